@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .accountant.account import account
     from .accountant.calibrate import Calibration, calibrate
     from .accountant.guarantee import Bounds, Guarantee, Step
+    from .accountant.odometer import Odometer
+    from .accountant.plan import Phase, Plan, plan
 
 __version__ = "0.1.0"
 
@@ -22,20 +24,28 @@ __all__ = [
     "Bounds",
     "Calibration",
     "Guarantee",
+    "Odometer",
+    "Phase",
+    "Plan",
     "Step",
     "account",
     "calibrate",
     "errors",
     "events",
+    "plan",
 ]
 
 _HOME = {
     "Bounds": "accountant.guarantee",
     "Calibration": "accountant.calibrate",
     "Guarantee": "accountant.guarantee",
+    "Odometer": "accountant.odometer",
+    "Phase": "accountant.plan",
+    "Plan": "accountant.plan",
     "Step": "accountant.guarantee",
     "account": "accountant.account",
     "calibrate": "accountant.calibrate",
+    "plan": "accountant.plan",
 }
 
 

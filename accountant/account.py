@@ -10,29 +10,21 @@ from typing import Final, Literal, cast
 
 from . import events as ev
 from . import validate
-from .composition import Leaf, check_depth, leaves
+from .composition import Leaf, group_sizes, leaves, unit_of
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
 
-EngineName = Literal["rdp", "pld", "gdp", "google", "microsoft"]
+EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
 
 _ENGINES: Final = {
     "rdp": ("rdp", "RdpEngine"),
     "pld": ("pld", "PldEngine"),
     "gdp": ("gdp", "GdpEngine"),
+    "blanket": ("blanket", "BlanketEngine"),
     "google": ("google", "GoogleEngine"),
     "microsoft": ("microsoft", "MicrosoftEngine"),
 }
-
-_LATER: Final = (
-    ev.TruncatedPoisson,
-    ev.ShuffledBatches,
-    ev.Shuffle,
-    ev.SampledShuffle,
-    ev.Group,
-    ev.BestOf,
-)
 
 
 def engine_named(name: str) -> Engine:
@@ -56,9 +48,10 @@ def account(
     With `delta` in (0, 1), `guarantee.epsilon.upper` is an epsilon at which the event is
     (epsilon, delta)-DP, and no epsilon below `guarantee.epsilon.lower` is; with `epsilon` 0 or
     above, `guarantee.delta` is bounded likewise.  `neighbours` is the relation: `add-remove`,
-    `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp, google,
-    microsoft; the default takes the tightest bounds that hold (the closed form for unsampled
-    Gaussians, otherwise pld, otherwise rdp) and cross-checks them with rdp where it has an answer.
+    `replace-one` or `zero-out` of one record.  `engine` forces one of rdp, pld, gdp, blanket,
+    google, microsoft; the default takes the tightest bounds that hold (the closed form for
+    unsampled Gaussians, the blanket for a single shuffled round, otherwise pld, otherwise rdp) and
+    cross-checks them with rdp where it has an answer.
 
     Raises `InvalidInput` for values outside their range, `Unsupported` where no engine has sound
     mathematics, `EnginesDisagree` if one engine's lower end lies above another's upper end.
@@ -71,23 +64,49 @@ def account(
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
         raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
-    parts = understood(event)
+    parts = leaves(event)
     chosen = None if engine is None else engine_named(engine)
     if not parts:
         step = Step("composition", "Nothing is released.", "by definition")
-        nothing = Answer(Bounds.exactly(0.0), (step,))
-        return question.guarantee(nothing, relation, engine or "gdp")
-    if chosen is not None:
-        return question.guarantee(question.put_to(chosen, parts, relation), relation, chosen.name)
-    return _tightest(question, parts, relation)
+        answer, name = Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
+    elif chosen is not None:
+        answer, name = question.put_to(chosen, parts, relation), chosen.name
+    else:
+        answer, name = _tightest(question, parts, relation)
+    answer = said_of(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    return question.guarantee(answer, relation, name, unit_of(event))
 
 
-def _tightest(question: _Question, parts: Sequence[Leaf], relation: Neighbours) -> Guarantee:
-    plain = all(isinstance(leaf.event, ev.Gaussian) for leaf in parts)
-    first = "gdp" if plain else "pld"
+def said_of(
+    event: ev.Event,
+    answer: Answer,
+    relation: Neighbours,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+) -> Answer:
+    """Return an answer with what the event as a whole adds: the scope of its groups, warnings.
+
+    `delta` or `epsilon` is the question that was asked.
+    """
+    from .amplification.group import group_step
+    from .engines.pld.batches import warnings_for
+
+    scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
+    warnings = answer.warnings
+    with contextlib.suppress(Unsupported), guarded("pld"):
+        warnings += warnings_for(
+            event, relation, delta=delta, epsilon=epsilon, lower=answer.bounds.lower
+        )
+    return Answer(answer.bounds, unique_steps((*scope, *answer.steps)), warnings)
+
+
+def _tightest(
+    question: _Question, parts: Sequence[Leaf], relation: Neighbours
+) -> tuple[Answer, str]:
     answers: dict[str, Answer] = {}
     refusals: list[Unsupported] = []
-    for name in (first, "rdp"):
+    for name in engines_for(parts):
         try:
             answers[name] = question.put_to(engine_named(name), parts, relation)
         except Unsupported as refusal:
@@ -95,10 +114,24 @@ def _tightest(question: _Question, parts: Sequence[Leaf], relation: Neighbours) 
     if not answers:
         raise refusals[-1]  # that of rdp, which says what is missing where pld knows nothing
     merged, name = combine(answers)
-    if refusals and first not in answers:
+    if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."
         merged = Answer(merged.bounds, merged.steps, (note, *merged.warnings))
-    return question.guarantee(merged, relation, name)
+    return merged, name
+
+
+def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
+    """Return the engines to ask, the one that is expected to be tightest first."""
+    if parts and all(isinstance(leaf.event, ev.Gaussian) for leaf in parts):
+        return "gdp", "rdp"
+    if len(parts) == 1 and parts[0].count == 1 and isinstance(_drawn(parts[0].event), ev.Shuffle):
+        return "blanket", "pld", "rdp"
+    return "pld", "rdp"
+
+
+def _drawn(event: ev.Event) -> ev.Event:
+    """Return what a sampler draws for."""
+    return event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
 
 
 def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer, str]:
@@ -173,7 +206,7 @@ class _Question:
             assert self.epsilon is not None
             return engine.delta(parts, self.epsilon, relation)
 
-    def guarantee(self, answer: Answer, relation: Neighbours, engine: str) -> Guarantee:
+    def guarantee(self, answer: Answer, relation: Neighbours, engine: str, unit: str) -> Guarantee:
         if self.delta is not None:
             epsilon, delta = answer.bounds, Bounds.exactly(self.delta)
         else:
@@ -183,30 +216,5 @@ class _Question:
         if math.isinf(epsilon.upper):
             warnings = (*warnings, "No epsilon is proven at this delta.")
         return Guarantee(
-            epsilon, delta, relation, engine, derivation=answer.steps, warnings=warnings
+            epsilon, delta, relation, engine, unit, derivation=answer.steps, warnings=warnings
         )
-
-
-def understood(event: ev.Event) -> tuple[Leaf, ...]:
-    """Return the leaves of an event, or raise `Unsupported` for a type that is only read yet."""
-    check_depth(event)
-    _refuse_later(event, set())
-    return leaves(event)
-
-
-def _refuse_later(event: ev.Event, seen: set[int]) -> None:
-    """Raise `Unsupported` for event types whose mathematics is not in this release."""
-    if id(event) in seen:
-        return
-    seen.add(id(event))
-    if isinstance(event, _LATER):
-        raise Unsupported(
-            f"`{event.type}` events cannot be accounted yet.",
-            "Their mathematics comes with the next release of privplan; this one only reads them.",
-            "See `privplan explain engines` for the events that are understood now.",
-        )
-    for part in getattr(event, "events", ()):
-        _refuse_later(part, seen)
-    inner = getattr(event, "event", None)
-    if isinstance(inner, ev.Event):
-        _refuse_later(inner, seen)

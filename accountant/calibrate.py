@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from . import events as ev
 from . import validate
-from .account import combine, engine_named, understood
+from .account import combine, engine_named, said_of
+from .composition import leaves, unit_of
 from .edge import UNKNOWNS, Edge, Unknown, find_edge
 from .engines.base import Answer
-from .errors import InvalidInput, Unsupported
+from .errors import InvalidInput, TargetUnreachable, Unsupported
 from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
 from .judge import Judge, Verdict, judges
 
@@ -90,21 +91,29 @@ def calibrate(
         try:
             found = _edge(search, judge, event_at)
             break
-        except Unsupported:
+        except (Unsupported, TargetUnreachable):
             if place == len(candidates) - 1:
                 raise
-    event = event_at(found.value)
-    guarantee = _guarantee(event, found.verdict, at_delta, relation, judge, engine)
+    guarantee = _guarantee(event_at(found.value), found.verdict, at_delta, relation, judge, engine)
+    if engine is None and guarantee.engine != judge.name:
+        # Another engine than the one that led the search proves more here: let it lead.
+        with contextlib.suppress(Unsupported):
+            (other,) = judges(event_at(found.value), target, at_delta, relation, guarantee.engine)
+            better = _edge(search, other, event_at)
+            if search.place(better.value) < search.place(found.value):
+                event, verdict = event_at(better.value), better.verdict
+                guarantee = _guarantee(event, verdict, at_delta, relation, other, engine)
+                found = better
     gap = target - guarantee.epsilon.lower
-    return Calibration(found.value, guarantee, gap, target, event)
+    return Calibration(found.value, guarantee, gap, target, event_at(found.value))
 
 
 def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) -> Edge:
     return find_edge(
         search,
-        verdict=lambda value: judge.verdict(understood(event_at(value))),
-        rough=lambda value: judge.rough(understood(event_at(value))),
-        estimate=lambda value: judge.estimate(understood(event_at(value))),
+        verdict=lambda value: judge.verdict(leaves(event_at(value))),
+        rough=lambda value: judge.rough(leaves(event_at(value))),
+        estimate=lambda value: judge.estimate(leaves(event_at(value))),
     )
 
 
@@ -122,13 +131,15 @@ def _guarantee(
             if other == judge.name:
                 continue
             with contextlib.suppress(Unsupported):
-                answers[other] = engine_named(other).epsilon(understood(event), delta, relation)
+                answers[other] = engine_named(other).epsilon(leaves(event), delta, relation)
     answer, name = combine(answers, forced=engine is not None)
+    answer = said_of(event, answer, relation, delta=delta)
     return Guarantee(
         answer.bounds,
         Bounds.exactly(delta),
         relation,
         name,
+        unit_of(event),
         derivation=answer.steps,
         warnings=answer.warnings,
     )

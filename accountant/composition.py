@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from . import events as ev
@@ -18,10 +20,15 @@ MOST_ROUNDS: Final = 10**15
 
 @dataclass(frozen=True)
 class Leaf:
-    """One mechanism, and how many times it runs."""
+    """One mechanism, and how many times it runs.
+
+    `attained` says whether all that it releases is seen.  Where it is not (the best of several
+    runs is), an upper bound still counts it, and a lower bound must leave it out.
+    """
 
     event: ev.Event
     count: int
+    attained: bool = True
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -31,13 +38,16 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     `Poisson` (a unit survives both draws with the product of the rates); `Poisson` at rate 1 is
     its event; unsampled or jointly sampled Gaussians that are composed under one sample are one
     Gaussian with noise (sum count / noise^2)^(-1/2) (their weighted sum is a sufficient
-    statistic).  The order of composition is forgotten: no engine here depends on it.
+    statistic); a `Group` of a composition is the composition of groups (its relation between data
+    sets is one relation, whatever is released), and a group of what scales is scaled, see
+    `_grouped`; the best of a fixed number of runs is a post-processing of them all.  The order of
+    composition is forgotten: no engine here depends on it.
 
     Raises `Unsupported` for a sample of any other composition, `InvalidInput` for nesting
     deeper than `MAX_DEPTH` and for more than `MOST_ROUNDS` rounds.
 
     >>> leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
-    (Leaf(event=Gaussian(noise_multiplier=1.0), count=6),)
+    (Leaf(event=Gaussian(noise_multiplier=1.0), count=6, attained=True),)
     """
     check_depth(event)
     counts = _counts(event, {})
@@ -47,7 +57,38 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
             f"The event has more than {MOST_ROUNDS:.0e} rounds.",
             next_step="Check the counts of its Repeat events.",
         )
-    return tuple(Leaf(leaf, count) for leaf, count in counts.items())
+    return tuple(Leaf(leaf, count, attained) for (leaf, attained), count in counts.items())
+
+
+def unit_of(event: ev.Event) -> str:
+    """Return what one unit of an event is: a record, or a group of so many records.
+
+    >>> unit_of(ev.Repeat(3, ev.Group(8, ev.Gaussian(1.0))))
+    'group of 8 records'
+    """
+    sizes = group_sizes(event)
+    if len(sizes) > 1:
+        return "unit"
+    size = max(sizes, default=1)
+    return "record" if size == 1 else f"group of {size:,} records"
+
+
+def group_sizes(event: ev.Event) -> tuple[int, ...]:
+    """Return, ascending, how many records a unit has in the releases of an event."""
+    check_depth(event)
+    return tuple(sorted(_sizes(event, {})))
+
+
+def _sizes(event: ev.Event, known: dict[int, frozenset[int]]) -> frozenset[int]:
+    """Return how many records a unit has in each release of an event."""
+    if id(event) not in known:
+        inner = getattr(event, "event", None)
+        parts = getattr(event, "events", () if inner is None else (inner,))
+        below = frozenset().union(*(_sizes(part, known) for part in parts))
+        if isinstance(event, ev.Group):
+            below = frozenset(event.size * size for size in below)
+        known[id(event)] = below if parts or isinstance(event, ev.Compose) else frozenset({1})
+    return known[id(event)]
 
 
 def check_depth(event: ev.Event) -> None:
@@ -71,41 +112,115 @@ def _descend(event: ev.Event, depth: int, seen: dict[int, int]) -> None:
         _descend(inner, depth + 1, seen)
 
 
-def _counts(event: ev.Event, known: dict[int, dict[ev.Event, int]]) -> dict[ev.Event, int]:
+_Counts = dict[tuple[ev.Event, bool], int]
+
+
+def _counts(event: ev.Event, known: dict[int, _Counts]) -> _Counts:
     """Return leaves with counts; `known` holds what shared sub-events came to, by identity."""
     if id(event) in known:
         return known[id(event)]
-    counts: dict[ev.Event, int] = {}
-    if isinstance(event, ev.Compose):
-        for part in event.events:
-            for leaf, count in _counts(part, known).items():
-                counts[leaf] = counts.get(leaf, 0) + count
-    elif isinstance(event, ev.Repeat):
-        inner = _counts(event.event, known)
-        counts = {leaf: event.count * count for leaf, count in inner.items()}
-    else:
-        counts[_normal(event)] = 1
+    counts: _Counts = {}
+    for (leaf, attained), count in _inside(event, known):
+        counts[leaf, attained] = counts.get((leaf, attained), 0) + count
     known[id(event)] = counts
     return counts
+
+
+def _inside(
+    event: ev.Event, known: dict[int, _Counts]
+) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
+    """Yield the leaves of an event, with counts; a leaf may come several times."""
+    match event:
+        case ev.Compose(parts):
+            for part in parts:
+                yield from _counts(part, known).items()
+        case ev.Repeat(rounds, inner):
+            for key, count in _counts(inner, known).items():
+                yield key, count * rounds
+        case ev.Group(size, inner):
+            for (leaf, attained), count in _counts(inner, known).items():
+                yield (_grouped(size, leaf), attained), count
+        case ev.BestOf("fixed", mean, inner):
+            runs = int(mean)
+            for (leaf, attained), count in _counts(inner, known).items():
+                yield (leaf, attained and runs == 1), count * runs
+        case _:
+            yield (_normal(event), True), 1
 
 
 def _normal(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.Poisson):
         return event
     rate, inner = event.rate, event.event
-    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat)):
+    while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)):
         if isinstance(inner, ev.Poisson):
             # A product that underflows is still not 0.
             least = LEAST_RATE if rate > 0.0 and inner.rate > 0.0 else 0.0
             rate, inner = max(rate * inner.rate, least), inner.event
         else:
             inner = _one_gaussian(inner)
+            if isinstance(inner, ev.Group):
+                break
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
+
+
+def _grouped(size: int, leaf: ev.Event) -> ev.Event:
+    """Return the leaf as a unit of `size` records sees it, scaled where that is exact or a bound.
+
+    A sum moves by `size` bounds; a bare epsilon and a bounded range grow by the factor, rho by its
+    square, and delta to delta (e^(size epsilon) - 1) / (e^epsilon - 1).
+    """
+    if size == 1:
+        return leaf
+    match leaf:
+        case ev.Gaussian(noise):
+            return ev.Gaussian(math.nextafter(noise / size, 0.0))
+        case ev.Laplace(noise):
+            return ev.Laplace(math.nextafter(noise / size, 0.0))
+        case ev.DiscreteGaussian(noise, sensitivity):
+            return ev.DiscreteGaussian(math.nextafter(noise / size, 0.0), sensitivity * size)
+        case ev.DiscreteLaplace(noise, sensitivity):
+            return ev.DiscreteLaplace(math.nextafter(noise / size, 0.0), sensitivity * size)
+        case ev.Pure(epsilon) | ev.Local(epsilon) | ev.RandomizedResponse(epsilon):
+            return ev.Pure(_times(size, epsilon))
+        case ev.Exponential(epsilon):
+            return ev.Exponential(_times(size, epsilon))
+        case ev.ZCDP(rho):
+            return ev.ZCDP(size * size * rho * (1.0 + 1e-15))
+        case ev.Approximate(epsilon, delta):
+            return _grouped_approximate(size, epsilon, delta)
+        case ev.NoGuarantee():
+            return leaf
+        case ev.Group(inner_size, inner):
+            return ev.Group(size * inner_size, inner)
+        case _:
+            return ev.Group(size, leaf)
+
+
+def _times(size: int, epsilon: float) -> float:
+    """Return the product, rounded up."""
+    product = size * epsilon
+    exact = math.isinf(product) or Fraction(product) >= size * Fraction(epsilon)
+    return product if exact else math.nextafter(product, math.inf)
+
+
+def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
+    """Return Approximate(k epsilon, delta sum_{i<k} e^(i epsilon)), rounded up, delta at most 1."""
+    grown = _times(size, epsilon)
+    if grown > 700.0:
+        log_factor = grown - (math.log(math.expm1(epsilon)) if epsilon > 0.0 else 0.0)
+    elif epsilon == 0.0:
+        log_factor = math.log(size)
+    else:
+        log_factor = math.log(math.expm1(grown) / math.expm1(epsilon))
+    log_delta = math.log(delta) + log_factor if delta > 0.0 else -math.inf
+    total = 1.0 if log_delta >= 0.0 else min(math.exp(log_delta) * (1.0 + 1e-12), 1.0)
+    return ev.Approximate(grown, total)
 
 
 def _one_gaussian(event: ev.Event) -> ev.Event:
     parts = leaves(event)
-    if len(parts) == 1 and parts[0].count == 1:
+    if len(parts) == 1 and parts[0].count == 1 and parts[0].attained:
         return parts[0].event
     least = min(
         (part.event.noise_multiplier for part in parts if isinstance(part.event, ev.Gaussian)),
@@ -113,7 +228,7 @@ def _one_gaussian(event: ev.Event) -> ev.Event:
     )
     precision = 0.0  # in units of 1 / least^2, so that it neither overflows nor vanishes
     for part in parts:
-        if not isinstance(part.event, ev.Gaussian):
+        if not (isinstance(part.event, ev.Gaussian) and part.attained):
             raise Unsupported(
                 f"Poisson sampling of a composition that holds {part.event.type} is not supported.",
                 "One sample that several releases share is only understood for Gaussian noise.",

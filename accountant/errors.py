@@ -6,6 +6,7 @@
     |-- TargetUnreachable     no value of the unknown meets the target
     |-- TargetTrivial         the target is met without any protection at all
     |-- EnginesDisagree       one engine's lower bound lies above another's upper bound
+    |-- BudgetExceeded        a release would cost more than what is left
     |-- MissingExtra          an optional dependency is not installed
 
 Each carries three sentences for a person: what happened, why, and what to do next.  Only the
@@ -46,6 +47,10 @@ class TargetTrivial(PrivplanError):
 
 class EnginesDisagree(PrivplanError):
     """Two engines contradict each other, so at least one of them is wrong."""
+
+
+class BudgetExceeded(PrivplanError):
+    """A release would cost more than what is left, so it must not be made."""
 
 
 class MissingExtra(PrivplanError):

@@ -246,6 +246,28 @@ class ShuffledBatches(Event):
 
 
 @dataclass(frozen=True)
+class RandomAllocation(Event):
+    """`steps` releases of `event`; each unit takes part in exactly `chosen` of them, at random.
+
+    The set of steps is uniform, independent between units, and hidden ("balls in bins" where
+    `chosen` is 1).  Range: 1 <= `chosen` <= `steps`.
+    """
+
+    type: ClassVar[str] = "random-allocation"
+    steps: int = _checked(validate.count)
+    chosen: int = _checked(validate.count)
+    event: Event = _checked(_event)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.chosen > self.steps:
+            raise InvalidInput(
+                f"`chosen` must be at most `steps` ({self.steps}); it is {self.chosen}.",
+                next_step="Choose fewer steps for each unit.",
+            )
+
+
+@dataclass(frozen=True)
 class Shuffle(Event):
     """Each of `users` sends one message, randomized by `event`, through a shuffler.
 
@@ -348,6 +370,7 @@ TYPES: Final[Mapping[str, type[Event]]] = {
         TruncatedPoisson,
         FixedSize,
         ShuffledBatches,
+        RandomAllocation,
         Shuffle,
         SampledShuffle,
         Compose,

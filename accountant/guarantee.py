@@ -67,11 +67,14 @@ class Bounds:
 class Step:
     """One step of a derivation.
 
-    `stage` is mechanism, sampling, composition, conversion or cross-check; `statement` what the
-    step shows; `source` where the argument stands; `conditions` what was checked for it to hold.
+    `stage` is mechanism, sampling, shuffling, group, composition, conversion or cross-check;
+    `statement` what the step shows; `source` where the argument stands; `conditions` what was
+    checked for it to hold.
     """
 
-    stage: Literal["mechanism", "sampling", "composition", "conversion", "cross-check"]
+    stage: Literal[
+        "mechanism", "sampling", "shuffling", "group", "composition", "conversion", "cross-check"
+    ]
     statement: str
     source: str
     conditions: tuple[str, ...] = ()

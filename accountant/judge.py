@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from . import events as ev
-from .account import engine_named, guarded, understood
-from .composition import Leaf
+from .account import engine_named, guarded
+from .composition import Leaf, leaves
 from .engines.base import Answer, Engine
 from .errors import Unsupported
 from .guarantee import Bounds, Neighbours, Step
@@ -63,7 +63,7 @@ def judges(
     probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
 ) -> tuple[Judge, ...]:
     """Return the judges to try in turn: the next where one raises `Unsupported` on the way."""
-    parts = understood(probe)
+    parts = leaves(probe)
     if engine is not None:
         names = [engine]
     else:

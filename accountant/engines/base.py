@@ -75,3 +75,16 @@ class Registry(Generic[T]):
 def contribution(neighbours: Neighbours) -> int:
     """Return by how many contribution bounds a sum can move: 2 under replace-one, else 1."""
     return 2 if neighbours == "replace-one" else 1
+
+
+def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
+    """Raise `Unsupported` where not all that a leaf releases is seen.
+
+    For engines whose lower end assumes that it is.
+    """
+    if not all(leaf.attained for leaf in leaves):
+        raise Unsupported(
+            f"The {engine} engine cannot treat the best of several runs.",
+            "It bounds what all runs release, from below too, and only one of them is seen.",
+            "Use pld or rdp, or leave the choice of the engine to privplan.",
+        )

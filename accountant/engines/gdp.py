@@ -25,7 +25,7 @@ from .. import validate
 from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step
-from .base import Answer, contribution
+from .base import Answer, contribution, refuse_unattained
 
 _SOURCE: Final = (
     "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2; Dong, Roth and Su 2022, Corollaries 2.13 "
@@ -75,6 +75,7 @@ class GdpEngine:
 
 def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[float, tuple[Step, ...]]:
     """Return mu, and the step that says so."""
+    refuse_unattained(leaves, "gdp")
     parts = []
     for leaf in leaves:
         if not isinstance(leaf.event, ev.Gaussian):

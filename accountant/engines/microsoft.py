@@ -36,7 +36,7 @@ from .. import validate
 from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
-from .base import Answer, Registry, contribution
+from .base import Answer, Registry, contribution, refuse_unattained
 
 _NAME: Final = "microsoft"
 _SOURCE: Final = (
@@ -199,6 +199,7 @@ def _understood(
     leaves: Sequence[Leaf], neighbours: Neighbours
 ) -> tuple[list[tuple[_Loss, int]], list[Step]]:
     """Return what each leaf loses and how often, without those that lose nothing, and the steps."""
+    refuse_unattained(leaves, _NAME)
     parts = _guarded(
         lambda: [(_loss(leaf.event, neighbours), leaf.count) for leaf in leaves if not _idle(leaf)]
     )

@@ -117,33 +117,6 @@ def test_a_class_of_mechanisms_has_no_lower_end():
         assert pp.account(event, delta=1e-5).epsilon.lower == 0.0
 
 
-LATER = [
-    ev.TruncatedPoisson(0.1, 5, 10, ev.Gaussian(1.0)),
-    ev.ShuffledBatches(10, ev.Gaussian(1.0)),
-    ev.Shuffle(100, ev.Laplace(2.0)),
-    ev.SampledShuffle(9, 5, 3, 2, "coordinate", "oblivious", "refuse", ev.Laplace(1.0)),
-    ev.Group(2, ev.Gaussian(1.0)),
-    ev.BestOf("poisson", 10, ev.Gaussian(1.0)),
-]
-
-
-@pytest.mark.parametrize("event", LATER, ids=lambda e: e.type)
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        lambda e: e,
-        lambda e: ev.Repeat(3, e),
-        lambda e: ev.Compose([ev.Gaussian(1.0), e]),
-        lambda e: ev.Poisson(0.1, e),
-    ],
-)
-def test_events_whose_mathematics_comes_later_are_refused(event, wrap):
-    with pytest.raises(Unsupported, match=f"`{event.type}` events cannot be accounted yet"):
-        pp.account(wrap(event), delta=1e-5)
-    with pytest.raises(Unsupported, match="cannot be accounted yet"):
-        pp.account(wrap(event), delta=1e-5, engine="rdp")
-
-
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -167,13 +140,6 @@ def test_bad_questions_are_refused_with_the_field(given, words):
 def test_only_events_are_accounted():
     with pytest.raises(InvalidInput, match="`event` must be an event"):
         pp.account({"type": "gaussian"}, delta=1e-5)
-
-
-def test_fixed_size_needs_replace_one():
-    event = ev.Repeat(10, ev.FixedSize(10, 1000, ev.Gaussian(1.0)))
-    assert pp.account(event, delta=1e-5, neighbours="replace-one").engine == "rdp"
-    with pytest.raises(Unsupported):
-        pp.account(event, delta=1e-5)
 
 
 def test_no_engine_minds_an_empty_composition():
@@ -208,7 +174,7 @@ def test_every_derivation_names_the_noise_the_rate_and_the_relation(event, neigh
 
 def test_a_refusal_says_what_is_missing_and_not_only_that_an_engine_cannot():
     with pytest.raises(Unsupported, match="replace-one"):
-        pp.account(ev.FixedSize(10, 1000, ev.Gaussian(1.0)), delta=1e-5)
+        pp.account(ev.ShuffledBatches(10, ev.Gaussian(1.0)), delta=1e-5)
 
 
 def test_the_base_class_is_no_event():

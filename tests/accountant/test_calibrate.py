@@ -15,7 +15,6 @@ from privplan.accountant.errors import (
     InvalidInput,
     TargetTrivial,
     TargetUnreachable,
-    Unsupported,
 )
 from privplan.accountant.guarantee import Bounds
 
@@ -221,9 +220,19 @@ def test_make_event_must_return_an_event():
         pp.calibrate(lambda noise: noise, epsilon=1.0, delta=1e-5)
 
 
-def test_events_of_a_later_version_are_refused():
-    with pytest.raises(Unsupported, match="cannot be accounted yet"):
-        pp.calibrate(lambda noise: ev.Group(4, ev.Gaussian(noise)), epsilon=1.0, delta=1e-5)
+@pytest.mark.parametrize("noise_free", [0.1, 0.5])
+def test_the_engine_that_proves_more_leads(noise_free):
+    # rdp knows the bounded range of selections, pld only their epsilon; at .5 pld never gets there.
+    def run(noise):
+        return ev.Compose(
+            [ev.Exponential(noise_free), ev.Repeat(20, ev.Exponential(0.1)), ev.Gaussian(noise)]
+        )
+
+    found = pp.calibrate(run, epsilon=2.0, delta=1e-5)
+    assert found.guarantee.engine == "rdp"
+    assert 0.999 * 2.0 <= found.guarantee.epsilon.upper <= 2.0
+    by_rdp = pp.calibrate(run, epsilon=2.0, delta=1e-5, engine="rdp")
+    assert found.value == pytest.approx(by_rdp.value, rel=1e-4)
 
 
 class _Fake:

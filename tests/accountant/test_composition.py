@@ -7,7 +7,7 @@ import math
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.composition import Leaf, leaves
+from privplan.accountant.composition import Leaf, group_sizes, leaves, unit_of
 from privplan.accountant.errors import InvalidInput, Unsupported
 
 
@@ -65,3 +65,75 @@ def test_deep_python_nesting_is_refused():
         event = ev.Repeat(1, event)
     with pytest.raises(InvalidInput, match="nested more than"):
         leaves(event)
+
+
+def test_a_group_of_a_composition_is_a_composition_of_groups():
+    one = ev.Poisson(0.1, ev.Gaussian(1.0))
+    event = ev.Group(2, ev.Compose([ev.Group(3, ev.Repeat(4, one)), ev.Gaussian(6.0)]))
+    sampled, plain = leaves(event)
+    assert sampled == Leaf(ev.Group(6, one), 4)
+    assert plain.event.noise_multiplier == pytest.approx(3.0, rel=1e-15)
+    assert plain.event.noise_multiplier <= 3.0
+    assert leaves(ev.Group(1, one)) == (Leaf(one, 1),)
+
+
+@pytest.mark.parametrize(
+    ("event", "grouped"),
+    [
+        (ev.Laplace(2.0), ev.Laplace(0.5)),
+        (ev.DiscreteGaussian(2.0, 3), ev.DiscreteGaussian(0.5, 12)),
+        (ev.DiscreteLaplace(2.0, 3), ev.DiscreteLaplace(0.5, 12)),
+        (ev.Pure(0.5), ev.Pure(2.0)),
+        (ev.Local(0.5), ev.Pure(2.0)),
+        (ev.RandomizedResponse(0.5, 3), ev.Pure(2.0)),
+        (ev.Exponential(0.5), ev.Exponential(2.0)),
+        (ev.ZCDP(0.5), ev.ZCDP(8.0)),
+        (ev.NoGuarantee("raw"), ev.NoGuarantee("raw")),
+    ],
+    ids=lambda event: event.type,
+)
+def test_what_scales_is_scaled_and_never_to_its_favour(event, grouped):
+    (leaf,) = leaves(ev.Group(4, event))
+    assert type(leaf.event) is type(grouped)
+    found, exact = leaf.event.to_json(), grouped.to_json()
+    for name, value in exact.items():
+        if isinstance(value, float):
+            assert found[name] == pytest.approx(value, rel=1e-14)
+            assert (found[name] <= value) if "noise" in name else (found[name] >= value)
+        else:
+            assert found[name] == value
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "size", "factor"),
+    [
+        (0.0, 1e-6, 7, 7.0),
+        (0.5, 1e-6, 3, 1 + math.exp(0.5) + math.exp(1.0)),
+        (1e-9, 1e-6, 5, 5.00000001),
+        (400.0, 1e-200, 2, 1 + math.exp(400.0)),
+    ],
+)
+def test_delta_of_a_group_is_the_exact_sum(epsilon, delta, size, factor):
+    (leaf,) = leaves(ev.Group(size, ev.Approximate(epsilon, delta)))
+    assert leaf.event.epsilon == pytest.approx(size * epsilon, rel=1e-14)
+    assert leaf.event.delta == pytest.approx(min(delta * factor, 1.0), rel=1e-9)
+    assert leaf.event.delta >= min(delta * factor, 1.0) * (1.0 - 1e-15)
+
+
+def test_the_best_of_a_fixed_number_of_runs_is_counted_from_above_only():
+    one = ev.Poisson(0.1, ev.Gaussian(1.0))
+    event = ev.Compose([ev.BestOf("fixed", 5, ev.Repeat(3, one)), one])
+    assert leaves(event) == (Leaf(one, 15, attained=False), Leaf(one, 1))
+    assert leaves(ev.BestOf("fixed", 1, one)) == (Leaf(one, 1),)
+    both = ev.Compose([ev.BestOf("fixed", 3, one), one])
+    assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, attained=False),)
+    with pytest.raises(Unsupported):  # one Gaussian would stand for all runs, from below too
+        leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 3, ev.Gaussian(1.0))])))
+
+
+def test_a_unit_is_named_by_its_records():
+    grouped = ev.Repeat(3, ev.Group(8, ev.Gaussian(1.0)))
+    assert unit_of(grouped) == "group of 8 records"
+    assert unit_of(ev.Gaussian(1.0)) == unit_of(ev.Group(1, ev.Gaussian(1.0))) == "record"
+    assert unit_of(ev.Compose([grouped, ev.Gaussian(1.0)])) == "unit"
+    assert group_sizes(ev.Compose([grouped, ev.Group(2, grouped)])) == (8, 16)

@@ -65,6 +65,15 @@ EXAMPLES: list[tuple[ev.Event, dict[str, object]]] = [
         },
     ),
     (
+        ev.RandomAllocation(100, 3, ev.Gaussian(1.0)),
+        {
+            "type": "random-allocation",
+            "steps": 100,
+            "chosen": 3,
+            "event": {"type": "gaussian", "noise_multiplier": 1.0},
+        },
+    ),
+    (
         ev.Shuffle(10000, ev.Laplace(2.0)),
         {
             "type": "shuffle",
@@ -188,6 +197,10 @@ def test_counts_must_be_positive_integers(count):
         (lambda: ev.Compose(ev.Gaussian(1.0)), "`events` must be a list of events"),
         (lambda: ev.Compose([ev.Gaussian(1.0), 3]), r"`events\[1\]` must be an event"),
         (lambda: ev.Repeat(3, "gaussian"), "`event` must be an event"),
+        (
+            lambda: ev.RandomAllocation(3, 4, ev.Gaussian(1.0)),
+            r"`chosen` must be at most `steps` \(3\); it is 4",
+        ),
         (
             lambda: ev.SampledShuffle(
                 9, 5, 6, 2, "coordinate", "oblivious", "refuse", ev.Gaussian(1.0)

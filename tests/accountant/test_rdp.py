@@ -702,12 +702,14 @@ def test_bare_numbers_are_not_sampled_under_replace_one(inner: ev.Event) -> None
         (ev.Poisson(0.1, ev.ZCDP(1.0)), ADD, "sampling of `zcdp`"),
         (ev.Poisson(0.0, ev.ZCDP(1.0)), ADD, "sampling of `zcdp`"),
         (ev.Poisson(0.1, ev.FixedSize(1, 9, ev.Gaussian(1.0))), REPLACE, "sampling of `fixed"),
-        (ev.FixedSize(1, 9, ev.Gaussian(1.0)), ADD, "under add-remove"),
-        (ev.FixedSize(1, 9, ev.Gaussian(1.0)), "zero-out", "under zero-out"),
+        (ev.FixedSize(1, 9, ev.ZCDP(1.0)), ADD, "under add-remove"),
+        (ev.FixedSize(1, 9, ev.Repeat(5, ev.Pure(0.5))), "zero-out", "for `repeat`"),
+        (ev.FixedSize(1, 9, ev.BestOf("fixed", 3.0, ev.Pure(0.5))), "zero-out", "`best-of`"),
+        (ev.FixedSize(1, 9, ev.Compose((ev.Pure(1.0), ev.Laplace(2.0)))), "zero-out", "`compose`"),
         (ev.FixedSize(1, 9, ev.Approximate(1.0, 0.1)), REPLACE, "of `approximate`"),
         (ev.FixedSize(1, 9, ev.Poisson(0.5, ev.Gaussian(1.0))), REPLACE, "of `poisson`"),
-        (ev.ShuffledBatches(3, ev.Gaussian(1.0)), ADD, "no mathematics for `shuffled-batches`"),
-        (ev.Group(2, ev.Gaussian(1.0)), ADD, "no mathematics for `group`"),
+        (ev.ShuffledBatches(3, ev.Gaussian(1.0)), ADD, "under add-remove"),
+        (ev.Group(2, ev.Poisson(0.1, ev.ZCDP(1.0))), ADD, "sampling of `zcdp`"),
     ],
 )
 def test_what_is_not_proven_is_refused(event: ev.Event, neighbours: Neighbours, words: str) -> None:

@@ -17,13 +17,16 @@ class AtomPair:
     """A pair on finitely many outcomes, given by log P and log Q of each.
 
     `few` says that the losses are few and heavy, so that the grid should meet them.  `unseen`
-    bounds the P mass of outcomes that were left out; they may have any loss.
+    bounds the P mass of outcomes that were left out; they may have any loss.  `rounding` bounds
+    the relative error of the probabilities, and the error of the losses, beyond that of rounded
+    logarithms.
     """
 
     log_p: Array
     log_q: Array
     unseen: float = 0.0
     few: bool = True
+    rounding: float = 0.0
 
     @cached_property
     def _finite(self) -> tuple[Array, Array]:
@@ -72,15 +75,15 @@ class AtomPair:
 
     def reverse(self) -> AtomPair:
         """Return the pair (Q, P)."""
-        return AtomPair(self.log_q, self.log_p, self.unseen, self.few)
+        return AtomPair(self.log_q, self.log_p, self.unseen, self.few, self.rounding)
 
     def mass_error(self, tail: float) -> float:  # noqa: ARG002
         """Return the relative error of a mass: of the logarithms, and of summing them."""
-        return 1e-13 + 4 * UNIT_ROUNDOFF * self._largest_log
+        return 1e-13 + self.rounding + 4 * UNIT_ROUNDOFF * self._largest_log
 
     def edge_error(self, tail: float) -> float:  # noqa: ARG002
         """Return the rounding error of a loss."""
-        return 4 * UNIT_ROUNDOFF * self._largest_log
+        return self.rounding + 4 * UNIT_ROUNDOFF * self._largest_log
 
     @cached_property
     def _largest_log(self) -> float:

@@ -12,7 +12,7 @@ from ...guarantee import Bounds, Step
 from .directions import Direction
 from .estimate import Saddle
 from .grid import GridTooFine
-from .questions import crossing
+from .questions import EpsilonAt, crossing
 from .sides import Side, fitting_width, lower_side, upper_side
 
 
@@ -68,11 +68,12 @@ class Certificate:
         worst = self.directions[0]
         lower = 0.0
         if worst.way.attained:
+            saddle = EpsilonAt(self.delta).saddle(worst.way.attained_estimate)
             for finer in (1.0, 3.0, 9.0):
                 with contextlib.suppress(GridTooFine):
                     width = fitting_width(worst.way.dominating, worst.width / finer)
-                    side = lower_side(worst.way.attained, width, worst.saddle, self.delta)
-                    lower = max(lower, crossing(side, target, worst.saddle)[0])
+                    side = lower_side(worst.way.attained, width, saddle, self.delta)
+                    lower = max(lower, crossing(side, target, saddle)[0])
                 if upper - lower <= self.tolerance * upper or not worst.way.is_attained:
                     break
         return ordered(lower, upper)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ... import events as ev
 from ...composition import Leaf
 from ...guarantee import Neighbours
+from . import groups, sampled_shuffle, samplers, shuffled  # noqa: F401  (they enter their events)
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair
@@ -18,11 +19,15 @@ Weighted = Sequence[tuple[Pair, int]]
 
 @dataclass(frozen=True, eq=False)
 class Direction:
-    """One direction of the composition: pairs that dominate it, and those known to be attained."""
+    """One direction of the composition: pairs that dominate it, and those known to be attained.
+
+    Each side has its estimate, for they may lie far apart.
+    """
 
     dominating: Weighted
     attained: Weighted
     estimate: Estimate
+    attained_estimate: Estimate
 
     @property
     def rounds(self) -> int:
@@ -49,7 +54,15 @@ def directions(
 
     Their estimates are good down to `delta`.
     """
-    known = [(pairs(leaf.event, neighbours), leaf.count) for leaf in leaves]
+    known = []
+    rounds = sum(leaf.count for leaf in leaves)
+    for leaf in leaves:
+        mechanism = pairs(leaf.event, neighbours)
+        if mechanism.fitted is not None:
+            mechanism = mechanism.fitted(delta / rounds)
+        if not leaf.attained:
+            mechanism = replace(mechanism, attained=None)
+        known.append((mechanism, leaf.count))
     forward = _direction(known, delta, reverse=False)
     if all(mechanism.symmetric for mechanism, _ in known):
         return (forward,)
@@ -60,13 +73,18 @@ def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bo
     dominating, attained = [], []
     for mechanism, count in known:
         pair = mechanism.pair.reverse() if reverse else mechanism.pair
-        dominating.append((pair, count))
+        dominating.append((pair, count * mechanism.power))
+        copies = count if mechanism.attained_once else count * mechanism.power
         if mechanism.attained is mechanism.pair:
-            attained.append((pair, count))
+            attained.append((pair, copies))
         elif mechanism.attained is not None:
             other = mechanism.attained
-            attained.append((other.reverse() if reverse else other, count))
-    return Direction(dominating, attained, Estimate.of(dominating, delta))
+            attained.append((other.reverse() if reverse else other, copies))
+    estimate = Estimate.of(dominating, delta)
+    same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
+    if not attained or (same and len(attained) == len(dominating)):
+        return Direction(dominating, attained, estimate, estimate)
+    return Direction(dominating, attained, estimate, Estimate.of(attained, delta))
 
 
 def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:
@@ -88,8 +106,24 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
 
 def participation(leaves: Sequence[Leaf]) -> float:
     """Return a bound on the probability that a unit is drawn at all, which delta never exceeds."""
-    spared = 0.0
-    for leaf in leaves:
-        rate = leaf.event.rate if isinstance(leaf.event, ev.Poisson) else 1.0
-        spared += leaf.count * math.log1p(-rate) if rate < 1.0 else -math.inf
+    spared = sum(leaf.count * _log_spared(leaf.event) for leaf in leaves)
     return -math.expm1(spared) * (1.0 + 1e-12)
+
+
+def _log_spared(event: ev.Event) -> float:
+    """Return the log of the probability that a unit takes no part in one release."""
+    if isinstance(event, ev.Group):
+        inner = event.event
+        if isinstance(inner, ev.FixedSize):  # one by one, from what is left of the population
+            left = max(inner.population - event.size + 1, inner.batch)
+            return event.size * _log_rest(inner.batch / left)
+        return event.size * _log_spared(inner)
+    if isinstance(event, ev.FixedSize):
+        return _log_rest(event.batch / event.population)
+    if isinstance(event, (ev.Poisson, ev.TruncatedPoisson)):
+        return _log_rest(event.rate)
+    return -math.inf
+
+
+def _log_rest(rate: float) -> float:
+    return math.log1p(-rate) if rate < 1.0 else -math.inf

@@ -139,10 +139,11 @@ class PldEngine:
             try:
                 side = upper_side(direction.dominating, fitted, saddle, question.scale(saddle))
                 upper, used = min(upper, question.upper(side, saddle)), fitted
-                if upper <= enough or not direction.attained:
+                if not direction.attained or (upper <= enough and direction.is_attained):
                     break
-                side = lower_side(direction.attained, fitted, saddle, question.scale(saddle))
-                lower = max(lower, question.lower(side, saddle))
+                below = question.saddle(direction.attained_estimate)
+                side = lower_side(direction.attained, fitted, below, question.scale(below))
+                lower = max(lower, question.lower(side, below))
             except GridTooFine:
                 finest = width
                 if math.isfinite(upper):

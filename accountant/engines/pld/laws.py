@@ -29,10 +29,10 @@ from numpy.typing import NDArray
 
 from .atoms import AtomPair
 from .grid import Grid, Law
-from .mixtures import MixturePair
 from .noise import Array
 from .pair import Pair
 from .sinking import sunk
+from .smooth import Smooth
 
 
 def upper_law(pair: Pair, grid: Grid, tail: float) -> Law:
@@ -95,7 +95,7 @@ def lower_law(pair: Pair, grid: Grid, tail: float) -> Law:
 
 
 def _smooth_chords(
-    pair: MixturePair, grid: Grid, first: int, last: int, tail: float
+    pair: Smooth, grid: Grid, first: int, last: int, tail: float
 ) -> tuple[Array, Array, Array]:
     """Return what the chords put on the two ends of each interval, and their excess."""
     width = grid.width
@@ -178,7 +178,7 @@ def _ratio(above: Array, below: Array) -> Array:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)
 
 
-def _balanced(pair: MixturePair, end: tuple[float, float], width: float) -> Grid:
+def _balanced(pair: Smooth, end: tuple[float, float], width: float) -> Grid:
     """Return the grid whose first point near the end of the support needs no extra depth.
 
     If that point is close to the end, h is hardly above its last line there and the next point
@@ -247,7 +247,7 @@ def _upward_share(log_p: Array, log_q: Array, left: Array, width: float) -> Arra
 
 
 def _share_error(
-    pair: MixturePair, edges: Array, width: float, inside: Array, tail: float
+    pair: Smooth, edges: Array, width: float, inside: Array, tail: float
 ) -> Array:
     """Return the error of each share: of the two masses, and of the edges between them.
 

@@ -42,11 +42,11 @@ class SampledShift:
 
     def loss(self, x: Array) -> Array:
         """Return log(1 - q + q e^r(x))."""
-        return _log_mixture(self.rate, self.noise.log_shift_ratio(x))
+        return log_mixture(self.rate, self.noise.log_shift_ratio(x))
 
     def position(self, loss: Array) -> Array:
         """Return the x at which the loss is reached."""
-        return self.noise.shift_of(_log_excess(self.rate, loss))
+        return self.noise.shift_of(log_excess(self.rate, loss))
 
     def slope(self, loss: Array) -> Array:
         """Return (1 - (1-q) e^-loss) times the slope of r."""
@@ -71,7 +71,7 @@ class _Opposite:
     def loss(self, x: Array) -> Array:
         """Return log((1 - q + q e^r(x)) / (1 - q + q e^r(-x)))."""
         ratio = self.noise.log_shift_ratio
-        return _log_mixture(self.rate, ratio(x)) - _log_mixture(self.rate, ratio(-x))
+        return log_mixture(self.rate, ratio(x)) - log_mixture(self.rate, ratio(-x))
 
     def slope(self, loss: Array) -> Array:
         """Return twice the slope of r: both terms grow with x."""
@@ -100,12 +100,12 @@ class OppositeLaplaces(_Opposite):
 
     def position(self, loss: Array) -> Array:
         """Return the x in [-1, 1] at which the loss is reached, by symmetry from x >= 0."""
-        floor = float(_log_mixture(self.rate, np.array([-1.0 / self.noise.scale]))[0])
-        x = self.noise.shift_of(_log_excess(self.rate, np.abs(loss) + floor))
+        floor = float(log_mixture(self.rate, np.array([-1.0 / self.noise.scale]))[0])
+        x = self.noise.shift_of(log_excess(self.rate, np.abs(loss) + floor))
         return np.copysign(np.clip(x, 0.0, 1.0), loss)
 
 
-def _log_mixture(rate: float, log_ratio: Array) -> Array:
+def log_mixture(rate: float, log_ratio: Array) -> Array:
     """Return log(1 - rate + rate e^log_ratio)."""
     if rate == 1.0:
         return log_ratio
@@ -114,7 +114,7 @@ def _log_mixture(rate: float, log_ratio: Array) -> Array:
     return np.where((log_ratio > 1.0) | (near < -0.5), apart, near)
 
 
-def _log_excess(rate: float, loss: Array) -> Array:
+def log_excess(rate: float, loss: Array) -> Array:
     """Return log((e^loss - (1 - rate)) / rate), -inf where that is not positive.
 
     Each branch is written so that its rounding moves the loss itself by a few units at most.

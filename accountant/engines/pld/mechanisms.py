@@ -25,6 +25,7 @@ the values are +1 and -1 bound, so that pair is the worst at every order.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -54,13 +55,19 @@ class Dominated:
     """A mechanism as this engine sees it.
 
     `pair` dominates it in the direction (with, without); `attained`, where there is one, is the
-    pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.
+    pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.  The
+    mechanism is dominated by `power` independent copies of `pair`, and attains as many of
+    `attained`, or `attained` once where that is `attained_once`.  `fitted(delta)`, where there is
+    one, is the same mechanism seen as fits a question about this delta.
     """
 
     pair: Pair
     attained: Pair | None
     symmetric: bool
     steps: tuple[Step, ...]
+    power: int = 1
+    attained_once: bool = False
+    fitted: Callable[[float], Dominated] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +86,14 @@ class Outcomes:
         if neighbours == "replace-one":
             if self.minus is None:
                 raise AssertionError("an event with a bare epsilon is never sampled here")
-            other = _blend(rate, self.absent, self.minus)
+            other = blend(rate, self.absent, self.minus)
         else:
             other = self.absent
-        return Pair.of_outcomes(AtomPair(_blend(rate, self.absent, self.plus), other, unseen))
+        return Pair.of_outcomes(AtomPair(blend(rate, self.absent, self.plus), other, unseen))
 
 
-def _blend(rate: float, absent: Array, present: Array) -> Array:
+def blend(rate: float, absent: Array, present: Array) -> Array:
+    """Return log((1 - rate) e^absent + rate e^present)."""
     if rate == 1.0:
         return present
     return np.logaddexp(math.log1p(-rate) + absent, math.log(rate) + present)
@@ -180,6 +188,10 @@ def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Domin
         return _class_of(inner.epsilon, inner.delta, rate)
     if isinstance(inner, ev.NoGuarantee):
         return _class_of(0.0, 1.0, rate)
+    if isinstance(inner, ev.Shuffle):
+        from .shuffled import users_drawn  # it enters its own events here
+
+        return users_drawn(ev.Poisson(rate, inner), neighbours)
     raise Unsupported(
         f"The pld engine cannot treat Poisson sampling of `{inner.type}`.",
         next_step="Sample the innermost release, or leave the choice of the engine to privplan.",
@@ -203,12 +215,12 @@ def _noisy_sum(
     if neighbours == "replace-one" and rate < 1.0:
         opposite = OppositeLaplaces if isinstance(noise, LaplaceNoise) else OppositeGaussians
         present, other = (1.0 - rate, rate, 0.0), (1.0 - rate, 0.0, rate)
-        pair = _mixtures(noise, (0.0, 1.0, -1.0), present, other, opposite(noise, rate))
+        pair = mixtures(noise, (0.0, 1.0, -1.0), present, other, opposite(noise, rate))
         return Dominated(pair, pair, True, _sum_steps(event, rate, neighbours))
     reach = contribution(neighbours)
     noise = replace(noise, scale=noise.scale / reach)
     shift = SampledShift(noise, rate)
-    pair = _mixtures(noise, (0.0, 1.0), (1.0 - rate, rate), (1.0, 0.0), shift)
+    pair = mixtures(noise, (0.0, 1.0), (1.0 - rate, rate), (1.0, 0.0), shift)
     if isinstance(noise, GaussianNoise) and rate < 1.0:
         # The loss stays above log(1 - q), and small losses crowd there.
         lowest = math.log1p(-rate)
@@ -216,7 +228,7 @@ def _noisy_sum(
     return Dominated(pair, pair, rate == 1.0, _sum_steps(event, rate, neighbours))
 
 
-def _mixtures(
+def mixtures(
     noise: GaussianNoise | LaplaceNoise,
     centres: tuple[float, ...],
     p_weights: tuple[float, ...],

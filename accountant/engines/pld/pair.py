@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from .atoms import AtomPair
-from .mixtures import MixturePair
 from .noise import Array
+from .smooth import Smooth
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +25,7 @@ class Pair:
     `end` is a loss at which the support ends while mass crowds there, and on which side: -1, +1.
     """
 
-    smooth: MixturePair | None
+    smooth: Smooth | None
     exact: AtomPair | None
     anchors: tuple[float, ...] = ()
     end: tuple[float, float] | None = None

@@ -15,6 +15,11 @@ Delta is also never more than the total variation distance, and that at most sqr
 sqrt(1 - e^-R) for the R of any order, since R never decreases from the Kullback-Leibler
 divergence at a = 1; this wins where epsilon is 0 or nearly so.
 Source: Pinsker's inequality; Bretagnolle and Huber 1979 (as in Canonne 2022, arXiv 2202.07198v1).
+
+**Groups of k.**  With the lemma of `amplification/group.py` the question becomes one about one
+record: delta_k = delta g(eps), g(eps) = 1 + ... + e^{(k-1) eps}, at k eps.  An order a > k then
+gives the eps at which (a-1) eps - log g(eps), which grows with eps at least as (a-k) eps, reaches
+what the order needs.  All of it is in logarithms: delta of one record may be far below 1e-308.
 """
 
 from __future__ import annotations
@@ -26,6 +31,7 @@ from typing import Final
 
 import numpy as np
 
+from ...amplification.group import log_growth
 from .moments import FloatArray
 
 _SPACING: Final = 0.5
@@ -34,6 +40,7 @@ _FIRST: Final = (-4, 9)
 _LOWEST, _HIGHEST = -46, 70
 """Last resort: a - 1 from 1e-10 to 1e15."""
 _ZOOMS: Final = 4
+_HALVINGS: Final = 64
 _ROUNDING: Final = 1e-15
 _UNDERFLOW: Final = 1e-300
 """More than a divergence can lose by underflow."""
@@ -54,9 +61,18 @@ class Found:
     source: str = _RENYI
 
 
-def best_epsilon(divergence: Callable[[FloatArray], FloatArray], delta: float) -> Found:
-    """Return the smallest epsilon at `delta` in (0, 1)."""
-    if _variation(divergence) <= delta:
+def best_epsilon(
+    divergence: Callable[[FloatArray], FloatArray],
+    delta: float,
+    *,
+    size: int = 1,
+    above: float = 1.0,
+) -> Found:
+    """Return the smallest epsilon at `delta` in (0, 1), from orders larger than `above`.
+
+    With `size` k it is that of a group of k records by the lemma, from the curve of one record.
+    """
+    if size * _variation(divergence) <= delta:
         return Found(0.0, _NEAR_ONE, _VARIATION)
     log_delta = math.log(delta)
 
@@ -65,28 +81,70 @@ def best_epsilon(divergence: Callable[[FloatArray], FloatArray], delta: float) -
         values = divergence(orders)
         ratio, target = -np.log1p(1.0 / b), (log_delta + np.log(orders)) / b
         rounding = _ROUNDING * (values + np.abs(ratio) + (np.log(orders) - log_delta) / b)
-        return np.asarray(values + ratio - target + rounding)
+        alone = values + ratio - target + rounding
+        return np.asarray(alone if size == 1 else _of_group(alone, b, size))
 
-    epsilon, order = _lowest(objective)
+    epsilon, order = _lowest(objective, max(above, float(size)))
     return Found(max(0.0, epsilon), order)
 
 
-def best_delta(divergence: Callable[[FloatArray], FloatArray], epsilon: float) -> Found:
-    """Return the smallest delta at `epsilon`."""
+def _of_group(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
+    """Return k eps for the least eps with b eps - log g(eps) >= b `alone`; b is above k - 1."""
+    spare = b - (size - 1.0)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        low = np.maximum(b * alone / spare, 0.0)
+        high = np.maximum((b * alone + math.log(size)) / spare, 0.0)
+        solvable = np.isfinite(high) & (spare > 0.0)
+        low, high = np.where(solvable, low, 0.0), np.where(solvable, high, 0.0)
+        # The sum of the errors of what is subtracted, all of which is at most (b + k) eps.
+        needed = b * alone + 8.0 * _ROUNDING * ((b + size) * high + math.log(size))
+        high = high + 16.0 * _ROUNDING * ((b + size) * high + math.log(size)) / spare
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            enough = b * middle - log_growth(middle, size) >= needed
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return np.where(solvable, size * high * (1.0 + _ROUNDING), np.inf)
+
+
+def best_delta(
+    divergence: Callable[[FloatArray], FloatArray],
+    epsilon: float,
+    *,
+    size: int = 1,
+    above: float = 1.0,
+) -> Found:
+    """Return the smallest delta at `epsilon`; of a group of `size` records by the lemma."""
+    found = best_log_delta(divergence, epsilon, size=size, above=above)
+    delta = math.nextafter(math.exp(min(0.0, found.value)), 1.0)
+    variation = size * _variation(divergence)
+    if variation < delta:
+        return Found(variation, _NEAR_ONE, _VARIATION)
+    return Found(delta, found.order)
+
+
+def best_log_delta(
+    divergence: Callable[[FloatArray], FloatArray],
+    epsilon: float,
+    *,
+    size: int = 1,
+    above: float = 1.0,
+) -> Found:
+    """Return the logarithm of the smallest delta at `epsilon` that an order gives.
+
+    It may lie far below the logarithm of the smallest float, and above 0.
+    """
+    each = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
+    growth = 0.0 if size == 1 else float(log_growth(np.array([each]), size)[0])
 
     def objective(orders: FloatArray) -> FloatArray:
         b = orders - 1.0
         values = divergence(orders)
         ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
-        rounding = _ROUNDING * (b * (values + epsilon - ratio) + np.log(orders))
-        return np.asarray(b * (values - epsilon + ratio) - np.log(orders) + rounding)
+        rounding = _ROUNDING * (b * (values + each - ratio) + np.log(orders) + 4.0 * growth)
+        return np.asarray(b * (values - each + ratio) - np.log(orders) + growth + rounding)
 
-    log_delta, order = _lowest(objective)
-    delta = math.nextafter(math.exp(min(0.0, log_delta)), 1.0)
-    variation = _variation(divergence)
-    if variation < delta:
-        return Found(variation, _NEAR_ONE, _VARIATION)
-    return Found(delta, order)
+    log_delta, order = _lowest(objective, above)
+    return Found(log_delta, order)
 
 
 def _variation(divergence: Callable[[FloatArray], FloatArray]) -> float:
@@ -98,23 +156,28 @@ def _variation(divergence: Callable[[FloatArray], FloatArray]) -> float:
     return math.sqrt(squared) * (1.0 + _ROUNDING)
 
 
-def _lowest(objective: Callable[[FloatArray], FloatArray]) -> tuple[float, float]:
-    """Return the minimum over orders, with neither end of the range in the way, and where."""
+def _lowest(
+    objective: Callable[[FloatArray], FloatArray], above: float = 1.0
+) -> tuple[float, float]:
+    """Return the minimum over orders, with neither end of the range in the way, and where.
+
+    The search is over log(a - `above`).
+    """
     grid = np.arange(*_FIRST, dtype=np.float64)
-    values = _evaluate(objective, _places(grid))
+    values = _evaluate(objective, _places(grid), above)
     while True:
         best = int(values.argmin())
         if best == 0 and grid[0] > _LOWEST:
             more = np.arange(max(_LOWEST, grid[0] - 8), grid[0], dtype=np.float64)
             grid = np.concatenate((more, grid))
-            values = np.concatenate((_evaluate(objective, _places(more)), values))
+            values = np.concatenate((_evaluate(objective, _places(more), above), values))
         elif best == grid.size - 1 and grid[-1] < _HIGHEST:
             more = np.arange(grid[-1] + 1, min(_HIGHEST, grid[-1] + 8) + 1, dtype=np.float64)
             grid = np.concatenate((grid, more))
-            values = np.concatenate((values, _evaluate(objective, _places(more))))
+            values = np.concatenate((values, _evaluate(objective, _places(more), above)))
         else:
             break
-    return _refined(objective, _places(grid), values)
+    return _refined(objective, _places(grid), values, above)
 
 
 def _places(grid: FloatArray) -> FloatArray:
@@ -122,18 +185,23 @@ def _places(grid: FloatArray) -> FloatArray:
 
 
 def _refined(
-    objective: Callable[[FloatArray], FloatArray], places: FloatArray, values: FloatArray
+    objective: Callable[[FloatArray], FloatArray],
+    places: FloatArray,
+    values: FloatArray,
+    above: float,
 ) -> tuple[float, float]:
     for _ in range(_ZOOMS):
         best = int(values.argmin())
         inner = np.linspace(places[max(best - 1, 0)], places[min(best + 1, places.size - 1)], 9)
-        places, values = inner, _evaluate(objective, inner)
+        places, values = inner, _evaluate(objective, inner, above)
     best = int(values.argmin())
     value = float(values[best])
-    return value, 1.0 + math.exp(places[best]) if value < math.inf else math.nan
+    return value, above + math.exp(places[best]) if value < math.inf else math.nan
 
 
-def _evaluate(objective: Callable[[FloatArray], FloatArray], places: FloatArray) -> FloatArray:
+def _evaluate(
+    objective: Callable[[FloatArray], FloatArray], places: FloatArray, above: float
+) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
-        values = objective(1.0 + np.exp(places))
+        values = objective(above + np.exp(places))
     return np.where(np.isnan(values), np.inf, values)

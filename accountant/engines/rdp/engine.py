@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ... import events as ev
 from ... import validate
+from ...amplification.group import along_chain, group_step, lemma
 from ...composition import Leaf
+from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
 from ..base import Answer
-from . import fixed_size, sampled  # noqa: F401  (they enter their events in the registry)
+from . import (  # noqa: F401  (they enter their events)
+    epochs,
+    fixed_size,
+    groups,
+    sampled,
+    shuffled,
+    tuning,
+)
 from .conversion import best_delta, best_epsilon
 from .curves import Curve, curve
 from .moments import OUTWARD, FloatArray
@@ -35,13 +45,13 @@ class RdpEngine:
     def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats.
 
-        The upper end is infinite where no order gives a finite one.  Raises `Unsupported` for a
-        leaf or relation without a Renyi curve here, `InvalidInput` for a delta out of range.
+        The upper end is infinite where no order gives a finite one.  For units of several records
+        it is the smaller of what their curve gives and what the lemma makes of one record's.
+        Raises `Unsupported` for a leaf or relation without a Renyi curve here, `InvalidInput` for
+        a delta out of range.
         """
         delta = validate.probability(delta=delta)
-        total = _Total.of(leaves, neighbours)
-        upper, how = total.epsilon(delta)
-        return Answer(Bounds(0.0, upper), total.steps(how))
+        return _smallest(leaves, neighbours, lambda total, size: total.epsilon(delta, size))
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
@@ -50,9 +60,64 @@ class RdpEngine:
         for an epsilon out of range.
         """
         epsilon = validate.non_negative(epsilon=epsilon)
-        total = _Total.of(leaves, neighbours)
-        upper, how = total.delta(epsilon)
-        return Answer(Bounds(0.0, upper), total.steps(how))
+        return _smallest(leaves, neighbours, lambda total, size: total.delta(epsilon, size))
+
+
+def _smallest(
+    leaves: Sequence[Leaf],
+    neighbours: Neighbours,
+    question: Callable[[_Total, int], tuple[float, Step]],
+) -> Answer:
+    """Return the smaller of the answers by the leaves' own curves and by the lemma."""
+    answers: list[Answer] = []
+    refused: Unsupported | None = None
+    for parts, size in _ways(leaves):
+        try:
+            alone = parts if size == 1 else record_leaves(parts, size, neighbours)
+            total = _Total.of(alone, neighbours)
+        except Unsupported as refusal:
+            refused = refused or refusal
+            continue
+        upper, how = question(total, size)
+        aside = () if size == 1 else (group_step(size, neighbours), _lemma_step(size))
+        answers.append(Answer(Bounds(0.0, upper), (*aside, *total.steps(how))))
+    if refused is not None and not answers:
+        raise refused
+    return min(answers, key=lambda answer: answer.bounds.upper)
+
+
+def _ways(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
+    """Yield the leaves as they are, and where all are groups of one size, also with that size."""
+    yield leaves, 1
+    sizes = {leaf.event.size if isinstance(leaf.event, ev.Group) else 1 for leaf in leaves}
+    if len(sizes) == 1 and sizes != {1}:
+        yield leaves, sizes.pop()
+
+
+def record_leaves(leaves: Sequence[Leaf], size: int, neighbours: Neighbours) -> tuple[Leaf, ...]:
+    """Return what one record sees of leaves, on every step of a chain of `size` records."""
+    events = (
+        leaf.event.event if isinstance(leaf.event, ev.Group) else leaf.event for leaf in leaves
+    )
+    return tuple(
+        replace(leaf, event=along_chain(event, size, neighbours))
+        for leaf, event in zip(leaves, events, strict=True)
+    )
+
+
+def lemma_epsilon(alone: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours) -> float:
+    """Return epsilon at `delta` of `size` records, by the lemma from the leaves of one record."""
+    parts = record_leaves(alone, size, neighbours)
+    return _Total.of(parts, neighbours).epsilon(delta, size)[0]
+
+
+def _lemma_step(size: int) -> Step:
+    return Step(
+        "group",
+        f"One record's epsilon times {size:,}, its delta times 1 + e^eps + ... + "
+        f"e^({size - 1:,} eps); any chain of {size:,} changes.",
+        "the lemma, derived in amplification/group.py",
+    )
 
 
 @dataclass(frozen=True)
@@ -106,17 +171,21 @@ class _Total:
     def _single(self) -> bool:
         return sum(count for _, count in self.parts) <= 1.0
 
-    def epsilon(self, delta: float) -> tuple[float, Step]:
-        """Return epsilon at `delta`, and the step to it."""
-        slack, pure = self.slack, self.pure
+    def epsilon(self, delta: float, size: int = 1) -> tuple[float, Step]:
+        """Return epsilon at `delta`, and the step to it; of `size` records by the lemma."""
         if delta >= 1.0:
             return 0.0, self._step("Delta 1 promises nothing: epsilon 0.", _BY_DEFINITION)
-        if slack > delta:
-            how = f"Delta {delta:.6g} is below the {slack:.6g} that the events set aside."
+        pure, log_slack = self._whole(size)
+        if log_slack > _log(delta):
+            if size > 1:
+                how = "The deltas that the events set aside grow beyond the one asked for."
+                return math.inf, self._step(how, _BY_DEFINITION)
+            how = f"Delta {delta:.6g} is below the {self.slack:.6g} that the events set aside."
             return math.inf, self._step(how, _BY_DEFINITION)
+        slack = self.slack
         left = (delta - slack) / (1.0 - slack) * (1.0 - 4e-16)
-        if left > 0.0 and pure > 0.0:
-            found = best_epsilon(self.divergence, left)
+        if left > 0.0 and pure > 0.0 and (size == 1 or slack == 0.0):
+            found = best_epsilon(self.divergence, left, size=size)
             if found.value < pure:
                 how = (
                     f"Order {found.order:.6g} gives epsilon {found.value:.6g} at delta {delta:.6g}."
@@ -125,19 +194,29 @@ class _Total:
         how = f"Infinite order gives epsilon {pure:.6g} at delta {delta:.6g}."
         return pure, self._step(how, _BY_DEFINITION)
 
-    def delta(self, epsilon: float) -> tuple[float, Step]:
-        """Return delta at `epsilon`, and the step to it."""
-        slack, pure = self.slack, self.pure
+    def delta(self, epsilon: float, size: int = 1) -> tuple[float, Step]:
+        """Return delta at `epsilon`, and the step to it; of `size` records by the lemma."""
+        pure, log_slack = self._whole(size)
         if epsilon >= pure:
-            how = f"Infinite order gives delta {slack:.6g} at epsilon {epsilon:.6g}."
-            return slack, self._step(how, _BY_DEFINITION)
-        found = best_delta(self.divergence, epsilon)
+            total = self.slack if size == 1 else _exp_up(log_slack)
+            how = f"Infinite order gives delta {total:.6g} at epsilon {epsilon:.6g}."
+            return total, self._step(how, _BY_DEFINITION)
+        if size > 1 and self.slack > 0.0:
+            return 1.0, self._step("Nothing is known below the largest loss.", _BY_DEFINITION)
+        slack = self.slack
+        found = best_delta(self.divergence, epsilon, size=size)
         total = found.value
         if slack > 0.0:
             total = math.nextafter(slack + (1.0 - slack) * found.value, 2.0)
         total = min(1.0, total)
         how = f"Order {found.order:.6g} gives delta {total:.6g} at epsilon {epsilon:.6g}."
         return total, self._step(how, found.source)
+
+    def _whole(self, size: int) -> tuple[float, float]:
+        """Return the largest loss of `size` records, and the log delta that goes with it."""
+        if size == 1 or math.isinf(self.pure):
+            return self.pure, _log(self.slack)
+        return lemma(self.pure, _log(self.slack), size)
 
     def _step(self, how: str, source: str) -> Step:
         aside = (f"delta {self.slack:.6g} is set aside for the events' own deltas",)
@@ -152,6 +231,17 @@ class _Total:
             ("the plan is fixed before the first release",),
         )
         return unique_steps((*self.shown, composition, conversion))
+
+
+def _log(probability: float) -> float:
+    return math.log(probability) if probability > 0.0 else -math.inf
+
+
+def _exp_up(log_probability: float) -> float:
+    """Return the probability, rounded up, at most 1."""
+    if log_probability == -math.inf:
+        return 0.0
+    return min(1.0, math.nextafter(math.exp(min(log_probability, 0.0)) * (1.0 + 1e-12), 2.0))
 
 
 def _as_float(count: int) -> float:

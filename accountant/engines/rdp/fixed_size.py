@@ -1,7 +1,7 @@
 """Renyi curves under sampling of a fixed number of units without replacement.
 
-Two bounds, both under replace-one only.  `amplified` needs no more than the base curve.
-`profile_pair` needs a pair (P, Q) that dominates the base release and that an involution swaps.
+Two bounds under replace-one.  `amplified` needs no more than the base curve.  `profile_pair` needs
+a pair (P, Q) that dominates the base release and that an involution swaps.
 
 **Why the profile holds.**  Replace unit x by x'.  With probability q = batch / population it is
 in the sample, so the outputs are (1-q) A + q B and (1-q) A + q B', where A, B and B' are averages
@@ -17,6 +17,10 @@ the two data sets: there the hockey stick is at most that of P against (1-q)P + 
 
 turns a bound on all hockey sticks into one on E[r^a]: the part of (1+u)^a - 1 - a u where u > 0
 comes from the first pair, the part where u < 0 from the second.
+
+**Add-remove.**  Compare n units with the same without one, m drawn either way: the outputs are
+(1-q) A + q B and A with A and B as above, so the pair is (1-q) Q + q P against Q for every order,
+where P and Q differ in one replaced unit: two steps of the release.
 Source: Balle, Barthe and Gaboardi 2018, Theorem 2, arXiv 1807.01647v2; Zhu, Dong and Wang 2022,
 arXiv 2106.08567v4.
 """
@@ -25,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -32,6 +37,7 @@ import numpy as np
 from scipy.special import gammaln, roots_legendre
 
 from ... import events as ev
+from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
@@ -52,46 +58,82 @@ Profile = Callable[[float, FloatArray], FloatArray]
 
 @curve.register(ev.FixedSize)
 def fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Curve:
-    """The curve of a release on a fixed-size sample, under replace-one.
+    """The curve of a release on a fixed-size sample.
 
-    The smaller of the two bounds of this module and the base curve (a replaced unit changes at
-    most one place of the sample); a batch that is the whole population is the base event.
-
-    Raises `Unsupported` under add-remove and zero-out, and for a base that is itself sampled or
-    that has a delta.
+    A batch that is the whole population is the base event.  Raises `Unsupported` for a base that
+    is itself sampled or that has a delta.
     """
     if event.batch == event.population:
         return curve(event.event, neighbours)
-    if neighbours != "replace-one":
+    rate = event.batch / event.population
+    found = without_replacement(event.event, rate, neighbours)
+    how = f"{event.batch} of {event.population} units without replacement."
+    last = found.steps[-1]
+    return replace(found, steps=(*found.steps[:-1], replace(last, statement=how)))
+
+
+def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
+    """Return the curve of `inner` on a sample of a fixed size, `rate` of the population (below 1).
+
+    Replace-one: the smaller of the two bounds of this module and the base curve (a replaced unit
+    changes at most one place of the sample).  Zero-out is a case of it; a guarantee that is stated
+    for zero-out counts twice then, for a unit that gives way to another goes by way of zero.
+    Add-remove: the curve under Poisson sampling of two steps of the base, as a drawn unit stands
+    in for another one; see the docstring of the module.
+    """
+    if neighbours == "add-remove":
+        return _present_or_absent(inner, rate)
+    conditions = ["replace-one, for the base curve too"]
+    if neighbours == "zero-out":
+        conditions = ["a unit at 0 is one value that may replace it"]
+        if not isinstance(inner, _SUMS):
+            twice = leaves(ev.Group(2, inner))
+            if len(twice) == 1 and twice[0].count == 1:  # else refused below
+                inner = twice[0].event
+    base = curve(inner, "replace-one")
+    if base.slack > 0.0 or type(inner) not in _UNSAMPLED:
         raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling under {neighbours}.",
-            "A batch of fixed size always holds another unit in place of the missing one, so the "
-            "bound only compares one unit's data with another's.",
-            "Ask under replace-one, or sample with Poisson.",
-        )
-    base = curve(event.event, neighbours)
-    if base.slack > 0.0 or isinstance(event.event, (ev.Poisson, ev.FixedSize)):
-        raise Unsupported(
-            f"The rdp engine cannot account for fixed-size sampling of `{event.event.type}`.",
+            f"The rdp engine cannot account for fixed-size sampling of `{inner.type}`.",
             "The amplification bound is only used here for an unsampled release with a Renyi "
             "curve at every order.",
             "Leave the choice of the engine to privplan.",
         )
-    rate = event.batch / event.population
+    if rate == 1.0:  # rounded; all curves grow with the rate
+        return base
     limit = base.limit
     if 0.0 < limit < 700.0:
         limit = math.log1p(rate * math.expm1(limit)) * OUTWARD
-    make = _PROFILES.get(type(event.event))
-    at = _smallest(base, rate, limit, make(event.event) if make else None)
+    make = _PROFILES.get(type(inner))
+    at = _smallest(base, rate, limit, make(inner) if make else None)
     source = (
         "Balle, Barthe and Gaboardi 2018, Theorem 2, arXiv 1807.01647v2; Zhu, Dong and Wang 2022, "
         "arXiv 2106.08567v4"
         if make
         else "Wang, Balle and Kasiviswanathan 2019, Theorem 9 and Corollary 10, arXiv 1808.00087v2"
     )
-    how = f"{event.batch} of {event.population} units without replacement."
-    conditions = ("replace-one, for the base curve too",)
-    return Curve(at, limit, (*base.steps, Step("sampling", how, source, conditions)))
+    step = Step("sampling", f"A sample of fixed size, rate {rate:.6g}.", source, tuple(conditions))
+    return Curve(at, limit, (*base.steps, step))
+
+
+def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
+    if type(inner) not in _UNSAMPLED or isinstance(inner, ev.ZCDP):
+        raise Unsupported(
+            f"The rdp engine cannot account for fixed-size sampling of `{inner.type}` under "
+            "add-remove.",
+            "A drawn unit stands in for another one, and the Renyi curve of that alone does not "
+            "bound what a sample of it reveals.",
+            "Ask under replace-one, or leave the choice of the engine to privplan.",
+        )
+    (twice,) = leaves(ev.Group(2, inner))
+    found = curve(ev.Poisson(rate, twice.event), "add-remove")
+    step = Step(
+        "sampling",
+        f"A sample of fixed size, rate {rate:.6g}.",
+        "the pair of Poisson sampling with two steps of the release: derived in "
+        "engines/rdp/fixed_size.py",
+        ("the sample is as large with the unit as without it",),
+    )
+    return replace(found, steps=(*found.steps, step))
 
 
 def _smallest(
@@ -255,3 +297,10 @@ _PROFILES: Final[dict[type[ev.Event], Callable[[Any], Profile]]] = {
     ev.RandomizedResponse: lambda event: _of_pair(response_pair(event.epsilon, event.categories)),
 }
 """Base events whose dominating pair under replace-one is known and symmetric."""
+
+_SUMS: Final = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
+"""Releases whose noise says what any change of a unit costs."""
+
+_UNSAMPLED: Final = frozenset(
+    {*_SUMS, *_PROFILES, ev.Exponential, ev.Approximate, ev.ZCDP, ev.NoGuarantee}
+)

@@ -1,0 +1,1 @@
+"""How sampling, shuffling and grouping change a guarantee: pure mathematics, no engine."""

@@ -1,0 +1,1 @@
+"""What a shuffler adds to local randomizers: upper bounds, and attained pairs from below."""

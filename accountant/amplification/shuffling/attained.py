@@ -1,0 +1,257 @@
+"""What an analyzer can do: exact tests on concrete neighbouring data, for lower bounds.
+
+Each message is sorted into one of a few numbered bins, and the analyzer adds the numbers up.  That
+is a post-processing of the shuffled messages, so whatever tells two data sets apart by the sum
+tells the mechanism's outputs apart.  The bins follow the likelihood ratio against the crowd, in
+even steps, so that the sum is close to the optimal statistic (sum of the ratios).
+
+The data sets: all others at one value, which the crowd then hides behind.  For noise that is 0
+(one neighbour is one of the crowd, the other lies at 1) or 1/2 (the neighbours lie at 0 and 1);
+for randomized response a third category (or, with two, the other one).
+
+Both laws are bounded by `lattice`: P from below and Q from above, so a pair says nothing about the
+order (Q, P), which has a pair of its own.  Sums that lie close together are merged, outcomes that
+are too rare are left out; neither raises a hockey stick.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import validate
+from ...rootfinding import enclose, narrow
+from ..sums import UNIT_ROUNDOFF, FloatArray
+from .lattice import Part, law_of_sum
+from .randomizers import GaussianRandomizer, LaplaceRandomizer, Randomizer, ResponseRandomizer
+
+LogPair: TypeAlias = tuple[FloatArray, FloatArray]
+"""log P and log Q of the same outcomes; P is rounded down, Q up, and some are left out."""
+
+MOST_BINS: Final = 64
+"""Most steps between the bins of Laplace noise; twice as many gain less than a thousandth."""
+
+MOST_STEPS: Final = 128
+"""The same for Gaussian noise, and for randomized response at orders other than 1."""
+
+LONGEST: Final = 5e4
+"""About how many steps of a bin one deviation of the sum of all bins may take."""
+
+GAUSSIAN_REACHES: Final = (2.0, 4.0)
+"""Standard deviations beyond 0 and 1 from which on all Gaussian noise is one bin."""
+
+MOST_OUTCOMES: Final = 6000
+"""Sums are merged until so many are left."""
+
+MOST_USERS: Final = 10**8
+"""Nothing is shown for more users: the sums get too long to list."""
+
+
+def attained_pairs(randomizer: Randomizer | None, users: int) -> tuple[LogPair, ...]:
+    """Return pairs that one shuffled round attains on concrete data, for lower bounds.
+
+    Each (log P, log Q) holds for that order alone and lies below what the analyzer can do; the
+    relation is replace-one.  None (a bare local epsilon names no mechanism) gives no pair.
+
+    >>> from .randomizers import ResponseRandomizer
+    >>> pairs = attained_pairs(ResponseRandomizer(1.0, 3), 10_000)
+    >>> round(lower_epsilon(pairs, 1e-6), 5)
+    0.03799
+    """
+    users = validate.count(users=users)
+    found: list[LogPair] = []
+    if users <= MOST_USERS:
+        for bins in _tests(randomizer, users):
+            found += summed_pairs([Part(bins.crowd, users - 1)], bins, 1)
+    return tuple(found)
+
+
+def summed_pairs(crowd: Sequence[Part], bins: Bins, copies: int) -> tuple[LogPair, LogPair]:
+    """Return the pairs (P, Q) and (Q, P) of the sum of all bin numbers.
+
+    P adds `copies` messages of the one neighbour to the `crowd`, Q as many of the other.
+    """
+    laws = [law_of_sum([*crowd, Part(law, copies)]) for law in (bins.one, bins.other)]
+    first, last = max(law.first for law in laws), min(law.last for law in laws)
+    one, other = (law.between(first, last) for law in laws)
+    return _merged(one[0], other[1]), _merged(other[0], one[1])
+
+
+def lower_delta(pair: LogPair, epsilon: float) -> float:
+    """Return sum (P - e^epsilon Q)+ over the outcomes of a pair, rounded down."""
+    log_p, log_q = pair
+    excess = log_p - log_q - epsilon
+    sizes = np.abs(log_p) + np.abs(log_q) + abs(epsilon) + 16.0
+    excess = excess - 4.0 * UNIT_ROUNDOFF * sizes
+    gained = np.where(excess > 0.0, -np.exp(log_p) * np.expm1(-np.maximum(excess, 0.0)), 0.0)
+    return max(float((gained * (1.0 - 8.0 * UNIT_ROUNDOFF * sizes)).sum()) * (1.0 - 1e-14), 0.0)
+
+
+def lower_epsilon(pairs: Sequence[LogPair], delta: float) -> float:
+    """Return an epsilon at which some pair still exceeds `delta`, nearly the largest; 0 if none.
+
+    No epsilon at or below it is true of the mechanism at this delta in (0, 1).
+    """
+    delta = validate.open_probability(delta=delta)
+    return max((_lower_epsilon(pair, delta) for pair in pairs), default=0.0)
+
+
+def _lower_epsilon(pair: LogPair, delta: float) -> float:
+    def above(log_epsilon: float) -> float:
+        return lower_delta(pair, math.exp(log_epsilon)) - delta
+
+    bracket = enclose(above, -2.0, 0.7, -60.0, 12.0)
+    if bracket is None:
+        return 0.0 if above(-2.0) <= 0.0 else math.exp(12.0)
+    return math.exp(narrow(above, bracket, absolute=1e-7).low)
+
+
+def _merged(log_p: FloatArray, log_q: FloatArray) -> LogPair:
+    """Return the pair with neighbouring outcomes added up, and those left out that say nothing."""
+    known = np.flatnonzero(np.isfinite(log_p))
+    if known.size == 0:
+        return np.zeros(0), np.zeros(0)
+    log_p, log_q = log_p[known], log_q[known]
+    width = -(-known.size // MOST_OUTCOMES)
+    if width == 1:
+        return log_p, log_q
+    starts = np.arange(0, known.size, width)
+    up = 1e-14 + 4.0 * width * UNIT_ROUNDOFF
+    return np.logaddexp.reduceat(log_p, starts) - up, np.logaddexp.reduceat(log_q, starts) + up
+
+
+# --- bins ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """Masses of the bins: of a message of the crowd, of the two neighbours, and of the middle.
+
+    The middle is the value 1/2, or a category at random; except for Gaussian noise that is also
+    the law of a dummy from the blanket.
+    """
+
+    crowd: FloatArray
+    one: FloatArray
+    other: FloatArray
+    middle: FloatArray
+
+
+def _tests(randomizer: Randomizer | None, users: int) -> list[Bins]:
+    """Return the bins of each test that is made; none where noise is tiny or huge."""
+    if isinstance(randomizer, ResponseRandomizer) and randomizer.epsilon0 <= 200.0:
+        return [response_bins(randomizer, order) for order in _orders(randomizer, users)]
+    if isinstance(randomizer, LaplaceRandomizer) and 1e-6 <= randomizer.epsilon0 <= 200.0:
+        return [noise_bins(randomizer, 0.0, users)]
+    if isinstance(randomizer, GaussianRandomizer) and 0.05 <= randomizer.sigma <= 1e6:
+        return [noise_bins(randomizer, 0.0, users, reach) for reach in GAUSSIAN_REACHES]
+    return []
+
+
+def noise_bins(
+    randomizer: LaplaceRandomizer | GaussianRandomizer,
+    crowd: float,
+    messages: int,
+    reach: float = 0.0,
+) -> Bins:
+    """Return bins for neighbours at 1 and 0, the crowd at `crowd`, for so many messages.
+
+    The edges lie at even steps of (mu_1 - mu_0) / mu_crowd, from `reach` scales of the noise below
+    0 to as far above 1.
+    """
+    if isinstance(randomizer, GaussianRandomizer):
+        gaussian, scale = True, randomizer.sigma
+    else:
+        gaussian, scale = False, 1.0 / randomizer.epsilon0
+    y = np.linspace(-reach * scale, 1.0 + reach * scale, 8001)
+    log_one, log_other, log_crowd = (_log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, crowd))
+    statistic = np.exp(log_one - log_crowd) - np.exp(log_other - log_crowd)
+    most = MOST_STEPS if gaussian else MOST_BINS
+    steps = min(max(round(LONGEST / math.sqrt(messages)), 8), most)
+    levels = (np.arange(steps) + 0.5) / steps
+    levels = statistic[0] + levels * (statistic[-1] - statistic[0])
+    edges = np.concatenate(([-np.inf], np.interp(levels, statistic, y), [np.inf]))
+    masses = _gaussian_masses if gaussian else _laplace_masses
+    return Bins(*(masses((edges - x) / scale) for x in (crowd, 1.0, 0.0, 0.5)))
+
+
+def _log_shape(off: FloatArray, scale: float, gaussian: bool) -> FloatArray:
+    z: FloatArray = np.abs(off) / scale
+    return -0.5 * z * z if gaussian else -z
+
+
+def _laplace_masses(z: FloatArray) -> FloatArray:
+    """Return the probabilities between consecutive z, each without cancelling."""
+    low, high = z[:-1], z[1:]
+    flipped = low >= 0.0
+    a, b = np.where(flipped, -high, low), np.where(flipped, -low, high)
+    with np.errstate(over="ignore", invalid="ignore"):
+        aside = -0.5 * np.exp(b) * np.expm1(a - b)
+        across = -0.5 * np.expm1(a) - 0.5 * np.expm1(-b)
+    return np.where(b <= 0.0, aside, across)
+
+
+def _gaussian_masses(z: FloatArray) -> FloatArray:
+    """Return the probabilities between consecutive z, by Gauss-Legendre quadrature.
+
+    Eight points integrate cells of width 1/4 to far below rounding; nothing lies beyond 38.
+    """
+    z = np.clip(z, -38.0, 38.0)
+    low, width = z[:-1], np.diff(z)
+    cells = math.ceil(float(width.max()) / 0.25)
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    inside = (np.arange(cells)[:, None] + 0.5 * (nodes + 1.0)).ravel() / cells
+    points = low[:, None] + width[:, None] * inside
+    density = np.exp(-0.5 * points * points) / math.sqrt(2.0 * math.pi)
+    masses: FloatArray = (density * np.tile(weights, cells)).sum(axis=1) * width * (0.5 / cells)
+    return masses
+
+
+def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
+    """Return bins for neighbours on a first and a second category, the crowd on a third.
+
+    The number of a bin is nearest to an even step of (mu_1 - order mu_2) / mu_crowd.  Of two
+    categories, the crowd holds the second, and the bins are 0 and 1.
+    """
+    k, ratio = randomizer.categories, math.exp(-randomizer.epsilon0)
+    total = 1.0 + (k - 1) * ratio
+    true, lie = 1.0 / total, ratio / total
+    if k == 2:
+        second = np.array([true, lie])
+        return Bins(second, second[::-1], second, np.array([0.5, 0.5]))
+    # Categories: the first, the second, the crowd's, and all others together.
+    laws = []
+    for holds in (2, 0, 1):
+        masses = np.array([lie, lie, lie, (k - 3) * lie])
+        masses[holds] = true
+        laws.append(masses)
+    laws.append(np.array([1.0, 1.0, 1.0, k - 3.0]) / k)
+    gains = np.array([1.0 - order * ratio, ratio - order, ratio * ratio * (1.0 - order)])
+    places = _places(np.append(gains, ratio * (1.0 - order)), laws[0])
+    return Bins(*(np.bincount(places, law).astype(np.float64) for law in laws))
+
+
+def _places(gains: FloatArray, masses: FloatArray) -> NDArray[np.intp]:
+    """Return whole numbers nearly proportional to the gains, from 0 up, errors weighed by mass."""
+    scaled = (gains - gains.min()) / np.ptp(gains)
+    steps = np.arange(2, MOST_STEPS + 1)[:, None]
+    off = np.round(steps * scaled) / steps - scaled
+    off -= (off * masses).sum(axis=1, keepdims=True)
+    best = int(np.argmin((off * off * masses).sum(axis=1)))
+    places: NDArray[np.intp] = np.round(steps[best] * scaled).astype(np.intp)
+    return places
+
+
+def _orders(randomizer: ResponseRandomizer, users: int) -> list[float]:
+    """Return the orders e^epsilon for which tests are made: 1, and a likely one."""
+    if randomizer.categories == 2:
+        return [1.0]
+    ratio = math.exp(-randomizer.epsilon0)
+    lie = ratio / (1.0 + (randomizer.categories - 1) * ratio)
+    likely = 5.0 * -math.expm1(-randomizer.epsilon0) * math.sqrt(2.0 / (users * lie))
+    return [1.0, math.exp(min(likely, 0.5 * randomizer.epsilon0))]

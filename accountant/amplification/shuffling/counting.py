@@ -1,0 +1,134 @@
+"""Lower bounds for sampled shuffling: one concrete pair of data sets, and a count over dimensions.
+
+The user holds 1 in every coordinate, or 0 (randomized response: two categories).  Messages are
+sorted into bins whose numbers are added up, as in `attained`.
+
+* **Oblivious choice.**  All other users hold the same harmless value (1/2; a third category).  The
+  sum goes over all dimensions: whoever chose what, it is over d n_p messages, k of them the user's
+  and k (n - 1) the others', unless a dimension overflows; if the round then stops, the analyzer
+  sees that, so a test may leave it out, and P loses that probability.
+* **Data-dependent choice**, by a rule such as the k largest.  Both neighbours choose the same k
+  dimensions, and each is a test of its own.  The others choose other dimensions (if there are 2 k),
+  so that dummies fill these, or the same ones, with value 0 or a third category.
+
+Where another value of the user counts (zero-out: 1/2, add-remove: dummies), that is what 1 is
+compared with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ... import events as ev
+from ...guarantee import Neighbours
+from .attained import (
+    MOST_USERS,
+    Bins,
+    LogPair,
+    lower_epsilon,
+    noise_bins,
+    response_bins,
+    summed_pairs,
+)
+from .double import overflow_probability
+from .lattice import Part
+from .randomizers import LaplaceRandomizer, ResponseRandomizer, randomizer_of
+
+LARGEST_FAILURE: Final = 0.01
+"""Where overflow is more likely than that, no test is made."""
+
+LARGEST_EPSILON: Final = 200.0
+"""Nor for randomizers that hide less than that."""
+
+
+@dataclass(frozen=True, eq=False)
+class Test:
+    """What a round attains: `copies` of the pair, in either order; each holds for its own order."""
+
+    forward: LogPair
+    backward: LogPair
+    copies: int
+
+
+def sampled_test(event: ev.SampledShuffle, neighbours: Neighbours) -> Test | None:
+    """Return what one round of coordinate-wise sampled shuffling attains, None if nothing is known.
+
+    A bare local epsilon names no mechanism, and Gaussian noise is not tested.
+    """
+    randomizer = randomizer_of(event.event)
+    if not isinstance(randomizer, (LaplaceRandomizer, ResponseRandomizer)):
+        return None
+    if event.granularity != "coordinate" or not 1e-6 <= randomizer.epsilon0 <= LARGEST_EPSILON:
+        return None
+    if neighbours == "zero-out" and isinstance(randomizer, ResponseRandomizer):
+        return None
+    if event.selection == "oblivious":
+        return _pooled(event, randomizer, neighbours)
+    return _separate(event, randomizer, neighbours)
+
+
+def _pooled(
+    event: ev.SampledShuffle,
+    randomizer: LaplaceRandomizer | ResponseRandomizer,
+    neighbours: Neighbours,
+) -> Test | None:
+    failure = overflow_probability(event)
+    messages, real = event.dimensions * event.padded_to, event.chosen * event.users
+    stops = event.overflow == "refuse" and failure <= LARGEST_FAILURE
+    if not (failure == 0.0 or stops) or messages > MOST_USERS or real > messages:
+        return None
+    bins = _bins(randomizer, 0.5, 6 * messages, neighbours)  # so many do not need finer ones
+    crowd = [Part(bins.crowd, real - event.chosen), Part(bins.middle, messages - real)]
+    pair = summed_pairs(crowd, bins, event.chosen)
+    kept = math.log1p(-failure)
+    forward, backward = ((log_p + kept, log_q) for log_p, log_q in pair)
+    return _stronger_first(forward, backward, 1)
+
+
+def _separate(
+    event: ev.SampledShuffle,
+    randomizer: LaplaceRandomizer | ResponseRandomizer,
+    neighbours: Neighbours,
+) -> Test | None:
+    fits = event.padded_to >= event.users
+    elsewhere = event.dimensions >= 2 * event.chosen
+    if event.padded_to > MOST_USERS or not (fits or (event.overflow == "cap" and elsewhere)):
+        return None
+    tests = []
+    if elsewhere:
+        bins = _bins(randomizer, 0.5, event.padded_to, neighbours)
+        pair = summed_pairs([Part(bins.middle, event.padded_to - 1)], bins, 1)
+        tests.append(_stronger_first(*pair, event.chosen))
+    if fits:
+        bins = _bins(randomizer, 0.0, event.padded_to, neighbours)
+        dummies = Part(bins.middle, event.padded_to - event.users)
+        pair = summed_pairs([Part(bins.crowd, event.users - 1), dummies], bins, 1)
+        tests.append(_stronger_first(*pair, event.chosen))
+    return max(tests, key=lambda test: _strength(test.forward))
+
+
+def _bins(
+    randomizer: LaplaceRandomizer | ResponseRandomizer,
+    crowd: float,
+    messages: int,
+    neighbours: Neighbours,
+) -> Bins:
+    """Return bins whose neighbours are those of the relation; the middle is what a dummy sends."""
+    if isinstance(randomizer, ResponseRandomizer):
+        bins = response_bins(randomizer)
+    else:
+        bins = noise_bins(randomizer, crowd, messages)
+    return bins if neighbours == "replace-one" else replace(bins, other=bins.middle)
+
+
+def _stronger_first(one: LogPair, other: LogPair, copies: int) -> Test:
+    if _strength(other) > _strength(one):
+        one, other = other, one
+    return Test(one, other, copies)
+
+
+def _strength(pair: LogPair) -> float:
+    """Return how far apart a pair is, about where bounds are asked for."""
+    return lower_epsilon([pair], 1e-4)

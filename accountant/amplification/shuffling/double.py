@@ -1,0 +1,301 @@
+"""Double amplification: coordinates chosen at random, each then shuffled with its own kind.
+
+A user sends k of d coordinates, each through the randomizer R and the shuffler of its dimension,
+which is padded to n_p messages with **dummies** drawn from the blanket omega of R, secretly.
+
+**Theorem** (oblivious selection: a uniform, fresh and secret set of k dimensions).  In dimension j
+let D_j be n_p less the number of the other users' messages, D_j >= D >= 1 for all j, and
+t = floor(d/k).  Then the round is dominated, at every order, by k independent copies of
+
+    shuffle(R(0), omega^(tD-1))   against   shuffle(R(1), omega^(tD-1)).
+
+Proof.  Reveal the other users' sets and messages.  (i) Draw the set by cutting the dimensions at
+random into k blocks of at least t, and choosing one of each: that is a uniform set, and revealing
+the cut only helps the observer, who then sees k independent blocks.  (ii) In a block T the density
+against all dummies is the mean over j in T of (1/D_j) sum_i r_x_j(Y_ji), r_x = mu_x / omega, Y_ji
+the D_j slots.  More slots than D are a post-processing.  What is left is a mean over |T| D
+independent draws.  (iii) L = r_x - e^eps r_x' has mean 1 - e^eps and is at most L^(0,1) in convex
+order, at every eps (`randomizers`); so are sums.  And a mean of more copies is smaller in that
+order (a reverse martingale), so |T| may be lowered to t.  Domination at every order survives
+products.
+
+D = n_p - T holds outside an event of probability F <= d P(Bin(n - 1, k/d) > T), which does not
+depend on the one user's data; F is charged in full.  There no dimension overflows either.
+
+Less may be revealed: another user's message is a dummy too with probability gamma, so that only
+Bin(n - 1, (k/d)(1 - gamma)) of them count (`others_hide`); overflow is then charged apart.
+
+**All alike.**  Or let every message, a user's or a dummy, be a dummy with probability gamma only,
+and reveal the others.  Of n_p messages M_j ~ Bin(n_p, gamma) are left in a dimension of the
+block, or 1 + Bin(n_p - 1, gamma) in the chosen one; the ratio of these laws at m is
+m / (gamma n_p), so the density is (1/(|T| gamma n_p)) times the sum of r_x_j over all that is
+left: the blanket bound of t n_p users.  It charges overflow alone.
+
+**Without sampling.**  Reveal the sets: k dimensions differ, each is one shuffle of n_p messages
+(the other users', and dummies).  That needs no F under replace-one: whether a dimension overflows
+depends on the sets alone, and a cap that drops messages at random drops the same ones.
+
+A bare local epsilon: dummies are then messages of a further value of R, and L under omega is at
+most the clones' variable in convex order, being its mean given the message.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...guarantee import Neighbours, Step
+from ..sums import UNIT_ROUNDOFF, FloatArray
+from .binomials import log_tail
+from .blanket import blanket_profile
+from .clones import clones_profile
+from .profile import Profile
+from .randomizers import (
+    Blanket,
+    GaussianRandomizer,
+    LaplaceRandomizer,
+    Randomizer,
+    ResponseRandomizer,
+    randomizer_of,
+)
+
+DERIVED: Final = (
+    "derived in amplification/shuffling/double.py; one message among others: arXiv 1903.02837, "
+    "or arXiv 2208.04591 for a bare local epsilon"
+)
+
+
+CLEARLY: Final = 1.1
+"""By how much more messages must hide before the theorem is left for another bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """A round is dominated by `copies` of `profile`, outside an event of probability `failure`."""
+
+    profile: Profile
+    copies: int
+    failure: float
+    steps: tuple[Step, ...]
+
+
+def oblivious_bound(
+    event: ev.SampledShuffle,
+    neighbours: Neighbours,
+    failure: float,
+    *,
+    others_hide: bool = False,
+) -> Copies:
+    """Return the bound of coordinate-wise shuffling with oblivious selection.
+
+    The best of those derived above, charging at most about `failure`; `others_hide` also counts on
+    other users' messages in the theorem.  Under `add-remove`, "absent" is a user whose slots hold
+    dummies.
+    """
+    blocks = event.dimensions // event.chosen
+    gamma = blanket_mass(event.event)
+    overflow = math.exp(_log_failure(event, event.padded_to - 1, 1.0))
+    slots = clear_slots(event, failure)
+    charged = math.exp(_log_failure(event, event.padded_to - slots, 1.0)) if slots > 0 else 1.0
+    if others_hide and overflow <= 0.5 * failure:
+        hidden = clear_slots(event, 0.5 * failure, 1.0 - gamma)
+        slots, charged = (hidden, failure) if hidden > slots else (slots, charged)
+    alike = gamma * event.padded_to if overflow <= failure else 0.0
+    if gamma * event.padded_to >= blocks * max(slots, alike):
+        return _revealed(event, neighbours)
+    if alike > CLEARLY * slots:
+        profile, charged = profile_among_users(event.event, blocks * event.padded_to), overflow
+        among = f"{blocks * event.padded_to:,} of {blocks:,} dimensions"
+    else:
+        profile = profile_among_dummies(event.event, blocks * slots)
+        among = (
+            f"t D - 1 dummies, t = {blocks:,}; D is {event.padded_to:,} less what the other users "
+            "put into one dimension, but for an event whose probability is added to delta"
+        )
+    step = Step(
+        "shuffling",
+        f"Double amplification: {event.chosen:,} copies of one message ({described(event.event)}) "
+        f"among {among}.",
+        DERIVED,
+        (
+            f"every user sends a uniformly random set of {event.chosen:,} of "
+            f"{event.dimensions:,} dimensions, drawn afresh, secretly and whatever the data",
+            *padding_conditions(event),
+            f"neighbours: {neighbours}",
+        ),
+    )
+    return Copies(profile, event.chosen, charged, (step,))
+
+
+def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
+    """Return the bound that reveals who sends what: no gain from sampling."""
+    failure = 0.0
+    if neighbours == "add-remove" and event.overflow == "refuse":
+        failure = overflow_probability(event)
+    step = Step(
+        "shuffling",
+        f"No sampling gain: {event.chosen:,} copies of one message ({described(event.event)}) "
+        f"among {event.padded_to:,} of one dimension; who sends which dimension may be known.",
+        DERIVED,
+        (
+            "every user chooses dimensions whatever the data",
+            *padding_conditions(event),
+            f"neighbours: {neighbours}",
+        ),
+    )
+    profile = profile_among_users(event.event, event.padded_to)
+    return Copies(profile, event.chosen, failure, (step,))
+
+
+def padding_conditions(event: ev.SampledShuffle) -> tuple[str, ...]:
+    """Return what must hold of the shufflers and of the padding."""
+    beyond = "the round stops" if event.overflow == "refuse" else "random ones are dropped"
+    return (
+        f"each dimension is shuffled on its own, padded to {event.padded_to:,} messages with "
+        "dummies from the randomizer's blanket that nobody else can tell",
+        f"beyond {event.padded_to:,} messages in a dimension, {beyond}",
+        "the analyzer sees the shuffled messages; the shufflers themselves see more",
+    )
+
+
+def clear_slots(event: ev.SampledShuffle, failure: float, share: float = 1.0) -> int:
+    """Return D: how many slots of every dimension the others leave free, but for `failure`.
+
+    `share` of the other users' messages count.  The result may be 0 or below.
+    """
+    trials = event.users - 1
+    rate = event.chosen / event.dimensions * share
+    low, high = min(math.ceil(trials * rate), trials), trials  # `high` never fails
+    target = math.log(failure) if failure > 0.0 else -math.inf
+    while low < high:
+        middle = (low + high) // 2
+        if _log_failure(event, middle, share) <= target:
+            high = middle
+        else:
+            low = middle + 1
+    return event.padded_to - high
+
+
+def _log_failure(event: ev.SampledShuffle, most: int, share: float) -> float:
+    """Return log of a bound on the probability that the others fill some dimension above `most`."""
+    if most < event.chosen / event.dimensions * share * (event.users - 1):
+        return 0.0
+    rate = min(event.chosen / event.dimensions * share, 1.0)
+    tail = log_tail(event.users - 1, rate, most)
+    return min(math.log(event.dimensions) + tail, 0.0) + 1e-15
+
+
+def overflow_probability(event: ev.SampledShuffle) -> float:
+    """Return a bound on the probability that all users' messages overflow some dimension."""
+    if event.users <= event.padded_to:
+        return 0.0
+    rate = event.chosen / event.dimensions
+    if event.padded_to < event.users * rate:
+        return 1.0
+    log_some = math.log(event.dimensions) + log_tail(event.users, rate, event.padded_to)
+    return min(math.exp(min(log_some, 0.0)) * (1.0 + 1e-12), 1.0)
+
+
+# --- one message among others -------------------------------------------------------------------
+
+
+def described(inner: ev.Event) -> str:
+    """Return the randomizer in words."""
+    if isinstance(inner, ev.Local):
+        return f"{inner.epsilon:.6g}-LDP"
+    randomizer = randomizer_of(inner)
+    assert randomizer is not None
+    return randomizer.description
+
+
+@lru_cache(maxsize=64)
+def profile_among_users(inner: ev.Event, messages: int) -> Profile:
+    """Return the bound for one message among others of the same randomizer, or dummies."""
+    if isinstance(inner, ev.Local):
+        return clones_profile(inner.epsilon, messages)
+    randomizer = randomizer_of(inner)
+    assert randomizer is not None
+    return blanket_profile(randomizer, messages)
+
+
+@lru_cache(maxsize=64)
+def profile_among_dummies(inner: ev.Event, messages: int) -> Profile:
+    """Return the bound for shuffle(R(0), omega^(m-1)) against shuffle(R(1), omega^(m-1)).
+
+    delta(eps) = (1/m) E(L_1 + ... + L_m)+, L = r_0 - e^eps r_1 under omega.
+    """
+    if isinstance(inner, ev.Local):
+        return clones_profile(inner.epsilon, messages)
+    randomizer = randomizer_of(inner)
+    assert randomizer is not None
+    return blanket_profile(AmongDummies(randomizer), messages)
+
+
+@dataclass(frozen=True)
+class AmongDummies:
+    """A randomizer as it looks among messages that are all from its blanket."""
+
+    randomizer: Randomizer
+
+    @property
+    def largest_loss(self) -> float:
+        """The local epsilon."""
+        return self.randomizer.largest_loss
+
+    @property
+    def description(self) -> str:
+        """What it is, in words."""
+        return f"{self.randomizer.description}, all other messages dummies from its blanket"
+
+    def log_local_delta(self, epsilon: float) -> float:
+        """Return log delta(epsilon) of one message alone."""
+        return self.randomizer.log_local_delta(epsilon)
+
+    def blanket(self, outside: float) -> Blanket:
+        """Return the blanket with all mass on it."""
+        inner = self.randomizer.blanket(outside)
+        log_gamma = log_blanket_mass(self.randomizer)
+        log_masses = inner.log_masses - log_gamma
+        log_rest = -math.inf
+        if inner.outside > 0.0:  # at least what lies there, where the sum gains nothing
+            log_rest = math.log(max(1.0 - math.fsum(np.exp(log_masses)), 0.0) + 1e-13)
+        error = inner.mass_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(log_gamma))
+        return _Whole(inner.losses, log_masses, log_rest, inner.outside, error, log_gamma)
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole(Blanket):
+    """A blanket of mass 1, where mu_0 / omega = gamma e^max(l, 0)."""
+
+    log_gamma: float
+
+    def terms(self, epsilon: float) -> tuple[FloatArray, FloatArray]:
+        """Return gamma Y, rounded up, and the log masses."""
+        values, log_masses = super().terms(epsilon)
+        scaled = values * math.exp(self.log_gamma)
+        return scaled + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(self.log_gamma)) * np.abs(
+            scaled
+        ), log_masses
+
+
+def log_blanket_mass(randomizer: Randomizer) -> float:
+    """Return log gamma, the mass that all laws of a randomizer share."""
+    if isinstance(randomizer, LaplaceRandomizer):
+        return -0.5 * randomizer.epsilon0
+    if isinstance(randomizer, ResponseRandomizer):
+        k = randomizer.categories
+        return math.log(k) - float(np.logaddexp(randomizer.epsilon0, math.log(k - 1)))
+    if isinstance(randomizer, GaussianRandomizer):
+        return math.log(math.erfc(0.5 / randomizer.sigma / math.sqrt(2.0)))
+    raise AssertionError(f"no blanket mass of {randomizer.description}")
+
+
+def blanket_mass(inner: ev.Event) -> float:
+    """Return about gamma; for a bare local epsilon 1: clones count dummies and users alike."""
+    randomizer = randomizer_of(inner)
+    return 1.0 if randomizer is None else math.exp(log_blanket_mass(randomizer))

@@ -1,0 +1,96 @@
+"""One shuffled round, whatever the randomizer: its bound, its pair, and tests from below."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ... import events as ev
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
+from ..subsampling import drawn_profile
+from .attained import LogPair, attained_pairs
+from .blanket import blanket_profile
+from .clones import clones_profile
+from .profile import Profile, atoms
+from .randomizers import randomizer_of
+
+
+@dataclass(frozen=True, eq=False)
+class RoundPair:
+    """A pair of distributions that dominates a round, given by the logs of its outcomes.
+
+    It is its own reverse; no finite loss exceeds `largest_loss`.
+    """
+
+    outcomes: LogPair
+    largest_loss: float
+    steps: tuple[Step, ...]
+
+
+def shuffled(event: ev.Event) -> ev.Shuffle | None:
+    """Return the shuffle that an event is, or that users are drawn for; None where there is none.
+
+    >>> shuffled(ev.Poisson(0.1, ev.Shuffle(1000, ev.Laplace(2.0))))
+    Shuffle(users=1000, event=Laplace(noise_multiplier=2.0))
+    """
+    inner = event.event if isinstance(event, (ev.FixedSize, ev.Poisson)) else event
+    return inner if isinstance(inner, ev.Shuffle) else None
+
+
+def shuffled_profile(event: ev.Event, neighbours: Neighbours) -> Profile:
+    """Return the bound for a shuffled round, or for `FixedSize` or `Poisson` users of one.
+
+    Laplace, Gaussian and k-ary randomized response by their blankets, `Local` by clones.  Under
+    zero-out a zeroed value counts as any other that replaces the user's.  Raises `Unsupported`
+    under add-remove, and for what is not such a round.
+    """
+    inner = shuffled(event)
+    if inner is None:
+        raise Unsupported(
+            f"`{event.type}` is not a shuffled round.",
+            next_step="Give one Shuffle event, or FixedSize or Poisson around one.",
+        )
+    if neighbours == "add-remove":
+        raise Unsupported(
+            "A shuffled round has no guarantee under add-remove.",
+            "The number of messages is visible, so one user more or less is certain to be noticed: "
+            "delta would be 1.",
+            "Ask under replace-one or zero-out, where the number of users is public.",
+        )
+    return drawn_profile(event, lambda users: round_profile(inner.event, users))
+
+
+def round_profile(randomizer: ev.Event, users: int) -> Profile:
+    """Return the bound of one round of `users` messages by this randomizer, under replace-one.
+
+    Raises `Unsupported` for an event that is no randomizer with a known blanket or local epsilon.
+    """
+    known = randomizer_of(randomizer)
+    if known is not None:
+        return blanket_profile(known, users)
+    assert isinstance(randomizer, ev.Local)
+    return clones_profile(randomizer.epsilon, users)
+
+
+@lru_cache(maxsize=64)
+def round_pair(event: ev.Event, neighbours: Neighbours) -> RoundPair:
+    """Return a pair that dominates a round, or one of `FixedSize` or `Poisson` users."""
+    profile = shuffled_profile(event, neighbours)
+    hull = Step(
+        "shuffling",
+        "The lower convex hull of the bound, in e^epsilon, is the pair of one round.",
+        "derived in amplification/shuffling/profile.py",
+    )
+    return RoundPair(atoms(profile), profile.largest_loss, (*profile.steps, hull))
+
+
+@lru_cache(maxsize=64)
+def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
+    """Return pairs that concrete data sets attain, in both orders, one after the other.
+
+    For a plain `Shuffle` under replace-one; none otherwise.
+    """
+    if neighbours != "replace-one" or not isinstance(event, ev.Shuffle):
+        return ()
+    return attained_pairs(randomizer_of(event.event), event.users)

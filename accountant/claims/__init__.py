@@ -1,0 +1,1 @@
+"""Five published systems: what they claim, exactly as printed, beside what can be proven."""

@@ -1,0 +1,107 @@
+"""DISCO: decentralized learning in the browser, with "adaptive local differential privacy".
+
+A client clips the update of every tensor to a radius r, adds Gaussian noise of standard deviation
+2 r sqrt(2 ln(1.25/delta_r)) / epsilon_r, and splits the budget over the R rounds alone:
+epsilon_r = epsilon / R, delta_r = delta / R.  The radius is the mean norm of that tensor's last
+updates, this round's included.  The unit is all data of one client, replaced by other data (an
+update in a ball of radius r becomes another one); the observer is a peer who sees the noisy
+update.
+
+Source of what is claimed: the program, epfml/disco, `discojs/src/privacy.ts`.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any, Final
+
+from scipy.special import log_ndtr
+
+from .claim import Claim
+from .proofs import gaussian, nothing_holds
+
+DELTA: Final = 1e-5
+SOURCE: Final = "epfml/disco, discojs/src/privacy.ts"
+
+FLOOR: Final = 1e-12
+"""The smallest radius that the program uses."""
+
+
+def published_classical_multiplier(epsilon: float, rounds: int, delta: float = DELTA) -> float:
+    """Return DISCO's noise over radius: 2 sqrt(2 ln(1.25/delta_r)) / epsilon_r, per round.
+
+    The classical formula, which is proven for epsilon_r below 1 and asked for any, and for one
+    tensor, whatever the number of tensors.
+    Source: `privacy.ts`; the formula is Dwork and Roth 2014, Theorem A.1.
+
+    >>> round(published_classical_multiplier(10.0, 20), 1)
+    21.7
+    """
+    return 2.0 * math.sqrt(2.0 * math.log(1.25 * rounds / delta)) / (epsilon / rounds)
+
+
+def _row(
+    setting: str, claimed: float, proven: float, lower: float, why: str, **other: Any
+) -> Claim:
+    return Claim(
+        system="disco",
+        setting=setting,
+        unit="user",
+        neighbours="replace-one",
+        observer="peer",
+        claimed=claimed,
+        delta=DELTA,
+        proven=proven,
+        lower=lower,
+        why=why,
+        source=SOURCE,
+        **other,
+    )
+
+
+def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
+    """Suppose that every radius were a public constant: R x L Gaussian releases, all attained."""
+    multiplier = published_classical_multiplier(epsilon, rounds)
+    found = gaussian(multiplier, rounds * tensors, DELTA, "replace-one")
+    if tensors > 1:
+        why = "Each round releases every tensor, and only rounds share the budget."
+        if found[0] < epsilon:
+            why = "Adding up epsilons of rounds wastes more than forgetting the tensors gains."
+    else:
+        why = "The classical formula is proven for epsilon below 1 and fails here."
+    counted = f"{rounds} round{'s' * (rounds > 1)}, {tensors} tensor{'s' * (tensors > 1)}"
+    setting = f"{counted}, public radii" if epsilon == 10.0 else f"{counted}, epsilon {epsilon:g}"
+    return _row(setting, epsilon, *found, why, printed=f"{epsilon:g}")
+
+
+def _private_radius() -> Claim:
+    """A tensor that did not move against one that moved by 1, in a run of 20 rounds.
+
+    Without movement the radius is its floor, and the noise z 1e-12; with it, radius and noise are
+    z 1e12 times larger (clip 1).  Let t be a millionth of the larger noise: a coordinate exceeds t
+    in size with probability at least 1 - 2e-6/sqrt(2 pi) in one case and 2 Phi(-1e-6/1e-12) in the
+    other, so epsilon >= log of (the first - delta) / (the second), whatever z is.
+    """
+    claimed, share = 10.0, 1e-6
+    seldom = 2.0 * share / math.sqrt(2.0 * math.pi)
+    log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR))
+    lower = (math.log1p(-seldom - DELTA) - log_never) * (1.0 - 1e-9)
+    why = (
+        "The radius, and with it the noise, is computed from the client's own update: the size of "
+        "the noise tells a tensor that moved from one that did not."
+    )
+    setting = "as coded: radii follow the updates"
+    return _row(setting, claimed, nothing_holds(why, DELTA), lower, why, printed="10")
+
+
+ROWS: Final = (
+    *(
+        partial(_public_radii, 10.0, rounds, tensors)
+        for rounds, tensors in ((1, 1), (1, 6), (5, 6), (20, 6), (20, 50), (20, 150))
+    ),
+    partial(_public_radii, 16.0, 1, 1),
+    partial(_public_radii, 20.0, 1, 1),
+    _private_radius,
+)
+"""One function per row, in the order of the table."""

@@ -1,0 +1,46 @@
+"""The table of claims: every row of every system, computed when it is asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..errors import InvalidInput
+from .claim import Claim
+
+SYSTEMS: Final = ("uldp-fl", "flame", "disco", "fedpower", "delm")
+"""The published systems, in the order of the table; each is a module here without its dash."""
+
+Row = Callable[[], Claim]
+"""Computes one row."""
+
+
+def rows(system: str) -> Sequence[Row]:
+    """Return the rows of one system, not computed yet; raise `InvalidInput` for another name."""
+    module = importlib.import_module(f".{as_system(system).replace('-', '_')}", __package__)
+    found: Sequence[Row] = module.ROWS
+    return found
+
+
+def table(system: str | None = None) -> tuple[Claim, ...]:
+    """Return the claims of one system, or of all, computed now.
+
+    Every `proven` and `lower` is computed by the library; see `Claim`.  Raises `InvalidInput`
+    for a system that is not in `SYSTEMS`.
+    """
+    chosen = SYSTEMS if system is None else (system,)
+    return tuple(row() for name in chosen for row in rows(name))
+
+
+def as_system(system: str) -> str:
+    """Return `system` if it is one of `SYSTEMS`; raise `InvalidInput` otherwise."""
+    if system in SYSTEMS:
+        return system
+    close = difflib.get_close_matches(str(system).lower(), SYSTEMS, n=1, cutoff=0.4)
+    raise InvalidInput(
+        f"`system` must be one of {', '.join(SYSTEMS)}; it is {system!r}.",
+        "These are the published systems whose numbers are recomputed here.",
+        f"privplan claims {close[0]}" if close else "privplan claims",
+    )

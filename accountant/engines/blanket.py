@@ -1,0 +1,99 @@
+"""The blanket engine: one shuffled round, straight from its certified hockey-stick bound.
+
+The upper end is the bound itself, solved for epsilon or evaluated at it: nothing is lost to a grid
+of losses.  The lower end is an exact test on concrete data.  Several rounds, or a round among other
+releases, are the pld engine's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from .. import events as ev
+from .. import validate
+from ..amplification.shuffling.attained import LogPair, lower_delta, lower_epsilon
+from ..amplification.shuffling.profile import Profile, smallest_epsilon
+from ..amplification.shuffling.rounds import round_tests, shuffled, shuffled_profile
+from ..composition import Leaf
+from ..errors import Unsupported
+from ..guarantee import Bounds, Neighbours, Step, unique_steps
+from .base import Answer
+
+_TEST: Final = Step(
+    "shuffling",
+    "Lower end: an exact test on one concrete pair of data sets.",
+    "derived in amplification/shuffling/attained.py",
+)
+
+
+@dataclass(frozen=True)
+class BlanketEngine:
+    """Certified bounds for one shuffled round, of all users or of users drawn at random."""
+
+    name: str = "blanket"
+
+    def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest epsilon at `delta` in [0, 1], in nats.
+
+        The upper end is never above the local epsilon.  Raises `Unsupported` for anything but one
+        round, and under add-remove.
+        """
+        delta = validate.probability(delta=delta)
+        event = _single_round(leaves)
+        profile = shuffled_profile(event, neighbours)
+        if delta == 0.0:
+            upper, tests = profile.largest_loss, ()
+        elif delta == 1.0:
+            upper, tests = 0.0, ()
+        else:
+            upper, tests = smallest_epsilon(profile, delta), _tests(leaves, neighbours)
+        lower = lower_epsilon(tests, delta) if tests else 0.0
+        return _answer(lower, upper, profile, tests, f"epsilon {upper:.6g} at delta {delta:.6g}")
+
+    def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
+        """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
+
+        Raises `Unsupported` for anything but one round, and under add-remove.
+        """
+        epsilon = validate.non_negative(epsilon=epsilon)
+        event = _single_round(leaves)
+        profile = shuffled_profile(event, neighbours)
+        log_delta = profile.log_delta(epsilon)
+        upper = min(math.exp(min(log_delta, 0.0)) * (1.0 + 1e-13), 1.0)
+        if log_delta > -math.inf and upper == 0.0:
+            upper = math.nextafter(0.0, 1.0)
+        tests = _tests(leaves, neighbours)
+        lower = max((lower_delta(test, epsilon) for test in tests), default=0.0)
+        return _answer(lower, upper, profile, tests, f"delta {upper:.6g} at epsilon {epsilon:.6g}")
+
+
+def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
+    if len(leaves) != 1 or leaves[0].count != 1 or shuffled(leaves[0].event) is None:
+        raise Unsupported(
+            "The blanket engine takes one shuffled round, and nothing else.",
+            next_step="Use pld, or leave the choice of the engine to privplan.",
+        )
+    return leaves[0].event
+
+
+def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...]:
+    """Return the tests for the lower end; none where not all that is released is seen."""
+    (leaf,) = leaves
+    return round_tests(leaf.event, neighbours) if leaf.attained else ()
+
+
+def _answer(
+    lower: float, upper: float, profile: Profile, tests: tuple[LogPair, ...], found: str
+) -> Answer:
+    conversion = Step(
+        "conversion",
+        f"The bound on delta, read at one order: {found}.",
+        "by definition",
+        ("the bound was evaluated at that very epsilon",),
+    )
+    shown = (_TEST,) if tests else ()
+    steps = unique_steps((*profile.steps, *shown, conversion))
+    return Answer(Bounds(lower, upper), steps)

@@ -1,0 +1,253 @@
+"""Noise that is moved by a binomial number of bounds, as a density ratio to noise that is not.
+
+With i ~ Bin(k, q) and noise around i against noise around 0, the ratio at x is the sum over i of
+
+    t_i(x) = w_i f_i(x),   w_i = C(k, i) q^i (1 - q)^(k - i),   f_i(x) = noise(x - i) / noise(x).
+
+**Windows.**  Only the i near the largest t_i(x) matter, so k may be large.  f_{i'} / f_i does not
+fall as x grows if i' > i.  So for x in [u, v], what lies above a window is at most its share at v,
+and what lies below at most its share at u: each window leaves out less than e^-40 of the ratio,
+pointwise, and so less than e^-40 of the mass of every interval.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+
+Shifts: TypeAlias = NDArray[np.intp]
+
+LEAST_PIECE: Final = 128
+MOST_TERMS: Final = 1 << 15
+"""Positions are taken in pieces that share a window: of `MOST_TERMS` terms, not too short."""
+
+LEFT_OUT: Final = 40.0
+"""Each window leaves out less than e^-40 of the ratio."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ratio:
+    """The logarithm of the ratio at some positions, and its slope there.
+
+    `log_weight` is at least the average of |log w_i| over the terms, by their share of the ratio.
+    """
+
+    log: Array
+    slope: Array
+    log_weight: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialShifts(ABC):
+    """Noise around i ~ Bin(`size`, `rate`) against the same noise around 0."""
+
+    size: int
+    rate: float
+
+    @property
+    @abstractmethod
+    def noise(self) -> GaussianNoise | LaplaceNoise:
+        """The noise that is moved."""
+
+    @abstractmethod
+    def log_shift(self, x: Array, i: Array) -> Array:
+        """Return log f_i(x)."""
+
+    @abstractmethod
+    def slope_of_shift(self, x: Array, i: Array) -> Array:
+        """Return an upper bound on the slope of log f_i at x."""
+
+    @abstractmethod
+    def steepest(self, here: Ratio) -> Array:
+        """Return an upper bound on the slope of the ratio's logarithm up to each position."""
+
+    @cached_property
+    def log_weights(self) -> Array:
+        """The logarithms of w_0, ..., w_k."""
+        i = np.arange(self.size + 1.0)
+        chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
+        return np.asarray(chosen + i * math.log(self.rate) + (self.size - i) * self._log_spared)
+
+    @property
+    def _log_spared(self) -> float:
+        return math.log1p(-self.rate)
+
+    @cached_property
+    def weights_error(self) -> float:
+        """The relative error of every w_i: of three log-gammas (4 units each) and two products."""
+        logs = 3.0 * math.lgamma(self.size + 1.0) + 2.0 * float(np.abs(self.log_weights).max())
+        return 8.0 * UNIT_ROUNDOFF * (2.0 + logs)
+
+    @property
+    def lowest(self) -> float:
+        """The loss where nobody is drawn, log w_0: the infimum of the ratio's logarithm."""
+        return self.size * self._log_spared
+
+    def ratio_error(self, log_ratio: float) -> float:
+        """Return the relative error of ratios of up to e^log_ratio that the weights bring in.
+
+        The first weight is a power, and the others have at most the share of those drawn.
+        """
+        return float(self.drawn(log_ratio)) * self.weights_error - 8.0 * UNIT_ROUNDOFF * self.lowest
+
+    def drawn(self, log_ratio: Array | float) -> Array:
+        """Return the share of the terms above i = 0 where the ratio is e^log_ratio."""
+        return np.clip(-np.expm1(self.lowest - log_ratio), 0.0, 1.0)
+
+    def log_weight(self, log_ratio: Array | float, i: Shifts) -> Array:
+        """Return a bound on the average |log w_i| by share, up to this ratio, in a window."""
+        most = float(np.abs(self.log_weights[i]).max())
+        return np.minimum(most, self.drawn(log_ratio) * most - self.lowest)
+
+    def at(self, x: Array) -> Ratio:
+        """Return the ratio at finite positions; quick where they are nearly in order."""
+        log, slope, log_weight = np.empty_like(x), np.empty_like(x), np.empty_like(x)
+        for piece, i in self._windows(x):
+            shifts = i[:, None].astype(float)
+            terms = self.log_weights[i, None] + self.log_shift(x[piece], shifts)
+            peak = terms.max(axis=0)
+            shares = np.exp(terms - peak)
+            total = shares.sum(axis=0)
+            log[piece] = peak + np.log(total)
+            slope[piece] = (shares * self.slope_of_shift(x[piece], shifts)).sum(axis=0) / total
+            log_weight[piece] = self.log_weight(log[piece], i)
+        return Ratio(log, slope, log_weight)
+
+    def log_masses(self, x: Array) -> Array:
+        """Return the logarithms of the moved noise's masses between ascending positions.
+
+        The first and the last position may be infinite.
+        """
+        result = np.full(x.size - 1, -np.inf)
+        for start, stop, i in self._interval_windows(x):
+            edges = x[start : stop + 1, None] - i.astype(float)
+            terms = self.log_weights[i, None] + self._log_interval_masses(edges).T
+            peak = terms.max(axis=0)
+            some = np.isfinite(peak)
+            total = np.exp(terms[:, some] - peak[some]).sum(axis=0)
+            result[start:stop][some] = peak[some] + np.log(total)
+        return result
+
+    def _log_interval_masses(self, edges: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            return self.noise.log_interval_masses(edges)
+
+    def upper_quantile(self, tail: float) -> float:
+        """Return about the x beyond which the moved noise has mass `tail`."""
+        logs = self.log_weights
+        i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
+        return self._quantile(tail, i.astype(float), logs[i], +1.0)
+
+    def lower_quantile(self, tail: float) -> float:
+        """Return about the x below which the moved noise has mass `tail`."""
+        logs = self.log_weights
+        i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
+        return self._quantile(tail, i.astype(float), logs[i], -1.0)
+
+    def _quantile(self, tail: float, i: Array, logs: Array, side: float) -> float:
+        reach = self.noise.radius(tail / 2.0)
+        low, high = float((side * i).min()) - reach, float((side * i).max()) + reach
+        while high - low > self.noise.scale / 16.0 and low < 0.5 * (low + high) < high:
+            middle = 0.5 * (low + high)
+            beyond = np.stack([middle - side * i, np.full(i.size, np.inf)])
+            mass = np.exp(logs + self._log_interval_masses(beyond)[0]).sum()
+            low, high = (middle, high) if mass > tail else (low, middle)
+        return side * high
+
+    def _windows(self, x: Array) -> Iterator[tuple[slice, Shifts]]:
+        if x.size == 0:
+            return
+        within = self.window(float(x.min()), float(x.max()))
+        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        for start in range(0, x.size, step):
+            piece = slice(start, min(start + step, x.size))
+            yield piece, self.window(float(x[piece].min()), float(x[piece].max()), within)
+
+    def _interval_windows(self, x: Array) -> Iterator[tuple[int, int, Shifts]]:
+        """Yield (start, stop, window) for the intervals [start, stop)."""
+        finite = np.flatnonzero(np.isfinite(x))
+        if finite.size == 0:
+            yield 0, x.size - 1, self.window(-math.inf, math.inf)
+            return
+        first, last = int(finite[0]), int(finite[-1])
+        if first > 0:
+            yield 0, first, self.window(-math.inf, float(x[first]))
+        within = self.window(float(x[first]), float(x[last]))
+        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        for start in range(first, last, step):
+            stop = min(start + step, last)
+            yield start, stop, self.window(float(x[start]), float(x[stop]), within)
+        if last < x.size - 1:
+            yield last, x.size - 1, self.window(float(x[last]), math.inf)
+
+    def window(self, low: float, high: float, among: Shifts | None = None) -> Shifts:
+        """Return the shifts that matter at positions in [low, high], of all or those in `among`."""
+        of = np.arange(self.size + 1) if among is None else among
+        first, last = 0, of.size - 1
+        if math.isfinite(low):
+            first = int(self._matters(low, of)[0])
+        if math.isfinite(high):
+            last = int(self._matters(high, of)[-1])
+        return of[first : last + 1]
+
+    def _matters(self, x: float, among: Shifts) -> Shifts:
+        terms = self.log_weights[among] + self.log_shift(np.array(x), among.astype(float))
+        return np.flatnonzero(terms >= terms.max() - LEFT_OUT - math.log(self.size + 1.0))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianShifts(BinomialShifts):
+    """Gaussian noise of standard deviation `scale`."""
+
+    scale: float
+
+    @property
+    def noise(self) -> GaussianNoise:
+        """The noise that is moved."""
+        return GaussianNoise(self.scale)
+
+    def log_shift(self, x: Array, i: Array) -> Array:
+        """Return i (x - i/2) / s^2."""
+        return i * (x - 0.5 * i) / self.scale**2
+
+    def slope_of_shift(self, x: Array, i: Array) -> Array:  # noqa: ARG002
+        """Return i / s^2."""
+        return i / self.scale**2
+
+    def steepest(self, here: Ratio) -> Array:
+        """Return the slope there: the logarithm of a sum of exponentials is convex."""
+        return here.slope
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceShifts(BinomialShifts):
+    """Laplace noise of scale `scale`."""
+
+    scale: float
+
+    @property
+    def noise(self) -> LaplaceNoise:
+        """The noise that is moved."""
+        return LaplaceNoise(self.scale)
+
+    def log_shift(self, x: Array, i: Array) -> Array:
+        """Return (|x| - |x - i|) / b, which stays in [-i/b, i/b]."""
+        return np.clip(2.0 * x - i, -i, i) / self.scale
+
+    def slope_of_shift(self, x: Array, i: Array) -> Array:
+        """Return 2/b in [0, i], and 0 outside."""
+        return np.where((x >= 0.0) & (x <= i), 2.0 / self.scale, 0.0)
+
+    def steepest(self, here: Ratio) -> Array:
+        """Return 2/b times the share of those drawn, which grows with x."""
+        return 2.0 / self.scale * self.drawn(here.log)

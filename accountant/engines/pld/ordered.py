@@ -1,0 +1,32 @@
+"""Pairs that are rounded for one order: P down and Q up; the other order has a pair of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .atoms import AtomPair
+from .noise import Array
+from .pair import Pair
+
+LogPair = tuple[Array, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderedAtoms(AtomPair):
+    """Outcomes of a lower bound on P against Q; its reverse is `backward`, not the same outcomes.
+
+    Swapping the two would turn what was rounded down into what was rounded up.
+    """
+
+    backward: LogPair = (np.zeros(0), np.zeros(0))
+
+    def reverse(self) -> AtomPair:
+        """Return the lower bound on Q against P."""
+        return OrderedAtoms(*self.backward, few=self.few, backward=(self.log_p, self.log_q))
+
+
+def attained_pair(forward: LogPair, backward: LogPair) -> Pair:
+    """Return the pair of what is attained in either order, each (log P, log Q) for its own."""
+    return Pair.of_outcomes(OrderedAtoms(*forward, few=False, backward=backward))

@@ -1,0 +1,274 @@
+"""The mean of many independent likelihood ratios, on a lattice that follows it: bounds on its law.
+
+Where a unit hides in one of t places, the two outputs have the likelihood ratio
+
+    W = (A_1 + ... + A_t) / t,   A_i independent, positive, of mean 1 without the unit.
+
+**Upper.**  A pair is dominated by another when the law of its ratio, without the unit, is smaller
+in the convex order, and that order survives sums of independent terms.  So a law may be replaced by
+a mean-preserving spread of it: a value between two points of a lattice is drawn to them with the
+probabilities that keep its mean.  The values of the final law, taken as ratios, make a pair that
+dominates.
+
+**Lower.**  The same drawing is a post-processing of the release.  So its law with the unit, carried
+along beside that without it, makes a pair that the release attains.
+
+Sums of lattice points are lattice points, so t terms cost a spread only where the lattice must get
+coarser:
+
+* a law lives on multiples of h 2^c in zones that begin where it begins: c grows by one from zone
+  to zone, the zone around the mean has most points, and those of its upper tail, which is heavy,
+  and of its lower end, which may lie near 0, have few each;
+* t terms are reached by doubling.  Zones are combined two by two on the coarser of their lattices.
+
+What is so unlikely that it does not matter is left out, and its mass bounded.  No term is negative
+anywhere, so rounding stays relative: `rounding` bounds it.
+
+Derived here.  Source of the question: Feldman, Shenfeld 2025, arXiv 2502.08202; Chua et al. 2024,
+arXiv 2412.16802.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from .noise import UNIT_ROUNDOFF, Array
+
+ZONE: Final = 2048
+"""How many points the zone around the mean has; those above it have half as many."""
+
+LOW_ZONE: Final = 256
+"""How many points a zone below the one around the mean has."""
+
+LEFT_OUT: Final = 1e-34
+"""Mass that one step may leave out, on each side, over all terms together."""
+
+
+@dataclass(frozen=True, eq=False)
+class Zone:
+    """Masses on consecutive multiples of 2^level, from the multiple `first` on.
+
+    Row 0 of `masses` is without the unit, row 1 with it.
+    """
+
+    level: int
+    first: int
+    masses: Array
+
+    @property
+    def positions(self) -> Array:
+        """Where the masses are, in units of h: integers, exact as floats."""
+        count = self.masses.shape[1]
+        return np.ldexp(self.first + np.arange(count, dtype=np.float64), self.level)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioSum:
+    """Bounds on the law of A_1 + ... + A_n: masses on zones of a lattice of spacing `h`, ascending.
+
+    Position x of the lattice stands for the sum n `origin` + x h.  The law is meant for a sum of
+    `whole` terms in the end.  `lost_p` and `lost_q` bound what was left
+    out: its mass weighed by the mean of the ratios, and plainly.  `rounding` bounds the relative
+    error of the masses.
+    """
+
+    zones: tuple[Zone, ...]
+    h: float
+    count: int
+    whole: int
+    origin: float = 0.0
+    lost_p: float = 0.0
+    lost_q: float = 0.0
+    rounding: float = 0.0
+
+    def plus(self, other: RatioSum) -> RatioSum:
+        """Return the law of the sum with an independent one; the unit is in any one term."""
+        n, m = self.count, other.count
+        share = n / (n + m)
+        positions, masses = _flat(_products(self.zones, other.zones, share))
+        # Beside a term that is left out, the other has mean 1.
+        lost_p = share * (self.lost_p + other.lost_q) + (1.0 - share) * (other.lost_p + self.lost_q)
+        levels = self.zones[-1].level + other.zones[-1].level
+        return RatioSum(
+            (),
+            self.h,
+            n + m,
+            self.whole,
+            self.origin,
+            lost_p,
+            self.lost_q + other.lost_q,
+            # A convolution adds up at most the points of a zone, a coarser lattice three terms.
+            self.rounding + other.rounding + UNIT_ROUNDOFF * (4.0 * ZONE + 4.0 * levels + 64.0),
+        ).zoned(positions, masses)
+
+    def times(self, count: int) -> RatioSum:
+        """Return the law of the sum of `count` independent copies, by doubling."""
+        doubled, total = self, None
+        while True:
+            if count & 1:
+                total = doubled if total is None else total.plus(doubled)
+            count >>= 1
+            if not count:
+                assert total is not None
+                return total
+            doubled = doubled.plus(doubled)
+
+    def zoned(self, positions: Array, masses: Array) -> RatioSum:
+        """Return this law with the given masses, spread onto zones that fit them."""
+        order = np.argsort(positions, kind="stable")
+        positions, masses = positions[order], masses[:, order]
+        plain = masses[0]
+        weighed = plain * self.ratios(positions)
+        allowed = LEFT_OUT * self.count / self.whole
+        below, above = np.cumsum(plain), np.cumsum(weighed[::-1])
+        first = min(int(np.searchsorted(below, allowed, side="right")), plain.size - 1)
+        last = max(plain.size - int(np.searchsorted(above, allowed, side="right")), first + 1)
+        ends = np.r_[0:first, last : plain.size]
+        offset = self.count * self.origin / self.h
+        mean = self.count / self.h - offset
+        levels = zone_levels(float(positions[first]), mean, offset)
+        found = list(_zones(positions[first:last], masses[:, first:last], levels))
+        crowd = max(crowd for _, crowd in found)
+        return replace(
+            self,
+            zones=tuple(zone for zone, _ in found),
+            lost_p=self.lost_p + 1.001 * float(weighed[ends].sum()),
+            lost_q=self.lost_q + 1.001 * float(plain[ends].sum()),
+            rounding=self.rounding + UNIT_ROUNDOFF * (2.0 * crowd + 8.0),
+        )
+
+    def laws(self) -> tuple[Array, Array, Array]:
+        """Return the ratios W, and their masses without and with the unit."""
+        positions, masses = _flat(self.zones)
+        return self.ratios(positions), masses[0], masses[1]
+
+    def ratios(self, positions: Array) -> Array:
+        """Return the mean ratios W that positions stand for."""
+        return self.origin + positions * (self.h / self.count)
+
+
+def zone_levels(start: float, mean: float, offset: float = 0.0) -> tuple[int, int]:
+    """Return the levels of the first zone and of the one around the mean.
+
+    A step there is so large that the zone reaches about as far above the mean as the law begins
+    below it; at the start of the law, it is at most a 64th of the sum there, x + `offset`.
+    """
+    middle = math.floor(math.log2(max(2.0 * (mean - start) / ZONE, 1.0)))
+    first = math.floor(math.log2(max((start + offset) / 64.0, 1.0)))
+    return min(first, middle), middle
+
+
+def _sizes(levels: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Return level after level, and how many points its zone has."""
+    first, middle = levels
+    for level in itertools.count(first):
+        yield level, LOW_ZONE if level < middle else ZONE if level == middle else ZONE // 2
+
+
+def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Array:
+    """Return the points of the zones from `first` to `last`, in units of h."""
+    levels = zone_levels(first, mean, offset)
+    start, points = math.floor(math.ldexp(first, -levels[0])), []
+    for level, size in _sizes(levels):
+        if math.ldexp(float(start), level) > last:
+            points.append(np.array([math.ldexp(float(start), level)]))
+            break
+        end = (start + size + 1) & ~1
+        points.append(np.ldexp(np.arange(start, end, dtype=np.float64), level))
+        start = end >> 1
+    return np.concatenate(points)
+
+
+def _flat(zones: Iterable[Zone]) -> tuple[Array, Array]:
+    found = [(zone.positions, zone.masses) for zone in zones]
+    positions = np.concatenate([each for each, _ in found])
+    masses = np.concatenate([each for _, each in found], axis=1)
+    kept = masses[0] > 0.0
+    return positions[kept], masses[:, kept]
+
+
+def _zones(positions: Array, masses: Array, levels: tuple[int, int]) -> Iterator[tuple[Zone, int]]:
+    """Return zones of ascending positions, and how many of these a point stands for at most.
+
+    Positions that are not on the lattice of their zone are spread.
+    """
+    done = 0
+    carried = np.zeros(2)  # spread from the zone below onto the first point of this one
+    start = math.floor(math.ldexp(float(positions[0]), -levels[0]))
+    for level, size in _sizes(levels):
+        if done == positions.size and not carried.any():
+            return
+        # In units of 2^level; even, so that the next zone begins on its own lattice.
+        end = (start + size + 1) & ~1
+        stop = int(np.searchsorted(positions, math.ldexp(float(end), level), side="left"))
+        spread, crowd = _spread(positions[done:stop], masses[:, done:stop], level, start, end)
+        spread[:, 0] += carried
+        carried, done = spread[:, -1].copy(), stop
+        yield Zone(level, start, spread[:, :-1]), crowd
+        start = end >> 1
+
+
+def _spread(positions: Array, masses: Array, level: int, start: int, end: int) -> tuple[Array, int]:
+    """Return the masses on the multiples start..end of 2^level, split between neighbours.
+
+    And how many positions lie between two neighbours at most.
+    """
+    scaled = np.ldexp(positions, -level)
+    floors = np.floor(scaled)
+    share = scaled - floors
+    left = (floors - start).astype(np.intp)
+    result = np.zeros((2, end - start + 1))
+    for row, mass in zip(result, masses, strict=True):
+        row += np.bincount(left, mass * (1.0 - share), end - start + 1)
+        row[1:] += np.bincount(left, mass * share, end - start)
+    return result, int(np.bincount(left, minlength=1).max())
+
+
+def _products(one: Sequence[Zone], two: Sequence[Zone], share: float) -> Iterator[Zone]:
+    """Return the convolution, each pair of zones on the coarser of the two lattices.
+
+    The unit is in `one` with probability `share`, else in `two`.
+    """
+    first, second = ({zone.level: zone for zone in zones} for zones in (one, two))
+    lower_one: Zone | None = None
+    lower_two: Zone | None = None
+    for level in range(min(*first, *second), max(*first, *second) + 1):
+        here_one, here_two = first.get(level), second.get(level)
+        lower_one, lower_two = _coarser(lower_one, level), _coarser(lower_two, level)
+        for a, b in ((here_one, lower_two), (lower_one, here_two), (here_one, here_two)):
+            if a is not None and b is not None:
+                yield Zone(level, a.first + b.first, _product(a.masses, b.masses, share))
+        lower_one, lower_two = _merged(lower_one, here_one), _merged(lower_two, here_two)
+
+
+def _product(one: Array, two: Array, share: float) -> Array:
+    plain = np.convolve(one[0], two[0])
+    with_unit = share * np.convolve(one[1], two[0]) + (1.0 - share) * np.convolve(one[0], two[1])
+    return np.stack((plain, with_unit))
+
+
+def _coarser(zone: Zone | None, level: int) -> Zone | None:
+    if zone is None or zone.level == level:
+        return zone
+    positions = zone.positions
+    start = math.floor(math.ldexp(float(positions[0]), -level))
+    end = math.floor(math.ldexp(float(positions[-1]), -level)) + 1
+    return Zone(level, start, _spread(positions, zone.masses, level, start, end)[0])
+
+
+def _merged(lower: Zone | None, upper: Zone | None) -> Zone | None:
+    """Return two zones of the same level as one."""
+    if lower is None or upper is None:
+        return lower if upper is None else upper
+    first = min(lower.first, upper.first)
+    last = max(zone.first + zone.masses.shape[1] for zone in (lower, upper))
+    masses = np.zeros((2, last - first))
+    for zone in (lower, upper):
+        masses[:, zone.first - first :][:, : zone.masses.shape[1]] += zone.masses
+    return Zone(lower.level, first, masses)

@@ -1,0 +1,149 @@
+"""Dominating pairs of sampled shuffling: some coordinates of each user, through shufflers.
+
+| shuffled by | choice | what is proven |
+|---|---|---|
+| coordinate | oblivious | the better of double amplification and of k shuffles, `double` |
+| coordinate | data-dependent | k shuffles if no dimension overflows, 2 k if one is cut, `overlap` |
+| tuple | oblivious | k local releases: who reads whole tuples sees a user's messages together |
+| tuple | data-dependent | nothing: tuples carry the chosen dimensions |
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ... import events as ev
+from ...amplification.shuffling.counting import sampled_test
+from ...amplification.shuffling.double import Copies, oblivious_bound
+from ...amplification.shuffling.overlap import data_dependent_bound
+from ...amplification.shuffling.profile import Profile, atoms
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
+from .atoms import AtomPair
+from .mechanisms import Dominated, pairs
+from .noise import Array
+from .ordered import attained_pair
+from .pair import Pair
+
+USUAL_FAILURE = 1e-13
+"""What dummies are counted on but for, where delta is not known beforehand."""
+
+
+@pairs.register(ev.SampledShuffle)
+def _sampled_shuffle(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+    if event.granularity == "tuple":
+        return _tuples(event, neighbours)
+    return _coordinates(event, neighbours, USUAL_FAILURE)
+
+
+@lru_cache(maxsize=64)
+def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: float) -> Dominated:
+    if event.selection == "oblivious":
+        bound = oblivious_bound(event, neighbours, failure)
+    else:
+        found = data_dependent_bound(event, neighbours)
+        if found is None:
+            return _nothing(
+                "A dimension can overflow its padding: the choice depends on the data, "
+                f"{event.users:,} users may choose the same one, and {event.padded_to:,} messages "
+                "fit. What happens then is visible.",
+                neighbours,
+            )
+        bound = found
+    pair = Pair.of_outcomes(_outcomes(bound))
+    attained, copies = _attained(event, neighbours)
+    steps = bound.steps if attained is None else (*bound.steps, _test_step(event))
+
+    def fitted(delta: float) -> Dominated:
+        return _coordinates(event, neighbours, _failure(delta))
+
+    return Dominated(
+        pair,
+        attained,
+        True,
+        steps,
+        bound.copies,
+        attained_once=copies == 1,
+        fitted=fitted if event.selection == "oblivious" else None,
+    )
+
+
+@lru_cache(maxsize=64)
+def _attained(event: ev.SampledShuffle, neighbours: Neighbours) -> tuple[Pair | None, int]:
+    """Return what a test attains, if there is one, and how many copies of it."""
+    test = sampled_test(event, neighbours)
+    return (None, 1) if test is None else (attained_pair(test.forward, test.backward), test.copies)
+
+
+def _failure(delta: float) -> float:
+    """Return about a hundredth of delta, as a power of ten so that few pairs are made."""
+    return 10.0 ** math.floor(math.log10(delta / 50.0)) if delta > 1e-100 else USUAL_FAILURE
+
+
+@lru_cache(maxsize=64)
+def _atoms(profile: Profile) -> tuple[Array, Array]:
+    return atoms(profile)
+
+
+def _outcomes(bound: Copies) -> AtomPair:
+    """Return the pair of one copy; the failure is spread evenly, as an infinite loss."""
+    log_p, log_q = _atoms(bound.profile)
+    if bound.failure > 0.0:
+        if bound.failure >= 1.0:
+            none, all_of_it = np.array([-np.inf]), np.zeros(1)
+            return AtomPair(np.append(all_of_it, none), np.append(none, all_of_it))
+        each = -math.expm1(math.log1p(-bound.failure) / bound.copies) * (1.0 + 1e-12)
+        kept, lost = math.log1p(-each), np.array([math.log(each)])
+        none = np.array([-np.inf])
+        log_p = np.concatenate((log_p + kept, lost, none))
+        log_q = np.concatenate((log_q + kept, none, lost))
+    return AtomPair(log_p, log_q, few=False)
+
+
+def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+    if event.selection != "oblivious":
+        return _nothing(
+            "Whole tuples carry the chosen dimensions, which depend on the data: whoever reads "
+            "them may read the data.",
+            neighbours,
+        )
+    if neighbours == "add-remove":
+        raise Unsupported(
+            "Shuffled tuples are not accounted under add-remove.",
+            "The number of tuples is visible, so one more or less is certain to be noticed.",
+            "Ask under replace-one or zero-out.",
+        )
+    local = pairs(event.event, neighbours)
+    step = Step(
+        "shuffling",
+        f"No gain from the shuffler: a tuple of {event.chosen:,} messages composes locally.",
+        "a user's messages travel together, so one tuple may stand out by itself",
+        (
+            "every user chooses dimensions whatever the data",
+            f"neighbours: {neighbours}",
+        ),
+    )
+    return replace(
+        local, attained=None, steps=(*local.steps, step), power=local.power * event.chosen
+    )
+
+
+def _nothing(reason: str, neighbours: Neighbours) -> Dominated:
+    """Return what is proven where there is no guarantee: nothing, and why."""
+    known = pairs(ev.NoGuarantee(reason), neighbours)
+    step = Step("shuffling", f"No guarantee. {reason}", "by an example of such data")
+    return replace(known, steps=(step,))
+
+
+def _test_step(event: ev.SampledShuffle) -> Step:
+    rule = "" if event.selection == "oblivious" else ", and a rule such as the k largest values"
+    return Step(
+        "shuffling",
+        "Lower end: the messages of one concrete pair of data sets are sorted into bins and "
+        f"counted{rule}.",
+        "exact test: amplification/shuffling/counting.py",
+    )

@@ -1,0 +1,161 @@
+"""Lower pairs: a sum of scores, one for each of many steps, of which a unit takes part in few.
+
+Whatever is computed from the releases tells the data sets apart no better than the releases do.
+Here each of n steps is given an integer score, an increasing function of where its noisy sum falls,
+and only the sum of the scores is looked at.  Its law does not depend on which of the steps a unit
+takes part in, only on how many: if one step's score has law L_c when the unit moves that step's sum
+by c,
+
+    P is the law of k scores of L_a and n - k of L_0,  Q that of k of L_b and n - k of L_0.
+
+The score is about log((1 - k/n) + (k/n) noise(a)/noise(0)) less the same for b: what would be the
+best one if each step drew the unit by itself.  Any score gives a lower bound; a poor one gives a
+poor bound.
+
+Masses are convolved directly, so that nothing cancels and rounding stays relative.  What is cut off
+on the way is bounded by `lost`; outcomes with so little mass that this could matter are merged into
+the outermost ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from .atoms import AtomPair
+from .links import log_mixture
+from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .pair import Pair
+
+POINTS: Final = 4096
+"""How many scores the bulk of their sum spans."""
+
+CUT: Final = 1e-32
+"""Mass that a convolution may cut off on each side."""
+
+SHOWN_AT: Final = 1e-6
+"""The delta at which pairs are compared."""
+
+MOST_STEPS: Final = 10**7
+"""With more steps rounding would eat up the bound."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Masses on consecutive integers; `lost` bounds what was cut, `rounding` is relative."""
+
+    first: int
+    masses: Array
+    lost: float
+    rounding: float
+
+    def plus(self, other: _Law) -> _Law:
+        masses = np.convolve(self.masses, other.masses)
+        size = min(self.masses.size, other.masses.size)
+        below, above = np.cumsum(masses), np.cumsum(masses[::-1])
+        low = int(np.searchsorted(below, CUT, side="right"))
+        high = masses.size - int(np.searchsorted(above, CUT, side="right"))
+        return _Law(
+            self.first + other.first + low,
+            masses[low:high],
+            self.lost + other.lost + 2.001 * CUT,
+            self.rounding + other.rounding + UNIT_ROUNDOFF * (size + 2.0),
+        )
+
+    def times(self, count: int) -> _Law:
+        if count == 0:
+            return _Law(0, np.ones(1), 0.0, 0.0)
+        half = self.times(count // 2)
+        doubled = half.plus(half)
+        return doubled.plus(self) if count & 1 else doubled
+
+
+def score_pair(
+    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, moves: tuple[float, float]
+) -> Pair:
+    """Return the pair of the sum of scores of `steps` steps, `chosen` of which a unit moves.
+
+    It moves their sums by `moves[0]` (P) or by `moves[1]` (Q, smaller), in the unit of the noise.
+    """
+    edges, first = _edges(noise, chosen / steps, steps, moves)
+    error = noise.mass_error(noise.radius(CUT) + 2.0)
+
+    def law(shift: float) -> _Law:
+        return _Law(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
+
+    rest = law(0.0).times(steps - chosen)
+    p, q = (law(shift).times(chosen).plus(rest) for shift in moves)
+    return Pair.of_outcomes(_outcomes(p, q))
+
+
+def most_telling(found: Sequence[Pair], *, either_way: bool) -> Pair:
+    """Return the pair on outcomes that shows the largest epsilon at `SHOWN_AT`.
+
+    Each is attained; which one is returned only decides how good a lower bound is.  A pair may be
+    returned reversed where its data sets may be taken `either_way`, as under replace-one.
+    """
+    if either_way:
+        return max((*found, *(pair.reverse() for pair in found)), key=_shown)
+    return max(found, key=lambda pair: max(_shown(pair), _shown(pair.reverse())))
+
+
+def _shown(pair: Pair) -> float:
+    assert pair.exact is not None
+    p, q = np.exp(pair.exact.log_p), np.exp(pair.exact.log_q)
+    low, high = 0.0, 1000.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        seen = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
+        low, high = (middle, high) if seen > SHOWN_AT else (low, middle)
+    return low
+
+
+def _edges(
+    noise: GaussianNoise | LaplaceNoise, share: float, steps: int, moves: tuple[float, float]
+) -> tuple[Array, int]:
+    """Return the positions between consecutive scores, ends included, and the first score."""
+    reach = noise.radius(CUT)
+    x = np.linspace(min(*moves, 0.0) - reach, max(*moves, 0.0) + reach, 1 << 15)
+    score = _log_blend(noise, share, x, moves[0]) - _log_blend(noise, share, x, moves[1])
+    masses = np.exp(noise.log_interval_masses(np.concatenate(([-math.inf], x))))
+    mean = float((masses * score).sum())
+    spread = math.sqrt(steps * float((masses * (score - mean) ** 2).sum()))
+    width = max(24.0 * spread / POINTS, 1e-300)
+    highest = min(float(score[-1]), mean + 48.0 * spread)
+    lowest = max(float(score[0]), mean - 12.0 * spread)
+    first, last = math.floor(lowest / width), math.ceil(highest / width)
+    # An edge may lie anywhere: it only says what is counted together.
+    between = np.interp((np.arange(first, last) + 0.5) * width, score, x)
+    return np.concatenate(([-math.inf], np.maximum.accumulate(between), [math.inf])), first
+
+
+def _log_blend(noise: GaussianNoise | LaplaceNoise, share: float, x: Array, shift: float) -> Array:
+    """Return log(1 - share + share noise(shift)/noise(0)) at x."""
+    if shift == 0.0:
+        return np.zeros_like(x)
+    unit = type(noise)(noise.scale / abs(shift))
+    return log_mixture(share, unit.log_shift_ratio(x / shift))
+
+
+def _outcomes(p: _Law, q: _Law) -> AtomPair:
+    first = min(p.first, q.first)
+    size = max(law.first + law.masses.size for law in (p, q)) - first
+    both = np.zeros((2, size))
+    for row, law in zip(both, (p, q), strict=True):
+        row[law.first - first :][: law.masses.size] = law.masses
+    lost = p.lost + q.lost
+    least = max(1e-20, 1e10 * lost)
+    solid = np.flatnonzero((both > least).all(axis=0))
+    if solid.size:
+        low, high = int(solid[0]), int(solid[-1]) + 1
+        ends = [both[:, :low].sum(axis=1), both[:, high:].sum(axis=1)]
+        both = np.column_stack((ends[0], both[:, low:high], ends[1]))
+    both = both[:, (both > least).all(axis=0)]
+    log_p, log_q = np.log(both)
+    return AtomPair(
+        log_p, log_q, few=False, rounding=2.0 * (p.rounding + q.rounding) + lost / least
+    )

@@ -1,0 +1,305 @@
+"""Pairs of noise that is moved by random numbers of bounds: up in P, down or not at all in Q."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .binomial import BinomialShifts, Ratio
+from .noise import UNIT_ROUNDOFF, Array, LaplaceNoise
+
+NODES: Final = 1024
+"""How many positions a first table of losses has."""
+
+MOST_STEPS: Final = 80
+"""Most steps of the search for a position."""
+
+PROBES: Final = 640
+"""About how many intervals `probes` cuts the bulk into."""
+
+LOSS_ROUNDING: Final = 16.0 * UNIT_ROUNDOFF
+"""Rounding of a loss, relative to what it is computed from."""
+
+BEYOND: Final = 40.0
+"""Gaussian noise is farther out than so many standard deviations with probability 1e-349: 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Losses:
+    """The loss of noise moved up by `up` against noise moved down by `down`, as x varies.
+
+    The loss at x is G_up(x) - G_down(-x), with G the logarithm of a `BinomialShifts`; it
+    increases with x.
+    """
+
+    up: BinomialShifts
+    down: BinomialShifts | None
+
+    def at(self, x: Array) -> Ratio:
+        """Return the losses at finite positions, their slopes, and the log weights behind them."""
+        ratio = self.up.at(x)
+        if self.down is None:
+            return ratio
+        other = self.down.at(-x)
+        return Ratio(
+            ratio.log - other.log,
+            ratio.slope + other.slope,
+            np.maximum(ratio.log_weight, other.log_weight) + np.abs(other.log),
+        )
+
+    @property
+    def reach(self) -> tuple[float, float]:
+        """Positions beyond which the loss is constant (Laplace) or the mass 0 (Gaussian)."""
+        lowest, highest = 0.0 if self.down is None else -float(self.down.size), float(self.up.size)
+        noise = self.up.noise
+        if isinstance(noise, LaplaceNoise):
+            return lowest, highest
+        return lowest - BEYOND * noise.scale, highest + BEYOND * noise.scale
+
+    def positions(self, losses: Array) -> Array:
+        """Return where each of ascending `losses` is reached, infinite beyond `reach`.
+
+        The loss at the position, as it is computed, is within `tolerance` of the one asked for.
+        """
+        table = self._table(losses)
+        x, known = table.x, table.known
+        result = np.where(losses < known[0], -np.inf, np.inf)
+        inside = np.flatnonzero((losses >= known[0]) & (losses <= known[-1]))
+        if inside.size == 0:
+            return result
+        wanted = losses[inside]
+        cell = table.cell(wanted)
+        low, high = x[cell], x[cell + 1]
+        x = np.clip(table.guess(wanted, cell), low, high)
+        left = np.arange(wanted.size)
+        for _ in range(MOST_STEPS):
+            here = self.at(x[left])
+            over = here.log - wanted[left]
+            far = np.abs(over) > self.tolerance(x[left], here)
+            if not far.any():
+                result[inside] = x
+                return result
+            # Newton's method, kept between the neighbours in the table.
+            left, over, slope = left[far], over[far], here.slope[far]
+            high[left] = np.where(over > 0.0, x[left], high[left])
+            low[left] = np.where(over > 0.0, low[left], x[left])
+            with np.errstate(divide="ignore"):
+                newton = x[left] - over / slope
+            good = (newton > low[left]) & (newton < high[left])
+            x[left] = np.where(good, newton, 0.5 * (low[left] + high[left]))
+        raise FloatingPointError("the position of a loss was not found")
+
+    def _table(self, losses: Array) -> _Table:
+        """Return positions with their losses, dense between the first and the last of `losses`."""
+        wide = _Table.of(self, *self.reach)
+        first, last = wide.cell(losses[[0, -1]]).tolist()
+        return _Table.of(self, float(wide.x[first]), float(wide.x[last + 1]))
+
+    def steepest(self, losses: Array) -> tuple[Array, Array]:
+        """Return bounds on the slope and on |x| where each of ascending `losses` is reached."""
+        table = self._table(losses)
+        cell = table.cell(losses)
+        slope = table.up_slope[cell + 1] + table.down_slope[cell]
+        return slope, np.maximum(np.abs(table.x[cell]), np.abs(table.x[cell + 1]))
+
+    def largest_centre(self, x: float) -> float:
+        """Return the largest shift, up or down, that matters at positions in [-x, x]."""
+        both = (self.up, self.down)
+        return max(float(shifts.window(-x, x)[-1]) for shifts in both if shifts is not None)
+
+    def tolerance(self, x: Array, here: Ratio) -> Array:
+        """Return how far the computed loss at a position may be from the one asked for.
+
+        More than what rounding does: each term of a ratio is good to 4u (|term| + 2 |log w|), and
+        |x| to u.
+        """
+        size = 1.0 + np.abs(here.log) + 2.0 * here.log_weight
+        return LOSS_ROUNDING * (size + here.slope * (1.0 + np.abs(x)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """Ascending positions with their losses, and bounds on the slopes of both ratios.
+
+    `up_slope` bounds the slope up to each position, `down_slope` from it on.
+    """
+
+    x: Array
+    known: Array
+    slope: Array
+    up_slope: Array
+    down_slope: Array
+
+    @classmethod
+    def of(cls, losses: Losses, low: float, high: float) -> _Table:
+        x = np.linspace(low, high, NODES)
+        here = losses.at(x)
+        up, down = losses.up.at(x), losses.down
+        falling = np.zeros_like(x) if down is None else down.steepest(down.at(-x))
+        rising = losses.up.steepest(up)
+        return cls(x, np.maximum.accumulate(here.log), here.slope, rising, falling)
+
+    def cell(self, losses: Array) -> NDArray[np.intp]:
+        """Return the left one of the positions between which each loss is reached."""
+        place = np.searchsorted(self.known, losses, side="right") - 1
+        return np.clip(place, 0, self.x.size - 2)
+
+    def guess(self, losses: Array, cell: NDArray[np.intp]) -> Array:
+        """Return about where each loss is reached, by the cubic through both ends of its cell."""
+        start, rise = self.known[cell], self.known[cell + 1] - self.known[cell]
+        width = self.x[cell + 1] - self.x[cell]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = np.where(rise > 0.0, (losses - start) / rise, 1.0)
+            a, b = (rise / self.slope[at] / width for at in (cell, cell + 1))
+        smooth = (a < 3.0) & (b < 3.0)  # then the cubic increases
+        cubic = t * (a + t * (3.0 - 2.0 * a - b + t * (a + b - 2.0)))
+        return self.x[cell] + width * np.where(smooth, cubic, t)
+
+
+@dataclass(frozen=True)
+class _Worst:
+    """Bounds on what rounding depends on, over a range of positions.
+
+    On |x| plus the centres that matter, the slope of the loss, the logarithms of the ratios and
+    of their weights, and the error that the weights bring in.
+    """
+
+    reach: float
+    slope: float
+    log_ratio: float
+    log_weight: float
+    ratio_error: float
+
+    @classmethod
+    def of(cls, shifts: BinomialShifts, low: float, high: float) -> _Worst:
+        here = shifts.at(np.array([low, high]))
+        first, last = here.log.tolist()
+        window = shifts.window(low, high)
+        return cls(
+            max(abs(low), abs(high)) + float(window[-1]),
+            float(shifts.steepest(here)[1]),
+            max(abs(first), abs(last)),
+            float(shifts.log_weight(last, window)),
+            shifts.ratio_error(last),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftedPair:
+    """Noise moved up by `losses.up` against noise moved down by `losses.down`.
+
+    When `swapped`, the pair stands for its reverse.  What is said of `MixturePair` holds.
+    """
+
+    losses: Losses
+    swapped: bool = False
+
+    @property
+    def _span(self) -> tuple[float, float]:
+        """Beyond these positions the loss is constant, and the mass an atom."""
+        flat = isinstance(self.losses.up.noise, LaplaceNoise)
+        return self.losses.reach if flat else (-math.inf, math.inf)
+
+    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+        if self.swapped:
+            p, q = self.reverse().log_masses(-edges[::-1])
+            return q[::-1], p[::-1]
+        low, high = self._span
+        inside = np.clip(self.losses.positions(edges), low, high)
+        x = np.maximum.accumulate(np.concatenate(([low], inside, [high])))
+        up, down = self.losses.up, self.losses.down
+        if down is None:
+            return up.log_masses(x), up.noise.log_interval_masses(x)
+        return up.log_masses(x), down.log_masses(-x[::-1])[::-1]
+
+    def positions_range(self, tail: float, *, of_p: bool) -> tuple[float, float]:
+        """Return positions beyond which P (or Q) has mass of about `tail` on each side."""
+        up, down = self.losses.up, self.losses.down
+        if of_p:
+            ends = up.lower_quantile(tail), up.upper_quantile(tail)
+        elif down is None:
+            ends = -up.noise.radius(tail), up.noise.radius(tail)
+        else:
+            ends = -down.upper_quantile(tail), -down.lower_quantile(tail)
+        low, high = self._span
+        return min(max(ends[0], low), high), max(min(ends[1], high), low)
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return (low, high) beyond which P has mass of about `tail` on each side."""
+        ends = np.array(self.positions_range(tail, of_p=not self.swapped))
+        low, high = self.losses.at(ends).log.tolist()
+        return (-high, -low) if self.swapped else (low, high)
+
+    @property
+    def largest_loss(self) -> float:
+        """The loss at the end of the span; infinite where that is endless."""
+        if math.isinf(self._span[1]):
+            return math.inf
+        low, high = self.losses.at(np.array(self._span)).log.tolist()
+        return float(-low if self.swapped else high)
+
+    def probes(self, tail: float) -> tuple[Array, Array]:
+        """Return losses and log P masses of an even grid of positions, some twelve to a scale."""
+        start, stop = self.positions_range(tail, of_p=not self.swapped)
+        step = min((stop - start) / PROBES, self.losses.up.noise.scale / 12.0)
+        count = min(math.ceil((stop - start) / max(step, 1e-300)) + 1, 8 * PROBES)
+        losses = np.unique(self.losses.at(np.linspace(start, stop, count)).log)
+        log_p, log_q = self.log_masses(-losses[::-1] if self.swapped else losses)
+        both = np.isfinite(log_p) & np.isfinite(log_q)
+        return log_p[both] - log_q[both], log_p[both]
+
+    def reverse(self) -> ShiftedPair:
+        """Return the pair (Q, P)."""
+        return replace(self, swapped=not self.swapped)
+
+    def _worst(self, tail: float) -> _Worst:
+        low, high = self.positions_range(tail, of_p=not self.swapped)
+        up, down = self.losses.up, self.losses.down
+        found = _Worst.of(up, low, high)
+        if down is None:
+            return found
+        other = _Worst.of(down, -high, -low)
+        return _Worst(
+            max(found.reach, other.reach),
+            found.slope + other.slope,
+            found.log_ratio + other.log_ratio,
+            found.log_weight + other.log_weight,
+            found.ratio_error + other.ratio_error,
+        )
+
+    def mass_error(self, tail: float) -> float:
+        """Return the relative error of the masses inside `loss_range(tail)`.
+
+        Of the noise, at the largest distance from a centre; of the weights; of the sums.
+        """
+        worst = self._worst(tail)
+        both = (self.losses.up, self.losses.down)
+        weights = max(shifts.weights_error for shifts in both if shifts is not None)
+        sums = 16.0 * UNIT_ROUNDOFF * (40.0 + worst.log_weight)
+        return self.losses.up.noise.mass_error(2.0 + worst.reach) + weights + sums
+
+    def edge_error(self, tail: float) -> float:
+        """Return by how much the loss at an edge may differ from the edge asked for.
+
+        The search stops within `tolerance`, the loss is computed to within that, and the weights
+        that it is made of have an error of their own.
+        """
+        worst = self._worst(tail)
+        size = 1.0 + worst.log_ratio + 2.0 * worst.log_weight + worst.slope * (1.0 + worst.reach)
+        return 2.0 * LOSS_ROUNDING * size + worst.ratio_error
+
+    def edge_mismatch(self, edges: Array) -> Array:
+        """Return by how much, as a loss, the edges used for P and those used for Q may differ.
+
+        That is 4u (|x - centre| + 1) times the slope of the loss at x, for a centre that matters.
+        """
+        ascending = -edges[::-1] if self.swapped else edges
+        slope, x = self.losses.steepest(ascending)
+        centre = self.losses.largest_centre(float(x.max()))
+        moved = 4.0 * UNIT_ROUNDOFF * slope * (1.0 + x + centre)
+        return moved[::-1] if self.swapped else moved

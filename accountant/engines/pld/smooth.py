@@ -1,0 +1,178 @@
+"""Smooth parts that are put together from others: one on each side of loss 0, or a blend of many.
+
+A bound on a sampled release may be one pair where the loss is positive and another where it is
+negative.  Such a curve of hockey sticks is the law of a loss all the same: what is missing to
+mass 1 sits at loss 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from .noise import Array
+
+_REACH: Final = 5.0
+
+
+class Smooth(Protocol):
+    """A pair of measures (P, Q) without atoms, known by how much P and Q mass has which loss."""
+
+    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return (low, high) beyond which P has mass at most `tail` on each side."""
+
+    @property
+    def largest_loss(self) -> float:
+        """A bound on every loss, infinite where there is none."""
+
+    def probes(self, tail: float) -> tuple[Array, Array]:
+        """Return losses and log P masses that stand for the part, down to a mass of `tail`."""
+
+    def reverse(self) -> Smooth:
+        """Return the part of the pair (Q, P)."""
+
+    def mass_error(self, tail: float) -> float:
+        """Return the relative error of the masses inside `loss_range(tail)`."""
+
+    def edge_error(self, tail: float) -> float:
+        """Return by how much the loss at an edge may differ from the edge asked for."""
+
+    def edge_mismatch(self, edges: Array) -> Array:
+        """Return by how much, as a loss, the edges used for P and those used for Q may differ."""
+
+
+@dataclass(frozen=True)
+class Piecewise:
+    """Where the loss is positive the mass of `positive`, where it is negative that of `negative`.
+
+    The mass that either has on the other side, or at 0, does not count.
+    """
+
+    negative: Smooth
+    positive: Smooth
+
+    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+        above = np.concatenate(([0.0], np.maximum(edges, 0.0)))
+        below = np.concatenate((np.minimum(edges, 0.0), [0.0]))
+        p_above, q_above = (logs[1:] for logs in self.positive.log_masses(above))
+        p_below, q_below = (logs[:-1] for logs in self.negative.log_masses(below))
+        return np.logaddexp(p_above, p_below), np.logaddexp(q_above, q_below)
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return (low, high) beyond which P has mass at most `tail` on each side."""
+        low, _ = self.negative.loss_range(tail)
+        _, high = self.positive.loss_range(tail)
+        return min(low, 0.0), max(high, 0.0)
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss of the positive side."""
+        return max(self.positive.largest_loss, 0.0)
+
+    def probes(self, tail: float) -> tuple[Array, Array]:
+        """Return losses and log P masses of both sides."""
+        found = []
+        for part, sign in ((self.negative, -1.0), (self.positive, 1.0)):
+            losses, log_p = part.probes(tail)
+            found.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
+        return _joined(found)
+
+    def reverse(self) -> Piecewise:
+        """Return the part of the pair (Q, P)."""
+        return Piecewise(self.positive.reverse(), self.negative.reverse())
+
+    def mass_error(self, tail: float) -> float:
+        """Return the larger error of the two sides."""
+        return max(self.negative.mass_error(tail), self.positive.mass_error(tail))
+
+    def edge_error(self, tail: float) -> float:
+        """Return the larger error of the two sides."""
+        return max(self.negative.edge_error(tail), self.positive.edge_error(tail))
+
+    def edge_mismatch(self, edges: Array) -> Array:
+        """Return the mismatch of the side that an edge lies on."""
+        above = self.positive.edge_mismatch(np.maximum(edges, 0.0))
+        below = self.negative.edge_mismatch(np.minimum(edges, 0.0))
+        return np.where(edges > 0.0, above, np.where(edges < 0.0, below, np.maximum(above, below)))
+
+
+@dataclass(frozen=True)
+class Blend:
+    """One of several pairs, drawn with known probabilities, and told which: their masses add up.
+
+    `log_weights` are the logarithms of the probabilities.  At any one loss the positions of the
+    release in two parts differ by no more than a factor of two or so, as under one noise with one
+    shift or two.
+    """
+
+    log_weights: tuple[float, ...]
+    parts: tuple[Smooth, ...]
+
+    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+        found = [part.log_masses(edges) for part in self.parts]
+        return (
+            np.logaddexp.reduce([w + p for w, (p, _) in zip(self.log_weights, found, strict=True)]),
+            np.logaddexp.reduce([w + q for w, (_, q) in zip(self.log_weights, found, strict=True)]),
+        )
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return (low, high) beyond which P has mass at most `tail` on each side.
+
+        A part of weight w may have a mass of `tail` / w beyond.
+        """
+        ranges = [
+            part.loss_range(min(tail * math.exp(min(-weight, 600.0)), 0.1))
+            for weight, part in zip(self._each(), self.parts, strict=True)
+        ]
+        return min(low for low, _ in ranges), max(high for _, high in ranges)
+
+    def _each(self) -> list[float]:
+        """The weight of a part in tails, so that the tails of all parts add up to one tail."""
+        return [weight + math.log(len(self.parts)) for weight in self.log_weights]
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss of all parts."""
+        return max(part.largest_loss for part in self.parts)
+
+    def probes(self, tail: float) -> tuple[Array, Array]:
+        """Return losses and log P masses of all parts."""
+        found = [part.probes(tail) for part in self.parts]
+        return _joined(
+            [(losses, w + p) for w, (losses, p) in zip(self.log_weights, found, strict=True)]
+        )
+
+    def reverse(self) -> Blend:
+        """Return the part of the pair (Q, P)."""
+        return Blend(self.log_weights, tuple(part.reverse() for part in self.parts))
+
+    def mass_error(self, tail: float) -> float:
+        """Return the largest error of all parts, and of adding and weighing them.
+
+        The range of all parts reaches up to twice as far as that of one part, and the errors there
+        grow at most with the square of the position.
+        """
+        return 1e-14 + _REACH * max(part.mass_error(tail) for part in self.parts)
+
+    def edge_error(self, tail: float) -> float:
+        """Return the largest error of all parts, as far as the range of all of them reaches."""
+        return _REACH * max(part.edge_error(tail) for part in self.parts)
+
+    def edge_mismatch(self, edges: Array) -> Array:
+        """Return the largest mismatch of all parts."""
+        largest: Array = np.max([part.edge_mismatch(edges) for part in self.parts], axis=0)
+        return largest
+
+
+def _joined(found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    losses, log_p = zip(*found, strict=True)
+    return np.concatenate(losses), np.concatenate(log_p)

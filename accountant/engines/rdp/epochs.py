@@ -1,0 +1,115 @@
+"""Renyi curves of samplers that hide a unit's place: bounds that need no pair.
+
+Shuffled batches and random allocation: reveal the order, or the steps; then a unit takes part in
+one known release, or in a known set of them, and the curve is that of so many releases.  Truncated
+Poisson sampling: reveal whether the sample is full without the unit (amplification/truncation.py);
+then, with r the larger of the moments of both directions in each case,
+
+    e^{(a-1) R(a)} <= P(N < B) e^{(a-1) R_Poisson(a)} + P(N >= B) e^{(a-1) R_fixed size(a)}.
+
+E[(P/Q)^a] under Q is jointly convex in (P, Q), so revealing does not lower it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from ... import events as ev
+from ...amplification.truncation import Cut
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
+from .curves import Curve, curve
+from .fixed_size import without_replacement
+from .moments import OUTWARD, FloatArray
+
+SIZED = (ev.FixedSize, ev.TruncatedPoisson, ev.Shuffle, ev.SampledShuffle, ev.ShuffledBatches)
+"""Releases that fix how many units take part, which random allocation does not."""
+
+
+@curve.register(ev.ShuffledBatches)
+def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve:
+    """The curve of one release, under zero-out and replace-one; `Unsupported` under add-remove."""
+    if neighbours == "add-remove":
+        raise Unsupported(
+            "Shuffled batches cannot be accounted under add-remove.",
+            "One record more or less moves the boundaries of the batches, so several releases "
+            "change.",
+            "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
+        )
+    step = Step(
+        "sampling",
+        f"An epoch of {event.batches:,} batches: a unit is in one of them; no amplification.",
+        "joint convexity, given the order",
+        ("the order is independent of the data and the same for both data sets",),
+    )
+    whole = curve(event.event, neighbours)
+    return replace(whole, steps=(*whole.steps, step))
+
+
+@curve.register(ev.RandomAllocation)
+def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Curve:
+    """The curve of `chosen` releases: the steps are counted as known."""
+    if isinstance(event.event, SIZED):
+        raise Unsupported(
+            f"Random allocation of `{event.event.type}` has no meaning here.",
+            "That release fixes how many units take part in it, and here that number is random.",
+            "Allocate a release that takes any number of units.",
+        )
+    base, chosen = curve(event.event, neighbours), event.chosen
+    if base.slack > 0.0:
+        raise Unsupported(
+            f"The rdp engine cannot account for random allocation of `{event.event.type}`.",
+            next_step="Leave the choice of the engine to privplan.",
+        )
+    step = Step(
+        "sampling",
+        f"{chosen:,} of {event.steps:,} steps, counted as known: no amplification.",
+        "joint convexity, given the steps",
+        ("each unit's steps are drawn independently of the data",),
+    )
+    return Curve(
+        lambda orders: chosen * base.at(orders) * OUTWARD,
+        chosen * base.limit * OUTWARD,
+        (*base.steps, step),
+    )
+
+
+@curve.register(ev.TruncatedPoisson)
+def truncated_poisson(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Curve:
+    """The blend of the curves of Poisson and of fixed-size sampling, for any relation."""
+    rate, inner = event.rate, event.event
+    poisson = curve(ev.Poisson(rate, inner), neighbours)
+    if rate == 0.0 or event.batch >= event.population:
+        return poisson
+    cut = Cut.of(event.population, rate, event.batch)
+    full = without_replacement(inner, cut.rate, neighbours)
+    if poisson.slack > 0.0 or full.slack > 0.0:
+        raise Unsupported(
+            f"The rdp engine cannot account for truncated Poisson sampling of `{inner.type}`.",
+            next_step="Leave the choice of the engine to privplan.",
+        )
+    if cut.spared == 0.0:
+        return full
+    logs = math.log(cut.spared), math.log(cut.full)
+
+    def at(orders: FloatArray) -> FloatArray:
+        beta = orders - 1.0
+        moments = np.logaddexp(
+            logs[0] + beta * poisson.at(orders), logs[1] + beta * full.at(orders)
+        )
+        rounding = 1e-15 * (2.0 - logs[1]) + np.abs(moments) * 1e-14
+        return np.asarray((np.maximum(moments, 0.0) + rounding) / beta * OUTWARD)
+
+    step = Step(
+        "sampling",
+        f"Cut to {event.batch:,} of {event.population:,} units: full without the unit with "
+        f"probability {cut.full:.3g}.",
+        "derived in engines/rdp/epochs.py",
+        (f"the larger data set has {event.population:,} units",),
+    )
+    limit = max(poisson.limit, full.limit)
+    steps = (*poisson.steps, full.steps[-1], step)
+    return Curve(lambda orders: np.minimum(at(orders), limit), limit, steps)

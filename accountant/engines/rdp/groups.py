@@ -1,0 +1,107 @@
+"""Renyi curves of a unit that is made of several records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ... import events as ev
+from ...amplification.group import along_chain, by_mironov, group_step, lemma, triangle
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
+from .curves import Curve, approximate, capped, curve, of_pair, pure_pair
+from .mixture import Mixture
+from .moments import FloatArray
+
+_GROUPS = (
+    "derived in amplification/group.py (optimised triangle inequality); Mironov 2017, "
+    "Proposition 2, arXiv 1702.07476v3"
+)
+
+
+@curve.register(ev.Group)
+def group(event: ev.Group, neighbours: Neighbours) -> Curve:
+    """The curve of `size` records from that of one, for any event that has one.
+
+    At each order the smallest of Mironov's rule (final orders of at least 1.5), the optimised
+    triangle inequality, binary randomized response at `size` epsilon where losses are bounded,
+    and, for all records together under Poisson sampling with Gaussian noise, the mixture.
+
+    Raises `Unsupported` where one record has no curve, or one that does not hold along the chain,
+    or one with a delta of its own and unbounded losses.
+    """
+    alone = curve(along_chain(event.event, event.size, neighbours), neighbours)
+    if event.size == 1 or (alone.limit == 0.0 and alone.slack == 0.0):
+        return alone
+    if alone.slack > 0.0:
+        return _with_slack(event, alone, neighbours)
+    curves = [triangle(alone.at, event.size), by_mironov(alone.at, event.size)]
+    limit = alone.limit
+    if limit < math.inf:
+        limit, _ = lemma(limit, -math.inf, event.size)
+        curves.append(capped(of_pair(pure_pair(limit)), limit))
+    together = mixture_of(event, neighbours)
+    if together is not None:
+        curves.append(together.at)
+    return Curve(
+        at=_smallest(curves),
+        limit=limit,
+        steps=(*alone.steps, group_step(event.size, neighbours), _step(event, together)),
+    )
+
+
+def mixture_of(event: ev.Group, neighbours: Neighbours) -> Mixture | None:
+    """Return the mixture of Gaussians that all records of a unit make together, if they do."""
+    sampled = event.event
+    if not isinstance(sampled, ev.Poisson) or not isinstance(sampled.event, ev.Gaussian):
+        return None
+    if not 0.0 < sampled.rate < 1.0:
+        return None
+    noise = sampled.event.noise_multiplier
+    return Mixture(event.size, sampled.rate, noise, neighbours == "replace-one")
+
+
+def _smallest(
+    curves: list[Callable[[FloatArray], FloatArray]],
+) -> Callable[[FloatArray], FloatArray]:
+    def at(orders: FloatArray) -> FloatArray:
+        least = np.full_like(orders, np.inf)
+        for each in curves:
+            least = np.fmin(least, each(orders))
+        return least
+
+    return at
+
+
+def _with_slack(event: ev.Group, alone: Curve, neighbours: Neighbours) -> Curve:
+    """Return the curve of the group as an (epsilon, delta)-DP release, by the lemma."""
+    if math.isinf(alone.limit):
+        raise Unsupported(
+            f"The rdp engine cannot turn the curve of `{event.event.type}` into that of a group.",
+            "It holds outside an event of small probability only, and its losses have no bound.",
+            "Account for single records.",
+        )
+    epsilon, log_delta = lemma(alone.limit, math.log(alone.slack), event.size)
+    delta = math.exp(min(log_delta, 0.0)) * (1.0 + 1e-12)
+    whole = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
+    shown = Step(
+        "group",
+        f"{event.size:,} records: epsilon {epsilon:.6g} and delta {min(delta, 1.0):.6g}.",
+        "the lemma, derived in amplification/group.py",
+    )
+    return replace(whole, steps=(*alone.steps, group_step(event.size, neighbours), shown))
+
+
+def _step(event: ev.Group, together: Mixture | None) -> Step:
+    rule = "the optimised triangle inequality and Mironov's rule"
+    if together is not None:
+        rule += ", and the mixture sum_i w_i N(i) of all records together"
+    return Step(
+        "group",
+        f"R_{event.size}(a) is the smallest of {rule}.",
+        _GROUPS,
+        ("one record's curve holds between all data sets on the way, in both directions",),
+    )

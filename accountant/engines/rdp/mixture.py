@@ -1,0 +1,176 @@
+"""Renyi curves of k records together under Poisson sampling with Gaussian noise, at real orders.
+
+With w_i = Bin(k, q)(i), P = sum_i w_i N(i, s^2) and Q = N(0, s^2) (replace-one: P against its
+mirror image), which is the worst case; see `engines/pld/groups.py`, whose argument holds for every
+test and so for every divergence.  The ratio of P to N(0, s^2) is
+
+    e^G(x) = sum_i w_i e^(i (x - i/2)/s^2),
+
+a polynomial of degree k in y = e^(x/s^2).  Everything is the trapezoid rule on the line, so all
+that is needed is how the integrand behaves beside it.
+
+**Zeros.**  All k roots of the polynomial in y are negative numbers.  (1 - q + q y)^k has only such
+roots.  If f of degree k has, and c > k, so have c f + y f' and c f - y f': up to a power of |y|
+they are the derivatives of |y|^c f and |y|^-c f, so by Rolle one root lies between any two of f,
+and one more before 0 or, since |y|^-c f vanishes at infinity, beyond the last.  Together they
+multiply the coefficient of y^i by c^2 - i^2.  N times that, divided by c^2 with c^2 = 2 s^2 N,
+tends to multiplying by e^(-i^2/(2 s^2)), and the roots follow.  So e^G(x + i t) has no zero for
+|t| < pi s^2, real powers of it are analytic there, and, factor by factor with v = t/s^2,
+
+    cos(v/2)^k e^G(x) <= |e^G(x + i t)| <= e^G(x),
+
+because |1 + r e^(i v)| >= cos(v/2) (1 + r) for r >= 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from .moments import FloatArray, Pair, renyi
+
+ACCURACY: Final = 40.0
+"""The rule is exact up to about e^-40 of the integral."""
+
+MISSED: Final = 2e-17
+"""What it may miss of E_Q[(P/Q)^a], which is at least 1: more than e^-40."""
+
+MOST_NODES: Final = 20_000
+MOST_RECORDS: Final = 100_000
+"""Most nodes and records; beyond, the curve is infinite here."""
+
+ROWS: Final = 256
+"""How many nodes are taken at once."""
+
+LEAST_NOISE, MOST_NOISE = 1e-4, 1e50
+
+_WIDEST: Final = 2.5
+"""Largest angle v that is used, below pi."""
+
+_REACH: Final = 11.0
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """`size` records that each join with probability `rate`, and the noise; see the module."""
+
+    size: int
+    rate: float
+    noise: float
+    replaced: bool
+
+    def at(self, orders: FloatArray) -> FloatArray:
+        """Return the larger of the divergences of both directions; infinite where it is not known.
+
+        One direction is enough under replace-one, where the pair is its own mirror image.
+        """
+        if self.replaced:
+            return self._one_way(orders, backwards=False)
+        return np.maximum(
+            self._one_way(orders, backwards=False), self._one_way(orders, backwards=True)
+        )
+
+    def _one_way(self, orders: FloatArray, backwards: bool) -> FloatArray:
+        values = np.full_like(orders, np.inf)
+        if not LEAST_NOISE < self.noise < MOST_NOISE or self.size > MOST_RECORDS:
+            return values
+        steps = self._steps(orders, backwards)
+        fits = self._length(orders) / steps < MOST_NODES
+        if fits.any():
+            few = orders[fits]
+            pair = self._pair(float(few.max()), float(steps[fits].min()), backwards)
+            missed = (MISSED + 4.0 * self._ratio_error(pair)) * few + MISSED
+            values[fits] = renyi(pair, few) + missed / (few - 1.0)
+        return values
+
+    def _ratio_error(self, pair: Pair) -> float:
+        """Return the relative error of the ratio of densities at the nodes.
+
+        Of three log-gammas (4 units each), and of what is added up in the exponents.  A factor
+        1 + e to every ratio adds a e/(a - 1) to R(a), and as much through E_Q[u], which is 0.
+        """
+        weights = 3.0 * math.lgamma(self.size + 1.0) + 4.0 * float(np.abs(self._log_weights).max())
+        largest = float(np.abs(pair.losses).max())
+        return 8.0 * 2.0**-53 * (4.0 + weights + 2.0 * largest)
+
+    def _length(self, orders: FloatArray) -> FloatArray:
+        return self.size * (2.0 * orders + 1.0) + 2.0 * _REACH * self.noise
+
+    def _steps(self, orders: FloatArray, backwards: bool) -> FloatArray:
+        """Return a trapezoid step h whose error is at most about e^-40 of the integral.
+
+        Moving the line of integration by t = v s^2 multiplies the integral by at most
+        e^(v^2 s^2/2), and where a ratio is raised to 1 - a, by cos(v/2)^(-k (a-1)).  The error is
+        then that factor times 2/(e^(2 pi t/h) - 1).
+        Source: Trefethen and Weideman 2014, Theorem 5.1, SIAM Review 56(3).
+        """
+        below = self.replaced or backwards
+        beta = self.size * (orders - 1.0) if below else np.zeros_like(orders)
+        variance = self.noise**2
+        angle = np.minimum(_WIDEST, np.sqrt(ACCURACY / (variance / 2.0 + beta / 8.0)))
+        cost = ACCURACY + angle**2 * variance / 2.0 - beta * np.log(np.cos(angle / 2.0))
+        return np.asarray(2.0 * math.pi * angle * variance / cost)
+
+    def _pair(self, order: float, step: float, backwards: bool) -> Pair:
+        """Return nodes that hold all but 1e-22 of the integral at orders up to `order`.
+
+        The integrand's logarithm is that of N(0, s^2) plus multiples of G(x) and G(-x), whose
+        slopes lie in [0, k/s^2].  So its peaks lie between -(a-1) k (backwards) and a k (2 a - 1
+        times k under replace-one), and beyond the last of them it falls faster than a Gaussian
+        does, while inwards it falls no faster.  Both distributions themselves are held, too.
+        """
+        lowest = -(order - 1.0) * self.size if backwards else 0.0
+        highest = 1.0 * self.size if backwards else order * self.size
+        if self.replaced:
+            lowest, highest = -1.0 * self.size, (2.0 * order - 1.0) * self.size
+        low = math.floor((lowest - _REACH * self.noise) / step)
+        high = math.ceil((highest + _REACH * self.noise) / step)
+        x = np.asarray(np.arange(low, high + 1, dtype=np.float64) * step, np.float64)
+        z = x / self.noise
+        weights = -z * z / 2.0 + math.log(step / (self.noise * math.sqrt(2.0 * math.pi)))
+        losses = self._log_ratio(x)
+        if self.replaced:
+            other = self._log_ratio(-x)
+            return Pair(weights + other, losses - other)
+        return Pair(weights + losses, -losses) if backwards else Pair(weights, losses)
+
+    def _log_ratio(self, x: FloatArray) -> FloatArray:
+        """Return G at each position."""
+        result = np.empty_like(x)
+        for start in range(0, x.size, ROWS):
+            part = slice(start, start + ROWS)
+            i = self._matter(float(x[part].min()), float(x[part].max()))
+            terms = self._terms(x[part, None], i)
+            peak = terms.max(axis=1)
+            result[part] = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
+        return result
+
+    def _terms(self, x: FloatArray, i: NDArray[np.intp]) -> FloatArray:
+        shifts = i.astype(np.float64)
+        return np.asarray(self._log_weights[i] + shifts * (x - 0.5 * shifts) / self.noise**2)
+
+    def _matter(self, low: float, high: float) -> NDArray[np.intp]:
+        """Return the i that hold all but e^-39 of e^G at every position in [low, high].
+
+        Later terms gain on earlier ones as x grows, so those too late at `high` are so everywhere,
+        and those too early at `low`.
+        """
+        i = np.arange(self.size + 1)
+        least = -ACCURACY - math.log(self.size + 1.0)
+        at_low, at_high = self._terms(np.array(low), i), self._terms(np.array(high), i)
+        first = np.flatnonzero(at_low >= at_low.max() + least)[0]
+        last = np.flatnonzero(at_high >= at_high.max() + least)[-1]
+        return i[first : last + 1]
+
+    @cached_property
+    def _log_weights(self) -> FloatArray:
+        i = np.arange(self.size + 1.0)
+        chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
+        spared = (self.size - i) * math.log1p(-self.rate)
+        return np.asarray(chosen + i * math.log(self.rate) + spared)

@@ -1,0 +1,33 @@
+"""Renyi curves of shuffled rounds, by the pair that dominates one round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ... import events as ev
+from ...amplification.shuffling.rounds import round_pair
+from ...guarantee import Neighbours
+from .curves import Curve, capped, curve, of_pair
+from .moments import Pair
+
+
+@curve.register(ev.Shuffle)
+def shuffle(event: ev.Shuffle, neighbours: Neighbours) -> Curve:
+    """The curve of the pair of one round; its infinite loss is an event set aside.
+
+    What dominates at every order of the hockey stick has the larger Renyi divergences, too.
+    Replace-one, and zero-out as a case of it; raises `Unsupported` under add-remove.
+    Source: the pair is derived in `amplification.shuffling`.
+    """
+    known = round_pair(event, neighbours)
+    log_p, log_q = known.outcomes
+    both = np.isfinite(log_p) & np.isfinite(log_q)
+    slack = float(np.exp(log_p[np.isneginf(log_q)]).sum()) * (1.0 + 1e-12)
+    losses = log_p[both] - log_q[both]
+    limit = float(losses.max()) * (1.0 + 1e-12)
+    if limit == 0.0:
+        return Curve(np.zeros_like, 0.0, known.steps, slack)
+    pair = Pair(log_q[both] - math.log1p(-slack), losses)
+    return Curve(capped(of_pair(pair), limit), limit, known.steps, slack)

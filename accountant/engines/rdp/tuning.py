@@ -1,0 +1,209 @@
+"""Renyi curves of hyper-parameter search: the best of a random number of runs.
+
+A data-independent law fixes the number K of runs; each run is fresh; the best by an order on the
+outputs is returned, and nothing of the others, nor K.  Ties are broken by chance.  Write Q and Q'
+for one run on neighbouring data, f(x) = E[x^K], and q(y) = Q(output <= y).  The output has density
+Q(y) f'(q(y)), so with a > 1
+
+    E[best]_a := sum best^a best'^(1-a) <= sup_y [f'(q)^a f'(q')^(1-a)] e^{(a-1) R(a)},
+
+where (q, q') are the probabilities of one event under Q and Q', and R is the curve of a run.
+
+**Truncated negative binomial** with exponent eta (1: geometric, 0: logarithmic) and stopping
+probability g: f'(x) = E[K] g^{eta+1} (1 - (1-g) x)^{-eta-1}.  Here u = 1 - (1-g) q lies in [g, 1]
+and is a probability under Q (of "beyond y, or heads of a coin g"), u' likewise.  At any order
+l >= 1, u'^l u^{1-l} <= e^{(l-1) R(l)}; this bounds u'^{a-1} u^{-a}, hence the best has a curve of
+
+    R(a) + (1 + eta) ((1 - 1/l) R(l) + log(1/g) / l) + log(E[K]) / (a - 1).
+
+**Poisson** with mean m: f'(x) = m e^{m(x-1)}.  With v = 1 - q the supremum is that of
+m e^{m ((a-1) v' - a v)}, and v' - a/(a-1) v is at most the delta d(a) of one run at
+epsilon log(a / (a-1)), for any event.  No run at all, of probability e^-m, is one more output,
+the same with either data set:
+
+    (a-1) R'(a) = log(e^-m + m e^{(a-1) (R(a) + m d(a))}).
+
+Source: Papernot and Steinke 2021, Theorems 2 and 6, arXiv 2110.03620v2, re-derived here; the term
+e^-m, which Theorem 6 does not show, is kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...composition import leaves
+from ...errors import InvalidInput, Unsupported
+from ...guarantee import Neighbours, Step, unique_steps
+from ...rootfinding import enclose, narrow
+from .curves import Curve, curve
+from .moments import OUTWARD, FloatArray
+
+ORDERS: Final = 1.0 + np.exp(np.linspace(-6.0, 9.0, 360))
+"""The orders among which a second one is chosen; any would do."""
+
+_ROUNDING: Final = 1e-13
+_SOURCE: Final = "Papernot and Steinke 2021, Theorem {}, arXiv 2110.03620v2; re-derived here"
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """The curve of one run."""
+
+    at: Callable[[FloatArray], FloatArray]
+    limit: float
+    steps: tuple[Step, ...]
+
+    def values(self, orders: FloatArray) -> FloatArray:
+        """Return the curve at orders, infinite where it is not a number."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = self.at(orders)
+        return np.asarray(np.where(np.isnan(found), np.inf, found), np.float64)
+
+
+@curve.register(ev.BestOf)
+def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
+    """The curve of the best of a random number of runs, for any relation of the runs' own curves.
+
+    Raises `InvalidInput` for a geometric or logarithmic number of runs with a mean below 1, and
+    `Unsupported` for runs whose guarantee sets a delta aside.
+    """
+    run = _run(event.event, neighbours)
+    if event.distribution == "fixed":
+        runs = int(event.mean)
+        return Curve(lambda orders: runs * run.at(orders) * OUTWARD, runs * run.limit, run.steps)
+    if event.distribution == "poisson":
+        return _poisson(run, event.mean)
+    if event.mean < 1.0:
+        raise InvalidInput(
+            f"`mean` must be 1 or above for a {event.distribution} number of runs; it is "
+            f"{event.mean:g}.",
+            "At least one run is made.",
+            "Give a mean of 1 or above, or a poisson number of runs, which may be 0.",
+        )
+    return _negative_binomial(run, event.distribution, event.mean)
+
+
+def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
+    parts = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves(event)]
+    if any(part.slack > 0.0 for part, _ in parts):
+        raise Unsupported(
+            "The best of a random number of runs is not accounted where a run sets a delta aside.",
+            "Runs that fail are as likely to be the best ones, and their number is random.",
+            "State the runs as noise (Gaussian, Laplace, ...) or as a pure or zcdp guarantee.",
+        )
+
+    def at(orders: FloatArray) -> FloatArray:
+        total = np.zeros_like(orders)
+        for part, count in parts:
+            if part.limit > 0.0:
+                total += count * part.at(orders)
+        return total * OUTWARD
+
+    limit = sum(count * part.limit for part, count in parts if part.limit > 0.0) * OUTWARD
+    return _Run(at, limit, unique_steps([step for part, _ in parts for step in part.steps]))
+
+
+def _negative_binomial(run: _Run, distribution: str, mean: float) -> Curve:
+    eta = 1.0 if distribution == "geometric" else 0.0
+    log_inverse = math.log(mean) if eta else _logarithmic(mean)
+    log_inverse *= 1.0 + _ROUNDING
+
+    def second(orders: FloatArray) -> FloatArray:
+        return np.asarray((1.0 - 1.0 / orders) * run.values(orders) + log_inverse / orders)
+
+    coarse = second(ORDERS)
+    near = int(coarse.argmin())
+    ends = ORDERS[max(near - 1, 0)], ORDERS[min(near + 1, ORDERS.size - 1)]
+    # At order 1 nothing is asked of the runs.
+    best = min(float(coarse[near]), float(second(np.linspace(*ends, 33)).min()), log_inverse)
+    constant = (1.0 + eta) * best * (1.0 + _ROUNDING)
+    log_mean = math.log(mean) * (1.0 + _ROUNDING)
+
+    def at(orders: FloatArray) -> FloatArray:
+        return np.asarray((run.at(orders) + constant + log_mean / (orders - 1.0)) * OUTWARD)
+
+    how = (
+        f"The best of a {distribution} number of runs with mean {mean:g}: R(a) + {constant:.6g} + "
+        "log(mean) / (a-1)."
+    )
+    return _searched(run, at, (2.0 + eta) * run.limit * OUTWARD, how, _SOURCE.format(2))
+
+
+def _logarithmic(mean: float) -> float:
+    """Return log(1/g), rounded up, where (1/g - 1) / log(1/g) is the mean."""
+    if mean == 1.0:
+        return 0.0
+
+    def excess(log_inverse: float) -> float:
+        size = max(log_inverse, 1e-300)
+        return math.log(mean) - _log_expm1_over(size)
+
+    bracket = enclose(excess, 2.0 * math.log(mean) + 1.0, 1.0, 0.0, 2000.0)
+    if bracket is None:
+        return 2.0 * math.log(mean)  # more than enough: (e^x - 1) / x >= e^(x/2)
+    return narrow(excess, bracket, relative=1e-12).high
+
+
+def _log_expm1_over(x: float) -> float:
+    """Return log((e^x - 1) / x)."""
+    if x < 1e-5:
+        return x / 2.0
+    return x + math.log(-math.expm1(-x)) - math.log(x)
+
+
+def _poisson(run: _Run, mean: float) -> Curve:
+    constants = (ORDERS - 1.0) * (run.values(ORDERS) + np.log1p(-1.0 / ORDERS)) - np.log(ORDERS)
+
+    def delta(orders: FloatArray) -> FloatArray:
+        """Return the delta of one run at log(a / (a-1)); the conversion of conversion.py."""
+        epsilon = -np.log1p(-1.0 / orders)
+        logs = constants - (ORDERS - 1.0) * epsilon[:, None]
+        logs += _ROUNDING * (np.abs(constants) + (ORDERS - 1.0) * epsilon[:, None])
+        return np.asarray(np.exp(np.minimum(logs.min(axis=1), 0.0)))
+
+    def at(orders: FloatArray) -> FloatArray:
+        beta = orders - 1.0
+        grown = beta * (run.at(orders) + mean * delta(orders)) * (1.0 + _ROUNDING)
+        moments = np.logaddexp(-mean, math.log(mean) + grown) + 1e-15 * (2.0 + mean)
+        return np.asarray(np.maximum(moments, 0.0) / beta * OUTWARD)
+
+    how = (
+        f"The best of a Poisson number of runs with mean {mean:g}, from the delta of one run at "
+        "epsilon log(a / (a-1))."
+    )
+    limit = run.limit
+    if math.isfinite(limit):
+        limit = (limit + mean * math.tanh(limit / 2.0)) * OUTWARD
+    return _searched(run, at, limit, how, _SOURCE.format(6))
+
+
+def _searched(
+    run: _Run, at: Callable[[FloatArray], FloatArray], limit: float, how: str, source: str
+) -> Curve:
+    """Return the curve, never above what it is at a larger order, nor above its limit."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        grid = at(ORDERS)
+    grid = np.where(np.isnan(grid), np.inf, grid)
+    lowest = np.append(np.minimum.accumulate(grid[::-1])[::-1], np.inf)
+
+    def searched(orders: FloatArray) -> FloatArray:
+        beyond = lowest[np.searchsorted(ORDERS, orders)]
+        return np.asarray(np.minimum(np.minimum(at(orders), beyond), limit), np.float64)
+
+    step = Step(
+        "composition",
+        how,
+        source,
+        (
+            "the number of runs is drawn by a law that no data decide, and is not published",
+            "every run is fresh, and only the best is seen",
+            "which run is the best is decided by the outputs alone, scores included",
+        ),
+    )
+    return Curve(searched, limit, (*run.steps, step))

@@ -1,0 +1,345 @@
+"""The currencies of a budget that is spent as results come in, and the price of a release.
+
+What is spent adaptively must be kept in a quantity whose *sum over every path* is bounded, with a
+bound fixed before the first release.  Three such currencies are here:
+
+zcdp   rho, the least number with R(a) <= rho a at every order a > 1
+gdp    mu^2, for Gaussian noise only
+rdp    R(a) itself at one order a fixed beforehand; or at each of k orders, with delta / k each
+
+**Why the sum is enough** (derived here).  Fix two neighbouring data sets, with outputs P and Q,
+and one order a.  Given all earlier results, the next release has likelihood ratio l_t and a cost
+r_t, known before it is made, with E_Q[l_t^a | past] <= e^{(a-1) r_t}.  So the product of all
+l_t^a e^{-(a-1) r_t} has mean at most 1 under Q, and if the costs of every path add up to at most
+B, the a-th moment of the whole likelihood ratio is at most e^{(a-1) B}: the run has R(a) <= B.  A
+bound on rho bounds this at every order at once.
+
+With several orders a release is admitted while *one* of them, never exceeded so far, has room:
+split the hockey-stick of the whole run over the order that survived.  Each part is at most the
+hockey-stick of the run stopped before that order is exceeded, so the deltas of the orders add up.
+("Some order fits", with the whole delta at each order, counts one of these parts only, and is no
+guarantee.)
+
+For mu^2, pad the run with one last Gaussian release that uses up the budget.  Every release is
+Gaussian given the past, so by induction from the last one backwards the log likelihood ratio of
+the padded run has the characteristic function of N(mu^2/2, mu^2), whatever was chosen on the way.
+
+Events with a delta of their own: outputs are mixtures with an exceptional part of weight s_t, the
+same on both sides.  Outside of the exceptional parts the argument above holds, and their total
+probability is at most the largest sum of s_t over a path (the `slack`).
+
+Sources: Feldman and Zrnic 2021, arXiv 2008.11193 (one order); Whitehouse, Ramdas, Rogers and Wu
+2023, arXiv 2203.05481 (zCDP, with deltas); Smith and Thakurta 2022, arXiv 2210.17520 (mu^2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal, Protocol
+
+import numpy as np
+
+from .. import events as ev
+from ..composition import Leaf
+from ..engines.base import contribution
+from ..engines.gdp import GdpEngine
+from ..engines.rdp import RdpEngine
+from ..engines.rdp.curves import curve
+from ..engines.rdp.moments import FloatArray
+from ..errors import InvalidInput, Unsupported
+from ..guarantee import Neighbours
+from .rho import least_rho
+
+CurrencyName = Literal["zcdp", "gdp", "rdp"]
+
+RENYI: Final = (
+    "Feldman and Zrnic 2021, arXiv 2008.11193; with deltas, Whitehouse, Ramdas, Rogers and Wu "
+    "2023, arXiv 2203.05481"
+)
+GAUSSIAN: Final = "Smith and Thakurta 2022, arXiv 2210.17520"
+CONVERSION: Final = "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4"
+GAUSSIAN_PROFILE: Final = "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The promise: epsilon at delta, of which `slack` is kept for the releases' own deltas."""
+
+    epsilon: float
+    delta: float
+    slack: float = 0.0
+
+    @property
+    def kept(self) -> float:
+        """The delta that is left for the conversion, rounded down."""
+        return self.delta if self.slack == 0.0 else (self.delta - self.slack) * (1.0 - 4e-16)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release costs: an amount in each purse (infinite if it cannot pay), and a delta."""
+
+    amounts: tuple[Fraction | float, ...]
+    delta: float = 0.0
+
+
+class Currency(Protocol):
+    """A way of keeping a budget; it has one purse, or one for each order."""
+
+    def __hash__(self) -> int:
+        """Return the hash, by value."""
+
+    @property
+    def name(self) -> CurrencyName:
+        """The word that `Odometer(currency=...)` takes."""
+
+    @property
+    def source(self) -> str:
+        """Where the argument stands."""
+
+    @property
+    def conversion(self) -> str:
+        """Where the step to epsilon stands."""
+
+    @property
+    def target(self) -> Target:
+        """What is promised."""
+
+    @property
+    def budgets(self) -> tuple[Fraction, ...]:
+        """What each purse holds at first: with all of it spent, the target is still met."""
+
+    def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
+        """Return the cost of one leaf, rounded up; raise `Unsupported` where there is none."""
+
+    def epsilon(self, spent: Sequence[Fraction | None]) -> float:
+        """Return epsilon at the target's delta, rounded up; None stands for an exhausted purse."""
+
+    def said(self) -> str:
+        """Return the budget in words."""
+
+
+@dataclass(frozen=True)
+class Zcdp:
+    """Zero-concentrated privacy: R(a) <= rho a at every order.
+
+    Source: Bun and Steinke 2016, Definition 1, arXiv 1605.02065v1.
+    """
+
+    target: Target
+    name: CurrencyName = "zcdp"
+    source: str = RENYI
+    conversion: str = CONVERSION
+
+    @cached_property
+    def budgets(self) -> tuple[Fraction, ...]:
+        """The largest rho that meets the target, by the rdp engine."""
+        return (Fraction(_last(self._converted, 1e-18, 1e12, self.target)),)
+
+    def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
+        """Return the least rho: in closed form, or by a search over the orders."""
+        if isinstance(event, ev.NoGuarantee):
+            return Cost((math.inf,))
+        if isinstance(event, (ev.Gaussian, ev.DiscreteGaussian)):
+            shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
+            return Cost((shift * shift / 2,))
+        if isinstance(event, ev.ZCDP):
+            return Cost((Fraction(event.rho),))
+        found = curve(event, relation)
+        rho = least_rho(found)
+        if math.isinf(rho):
+            raise Unsupported(
+                f"No finite rho is known for `{event.type}` events with this noise.",
+                "Sampled Gaussian noise has none: R(a) grows faster than any multiple of a.",
+                "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
+            )
+        return Cost((Fraction(rho),), found.slack)
+
+    def epsilon(self, spent: Sequence[Fraction | None]) -> float:
+        """Return the epsilon of the rho that is spent."""
+        (rho,) = spent
+        return math.inf if rho is None else self._converted(_up(rho))
+
+    def said(self) -> str:
+        """Return the budget in words."""
+        return f"rho = {float(self.budgets[0]):.6g} (zero-concentrated privacy)"
+
+    def _converted(self, rho: float) -> float:
+        if rho == 0.0:
+            return 0.0
+        leaf = Leaf(ev.ZCDP(rho), 1)
+        return RdpEngine().epsilon((leaf,), self.target.kept, "add-remove").bounds.upper
+
+
+@dataclass(frozen=True)
+class Gdp:
+    """Gaussian privacy: mu^2 = (distance of neighbours / noise)^2, for Gaussian noise only."""
+
+    target: Target
+    name: CurrencyName = "gdp"
+    source: str = GAUSSIAN
+    conversion: str = GAUSSIAN_PROFILE
+
+    @cached_property
+    def budgets(self) -> tuple[Fraction, ...]:
+        """The largest mu^2 that meets the target, by the gdp engine."""
+        # What is certified is the noise: 1 / mu rounds to the same noise here as there.
+        noise = 1.0 / _last(lambda mu: self._converted(1.0 / mu), 1e-9, 1e3, self.target)
+        return (1 / Fraction(noise) ** 2,)
+
+    def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
+        """Return mu^2, exactly."""
+        if isinstance(event, ev.NoGuarantee):
+            return Cost((math.inf,))
+        if not isinstance(event, ev.Gaussian):
+            raise Unsupported(
+                f"A budget in mu^2 cannot pay for `{event.type}` events.",
+                "Only Gaussian noise without sampling is Gaussian given the past.",
+                "Use currency='zcdp', or currency='rdp' with an order fixed beforehand.",
+            )
+        shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
+        return Cost((shift * shift,))
+
+    def epsilon(self, spent: Sequence[Fraction | None]) -> float:
+        """Return the epsilon of the mu^2 that is spent."""
+        (squared,) = spent
+        if squared is None:
+            return math.inf
+        if squared == 0:
+            return 0.0
+        noise = 1.0 / math.sqrt(_up(squared))
+        return self._converted(math.nextafter(math.nextafter(noise, 0.0), 0.0))
+
+    def said(self) -> str:
+        """Return the budget in words."""
+        return f"mu^2 = {float(self.budgets[0]):.6g} (Gaussian privacy)"
+
+    def _converted(self, noise: float) -> float:
+        leaf = Leaf(ev.Gaussian(noise), 1)
+        return GdpEngine().epsilon((leaf,), self.target.kept, "add-remove").bounds.upper
+
+
+@dataclass(frozen=True)
+class Rdp:
+    """Renyi divergence at orders fixed before the first release, delta / k for each of k."""
+
+    target: Target
+    orders: tuple[float, ...]
+    name: CurrencyName = "rdp"
+    source: str = RENYI
+    conversion: str = CONVERSION
+
+    @cached_property
+    def budgets(self) -> tuple[Fraction, ...]:
+        """The largest R at each order that meets the target; at least one is above 0."""
+        epsilon = Fraction(self.target.epsilon)
+        found = tuple(max(Fraction(0), epsilon - overhead) for overhead in self._overheads)
+        if not any(found):
+            raise InvalidInput(
+                f"Epsilon {self.target.epsilon:g} at delta {self.target.delta:g} leaves nothing to "
+                f"spend at order {', '.join(f'{order:g}' for order in self.orders)}.",
+                "Turning a divergence into epsilon costs log(1/delta) / (order - 1) by itself.",
+                "Fix a larger order.",
+            )
+        return found
+
+    def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
+        """Return R at each order."""
+        found = curve(event, relation)
+        if found.limit == 0.0:
+            return Cost((Fraction(0),) * len(self.orders), found.slack)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = found.at(np.array(self.orders, dtype=np.float64))
+        amounts = tuple(
+            Fraction(float(value)) if math.isfinite(value) else math.inf for value in values
+        )
+        return Cost(amounts, found.slack)
+
+    def epsilon(self, spent: Sequence[Fraction | None]) -> float:
+        """Return the least epsilon over the orders that are not exhausted."""
+        if all(amount == 0 for amount in spent):
+            return 0.0
+        return min(
+            (
+                max(0.0, _up(amount + overhead))
+                for amount, overhead in zip(spent, self._overheads, strict=True)
+                if amount is not None
+            ),
+            default=math.inf,
+        )
+
+    def said(self) -> str:
+        """Return the budget in words."""
+        pairs = zip(self.orders, self.budgets, strict=True)
+        shown = ", ".join(f"R({order:g}) = {float(amount):.6g}" for order, amount in pairs)
+        return f"{shown} (Renyi divergence, the order fixed beforehand)"
+
+    @cached_property
+    def _overheads(self) -> tuple[Fraction, ...]:
+        found = overheads(np.array(self.orders), self.target.kept, len(self.orders))
+        return tuple(Fraction(float(value)) for value in found)
+
+
+def overheads(orders: FloatArray, delta: float, shares: int = 1) -> FloatArray:
+    """Return epsilon - R at each order a = b + 1, with delta / shares for each, rounded up.
+
+    It is (log(shares/delta) - log a)/b + log(b/a).
+    Source: Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4.
+    """
+    b = orders - 1.0
+    asked, log_a, log_ratio = math.log(shares) - math.log(delta), np.log(orders), -np.log1p(1.0 / b)
+    size = (abs(asked) + log_a) / b - log_ratio
+    return np.asarray((asked - log_a) / b + log_ratio + 8e-15 * size)
+
+
+def best_order(
+    event: ev.Event, leaves: Sequence[Leaf], target: Target, relation: Neighbours
+) -> float:
+    """Return the order at which a budget admits most releases like `event`, whose leaves are given.
+
+    It looks at the event and the target only, so it may be fixed before the first release.
+    """
+    orders = np.asarray(1.0 + np.geomspace(0.05, 4096.0, 400))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        total = np.zeros_like(orders)
+        for leaf in leaves:
+            total += leaf.count * curve(leaf.event, relation).at(orders)
+        left = target.epsilon - overheads(orders, target.kept)
+        worth = np.where((left > 0.0) & np.isfinite(total), left / np.maximum(total, 1e-300), 0.0)
+    if not worth.max() >= 1.0:
+        raise Unsupported(
+            f"No order leaves room for a single `{event.type}` release like this one.",
+            "At every order it costs more than the whole budget.",
+            "Ask for a larger epsilon or delta, or more noise.",
+        )
+    return float(orders[int(worth.argmax())])
+
+
+def _last(converted: Callable[[float], float], low: float, high: float, target: Target) -> float:
+    """Return the largest amount whose epsilon was found to meet the target, to a relative 1e-12."""
+    if converted(low) > target.epsilon:
+        raise InvalidInput(
+            f"Epsilon {target.epsilon:g} at delta {target.delta:g} leaves nothing to spend.",
+            next_step="Ask for a larger epsilon or delta, or a smaller slack.",
+        )
+    if converted(high) <= target.epsilon:
+        return high
+    while high > low * (1.0 + 1e-12):
+        middle = math.sqrt(low) * math.sqrt(high)
+        if not low < middle < high:
+            break
+        if converted(middle) <= target.epsilon:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _up(value: Fraction) -> float:
+    """Return the value as a float, rounded up."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)

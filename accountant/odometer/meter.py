@@ -1,0 +1,235 @@
+"""The odometer: it composes what is released, knows the budget, and refuses before the release."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Protocol
+
+from .. import events as ev
+from .. import validate
+from ..composition import check_depth
+from ..errors import InvalidInput
+from ..guarantee import Guarantee, as_neighbours
+from .adaptive import CURRENCIES, Adaptive, currency_named, seen
+from .currencies import CurrencyName, Target
+from .planned import Carried, Planned
+from .reading import Mode, Reading
+
+
+class _Keeper(Protocol):
+    """How a budget is kept: one class for each mode."""
+
+    @property
+    def mode(self) -> Mode: ...
+
+    @property
+    def observers(self) -> tuple[str, ...]: ...
+
+    def admits(
+        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+    ) -> bool: ...
+
+    def spend(
+        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+    ) -> None: ...
+
+    def rounds(
+        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+    ) -> int: ...
+
+    def guarantee(self, observer: str | None) -> Guarantee: ...
+
+    def reading(self, observer: str | None, unit: str | None) -> Reading: ...
+
+
+class Odometer:
+    """A budget of (epsilon, delta) that refuses a release which would exceed it.
+
+    `mode` says which mathematics is at work:
+
+    - `adaptive`: the next release, its noise and whether there is one may depend on all earlier
+      results.  The budget is kept in a `currency` whose sum over every path is bounded: `zcdp`
+      (rho), `gdp` (mu^2, Gaussian noise only), or `rdp` (Renyi divergence at `orders` fixed now,
+      with delta / k for each of k orders; `like` fixes the one that suits such a release).
+    - `planned` (`Odometer.for_plan`): tight, by PLD, for a plan fixed before the first release.
+
+    In both, what is guaranteed is the whole budget, wherever the run stops; `reading` says how
+    much of it is gone.  `unit` names what one neighbour is; with `size` k each unit has k records
+    and events are about records.  Every observer has a balance of its own, and so has every unit
+    that is named in `spend`.  `slack` is the part of delta kept for releases with a delta of their
+    own.
+
+    Range: `epsilon` above 0, `delta` in (0, 1), 0 <= `slack` < `delta`, `size` 1 or above,
+    `orders` above 1.  Raises `InvalidInput` for values out of range, `Unsupported` where a release
+    has no cost in the currency, `BudgetExceeded` when refusing.
+    Source: the proofs, and the papers they go back to, stand in `odometer/currencies.py`.
+
+    >>> odometer = Odometer(1.0, 1e-5, currency="gdp")
+    >>> odometer.spend(ev.Gaussian(10.0))
+    >>> odometer.remaining_rounds(ev.Gaussian(10.0))
+    6
+    >>> odometer.would_exceed(ev.Gaussian(3.0))
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float,
+        delta: float,
+        neighbours: str = "add-remove",
+        *,
+        unit: str = "record",
+        size: int = 1,
+        observers: Sequence[str] = ("model",),
+        currency: CurrencyName = "zcdp",
+        orders: Sequence[float] | None = None,
+        like: ev.Event | None = None,
+        slack: float = 0.0,
+    ) -> None:
+        relation, target = as_neighbours(neighbours), _target(epsilon, delta, slack)
+        records = validate.count(size=size)
+        (kind,) = _names(unit=[unit])
+        validate.choice(CURRENCIES, currency=currency)
+        fixed = None if orders is None else _orders(orders)
+        example = None if like is None else seen(_event(like), records)
+        chosen = currency_named(currency, target, relation, fixed, example)
+        whom = _names(observers=observers)
+        self._keeper: _Keeper = Adaptive(chosen, relation, whom, kind, records)
+        self._lock = threading.RLock()
+
+    @classmethod
+    def for_plan(cls, plan: Planned) -> Odometer:
+        """Return the odometer of a plan: it admits the planned releases, in their order."""
+        own = cls.__new__(cls)
+        own._keeper = Carried(plan)
+        own._lock = threading.RLock()
+        return own
+
+    @property
+    def mode(self) -> Mode:
+        """Which mathematics is at work: `adaptive` or `planned`."""
+        return self._keeper.mode
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Those before whom a balance is kept."""
+        return self._keeper.observers
+
+    def would_exceed(
+        self,
+        event: ev.Event,
+        *,
+        observers: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+    ) -> bool:
+        """Return whether `spend` would refuse; it changes nothing.
+
+        `observers` are those who see the release or anything that depends on it (all of them if
+        None), `units` those whose data it may touch (all if None).
+        """
+        asked = self._asked(event, observers, units)
+        with self._lock:
+            return not self._keeper.admits(*asked)
+
+    def spend(
+        self,
+        event: ev.Event,
+        *,
+        observers: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+    ) -> None:
+        """Spend a release that is about to be made, or raise `BudgetExceeded` and spend nothing.
+
+        Arguments as for `would_exceed`.  Call it before noise is drawn; what was spent stays
+        spent, even if the release is never made.
+        """
+        asked = self._asked(event, observers, units)
+        with self._lock:
+            self._keeper.spend(*asked)
+
+    def remaining_rounds(
+        self,
+        event: ev.Event,
+        *,
+        observers: Sequence[str] | None = None,
+        units: Sequence[str] | None = None,
+    ) -> int:
+        """Return how many more releases like this one would be admitted, at most 10^15.
+
+        Of a plan: how many of its next rounds are this release.  Arguments as for `would_exceed`.
+        """
+        asked = self._asked(event, observers, units)
+        with self._lock:
+            return self._keeper.rounds(*asked)
+
+    def spent(self, observer: str | None = None) -> Guarantee:
+        """Return what is guaranteed wherever the run stops: the whole budget, or the whole plan.
+
+        Without an `observer`, it is for the one before whom most is spent or planned.
+        """
+        with self._lock:
+            return self._keeper.guarantee(self._observer(observer))
+
+    def reading(self, observer: str | None = None, unit: str | None = None) -> Reading:
+        """Return how much is spent before an observer: by a unit, or by whichever spent most."""
+        with self._lock:
+            return self._keeper.reading(self._observer(observer), unit)
+
+    def _asked(
+        self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
+    ) -> tuple[ev.Event, tuple[str, ...] | None, tuple[str, ...] | None]:
+        whom = None if observers is None else _names(observers=observers)
+        for one in whom or ():
+            self._observer(one)
+        return _event(event), whom, None if units is None else _names(units=units)
+
+    def _observer(self, observer: str | None) -> str | None:
+        return None if observer is None else validate.choice(self.observers, observer=observer)
+
+
+def _target(epsilon: float, delta: float, slack: float) -> Target:
+    own = Target(
+        validate.positive(epsilon=epsilon),
+        validate.open_probability(delta=delta),
+        validate.non_negative(slack=slack),
+    )
+    if own.slack >= own.delta:
+        raise InvalidInput(
+            f"`slack` must be below `delta` ({own.delta:g}); it is {own.slack:g}.",
+            "It is the part of delta that is kept for the releases' own deltas.",
+            "Give a smaller slack.",
+        )
+    return own
+
+
+def _event(event: object) -> ev.Event:
+    if not isinstance(event, ev.Event) or not event.type:
+        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+    check_depth(event)
+    return event
+
+
+def _names(**field: Sequence[str]) -> tuple[str, ...]:
+    ((name, values),) = field.items()
+    listed = isinstance(values, (list, tuple)) and len(values) > 0
+    if not listed or not all(isinstance(one, str) and one.strip() for one in values):
+        raise InvalidInput(
+            f"`{name}` must be a list of one or more names; it is {values!r:.60}.",
+            next_step=f"Give `{name}` names such as ['model'].",
+        )
+    return tuple(dict.fromkeys(values))
+
+
+def _orders(orders: Sequence[float]) -> tuple[float, ...]:
+    if not isinstance(orders, (list, tuple)) or not orders:
+        raise InvalidInput(
+            "`orders` must be a list of Renyi orders.", next_step="Give orders such as [16]."
+        )
+    found = tuple(dict.fromkeys(validate.positive(order=order) for order in orders))
+    if min(found) < 1.0 + 1e-6:
+        raise InvalidInput(
+            f"Every Renyi order must be above 1; one is {min(found):g}.",
+            next_step="Give orders such as [8, 16, 32].",
+        )
+    return found

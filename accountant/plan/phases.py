@@ -1,0 +1,157 @@
+"""What a plan is made of: phases whose noise is to be found, and phases whose noise is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .. import events as ev
+from .. import validate
+from ..errors import InvalidInput
+
+MakeEvent: TypeAlias = Callable[[float], ev.Event] | ev.Event
+"""The event of one round: a function of the noise multiplier, or fixed."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A release that is made `rounds` times, with noise that the plan has to find.
+
+    `make_event(noise)` is the event of one round; its epsilon must not grow with the noise.  An
+    event in its place is a release whose noise is fixed, which the plan only pays for.
+    `observer` (one name or several) is whoever sees the release *or anything that depends on it*:
+    a phase whose result steers later phases is seen by all who see those.  `views` says what
+    others see of the same release, as events of the same noise (a server that sees each share of
+    the noise, say).  `weight` is the noise relative to other phases, for the split `weights`;
+    `scale` turns a noise multiplier into the noise that a cost counts (a clip norm, say).
+
+    Range: `rounds` 1 or above, `weight` and `scale` above 0.  Raises `InvalidInput`.
+    """
+
+    name: str
+    make_event: MakeEvent
+    rounds: int
+    observer: str | Sequence[str] = "model"
+    weight: float = 1.0
+    scale: float = 1.0
+    views: Mapping[str, MakeEvent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip():
+            raise InvalidInput("A phase needs a name.", next_step="Give `name` some text.")
+        validate.count(rounds=self.rounds)
+        validate.positive(weight=self.weight)
+        validate.positive(scale=self.scale)
+        whom = (self.observer,) if isinstance(self.observer, str) else self.observer
+        listed = isinstance(whom, (list, tuple)) and len(whom) > 0
+        if not listed or not all(isinstance(one, str) and one.strip() for one in whom):
+            raise InvalidInput(
+                f"`observer` of phase {self.name!r} must be one or more names; it is {whom!r:.60}.",
+                next_step="Name who sees the release, for example 'model'.",
+            )
+        if not all(isinstance(one, str) and one.strip() for one in self.views):
+            raise InvalidInput(
+                f"`views` of phase {self.name!r} must be by name; it is {list(self.views)!r:.60}.",
+                next_step="Name who sees the release, for example 'server'.",
+            )
+        twice = set(whom) & set(self.views)
+        if twice:
+            raise InvalidInput(
+                f"Phase {self.name!r} names {sorted(twice)[0]!r} as observer and in `views`.",
+                next_step="Name it in one of them.",
+            )
+        for made in (self.make_event, *self.views.values()):
+            if not callable(made) and not isinstance(made, ev.Event):
+                raise InvalidInput(
+                    f"`make_event` of phase {self.name!r} must be callable, or an event; it is a "
+                    f"{type(made).__name__}.",
+                    next_step="Give a function from the noise multiplier to an event.",
+                )
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its noise is fixed."""
+        return isinstance(self.make_event, ev.Event)
+
+    @property
+    def seen(self) -> dict[str, MakeEvent]:
+        """What each observer sees, as a function of the noise."""
+        whom = (self.observer,) if isinstance(self.observer, str) else self.observer
+        return {**dict.fromkeys(whom, self.make_event), **self.views}
+
+    def at(self, noise: float) -> PlannedPhase:
+        """Return the phase with its noise."""
+        views = {observer: self.made(make, noise) for observer, make in self.seen.items()}
+        event = self.made(self.make_event, noise)
+        shown = None if self.fixed else noise
+        return PlannedPhase(self.name, shown, event, self.rounds, views)
+
+    def made(self, make_event: MakeEvent, noise: float) -> ev.Event:
+        """Return the event at this noise; raise `InvalidInput` if it is none."""
+        event = make_event if isinstance(make_event, ev.Event) else make_event(noise)
+        if not isinstance(event, ev.Event):
+            raise InvalidInput(
+                f"`make_event` of phase {self.name!r} must return an event; it returned a "
+                f"{type(event).__name__}."
+            )
+        return event
+
+
+@dataclass(frozen=True)
+class PlannedPhase:
+    """A phase with its noise: `event` is one round, `views` one round as each observer sees it.
+
+    `noise_multiplier` is None where the event was fixed.
+    """
+
+    name: str
+    noise_multiplier: float | None
+    event: ev.Event
+    rounds: int
+    views: Mapping[str, ev.Event]
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """Who sees it, in some way."""
+        return tuple(self.views)
+
+    def seen_by(self, observer: str, rounds: int | None = None) -> ev.Event | None:
+        """Return what an observer sees of the first rounds (all, if None); None if nothing."""
+        count = self.rounds if rounds is None else rounds
+        view = self.views.get(observer)
+        return None if view is None or count == 0 else ev.Repeat(count, view)
+
+
+def checked(phases: Sequence[Phase]) -> tuple[Phase, ...]:
+    """Return the phases; raise `InvalidInput` if there are none or two have one name."""
+    found = tuple(phases)
+    if not found or not all(isinstance(phase, Phase) for phase in found):
+        raise InvalidInput(
+            "A plan needs a list of one or more phases.",
+            next_step="Give [Phase('train', lambda noise: Gaussian(noise), 10)].",
+        )
+    if all(phase.fixed for phase in found):
+        raise InvalidInput(
+            "Every phase is fixed, so there is no noise to find.",
+            "A fixed event has a cost, which `account` states.",
+            "Give at least one phase a function of the noise multiplier.",
+        )
+    names = [phase.name for phase in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(
+                f"Two phases are called {name!r}.", next_step="Give each phase a name of its own."
+            )
+    return found
+
+
+def composed(phases: Sequence[PlannedPhase], observer: str, group: int) -> ev.Event:
+    """Return all that an observer sees, as a unit of `group` records sees it."""
+    return grouped([part for phase in phases if (part := phase.seen_by(observer))], group)
+
+
+def grouped(parts: Sequence[ev.Event], group: int) -> ev.Event:
+    """Return the composition of events, as a unit of `group` records sees it."""
+    event = parts[0] if len(parts) == 1 else ev.Compose(tuple(parts))
+    return event if group == 1 else ev.Group(group, event)

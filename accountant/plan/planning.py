@@ -1,0 +1,292 @@
+"""How do I split a budget?  Phases in, noise for each out, certified for every observer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypedDict
+
+from .. import events as ev
+from .. import validate
+from ..account import account
+from ..calibrate import calibrate
+from ..composition import unit_of
+from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
+from ..guarantee import Guarantee, Neighbours, Step, as_neighbours
+from .cheapest import cheapest_ratios
+from .costs import Cost, cost_of, name_of
+from .phases import Phase, PlannedPhase, checked, composed, grouped
+
+SPLITS: Final = ("equal-noise", "weights", "cheapest")
+
+_NUDGE: Final = 1.0 + 2e-5
+"""The noise grows by this factor where an observer's epsilon lies a hair above the target."""
+
+_MOST_NUDGES: Final = 8
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Noise for every phase, and what the whole proves to each observer.
+
+    `epsilon`, `delta`, `neighbours`, `group` are the target; `guarantees` holds the certified
+    `Guarantee` of each observer, none above it; `cost` is what the split costs, by `cost_name`.
+    """
+
+    phases: tuple[PlannedPhase, ...]
+    guarantees: Mapping[str, Guarantee]
+    epsilon: float
+    delta: float
+    neighbours: Neighbours
+    split: str
+    cost: float
+    cost_name: str
+    group: int = 1
+    unit: str = field(default="record")
+
+    @property
+    def noise(self) -> dict[str, float]:
+        """The noise multiplier of each phase whose noise was not fixed, by name."""
+        found = {phase.name: phase.noise_multiplier for phase in self.phases}
+        return {name: noise for name, noise in found.items() if noise is not None}
+
+    @property
+    def event(self) -> ev.Event:
+        """All phases, in order, each as its own event: what somebody sees who sees all of it."""
+        return grouped([ev.Repeat(one.rounds, one.event) for one in self.phases], self.group)
+
+    def seen_by(self, observer: str, rounds: Sequence[int] | None = None) -> ev.Event:
+        """Return what an observer sees of the first so many rounds of each phase (all, if None)."""
+        validate.choice(tuple(self.guarantees), observer=observer)
+        if rounds is None:
+            return composed(self.phases, observer, self.group)
+        made = zip(self.phases, rounds, strict=True)
+        parts = [part for phase, count in made if (part := phase.seen_by(observer, count))]
+        return grouped(parts, self.group)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as a JSON object."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "split": self.split,
+            "cost": {"name": self.cost_name, "value": self.cost},
+            "phases": [_phase_json(phase) for phase in self.phases],
+            "guarantees": [_guarantee_json(one) for one in self.guarantees.values()],
+            "event": self.event.to_json(),
+        }
+
+
+def plan(
+    phases: Sequence[Phase],
+    *,
+    epsilon: float,
+    delta: float,
+    neighbours: str = "add-remove",
+    split: str = "equal-noise",
+    cost: str | Cost | None = None,
+    group: int = 1,
+    unit: str = "record",
+) -> Plan:
+    """Return the least noise at which every observer's epsilon is at most `epsilon` at `delta`.
+
+    `split` says how noise is divided: `equal-noise` (one noise multiplier for all phases),
+    `weights` (`phase.weight` x a common factor), or `cheapest` (the ratios at which `cost` is
+    least).  `cost` is `variance` (the default), `deviation`, `average` or `largest` of the noise,
+    see `accountant.plan.costs`, or a function of the noise multipliers by name.  The common factor
+    is certified in every case; that no other ratios cost less is not proven, but the cheapest
+    split never costs more than equal noise.  `group` is the number of records of one unit, `unit`
+    the name of what `make_event` calls one record.
+
+    Range: `epsilon` above 0, `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput`,
+    `TargetUnreachable` if no noise meets the target, `TargetTrivial` if every noise does,
+    `Unsupported` where no engine has sound mathematics for what an observer sees.
+
+    >>> found = plan(
+    ...     [Phase("clip", ev.Gaussian, 1), Phase("train", ev.Gaussian, 100)],
+    ...     epsilon=1, delta=1e-5,
+    ... )
+    >>> round(found.noise["train"], 1), found.guarantees["model"].epsilon.upper <= 1.0
+    (37.5, True)
+    """
+    own = _Task(
+        checked(phases),
+        validate.positive(epsilon=epsilon),
+        validate.open_probability(delta=delta),
+        as_neighbours(neighbours),
+        validate.count(group=group),
+    )
+    validate.choice(SPLITS, split=split)
+    price = cost_of(
+        "variance" if cost is None else cost, [one for one in own.phases if not one.fixed]
+    )
+    if split != "weights" and any(phase.weight != 1.0 for phase in own.phases):
+        raise InvalidInput(
+            f"Weights have no use in the split {split!r}.",
+            "They are the noise of each phase, relative to the others.",
+            "Give split='weights', or leave the weights out.",
+        )
+    candidates = [tuple(phase.weight for phase in own.phases)]
+    if split == "cheapest":
+        target = own.epsilon, own.delta, own.relation, own.group
+        candidates.append(cheapest_ratios(own.phases, price, *target))
+    found = [own.certified(ratios) for ratios in candidates]
+    costs = [
+        price([one.noise_multiplier for one in made if one.noise_multiplier is not None])
+        for made, _ in found
+    ]
+    best = min(range(len(found)), key=costs.__getitem__)
+    made, guarantees = found[best]
+    # An event may be about a group already; then a guarantee is about that, not about one record.
+    whole = grouped([one.event for one in made], own.group)
+    return Plan(
+        made,
+        {who: replace(one, unit=_named(one.unit, unit)) for who, one in guarantees.items()},
+        own.epsilon,
+        own.delta,
+        own.relation,
+        split,
+        costs[best],
+        name_of("variance" if cost is None else cost),
+        own.group,
+        _named(unit_of(whole), unit),
+    )
+
+
+def _named(counted: str, unit: str) -> str:
+    """Return what `unit_of` says of records, said of units."""
+    return counted.replace("record", unit)
+
+
+class _Target(TypedDict):
+    epsilon: float
+    delta: float
+    neighbours: str
+
+
+_Certified = tuple[tuple[PlannedPhase, ...], dict[str, Guarantee]]
+
+
+@dataclass(frozen=True)
+class _Task:
+    """Phases and the target that they have to meet."""
+
+    phases: tuple[Phase, ...]
+    epsilon: float
+    delta: float
+    relation: Neighbours
+    group: int
+
+    @property
+    def observers(self) -> tuple[str, ...]:
+        """All observers, the one that sees most phases first."""
+        names = list(dict.fromkeys(name for phase in self.phases for name in phase.seen))
+        return tuple(sorted(names, key=lambda name: -sum(name in one.seen for one in self.phases)))
+
+    def certified(self, ratios: Sequence[float]) -> _Certified:
+        """Return the phases at these ratios of noise, with the least certified common factor."""
+        factor = self._factor(ratios)
+        for _ in range(_MOST_NUDGES):
+            made = self._at(factor, ratios)
+            guarantees = {name: self._guarantee(made, name) for name in self.observers}
+            if all(one.epsilon.upper <= self.epsilon for one in guarantees.values()):
+                return made, guarantees
+            factor *= _NUDGE
+        raise Unsupported(
+            "The noise that was found does not meet the target for every observer.",
+            "An observer's epsilon does not fall as the noise grows.",
+            "Check that each `make_event` protects better with more noise.",
+        )
+
+    def _factor(self, ratios: Sequence[float]) -> float:
+        """Return a factor at which every observer's epsilon is about at most the target."""
+        factor: float | None = None
+        trivial: TargetTrivial | None = None
+        for name in self.observers:
+            if factor is not None:
+                made = self._at(factor, ratios)
+                if self._guarantee(made, name).epsilon.upper <= self.epsilon:
+                    continue
+            try:
+                found = self._calibrated(name, ratios)
+            except TargetTrivial as error:
+                trivial = error
+                continue
+            factor = found if factor is None else max(factor, found)
+        if factor is None:
+            assert trivial is not None
+            raise trivial
+        return factor
+
+    def _calibrated(self, observer: str, ratios: Sequence[float]) -> float:
+        def event_at(factor: float) -> ev.Event:
+            return composed(self._at(factor, ratios), observer, self.group)
+
+        target: _Target = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbours": self.relation,
+        }
+        try:
+            return calibrate(event_at, **target).value
+        except PrivplanError as error:
+            if len(self.observers) == 1:
+                raise
+            raise type(error)(
+                f"Before {observer!r}: {error.what}", error.why, error.next_step
+            ) from None
+
+    def _at(self, factor: float, ratios: Sequence[float]) -> tuple[PlannedPhase, ...]:
+        pairs = zip(self.phases, ratios, strict=True)
+        return tuple(phase.at(ratio * factor) for phase, ratio in pairs)
+
+    def _guarantee(self, made: Sequence[PlannedPhase], observer: str) -> Guarantee:
+        seen = composed(made, observer, self.group)
+        proven = account(seen, delta=self.delta, neighbours=self.relation)
+        names = [phase.name for phase in made if observer in phase.views]
+        hidden = [phase.name for phase in made if observer not in phase.views]
+        scope = Step(
+            "composition",
+            f"What {observer!r} sees: {', '.join(names)}.",
+            "by the definition of the plan",
+            (
+                "the plan is fixed before the first release",
+                *(f"nothing it sees depends on what {name!r} released" for name in hidden),
+            ),
+        )
+        return replace(proven, observer=observer, derivation=(scope, *proven.derivation))
+
+
+def _phase_json(phase: PlannedPhase) -> dict[str, object]:
+    others = {name: view for name, view in phase.views.items() if view != phase.event}
+    return {
+        "name": phase.name,
+        "noise_multiplier": phase.noise_multiplier,
+        "rounds": phase.rounds,
+        "event": phase.event.to_json(),
+        "observers": list(phase.observers),
+        "views": {name: view.to_json() for name, view in others.items()},
+    }
+
+
+def _guarantee_json(one: Guarantee) -> dict[str, object]:
+    return {
+        "observer": one.observer,
+        "epsilon": {"lower": one.epsilon.lower, "upper": one.epsilon.upper},
+        "delta": one.delta.upper,
+        "neighbours": one.neighbours,
+        "unit": one.unit,
+        "engine": one.engine,
+        "derivation": [
+            {
+                "stage": step.stage,
+                "statement": step.statement,
+                "source": step.source,
+                "conditions": list(step.conditions),
+            }
+            for step in one.derivation
+        ],
+        "warnings": list(one.warnings),
+    }

@@ -1,0 +1,202 @@
+"""The best of a random number of runs: exact small cases, quadrature, and dp_accounting."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import dp_accounting
+import numpy as np
+import pytest
+from dp_accounting.dp_event import RepeatAndSelectDpEvent
+from dp_accounting.rdp import RdpAccountant
+from scipy.stats import norm
+
+from privplan.accountant import events as ev
+from privplan.accountant.account import account
+from privplan.accountant.composition import leaves
+from privplan.accountant.engines.rdp.curves import curve
+from privplan.accountant.engines.rdp.tuning import _logarithmic
+from privplan.accountant.errors import InvalidInput, Unsupported
+
+RUN = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
+ONCE = ev.Gaussian(5.0)
+ORDERS = np.array([1.2, 1.7, 2.0, 3.0, 5.0, 9.0, 20.0])
+KINDS = ("geometric", "logarithmic", "poisson")
+
+
+def generating(kind, mean):
+    """E[x^K], K the number of runs."""
+    if kind == "poisson":
+        return lambda x: np.exp(mean * (x - 1.0))
+    if kind == "geometric":
+        g = 1.0 / mean
+        return lambda x: g * x / (1.0 - (1.0 - g) * x)
+    g = math.exp(-_logarithmic(mean)) if mean > 1.0 else 1.0 - 1e-12
+    return lambda x: np.log1p(-(1.0 - g) * x) / math.log(g)
+
+
+def log_derivative(kind, mean, above):
+    """The logarithm of the derivative of E[x^K] at x = 1 - `above`."""
+    if kind == "poisson":
+        return math.log(mean) - mean * above
+    g = 1.0 / mean if kind == "geometric" else math.exp(-_logarithmic(mean))
+    eta = 1.0 if kind == "geometric" else 0.0
+    return math.log(mean) + (eta + 1.0) * (math.log(g) - np.log(g + (1.0 - g) * above))
+
+
+def renyi(p, q, order):
+    both = (p > 0.0) & (q > 0.0)
+    logs = order * np.log(p[both]) + (1.0 - order) * np.log(q[both])
+    return float(np.logaddexp.reduce(logs)) / (order - 1.0)
+
+
+@pytest.mark.parametrize("mean", [1.0, 1.5, 40.0, 1e6])
+def test_the_mean_of_the_logarithmic_law_is_the_mean_of_the_event(mean):
+    log_inverse = _logarithmic(mean)
+    if log_inverse:
+        assert math.expm1(log_inverse) / log_inverse == pytest.approx(mean, rel=1e-9)
+        assert math.expm1(log_inverse) / log_inverse >= mean * (1 - 1e-13)
+    step = 1e-6
+    f = generating("logarithmic", mean)
+    if mean < 1e3:
+        assert (f(1.0) - f(1.0 - step)) / step == pytest.approx(mean, rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [1.5, 6.0, 60.0])
+def test_no_pure_mechanism_on_a_few_outcomes_exceeds_the_curve(kind, mean):
+    """The exact law of the best, for every order of the outcomes and random epsilon-DP pairs."""
+    rng = np.random.default_rng(7)
+    f = generating(kind, mean)
+    for eps in (0.1, 1.0, 2.5):
+        bound = curve(ev.BestOf(kind, mean, ev.Pure(eps)), "add-remove").at(ORDERS)
+        for extreme in itertools.product((0.0, 1.0), repeat=3):
+            q = np.maximum(rng.dirichlet(rng.choice([0.05, 0.5, 3.0], size=3)), 1e-4)
+            q /= q.sum()
+            loss = eps * (2.0 * np.array(extreme) - 1.0) * rng.choice([0.5, 1.0])
+            p = q * np.exp(loss)
+            p /= p.sum()
+            if np.abs(np.log(p / q)).max() > eps:
+                continue
+            for order in itertools.permutations(range(3)):
+                laws = []
+                for law in (p, q):
+                    below = np.concatenate(([0.0], np.cumsum(law[list(order)])))
+                    best = np.diff(f(np.minimum(below, 1.0)))
+                    laws.append(np.append(best, f(0.0)))  # no run at all
+                one, two = laws
+                for a, most in zip(ORDERS, bound, strict=True):
+                    assert max(renyi(one, two, a), renyi(two, one, a)) <= most + 1e-9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [2.0, 25.0])
+@pytest.mark.parametrize("sigma", [0.8, 3.0])
+def test_the_best_of_gaussian_runs_stays_below_the_curve(kind, mean, sigma):
+    bound = curve(ev.BestOf(kind, mean, ev.Gaussian(sigma)), "add-remove").at(ORDERS)
+    x, cell = np.linspace(-45.0 * sigma, 45.0 * sigma, 20_001, retstep=True)
+    none = math.exp(-mean) if kind == "poisson" else 1e-300
+    for sign in (1.0, -1.0):  # the largest is the best, or the smallest
+        logs = [
+            np.append(
+                norm.logpdf(x, centre, sigma)
+                + math.log(cell)
+                + log_derivative(kind, mean, norm.sf(sign * (x - centre) / sigma)),
+                math.log(none),
+            )
+            for centre in (0.0, 1.0)
+        ]
+        for p, q in (logs, logs[::-1]):
+            for a, most in zip(ORDERS, bound, strict=True):
+                divergence = np.logaddexp.reduce(a * p + (1.0 - a) * q) / (a - 1.0)
+                assert divergence <= most + 1e-9
+                assert divergence >= 0.0 or kind != "poisson"
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"), [("geometric", 4.833), ("poisson", 9.813), ("logarithmic", 4.0083)]
+)
+def test_the_best_of_forty_reaches_the_known_values(kind, known):
+    found = account(ev.BestOf(kind, 40, RUN), delta=1e-5)
+    assert found.epsilon.upper == pytest.approx(known, rel=1e-3)
+    assert found.epsilon.upper <= known
+    assert found.epsilon.lower == 0.0
+
+
+def test_the_best_of_a_fixed_number_of_runs_is_their_composition():
+    fixed = account(ev.BestOf("fixed", 40, RUN), delta=1e-5, engine="rdp").epsilon.upper
+    assert fixed == account(ev.Repeat(40, RUN), delta=1e-5, engine="rdp").epsilon.upper
+    assert fixed == pytest.approx(15.18, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shape"), [("geometric", 1), ("logarithmic", 0), ("poisson", math.inf)]
+)
+@pytest.mark.parametrize("mean", [1.0, 3.0, 200.0])
+def test_dp_accounting_finds_about_as_much(kind, shape, mean):
+    ours = account(ev.BestOf(kind, mean, ev.Gaussian(4.0)), delta=1e-6, engine="rdp").epsilon.upper
+    theirs = RdpAccountant()
+    theirs.compose(RepeatAndSelectDpEvent(dp_accounting.GaussianDpEvent(4.0), mean, shape))
+    known = theirs.get_epsilon(1e-6)
+    assert ours <= known * (1 + 1e-4)
+    assert ours >= 0.95 * known
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
+def test_laws_of_tuning(relation):
+    def upper(kind, mean, event=ONCE):
+        return account(ev.BestOf(kind, mean, event), delta=1e-6, neighbours=relation).epsilon.upper
+
+    once = account(ev.Gaussian(5.0), delta=1e-6, neighbours=relation, engine="rdp").epsilon.upper
+    for kind in KINDS:
+        assert once * (1 - 1e-9) <= upper(kind, 1.0) < upper(kind, 5.0) < upper(kind, 50.0)
+        twice = upper(kind, 5.0, ev.Compose([ev.Gaussian(5.0), ev.Gaussian(5.0)]))
+        assert twice == pytest.approx(upper(kind, 5.0, ev.Repeat(2, ev.Gaussian(5.0))))
+        assert twice > upper(kind, 5.0)
+    assert upper("geometric", 1.0) == pytest.approx(once, rel=1e-9)
+
+
+def test_a_pure_run_gives_a_pure_best():
+    for kind, factor in (("geometric", 3.0), ("logarithmic", 2.0)):
+        limit = curve(ev.BestOf(kind, 10, ev.Pure(0.5)), "add-remove").limit
+        assert limit == pytest.approx(factor * 0.5)
+    limit = curve(ev.BestOf("poisson", 10, ev.Pure(0.5)), "add-remove").limit
+    assert limit == pytest.approx(0.5 + 10 * math.tanh(0.25))
+
+
+def test_a_search_in_a_search_is_accounted():
+    inner = ev.BestOf("geometric", 3, ev.Gaussian(10.0))
+    found = account(ev.BestOf("logarithmic", 4, inner), delta=1e-5)
+    assert found.epsilon.upper > account(inner, delta=1e-5).epsilon.upper
+    assert any("no data decide" in " ".join(step.conditions) for step in found.derivation)
+
+
+@pytest.mark.parametrize(
+    ("event", "error", "words"),
+    [
+        (ev.BestOf("geometric", 0.5, RUN), InvalidInput, "1 or above"),
+        (ev.BestOf("logarithmic", 0.99, RUN), InvalidInput, "1 or above"),
+        (ev.BestOf("poisson", 3, ev.Approximate(0.1, 1e-6)), Unsupported, "delta aside"),
+        (ev.Poisson(0.1, ev.BestOf("poisson", 3, RUN)), Unsupported, "best-of"),
+    ],
+)
+def test_what_has_no_proof_is_refused(event, error, words):
+    with pytest.raises(error, match=words) as refusal:
+        account(event, delta=1e-5)
+    assert refusal.value.next_step
+
+
+def test_no_pair_is_known_for_a_random_number_of_runs():
+    with pytest.raises(Unsupported):
+        account(ev.BestOf("poisson", 3, RUN), delta=1e-5, engine="pld")
+    assert leaves(ev.BestOf("poisson", 3, RUN))[0].attained
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [1.0, 1.0 + 1e-12, 1e18])
+@pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e8])
+def test_extreme_settings_are_bounded(kind, mean, sigma):
+    found = account(ev.BestOf(kind, mean, ev.Gaussian(sigma)), delta=1e-10, engine="rdp").epsilon
+    once = account(ev.Gaussian(sigma), delta=1e-10, engine="rdp").epsilon
+    assert found.upper >= once.upper * (1 - 1e-9)
