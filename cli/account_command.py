@@ -13,10 +13,15 @@ from .output import Report, show
 if TYPE_CHECKING:
     from ..accountant.events import Event
     from ..accountant.guarantee import Guarantee
+    from ..accountant.routes import Route
     from .describe import Asked
 
 EventPath = Annotated[
     str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
+]
+
+Routes = Annotated[
+    bool, typer.Option("--routes", help="List every way to the number, also those that lose.")
 ]
 
 
@@ -27,6 +32,7 @@ def account(
     epsilon: options.Epsilon = None,
     neighbours: options.Neighbours = "add-remove",
     engine: options.Engine = None,
+    routes: Routes = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -36,7 +42,10 @@ def account(
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
     mechanism.
     """
-    found = Question.of(context, delta, epsilon, neighbours, engine).answer(event)
+    question = Question.of(context, delta, epsilon, neighbours, engine)
+    if routes:
+        question.check_routes()
+    found = question.answer(event, routes=routes)
     show(found.report(), as_json=as_json, quiet=quiet)
 
 
@@ -84,7 +93,19 @@ class Question:
         value = options.checked(validate.open_probability, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
-    def answer(self, source: str) -> Answer:
+    def check_routes(self) -> None:
+        """Raise `InvalidInput` where the ways to the number cannot be listed."""
+        from ..accountant.errors import InvalidInput
+
+        if self.asked == "delta" or self.engine is not None:
+            raise InvalidInput(
+                "`routes` lists the ways to an epsilon at a delta; it goes with no "
+                + ("--epsilon." if self.asked == "delta" else "--engine."),
+                "Each way is an upper bound on epsilon, whichever engine it belongs to.",
+                "Give --delta, and neither --epsilon nor --engine.",
+            )
+
+    def answer(self, source: str, *, routes: bool = False) -> Answer:
         """Return what privplan proves about the event that `source` holds."""
         from .event_source import read_event
 
@@ -93,7 +114,12 @@ class Question:
 
         given = {"delta" if self.asked == "epsilon" else "epsilon": self.given}
         guarantee = run(event, neighbours=self.neighbours, engine=self.engine, **given)
-        return Answer(event, guarantee, self)
+        if not routes:
+            return Answer(event, guarantee, self)
+        from ..accountant.routes import routes as ways
+
+        listed = ways(event, delta=self.given, neighbours=self.neighbours)
+        return Answer(event, guarantee, self, listed)
 
 
 @dataclass(frozen=True)
@@ -103,6 +129,7 @@ class Answer:
     event: Event
     guarantee: Guarantee
     question: Question
+    routes: tuple[Route, ...] | None = None
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what must be true of the run, and what was taken for granted here."""
@@ -120,6 +147,10 @@ class Answer:
 
         found, asked = self.guarantee, self.question.asked
         text = describe.guarantee_text(found, asked, self.event)
+        result = describe.guarantee_json(found, asked)
+        if self.routes is not None:
+            text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
+            result["routes"] = describe.routes_json(self.routes)
         if explained:
             text += f"\n\nHow it follows\n{describe.derivation_text(found)}"
             text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
@@ -127,7 +158,7 @@ class Answer:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
         bounds = found.epsilon if asked == "epsilon" else found.delta
         return Report(
-            result=describe.guarantee_json(found, asked),
+            result=result,
             text=text,
             number=rounding.bare(bounds.upper),
             assumptions=self.assumptions(),

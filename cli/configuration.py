@@ -1,4 +1,4 @@
-"""`privplan.toml` in the working directory: defaults for the options of `account` and `calibrate`.
+"""`privplan.toml` in the working directory: defaults for the options of its commands.
 
 A flag wins over a `PRIVPLAN_*` variable, which wins over this file.  An unknown table or key is
 refused, because a misspelt key would silently change a number.
@@ -20,10 +20,19 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
         *("mechanism", "neighbours", "group", "engine"),
     ),
+    "plan": (
+        *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),
+        *("mechanism", "neighbours", "group_sizes", "split", "cost"),
+    ),
 }
 """The tables that the file may hold, and the keys of each."""
 
-_TABLE_OF: Final = {"account": "account", "calibrate": "calibrate", "explain": "account"}
+_TABLE_OF: Final = {
+    "account": "account",
+    "calibrate": "calibrate",
+    "explain": "account",
+    "plan": "plan",
+}
 """Which table a command reads; `explain` reads that of `account`, whose number it explains."""
 
 

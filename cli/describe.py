@@ -14,6 +14,7 @@ from .output import plain, table
 if TYPE_CHECKING:
     from ..accountant.events import Event
     from ..accountant.guarantee import Bounds, Guarantee
+    from ..accountant.routes import Route
 
 Asked = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
@@ -30,6 +31,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "rdp": "RDP",
     "pld": "PLD",
     "gdp": "GDP",
+    "blanket": "the privacy blanket",
     "google": "Google's dp_accounting",
     "microsoft": "Microsoft's prv_accountant",
 }
@@ -43,6 +45,37 @@ _POISSON: Final = (
     "Each {unit} joins each sample independently, with the stated probability, and the sample is "
     "not revealed; a loader that shuffles does not do that."
 )
+_SAMPLED: Final[Mapping[str, str]] = {
+    "poisson": _POISSON,
+    "truncated-poisson": (
+        "Each {unit} joins each sample independently, with the stated probability; a sample above "
+        "the cap is cut at random, and neither the sample nor its size is revealed."
+    ),
+    "fixed-size": (
+        "Each sample is a uniformly random set of exactly the stated size, drawn afresh for each "
+        "step, and not revealed."
+    ),
+    "random-allocation": (
+        "Each {unit} takes part in exactly the stated number of steps, a uniformly random set that "
+        "is independent of all others and not revealed."
+    ),
+    "shuffled-batches": (
+        "Each {unit} stands in exactly one batch of an epoch, and the order does not depend on "
+        "the data; it need not be secret."
+    ),
+    "shuffle": (
+        "Everybody uses the same randomizer once, with a value in [-bound, +bound]; the shuffler "
+        "mixes all messages uniformly, and whoever sees them colludes with no user."
+    ),
+    "sampled-shuffle": (
+        "Coordinates are chosen afresh as the event says, each dimension is shuffled by itself and "
+        "padded with dummies that cannot be told from messages, and the shuffler is honest."
+    ),
+    "best-of": (
+        "Only the best run is released, the number of runs is drawn as stated before the first "
+        "and kept secret, and 'best' is decided by what the runs released."
+    ),
+}
 _BARE: Final = (
     "The parameter of a `{type}` event was proven elsewhere, for the neighbouring relation that "
     "is named here."
@@ -72,8 +105,7 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     types = list(dict.fromkeys(part.type for part in _parts(event)))
     if any(kind in _NOISY for kind in types):
         found += [_BOUND.format(unit=unit), _FRESH]
-    if "poisson" in types:
-        found.append(_POISSON.format(unit=unit))
+    found += [_SAMPLED[kind].format(unit=unit) for kind in types if kind in _SAMPLED]
     found += [_BARE.format(type=kind) for kind in types if kind in _STATED]
     return tuple(found)
 
@@ -158,6 +190,30 @@ def derivation_text(guarantee: Guarantee) -> str:
     return "\n".join(lines)
 
 
+def routes_json(routes: tuple[Route, ...]) -> list[dict[str, object]]:
+    """Return the JSON of every way to a number; `epsilon` is null where a way is refused."""
+    return [
+        {
+            "name": route.name,
+            "epsilon": None if route.bounds is None else ends(route.bounds),
+            "source": route.source,
+            "refused": route.refused or None,
+        }
+        for route in routes
+    ]
+
+
+def routes_text(routes: tuple[Route, ...]) -> str:
+    """Return every way to a number on a line of its own, with the reason where it is refused."""
+    rows = []
+    for route in routes:
+        if route.bounds is None:
+            rows.append((route.name, f"-         {route.refused}"))
+        else:
+            rows.append((route.name, f"{rounding.up(route.bounds.upper):<10}{route.source}"))
+    return table(rows)
+
+
 def bullets(sentences: tuple[str, ...]) -> str:
     """Return sentences as a list."""
     return "\n".join(_paragraph(" -  ", sentence) for sentence in sentences)
@@ -210,6 +266,16 @@ def _phrase(event: Event) -> str:
             return f"{count:,} x {_phrase(inner)}"
         case ev.Group(size, inner):
             return f"a unit of {size:,} records in {_phrase(inner)}"
+        case ev.FixedSize(batch, population, inner):
+            return f"{_phrase(inner)}, {batch:,} of {population:,} records drawn"
+        case ev.ShuffledBatches(batches, inner):
+            return f"{_phrase(inner)}, an epoch of {batches:,} shuffled batches"
+        case ev.RandomAllocation(steps, chosen, inner):
+            return f"{_phrase(inner)}, in {chosen:,} of {steps:,} steps"
+        case ev.Shuffle(users, inner):
+            return f"{_phrase(inner)} by each of {users:,} users, shuffled"
+        case ev.BestOf(distribution, mean, inner):
+            return f"the best of {mean:g} ({distribution}) runs of {_phrase(inner)}"
         case ev.Compose(()):
             return "nothing"
         case ev.Compose(parts):

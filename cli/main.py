@@ -15,8 +15,10 @@ import typer.core
 from . import configuration, output
 from .account_command import account
 from .calibrate_command import calibrate
+from .claims_command import claims
 from .doctor_command import doctor
 from .explain_command import explain
+from .plan_command import plan
 
 
 class Commands(typer.core.TyperGroup):
@@ -91,5 +93,5 @@ def privplan(
         raise typer.Exit(output.USAGE)
 
 
-for command in (calibrate, account, explain, doctor):
+for command in (calibrate, plan, account, claims, explain, doctor):
     app.command()(command)

@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 NEIGHBOURS: Final = ("add-remove", "replace-one", "zero-out")
-ENGINES: Final = ("rdp", "pld", "gdp", "google", "microsoft")
+ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 
 DEFAULT_DELTA: Final = 1e-5

@@ -35,6 +35,7 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "TargetUnreachable": (NOT_COMPUTABLE, "Every value that was tried proves less than is asked."),
     "TargetTrivial": (NOT_COMPUTABLE, "The target already holds without any noise."),
     "EnginesDisagree": (NOT_COMPUTABLE, "Two calculations exclude each other, so one is wrong."),
+    "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
     "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
 }
 """The exit code of each kind of error, and its reason where the error itself gives none."""

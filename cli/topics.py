@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from .system_pages import SYSTEM_PAGES
+
 _SAMPLING: Final = """\
 SAMPLING: who takes part in a step, and why it must be the sampler that was accounted
 
@@ -113,6 +115,7 @@ pld        Keeps the distribution of the privacy loss on a grid and composes it 
 rdp        Bounds moments of the privacy loss (Renyi divergences), which simply add up.
            Sound and fast, but not tight; upper end only.
 gdp        The exact formula for Gaussian noise without sampling.
+blanket    One shuffled round, straight from the noise that all users have in common.
 google     dp_accounting, as a second opinion.
 microsoft  prv_accountant, as a second opinion.
 
@@ -127,11 +130,11 @@ What the difference costs, with noise 1, rate 0.01, 1,000 steps and delta 1e-5:
 To reach epsilon 1 at delta 1e-5 in 100 steps at rate 0.01, RDP asks for noise 1.080 where
 0.903 is enough.
 
-Events that are understood now: gaussian, laplace, discrete-gaussian, discrete-laplace,
-randomized-response, local, pure, approximate, exponential, zcdp (rdp only), no-guarantee;
-poisson sampling of them, where that has a meaning; fixed-size sampling under replace-one (rdp
-only); compose and repeat of any of these.  Events that are only read: truncated-poisson,
-shuffled-batches, shuffle, sampled-shuffle, group, best-of.
+Which event is answered how.  Noise, randomized response and bare epsilons: pld and rdp (zcdp:
+rdp only).  Poisson, fixed-size and truncated sampling, random allocation: pld, and rdp where a
+curve is known.  shuffled-batches: no amplification.  shuffle: blanket for a single round, pld
+for many.  group: the mixture by pld, the formula and the Renyi rules by rdp.  best-of: rdp.
+What has no sound mathematics is refused, with the nearest thing that has.
 
 When is a lower end a fact about the mechanism?  Only where one pair of data sets is the
 worst in every step; that holds for Poisson sampling.  Elsewhere the lower end comes from a
@@ -169,14 +172,120 @@ records.  Where people hold many records, bound what each *person* contributes t
 the sum of a person's contributions), so that the person is the unit and the noise multiplier
 refers to that bound.  Then no conversion is needed.
 
-The event {"type": "group", "size": k, "event": ...} states the question.  This version reads
-it, but refuses to account for it: the certified mathematics comes with a later version.
-`privplan calibrate --group` therefore leaves with exit code 3.
+The event {"type": "group", "size": k, "event": ...} asks the question, and `privplan calibrate
+--group k` finds the noise for it.  `privplan account EVENT --routes` lists every way to the
+number: the formula, Mironov's rule for Renyi curves (valid only while the order that remains
+is at least 1.5), the optimised triangle inequality, and the mixture itself.
+
+What the number covers.  Under add-remove, all k records come or go together, in whatever
+silos they lie, as long as all of them are sampled at the same rate; under replace-one, all k
+are replaced.  Some added and others removed at once: the formula and the Renyi routes cover
+that; for the mixture it was never seen to be worse, but that is not proven.
 
 Sources: Vadhan 2017, The Complexity of Differential Privacy (group privacy; the formula is
 the sum in its proof); Mironov 2017,
 arXiv 1702.07476, Proposition 2 (the lemma and its orders); Ganesh 2024, arXiv 2401.10294,
 Theorem 3.1 (the mechanism itself).  The numbers were measured for privplan.
+"""
+
+_SHUFFLE: Final = """\
+SHUFFLE: hiding in the crowd
+
+Every user randomizes one value and sends it through a shuffler, which forwards all messages
+in random order.  Whoever sees the mixed messages learns less about one user than the
+randomizer alone would tell, because the others' messages look like that user's.
+
+How much less depends on the randomizer.  Laplace noise 2 on values in [-1, 1] is 1-LDP
+("1-LDP" means epsilon 1 without any shuffler).  At delta 0.01 / users:
+  users                                   1,000     10,000    100,000   1,000,000
+  this noise, computed from its blanket   0.1093    0.03785   0.01297   0.004401
+  any 1-LDP randomizer, closed form 2021  0.5320    0.2141    0.07765   0.02678
+The first line is within a thousandth of the best that the blanket argument can give; the
+closed forms in use are several times larger, and were never meant to be close.
+
+What must hold
+  - The relation is replace-one.  The number of users is visible, so nothing hides a user who
+    joins or leaves.
+  - All users use the same randomizer, and none of them adapts to what others sent.  With
+    different randomizers the outputs can tell users apart; a bound of 2023 holds only in the
+    first case, and its erratum says so.
+  - The shuffler is honest, and users who collude with the reader do not count.
+  - Many rounds compose.  privplan composes the whole curve, not one (epsilon, delta).
+
+Sampling coordinates on top ("double amplification").  If every user sends k of d coordinates,
+drawn at random and hidden, each shuffled by itself and padded with dummies, the whole is no
+worse than k rounds with floor(d / k) times the messages.  If the k are chosen by looking at
+the data (top-k), there is nothing to add: the choice itself is what leaks.  If whole tuples are
+shuffled instead of coordinates, the tuple carries its index set and the mixing is lost.
+
+One published bound was implemented with a slip of the pen for a year, and numbers computed with
+it are too small; one published "upper bound" has exact counterexamples.  See: privplan explain
+flame.
+
+Sources: Balle, Bell, Gascon and Nissim 2019, arXiv 1903.02837 (the blanket); Feldman,
+McMillan and Talwar 2021, arXiv 2012.12803, and 2023, arXiv 2208.04591 (clones).  Numbers are
+certified upper bounds, rounded up.
+"""
+
+_PLAN: Final = """\
+PLAN: one budget, several phases
+
+A run often releases more than one thing: statistics to normalise with, a choice of features,
+then many rounds of training.  All of it is paid from one budget.  `privplan plan` finds the
+noise of each phase, so that nobody who watches learns more than the target allows.
+
+  [target]
+  epsilon = 2.0
+  delta = 1e-5
+  neighbours = "add-remove"      # default; also group = 1, unit = "record"
+
+  [split]
+  how = "cheapest"               # or equal-noise (default), weights
+  cost = "variance"              # or deviation, average, largest
+
+  [[phase]]
+  name = "statistics"
+  mechanism = "laplace"
+  rounds = 3                     # of all records
+
+  [[phase]]
+  name = "select"
+  event = {type = "exponential", epsilon = 0.1}      # its noise is fixed; it is only paid for
+
+  [[phase]]
+  name = "train"
+  mechanism = "gaussian"
+  records = 60000                # or rate and rounds, or rate and epochs
+  batch = 256
+  epochs = 10
+  sampling = "poisson"           # default; or fixed-size, shuffled
+  observers = ["model", "server"]
+  views = {silo = 0.9}           # a silo knows its own share: 0.9 of the noise hides from it
+
+Splits. equal-noise gives every phase one noise multiplier; weights makes it weight x a common
+  factor; cheapest looks for the ratios of least cost.  With T rounds, noise n and scale c of
+  each phase: variance is the sum of T (c n)^2, deviation of T c n, average of (c n)^2 / T, and
+  largest the largest c n.  Whatever the ratios, the common factor is certified, and the
+  cheapest split never costs more than equal noise.  That nothing is cheaper is not proven.
+Observers. Everyone named has a guarantee of his own, and all of them meet the target.  Name
+  whoever sees a release *or anything that depends on it*: if the statistics steer the training,
+  whoever sees the model has seen the statistics.
+Alternatives. --epochs 2,5,10,20, --rates and --group-sizes replace what phases say and print a
+  table.  A design that cannot meet the target is a row that says why.
+
+Plans and odometers.  A plan is fixed before the first release, so the tightest mathematics
+(PLD) is allowed.  Where the next release is chosen by earlier results it is not: then a budget
+is kept in rho, in mu^2 (Gaussian noise only) or in one Renyi order that was fixed beforehand,
+and what would exceed it is refused.  "Stop as soon as no order fits any more" looks like such
+a rule and is none: with epsilon 3 and delta 1e-5, two releases can be chosen so that every
+path fits some order, and the true delta is 1.99e-5.  What adaptivity costs, at epsilon 2 and
+delta 1e-5: for noise 40 without sampling, nothing in mu^2 (402 rounds, as in a plan) and
+346 rounds in rho; for noise 1 at rate 0.01, 880 rounds instead of 1,202.
+In Python: privplan.Odometer(epsilon, delta), and privplan.Odometer.for_plan(plan).
+
+Sources: Feldman and Zrnic 2021, arXiv 2008.11193 (budgets at one order); Whitehouse, Ramdas,
+Rogers and Wu 2023, arXiv 2203.05481 (rho); Smith and Thakurta 2022, arXiv 2210.17520 (mu^2).
+The numbers were computed with privplan.
 """
 
 _PAGES: Final[Mapping[str, tuple[str, str]]] = {
@@ -185,6 +294,9 @@ _PAGES: Final[Mapping[str, tuple[str, str]]] = {
     "delta": ("the slack, and how small it must be", _DELTA),
     "engines": ("the ways from an event to a number", _ENGINES),
     "group": ("from one record to a person with many", _GROUP),
+    "shuffle": ("hiding in the crowd", _SHUFFLE),
+    "plan": ("one budget, several phases", _PLAN),
+    **SYSTEM_PAGES,
 }
 
 NAMES: Final = tuple(_PAGES)

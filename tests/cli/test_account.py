@@ -160,7 +160,7 @@ def test_a_path_that_is_no_readable_file(refused: Refused) -> None:
         ('{"type": "pure", "epsilon": 0.5}', "pure (epsilon 0.5)"),
         (
             f'{{"type": "fixed-size", "batch": 2, "population": 9, "event": {GAUSSIAN}}}',
-            "fixed-size (batch 2, population 9) of Gaussian noise 1",
+            "Gaussian noise 1, 2 of 9 records drawn",
         ),
         (f'{{"type": "group", "size": 8, "event": {GAUSSIAN}}}', "a unit of 8 records in Gau"),
     ],
@@ -188,6 +188,6 @@ def test_the_real_library_brackets_a_known_answer(
     assert float(quiet.out) >= bounds["upper"]
 
 
-def test_the_real_library_refuses_what_has_no_mathematics_yet(refused: Refused) -> None:
-    Path("group.json").write_text(f'{{"type": "group", "size": 8, "event": {GAUSSIAN}}}')
-    refused("account", "group.json", code=3)
+def test_the_real_library_refuses_what_has_no_mathematics(refused: Refused) -> None:
+    Path("shuffle.json").write_text(f'{{"type": "shuffle", "users": 8, "event": {GAUSSIAN}}}')
+    refused("account", "shuffle.json", code=3)  # add-remove: the number of users is seen

@@ -219,5 +219,10 @@ def test_the_sample_of_the_manual(run: Run) -> None:
     assert "only epsilon 24.6" in " ".join(outcome.err.split())
 
 
-def test_a_group_is_refused_for_now(refused: Refused) -> None:
-    refused("calibrate", *TARGET, *ROUNDS, "--group", "4", code=3)
+def test_a_group_needs_more_noise(run: Run) -> None:
+    one = run("calibrate", *TARGET, *ROUNDS, "--json").json["result"]
+    four = run("calibrate", *TARGET, *ROUNDS, "--group", "4", "--json").json["result"]
+    assert one["noise_multiplier"] < four["noise_multiplier"] < 4 * one["noise_multiplier"]
+    assert four["event"]["type"] == "group"
+    assert four["unit"] == "group of 4 records"
+    assert four["epsilon"]["upper"] <= 2.0

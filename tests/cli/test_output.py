@@ -22,6 +22,7 @@ CODES = [
     (errors.TargetUnreachable, 3),
     (errors.TargetTrivial, 3),
     (errors.EnginesDisagree, 3),
+    (errors.BudgetExceeded, 1),
     (errors.MissingExtra, 4),
 ]
 

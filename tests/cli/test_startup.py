@@ -16,7 +16,7 @@ from privplan.cli.main import app
 
 from .conftest import Run
 
-COMMANDS = ("account", "calibrate", "doctor", "explain")
+COMMANDS = ("account", "calibrate", "claims", "doctor", "explain", "plan")
 HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
 ROOT = Path(__file__).parents[2]
 
@@ -71,4 +71,4 @@ def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
     for name, keys in configuration.KEYS.items():
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
-        assert options - {"as_json", "quiet", "help"} == set(keys)
+        assert options - {"as_json", "quiet", "routes", "help"} == set(keys)
