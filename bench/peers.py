@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import dp_accounting as dp
 from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld.privacy_loss_distribution import from_mixture_gaussian_mechanism
 from dp_accounting.rdp import RdpAccountant
 from prv_accountant import GaussianMechanism, PoissonSubsampledGaussianMechanism, PRVAccountant
+from scipy.stats import binom
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,14 @@ def google_epsilon(
     """Return an upper bound on epsilon, by the PLD of dp_accounting; 1e-4 is its default."""
     accountant = PLDAccountant(value_discretization_interval=discretisation)
     return float(accountant.compose(training.dp_event(noise)).get_epsilon(delta))
+
+
+def google_group_epsilon(size: int, noise: float, rate: float, rounds: int, delta: float) -> float:
+    """Return an upper bound on epsilon of `size` records, by dp_accounting's mixture PLD."""
+    loss = from_mixture_gaussian_mechanism(
+        noise, list(range(size + 1)), list(binom.pmf(range(size + 1), size, rate))
+    )
+    return float(loss.self_compose(rounds).get_epsilon_for_delta(delta))
 
 
 def google_rdp(training: Training, noise: float, delta: float) -> float:

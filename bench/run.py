@@ -24,7 +24,9 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for all parties
     import bounds
     import calibration
+    import grouping
     import peers
+    import shuffling
     import startup
     from rich.console import Console
     from verdicts import summary
@@ -38,6 +40,8 @@ def main() -> None:
     verdicts = [
         *calibration.show(console, quick),
         *bounds.show(console, quick),
+        *grouping.show(console, quick),
+        *shuffling.show(console, quick),
         *startup.show(console, person, quick),
     ]
     console.print(summary(verdicts))
