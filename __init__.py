@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
+    from .accountant.released import account_release
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,7 @@ __all__ = [
     "Plan",
     "Step",
     "account",
+    "account_release",
     "calibrate",
     "errors",
     "events",
@@ -44,6 +46,7 @@ _HOME = {
     "Plan": "accountant.plan",
     "Step": "accountant.guarantee",
     "account": "accountant.account",
+    "account_release": "accountant.released",
     "calibrate": "accountant.calibrate",
     "plan": "accountant.plan",
 }

@@ -141,6 +141,13 @@ class _Reader:
                 "A mechanism's noise is found by the plan; an event's noise is fixed.",
                 'Write mechanism = "gaussian", for example.',
             )
+        for key in ("weight", "scale"):
+            if event is not None and key in table:
+                raise self.refusal(
+                    f"gives `{key}` to {where}, whose noise is fixed",
+                    "Weights and scales share out noise that the plan is free to choose.",
+                    f"Leave out `{key}`, or write mechanism instead of event.",
+                )
         found = PhaseDesign(
             name=name,
             mechanism=mechanism,

@@ -287,6 +287,7 @@ def drifting_sensitivity(step: PowerStep, neighbours: str = "add-remove") -> Sen
     conditions = (
         *step.conditions(),
         "each client divides by its own number of rows, and alignments are orthogonal",
+        "an alignment depends on its own client's data and on public values only",
         "local steps release nothing",
     )
     return Sensitivity(root_up(square), relation, conditions=conditions)

@@ -38,8 +38,8 @@ class Sensitivity:
 class Release:
     """What a run releases, as an event that is valid for one relation and one observer.
 
-    Account `event` under `neighbours` and no other relation: its noise multipliers are scaled for
-    that one.  Each of `alternatives` is an event that bounds the same release too, so the
+    Account it with `privplan.account_release`: `event` is valid under `neighbours` and no other
+    relation, because its noise multipliers are scaled for that one.  Each of `alternatives` is an event that bounds the same release too, so the
     smallest of their epsilons is a guarantee.  `conditions` is what a run must meet.
     """
 

@@ -323,6 +323,7 @@ def test_no_design_within_reach_is_an_error(refused: Refused, write) -> None:
         ('mechanism = "gaussian"\nrounds', "rounds", "either `mechanism` or `event`", "gaussian"),
         ('"exponential"', '"exponentiel"', "phase 'select'", ""),
         ("rounds = 2", 'mechanism = "laplace"', "either `mechanism` or `event`", ""),
+        ("rounds = 2", "scale = 2", "gives `scale` to phase 'select'", "scale"),
         ("rounds = 2", "rate = 0.5", "both `event` and `rate`", "rate"),
         ("rate = 1.0\n", "", "needs a schedule, and has epochs", "rounds"),
         ("rate = 1.0\n", "rate = 1.0\nrounds = 3\n", "needs a schedule", "rounds"),

@@ -230,8 +230,8 @@ def _gaussian_profile(event: ev.Gaussian) -> Profile:
         values = np.full_like(orders, np.inf)
         if not LEAST_NOISE < sigma < MOST_NOISE:
             return values
-        counts = [_panels(sigma, order)[2] for order in orders.tolist()]
-        fits = np.array(counts) * _POINTS < MOST_NODES
+        # Compared as Python's integers: at orders such as 1e18 a count overflows.
+        fits = np.array([_panels(sigma, a)[2] * _POINTS < MOST_NODES for a in orders.tolist()])
         if fits.any():
             base = _gaussian_base(sigma, float(orders[fits].max()))
             values[fits] = renyi(profile_pair(rate, base), orders[fits])
