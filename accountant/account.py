@@ -10,7 +10,7 @@ from typing import Final, Literal, cast
 
 from . import events as ev
 from . import validate
-from .composition import Leaf, group_sizes, leaves, unit_of
+from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
@@ -74,7 +74,7 @@ def account(
     else:
         answer, name = _tightest(question, parts, relation)
     answer = said_of(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
-    return question.guarantee(answer, relation, name, unit_of(event))
+    return question.guarantee(answer, relation, name, unit_of(event), observer_of(event))
 
 
 def said_of(
@@ -112,7 +112,9 @@ def _tightest(
         except Unsupported as refusal:
             refusals.append(refusal)
     if not answers:
-        raise refusals[-1]  # that of rdp, which says what is missing where pld knows nothing
+        # One that gives a reason says more than one that merely does not know the event.
+        reasoned = [refusal for refusal in refusals if refusal.why]
+        raise (reasoned or refusals)[-1]
     merged, name = combine(answers)
     if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."
@@ -206,7 +208,9 @@ class _Question:
             assert self.epsilon is not None
             return engine.delta(parts, self.epsilon, relation)
 
-    def guarantee(self, answer: Answer, relation: Neighbours, engine: str, unit: str) -> Guarantee:
+    def guarantee(
+        self, answer: Answer, relation: Neighbours, engine: str, unit: str, observer: str
+    ) -> Guarantee:
         if self.delta is not None:
             epsilon, delta = answer.bounds, Bounds.exactly(self.delta)
         else:
@@ -216,5 +220,12 @@ class _Question:
         if math.isinf(epsilon.upper):
             warnings = (*warnings, "No epsilon is proven at this delta.")
         return Guarantee(
-            epsilon, delta, relation, engine, unit, derivation=answer.steps, warnings=warnings
+            epsilon,
+            delta,
+            relation,
+            engine,
+            unit,
+            observer,
+            derivation=answer.steps,
+            warnings=warnings,
         )

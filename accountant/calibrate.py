@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from . import events as ev
 from . import validate
 from .account import combine, engine_named, said_of
-from .composition import leaves, unit_of
+from .composition import leaves, observer_of, unit_of
 from .edge import UNKNOWNS, Edge, Unknown, find_edge
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported
@@ -140,6 +140,7 @@ def _guarantee(
         relation,
         name,
         unit_of(event),
+        observer_of(event),
         derivation=answer.steps,
         warnings=answer.warnings,
     )

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Final
 
 from . import events as ev
+from . import validate
 from .errors import InvalidInput, Unsupported
 
 LEAST_RATE: Final = 5e-324
@@ -71,6 +72,25 @@ def unit_of(event: ev.Event) -> str:
         return "unit"
     size = max(sizes, default=1)
     return "record" if size == 1 else f"group of {size:,} records"
+
+
+def observer_of(event: ev.Event) -> str:
+    """Return from whom an event hides a unit: whoever sees the model, or the shuffled messages.
+
+    >>> observer_of(ev.Repeat(3, ev.Shuffle(100, ev.Laplace(2.0))))
+    'analyzer'
+    """
+    check_depth(event)
+    return "analyzer" if _is_shuffled(event, {}) else "model"
+
+
+def _is_shuffled(event: ev.Event, known: dict[int, bool]) -> bool:
+    if id(event) not in known:
+        inner = getattr(event, "event", None)
+        parts = getattr(event, "events", () if inner is None else (inner,))
+        own = isinstance(event, (ev.Shuffle, ev.SampledShuffle))
+        known[id(event)] = own or any(_is_shuffled(part, known) for part in parts)
+    return known[id(event)]
 
 
 def group_sizes(event: ev.Event) -> tuple[int, ...]:
@@ -172,6 +192,11 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
     """
     if size == 1:
         return leaf
+    if size * getattr(leaf, "sensitivity", 1) > validate.LARGEST_COUNT:
+        raise Unsupported(
+            f"A group of {size:,} records moves `{leaf.type}` by more than can be counted.",
+            next_step="Use a smaller group, or continuous noise.",
+        )
     match leaf:
         case ev.Gaussian(noise):
             return ev.Gaussian(math.nextafter(noise / size, 0.0))

@@ -6,8 +6,6 @@ a function in `WAYS`.
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from . import events as ev
 from . import validate
 from .account import engine_named, engines_for, guarded
+from .amplification.shuffling.routes import shuffle_routes
 from .composition import Leaf, group_sizes, leaves
 from .engines.base import Engine
 from .errors import InvalidInput, Unsupported
@@ -195,14 +194,10 @@ def _added(curves: Sequence[tuple[Divergence, int]]) -> Divergence:
 
 def _of_shuffles(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[Route]:
     """Yield the ways that are known for a shuffled round, all under replace-one."""
-    if relation != "replace-one" or importlib.util.find_spec(_SHUFFLES, __package__) is None:
+    if relation != "replace-one":
         return
-    known = importlib.import_module(_SHUFFLES, __package__)
-    for name, upper, source, refused in known.shuffle_routes(event, delta):
+    for name, upper, source, refused in shuffle_routes(event, delta):
         yield Route(name, None if upper is None else Bounds(0.0, upper), source, refused)
-
-
-_SHUFFLES: Final = ".amplification.shuffling.routes"
 
 
 # --- engines ------------------------------------------------------------------------------------

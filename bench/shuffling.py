@@ -15,15 +15,15 @@ from privplan.accountant.amplification.shuffling.randomizers import LaplaceRando
 from privplan.accountant.errors import PrivplanError
 
 EXACT = {1_000: 0.10920854, 10_000: 0.03784308, 100_000: 0.01296710, 1_000_000: 0.00440039}
-"""Epsilon of Laplace(2.0), which is 1-LDP, at delta .01 / n: the blanket bound, computed exactly."""
+"""Epsilon of Laplace(2.0), which is 1-LDP, at delta .01 / n: the blanket bound, exactly."""
 
 CLOSE = 1e-3
 LIMIT = 2.0
 
 NOTE = """\
 Laplace noise 2 on [-1, 1] (1-LDP), n users, delta .01 / n, replace-one. EFMRTT19, BBGN19
-(Hoeffding and corrected Bennett, for Laplace noise), FMT21 and FMT23 are closed forms: their time is nothing,
-their epsilon is what they cost. A dash is a closed form outside its range of validity."""
+(Hoeffding and corrected Bennett, for Laplace noise), FMT21 and FMT23 are closed forms: their time
+is nothing, their epsilon is what they cost. A dash is a form outside its range of validity."""
 
 
 def closed(users: int, delta: float) -> dict[str, float | None]:

@@ -71,8 +71,9 @@ def current() -> str | None:
 
 def folder() -> Path:
     """Return the user's cache directory for privplan, which need not exist."""
-    if "XDG_CACHE_HOME" in os.environ:
-        base = Path(os.environ["XDG_CACHE_HOME"])
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():  # one that is empty or relative is to be ignored
+        base = given
     elif sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     elif sys.platform == "darwin":

@@ -26,6 +26,7 @@ _CHANGE: Final[Mapping[str, str]] = {
 }
 _OBSERVER: Final[Mapping[str, str]] = {
     "model": "whoever sees the released models",
+    "analyzer": "whoever sees the shuffled messages",
 }
 _NAMES: Final[Mapping[str, str]] = {
     "rdp": "RDP",
@@ -71,6 +72,10 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "Coordinates are chosen afresh as the event says, each dimension is shuffled by itself and "
         "padded with dummies that cannot be told from messages, and the shuffler is honest."
     ),
+    "tuple": (
+        "Coordinates are chosen as the event says, each user's messages stay together in one "
+        "tuple, and nothing is claimed of the shuffler."
+    ),
     "best-of": (
         "Only the best run is released, the number of runs is drawn as stated before the first "
         "and kept secret, and 'best' is decided by what the runs released."
@@ -102,12 +107,15 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     found = [
         f"What is hidden: {change(neighbours, unit)}, from {_OBSERVER.get(observer, observer)}.",
     ]
-    types = list(dict.fromkeys(part.type for part in _parts(event)))
-    if any(kind in _NOISY for kind in types):
-        found += [_BOUND.format(unit=unit), _FRESH]
-    found += [_SAMPLED[kind].format(unit=unit) for kind in types if kind in _SAMPLED]
-    found += [_BARE.format(type=kind) for kind in types if kind in _STATED]
-    return tuple(found)
+    # Inside a group it is each record that is clipped and drawn, not the unit.
+    kinds = dict.fromkeys(
+        (_kind(part), "record" if grouped else unit) for part, grouped in _parts(event)
+    )
+    found += [_BOUND.format(unit=one) for kind, one in kinds if kind in _NOISY]
+    found += [_FRESH for kind, _ in kinds if kind in _NOISY]
+    found += [_SAMPLED[kind].format(unit=one) for kind, one in kinds if kind in _SAMPLED]
+    found += [_BARE.format(type=kind) for kind, _ in kinds if kind in _STATED]
+    return tuple(dict.fromkeys(found))
 
 
 def phrase(event: Event) -> str:
@@ -204,14 +212,14 @@ def routes_json(routes: tuple[Route, ...]) -> list[dict[str, object]]:
 
 
 def routes_text(routes: tuple[Route, ...]) -> str:
-    """Return every way to a number on a line of its own, with the reason where it is refused."""
-    rows = []
+    """Return every way to a number, with its source, or with the reason where it is refused."""
+    width = max(len(route.name) for route in routes)
+    lines = []
     for route in routes:
-        if route.bounds is None:
-            rows.append((route.name, f"-         {route.refused}"))
-        else:
-            rows.append((route.name, f"{rounding.up(route.bounds.upper):<10}{route.source}"))
-    return table(rows)
+        number = "-" if route.bounds is None else rounding.up(route.bounds.upper)
+        label = f"{route.name:<{width}}  {number:<9} "
+        lines.append(_paragraph(label, route.refused if route.bounds is None else route.source))
+    return "\n".join(lines)
 
 
 def bullets(sentences: tuple[str, ...]) -> str:
@@ -243,13 +251,19 @@ def _children(event: Event) -> list[Event]:
     ]
 
 
-def _parts(event: Event) -> Iterator[Event]:
-    """Yield `event` and everything inside it."""
-    waiting = [event]
+def _parts(event: Event) -> Iterator[tuple[Event, bool]]:
+    """Yield `event` and everything inside it, and whether it stands inside a group."""
+    waiting = [(event, False)]
     while waiting:
-        part = waiting.pop()
-        yield part
-        waiting += _children(part)
+        part, grouped = waiting.pop()
+        yield part, grouped
+        inside = grouped or part.type == "group"
+        waiting += [(child, inside) for child in _children(part)]
+
+
+def _kind(part: Event) -> str:
+    """Return the key of what an event takes for granted."""
+    return "tuple" if getattr(part, "granularity", "") == "tuple" else part.type
 
 
 def _phrase(event: Event) -> str:

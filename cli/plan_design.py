@@ -149,7 +149,7 @@ class PhaseDesign:
                 return lambda release: ev.ShuffledBatches(-(-records // batch), release), (
                     schedule.passes
                 )
-            if self.sampling == "fixed-size":
+            if self.sampling == "fixed-size" and batch < records:
                 return lambda release: ev.FixedSize(batch, records, release), schedule.rounds
             rate, rounds = schedule.rate, schedule.rounds
         else:

@@ -27,9 +27,10 @@ Fixed-size batches. Each step draws exactly so many records.  Adding a record do
   the size, so the guarantee is about replacing one.  With noise 1, rate 0.01, 1,000 steps
   and delta 1e-5, Poisson accounting says 1.828; the truth lies between 13.35 and 14.83.
 Poisson with a cap. Batches above a cap are cut.  With the same noise, mean 500 of 50,000
-  records and a cap of 550, what can be proven is 4.84, not 1.83.
+  records and a cap of 550, what can be proven is 4.80, not 1.83.
 Accumulated gradients. Noise is drawn once for several small batches.  Then the rate that
-  counts is that of all of them together: at 8 batches, 0.718 was claimed and 5.613 true.
+  counts is that of all of them together: at 8 batches, rate 0.01 each, and 100 steps with
+  noise 1, 0.718 was claimed and 5.613 is true.
 
 What to do
   - Use a loader that samples as Poisson does: one independent coin for each record and step.
@@ -127,14 +128,14 @@ What the difference costs, with noise 1, rate 0.01, 1,000 steps and delta 1e-5:
   pld                     epsilon 1.829
   rdp                     epsilon 2.102
   central-limit formula   epsilon 1.618   below the truth, so not a guarantee; not offered
-To reach epsilon 1 at delta 1e-5 in 100 steps at rate 0.01, RDP asks for noise 1.080 where
-0.903 is enough.
+To reach epsilon 1 at delta 1e-5 in 100 steps at rate 0.01, RDP asks for noise 1.081 where
+0.9021 is enough.
 
 Which event is answered how.  Noise, randomized response and bare epsilons: pld and rdp (zcdp:
 rdp only).  Poisson, fixed-size and truncated sampling, random allocation: pld, and rdp where a
 curve is known.  shuffled-batches: no amplification.  shuffle: blanket for a single round, pld
-for many.  group: the mixture by pld, the formula and the Renyi rules by rdp.  best-of: rdp.
-What has no sound mathematics is refused, with the nearest thing that has.
+for many.  sampled-shuffle: pld.  group: the mixture by pld, the formula and the Renyi rules by
+rdp.  best-of: rdp.  What has no sound mathematics is refused, with the nearest thing that has.
 
 When is a lower end a fact about the mechanism?  Only where one pair of data sets is the
 worst in every step; that holds for Poisson sampling.  Elsewhere the lower end comes from a
@@ -160,8 +161,8 @@ for k of them.  Working with the mechanism itself gives less.  For noise 5, Pois
 100,000 steps and delta 1e-5:
 
   records of one person        1       2       4       8      16      32      64
-  certified epsilon        2.628   5.837   13.61   34.19   95.18   295.9    1012
-  the formula above            -   6.613   17.54   56.40   212.1   850.7    3504
+  certified epsilon        2.627   5.836   13.60   34.19   95.17   295.8    1012
+  the formula above            -   6.612   17.53   56.40   212.0   850.6    3504
 
 (The formula starts from what RDP proves for one record at the small delta that it needs.)
 A published evaluation of this setting prints 2,152 for 32 and 11,417 for 64 records; those

@@ -109,6 +109,9 @@ def along_chain(event: ev.Event, size: int, neighbours: Neighbours) -> ev.Event:
                 "and the guarantee neither grows nor falls with it.",
                 "Ask under zero-out or replace-one, or account for single records.",
             )
+        case ev.Group(many, inner):
+            # Each of the other units takes `many` records away; the rest is this group's own chain.
+            return ev.Group(many, along_chain(inner, (size - 1) * many + 1, neighbours))
         case _:
             below = getattr(event, "event", None)
             if not isinstance(below, ev.Event):

@@ -77,7 +77,13 @@ def rating_shift() -> float:
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **other: Any
+    setting: str,
+    claimed: float,
+    proven: float,
+    lower: float | None,
+    why: str,
+    source: str,
+    **other: Any,
 ) -> Claim:
     usual: dict[str, Any] = {"observer": "server", "delta": DELTA}
     return Claim(
@@ -165,6 +171,8 @@ def _rating() -> Claim:
 def _user(relation: str, rounds: int = 1) -> Claim:
     done = {"add-remove": "removed", "replace-one": "replaced"}[relation]
     why = "A user is a row, and a row in the span of Z moves Y by its squared norm over 9."
+    if rounds > 1:
+        why = "The same in every round, if each Z has the row in its span: Z is public, and any."
     if relation == "replace-one":
         why = "Two orthogonal rows in the span of Z are sqrt(2) times as far apart."
     return _notion(
@@ -217,7 +225,7 @@ def _one_client_knows(rounds: int) -> Claim:
         neighbours="replace-one",
         observer="client",
         delta=delta,
-        quantity="delta",
+        quantity=f"delta at epsilon {claimed_epsilon:g}",
     )
 
 
@@ -230,8 +238,11 @@ def _third(local_steps: int) -> Claim:
         "private", moved, noise=noise, rounds=ROUNDS, clients=CLIENTS, local_steps=local_steps
     )
     proven = upper_epsilon(seen.event, delta, seen.neighbours)
-    # The sums that the server sees are T/p Gaussian releases, attained as in `_element`.
-    lower = gaussian(noise / PUBLISHED_SENSITIVITY, ROUNDS // local_steps, delta)[1]
+    # With one step a round this is `_element`.  With more, Z is not public at a sum, nor fixed by
+    # the data, so no pair of data sets is known that every sum tells apart by Delta.
+    lower = None
+    if local_steps == 1:
+        lower = gaussian(noise / PUBLISHED_SENSITIVITY, ROUNDS, delta)[1]
     why = {
         1: "With one step a round the sum has all the noise, and the exact curve adds up better.",
         4: (

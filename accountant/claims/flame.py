@@ -153,7 +153,7 @@ _NEVER: Final = (
 _UNKNOWN: Final = (
     "The amplification by sampling has no ground; what is proven lies just above the number."
 )
-_LOOSE: Final = "Without the sampling that does not apply, the formula holds and is far from tight."
+_LOOSE: Final = "Without the sampling that does not apply, the number holds, and is far from tight."
 
 ROWS: Final = (
     _simple,

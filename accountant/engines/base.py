@@ -88,3 +88,14 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
             "It bounds what all runs release, from below too, and only one of them is seen.",
             "Use pld or rdp, or leave the choice of the engine to privplan.",
         )
+
+
+def require_both_drawn(batch: int, population: int, neighbours: Neighbours) -> None:
+    """Raise `Unsupported` where a batch cannot be drawn from the smaller of two data sets."""
+    if batch == population and neighbours == "add-remove":
+        raise Unsupported(
+            f"A batch of {batch:,} cannot be drawn from {population:,} units of which one is gone.",
+            "Both data sets must hold as many units as the batch has.",
+            "Leave out the sampling if every unit takes part, or ask under replace-one or "
+            "zero-out.",
+        )

@@ -44,10 +44,11 @@ class BlanketEngine:
         delta = validate.probability(delta=delta)
         event = _single_round(leaves)
         profile = shuffled_profile(event, neighbours)
+        tests: tuple[LogPair, ...] = ()
         if delta == 0.0:
-            upper, tests = profile.largest_loss, ()
+            upper = profile.largest_loss
         elif delta == 1.0:
-            upper, tests = 0.0, ()
+            upper = 0.0
         else:
             upper, tests = smallest_epsilon(profile, delta), _tests(leaves, neighbours)
         lower = lower_epsilon(tests, delta) if tests else 0.0

@@ -39,8 +39,9 @@ class Release:
     """What a run releases, as an event that is valid for one relation and one observer.
 
     Account it with `privplan.account_release`: `event` is valid under `neighbours` and no other
-    relation, because its noise multipliers are scaled for that one.  Each of `alternatives` is an event that bounds the same release too, so the
-    smallest of their epsilons is a guarantee.  `conditions` is what a run must meet.
+    relation, because its noise multipliers are scaled for that one.  Each of `alternatives` is an
+    event that bounds the same release too, so the smallest of their epsilons is a guarantee.
+    `conditions` is what a run must meet.
     """
 
     event: ev.Event

@@ -236,6 +236,37 @@ def test_no_data_of_laplace_exceed_the_bound(epsilon0: float) -> None:
             assert 0.5 * float(np.maximum(excess, 0.0).sum()) <= found * (1.0 + 1e-9)
 
 
+def excess(
+    one: np.ndarray, other: np.ndarray, shared: np.ndarray, at: tuple[float, float]
+) -> float:
+    """Return E(L - s)+ over the blanket, up to its mass, for (epsilon, s) = `at`."""
+    ratio = (one - math.exp(at[0]) * other) / shared
+    return float((shared * np.maximum(ratio - at[1], 0.0)).sum())
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian", "response"])
+def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
+    rng = np.random.default_rng(17)
+    for _ in range(60):
+        scale = rng.uniform(0.2, 2.0)
+        reach = scale * (25.0 if kind == "laplace" else 9.0)
+        y = 0.5 + np.linspace(-0.5 - reach, 0.5 + reach, 6001)
+        off = (y - np.concatenate(([0.0, 1.0], rng.uniform(0.0, 1.0, 5)))[:, None]) / scale
+        if kind == "laplace":
+            laws = np.exp(-np.abs(off))
+        elif kind == "gaussian":
+            laws = np.exp(-0.5 * off**2)
+        else:
+            laws = 1.0 + math.expm1(1.0 / scale) * np.eye(7)
+        shared = laws.min(axis=0) if kind == "response" else np.minimum(laws[0], laws[1])
+        assert (laws >= shared * (1.0 - 1e-12)).all()
+        at = (rng.uniform(-1.0, 2.0), 2.0 * rng.normal())
+        worst = excess(laws[0], laws[1], shared, at)
+        for one, other in itertools.permutations(range(7), 2):
+            found = excess(laws[one], laws[other], shared, at)
+            assert found <= worst + 1e-4 * float(laws[0].sum())
+
+
 # --- laws -----------------------------------------------------------------------------------------
 
 RANDOMIZERS = [
@@ -255,8 +286,7 @@ def test_alone_it_is_the_local_randomizer_and_more_users_never_hurt(randomizer: 
     for epsilon in scale * np.array([0.0, 0.05, 0.3, 0.8]):
         local = randomizer.log_local_delta(epsilon)
         logs = [
-            blanket_profile(randomizer, users).log_delta(epsilon)
-            for users in (1, 2, 4, 10, 100, 10_000)
+            blanket_profile(randomizer, users).log_delta(epsilon) for users in (1, 2, 10, 10_000)
         ]
         assert logs[0] == pytest.approx(min(local, 0.0), abs=1e-12)
         assert all(after <= before + 5e-3 for before, after in itertools.pairwise(logs))
@@ -345,7 +375,7 @@ def test_the_pair_of_a_profile_lies_above_it_and_close(randomizer: Randomizer) -
             assert hockey_stick(log_p, log_q, 1.001 * epsilon) <= delta
 
 
-@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
+@pytest.mark.parametrize("randomizer", RANDOMIZERS[1::2], ids=str)
 def test_a_single_round_loses_little_through_its_pair(randomizer: Randomizer) -> None:
     for users in (3000,) if randomizer.largest_loss == math.inf else (20, 3000):
         profile = blanket_profile(randomizer, users)
@@ -443,7 +473,7 @@ def _random_round(rng: np.random.Generator) -> ev.Shuffle:
 def test_lower_ends_never_exceed_upper_ends() -> None:
     rng = np.random.default_rng(99)
     met = 0
-    for _ in range(200):  # some 5 s
+    for trial in range(200):
         event = _random_round(rng)
         delta = 10.0 ** rng.uniform(-12.0, -1.0)
         found = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds
@@ -451,7 +481,7 @@ def test_lower_ends_never_exceed_upper_ends() -> None:
         local = 2.0 / event.event.noise_multiplier if local is None else local
         assert 0.0 <= found.lower <= found.upper <= local * (1.0 + 1e-15)
         met += found.lower > 0.9 * found.upper > 0.0
-        if found.upper > 0.0:
+        if found.upper > 0.0 and trial % 5 == 0:
             back = ENGINE.delta(leaves(event), found.upper, "replace-one").bounds
             assert back.lower <= back.upper <= delta * (1.0 + 1e-12)
     assert met > 50

@@ -168,3 +168,17 @@ def test_what_is_claimed_reaches_no_bound(monkeypatch: pytest.MonkeyPatch) -> No
     assert (after.proven, after.lower) == (plain.proven, plain.lower)
     assert (plain.verdict, after.verdict) == ("loose", "false")
     assert before.claimed == 10.0
+
+
+def test_where_no_pair_is_known_no_lower_end_is_given() -> None:
+    """With local steps Z is secret at a sum, so the pair of one step a round says nothing."""
+    found = rows("fedpower")
+    assert found["Algorithm 3, p = 1, 92 rounds | server"].lower is not None
+    claim = found["Algorithm 3, p = 4, 92 rounds | server"]
+    assert (claim.lower, claim.verdict) == (None, "unproven")
+
+
+def test_a_delta_is_said_at_an_epsilon() -> None:
+    found = rows("fedpower")
+    assert found["Algorithm 2: delta, 1 round | client"].quantity == "delta at epsilon 1"
+    assert found["Algorithm 2: delta, 92 rounds | client"].quantity == "delta at epsilon 92"

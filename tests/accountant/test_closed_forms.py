@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
+from privplan import events as ev
 from privplan.accountant.amplification.shuffling import closed_forms as forms
 from privplan.accountant.amplification.shuffling.blanket import blanket_profile
 from privplan.accountant.amplification.shuffling.clones import fmt21_profile, fmt23_profile
@@ -18,6 +19,7 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     LaplaceRandomizer,
     ResponseRandomizer,
 )
+from privplan.accountant.amplification.shuffling.routes import shuffle_routes
 from privplan.accountant.errors import InvalidInput, Unsupported
 
 SETTINGS = ((1.0, 10**4, 1e-6), (4.0, 10**5, 1e-7), (8.0, 10**6, 1e-8))
@@ -224,3 +226,34 @@ def test_edges() -> None:
     assert forms.bennett_log_delta(LaplaceRandomizer(500.0), 100, 1.0) == 0.0
     assert forms.hoeffding_epsilon(0.0, 100, 1e-6) == 0.0
     assert forms.bennett_epsilon(LaplaceRandomizer(1e-6), 10, 1e-12) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("inner", "forms_that_hold", "refused"),
+    [
+        (ev.Laplace(2.0), 7, 1),
+        (ev.RandomizedResponse(0.4, 5), 9, 0),
+        (ev.Local(1.0), 6, 1),
+        (ev.Gaussian(2.0), 1, 7),
+    ],
+)
+def test_routes_list_every_bound_and_why_some_do_not_hold(
+    inner: ev.Event, forms_that_hold: int, refused: int
+) -> None:
+    found = shuffle_routes(ev.Shuffle(10_000, inner), 1e-6)
+    known = {name: epsilon for name, epsilon, _, _ in found if epsilon is not None}
+    why = [reason for _, epsilon, _, reason in found if epsilon is None]
+    assert (len(known) - ("no shuffler" in known), len(why)) == (forms_that_hold, refused)
+    assert all(reason for reason in why)
+    assert all(source for _, _, source, _ in found)
+    best = min(known, key=lambda name: known[name])
+    assert best == (
+        "clones 2023, numerical" if isinstance(inner, ev.Local) else "blanket, numerical"
+    )
+
+
+def test_routes_of_other_events() -> None:
+    assert shuffle_routes(ev.Gaussian(1.0), 1e-6) == ()
+    ((name, epsilon, _, why),) = shuffle_routes(ev.Shuffle(10, ev.Pure(1.0)), 1e-6)
+    assert (name, epsilon) == ("shuffling", None)
+    assert "pure" in why

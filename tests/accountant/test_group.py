@@ -417,6 +417,25 @@ def test_the_chain_under_add_remove_leaves_fewer_records():
     assert along_chain(inside.event, 4, REPLACE) == inside.event
 
 
+def test_a_group_of_groups_takes_all_their_records_on_the_way():
+    # The last of six steps compares 6 records with 5, in two units of three.
+    inside = ev.BestOf("geometric", 1.0, ev.Group(3, ev.FixedSize(4, 11, ev.Gaussian(3.0))))
+    sampled = along_chain(inside, 2, ADD).event.event
+    assert along_chain(sampled, 3, ADD).population == 6
+    plain = ev.BestOf("geometric", 1.0, ev.FixedSize(4, 11, ev.Gaussian(3.0)))
+    assert along_chain(plain, 6, ADD).event.population == 6
+    few = ev.BestOf("geometric", 1.0, ev.Group(3, ev.FixedSize(4, 8, ev.Gaussian(3.0))))
+    with pytest.raises(Unsupported, match="cannot be drawn"):
+        curve(ev.Group(2, few), ADD)
+
+
+@pytest.mark.parametrize("size", [10**15, 10**18])
+def test_a_group_of_any_size_has_an_answer_for_fixed_size_samples(size):
+    event = ev.Group(size, ev.FixedSize(2, 10, ev.Gaussian(1.0)))
+    bounds = account(event, delta=1e-6, neighbours=REPLACE).epsilon
+    assert bounds.lower == 0.0 < bounds.upper
+
+
 def test_units_of_different_sizes_compose():
     event = ev.Compose(
         [

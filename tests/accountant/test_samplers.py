@@ -223,10 +223,28 @@ def test_integer_sums_of_small_data_sets_stay_below_the_fixed_size_curve():
 
 
 def test_a_sample_of_everybody_is_the_release_itself():
-    for relation in RELATIONS:
-        event = ev.Repeat(3, ev.FixedSize(7, 7, ev.Gaussian(2.0)))
-        plain = ev.Repeat(3, ev.Gaussian(2.0))
+    event = ev.Repeat(3, ev.FixedSize(7, 7, ev.Gaussian(2.0)))
+    plain = ev.Repeat(3, ev.Gaussian(2.0))
+    for relation in ("replace-one", "zero-out"):
         assert epsilon(event, 1e-5, relation) == epsilon(plain, 1e-5, relation)
+    for engine in (None, "pld", "rdp"):
+        with pytest.raises(Unsupported, match="cannot be drawn from 7 units of which one is gone"):
+            account(event, delta=1e-5, engine=engine)
+
+
+@pytest.mark.parametrize(
+    "bare",
+    [ev.Pure(1.0), ev.Local(1.0), ev.Exponential(1.0), ev.Approximate(1.0, 1e-6)],
+    ids=lambda event: event.type,
+)
+@pytest.mark.parametrize("engine", [None, "pld", "rdp", "google"])
+def test_a_sampled_bare_number_needs_the_unit_present_or_absent(bare, engine):
+    # Who is in the sample may be seen by a mechanism that only hides values: with one unit, drawn
+    # at rate q, and binary randomized response on "it is there and not 0".
+    for relation in ("zero-out", "replace-one"):
+        for event in (ev.Poisson(0.1, bare), ev.TruncatedPoisson(0.1, 2, 9, bare)):
+            with pytest.raises(Unsupported):
+                account(event, delta=1e-3, neighbours=relation, engine=engine)
 
 
 def test_a_group_is_drawn_more_often_than_each_of_its_members_by_itself():

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.amplification import sums
+from privplan.accountant.amplification.spectrum import NEGLIGIBLE, Lattice
 from privplan.accountant.amplification.sums import log_chernoff_excess, log_expected_excess
 
 
@@ -135,7 +136,9 @@ def test_what_few_nodes_leave_out_is_below_the_bound_on_it() -> None:
         log_masses = np.log(rng.dirichlet(np.ones(values.size)))
         law = sums._Law(values, log_masses, count)
         tilt = law.centring_tilt()
-        lattice = sums._Lattice.of(law, tilt, float(np.ptp(values)) / 500.0, 300_000)
+        lattice = Lattice.of(
+            values, log_masses, count, tilt, float(np.ptp(values)) / 500.0, 300_000
+        )
         centred = lattice.indices - lattice.centre
         first = int(centred.min())
         dense = np.bincount(centred - first, lattice.weights)
@@ -143,7 +146,7 @@ def test_what_few_nodes_leave_out_is_below_the_bound_on_it() -> None:
         left_out = np.setdiff1d(np.arange(lattice.points // 2 + 1), kept)
         whole = np.abs(np.fft.rfft(dense, lattice.points))
         assert 0 < kept.size < 0.5 * lattice.points
-        assert count * math.log(float(whole[left_out].max())) < 5.0 - sums.NEGLIGIBLE
+        assert count * math.log(float(whole[left_out].max())) < 5.0 - NEGLIGIBLE
 
 
 def test_values_may_be_scaled_and_split() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -191,3 +192,35 @@ def test_the_real_library_brackets_a_known_answer(
 def test_the_real_library_refuses_what_has_no_mathematics(refused: Refused) -> None:
     Path("shuffle.json").write_text(f'{{"type": "shuffle", "users": 8, "event": {GAUSSIAN}}}')
     refused("account", "shuffle.json", code=3)  # add-remove: the number of users is seen
+
+
+@pytest.mark.parametrize(
+    ("outside", "sampled"), [(False, "Each record joins"), (True, "Each group of 4 records joins")]
+)
+def test_inside_a_group_the_records_are_clipped_and_drawn(
+    outside: bool, sampled: str, run: Run
+) -> None:
+    """The mixture is of single draws: a group that is drawn as one loses far more."""
+    noisy: dict[str, object] = json.loads(GAUSSIAN)
+    rate = 0.01
+    grouped = {"type": "group", "size": 4, "event": noisy}
+    event = {"type": "poisson", "rate": rate, "event": grouped}
+    if not outside:
+        event = {**grouped, "event": {"type": "poisson", "rate": rate, "event": noisy}}
+    said = run("account", "-", "--json", stdin=json.dumps(event)).json["assumptions"]
+    assert said[0].startswith("What is hidden: adding or removing one group of 4 records")
+    assert any(sentence.startswith(sampled) for sentence in said)
+    assert any(sentence.startswith("Each record's contribution") for sentence in said)
+    assert not any(sentence.startswith("Each group of 4 records's") for sentence in said)
+
+
+def test_of_shuffled_tuples_nothing_is_claimed(run: Run) -> None:
+    event = {
+        **{"type": "sampled-shuffle", "users": 9, "dimensions": 4, "chosen": 2, "padded_to": 9},
+        **{"granularity": "tuple", "selection": "oblivious", "overflow": "refuse"},
+        "event": json.loads(GAUSSIAN),
+    }
+    words = ("account", "-", "--neighbours", "zero-out", "--json")
+    said = " ".join(run(*words, stdin=json.dumps(event)).json["assumptions"])
+    assert "stay together in one tuple" in said
+    assert "shuffled by itself" not in said

@@ -256,6 +256,18 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
     assert fake.computed == 4
 
 
+@pytest.mark.parametrize("given", ["", "relative", "./here"])
+def test_a_cache_folder_that_is_no_full_path_is_ignored(
+    given: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise every working directory would get a cache of its own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    folder = claims_cache.folder()
+    assert folder.is_absolute()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert folder == claims_cache.folder()
+
+
 def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
     kept = (
         example(proven=float("inf"), lower=float("inf")),

@@ -40,7 +40,7 @@ LEAST_OUTSIDE: Final = -290.0
 FAR_ACCURACY: Final = 1e-3
 """Accuracy of the sum where losses have no end."""
 
-FAR_POINTS: Final = 1 << 18
+FAR_POINTS: Final = 1 << 17
 """Most lattice points of the sum where losses have no end."""
 
 

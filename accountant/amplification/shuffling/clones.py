@@ -73,7 +73,7 @@ def clones_profile(epsilon0: float, users: int, *, adaptive: bool = False) -> Pr
     pair.  `epsilon0` is 0 or above, in nats; relation: replace-one, against who sees the shuffled
     messages; users who collude with the observer do not count among `users`.
 
-    >>> round(math.exp(clones_profile(1.0, 10_000).log_delta(0.04321)) * 1e6, 3)
+    >>> round(math.exp(clones_profile(1.0, 10_000).log_delta(0.0432062)) * 1e6, 3)
     1.0
     """
     return fmt21_profile(epsilon0, users) if adaptive else fmt23_profile(epsilon0, users)
@@ -85,7 +85,7 @@ def fmt21_profile(epsilon0: float, users: int) -> Profile:
     It covers users who are permuted first, the randomizer at each position being chosen from the
     messages before it.  It does not cover users with randomizers of their own whose messages are
     shuffled afterwards: an alphabet of one's own is a name.  Units and relation as for
-    `clones_profile`.  Source: Feldman, McMillan, Talwar 2021, Theorem 3.2, arXiv 2012.12803.
+    `clones_profile`.  Source: Feldman, McMillan, Talwar 2021, arXiv 2012.12803.
     """
     epsilon0, users = _checked(epsilon0, users)
     step = Step(

@@ -85,7 +85,7 @@ def bbgn19_response_epsilon(epsilon0: float, categories: int, users: int, delta:
 
     Range: the result is at most 1, and at least 27 (p + k - 1)/(n - 1); else `Unsupported`.
 
-    Source: Balle, Bell, Gascon, Nissim 2019, Theorem 3.1, arXiv 1903.02837.
+    Source: Balle, Bell, Gascon, Nissim 2019, arXiv 1903.02837.
 
     >>> round(bbgn19_response_epsilon(1.0, 2, 10_000, 1e-6), 4)
     0.2748

@@ -44,7 +44,7 @@ LARGEST_EPSILON: Final = 200.0
 
 
 @dataclass(frozen=True, eq=False)
-class Test:
+class AttainedRound:
     """What a round attains: `copies` of the pair, in either order; each holds for its own order."""
 
     forward: LogPair
@@ -52,7 +52,7 @@ class Test:
     copies: int
 
 
-def sampled_test(event: ev.SampledShuffle, neighbours: Neighbours) -> Test | None:
+def sampled_test(event: ev.SampledShuffle, neighbours: Neighbours) -> AttainedRound | None:
     """Return what one round of coordinate-wise sampled shuffling attains, None if nothing is known.
 
     A bare local epsilon names no mechanism, and Gaussian noise is not tested.
@@ -73,7 +73,7 @@ def _pooled(
     event: ev.SampledShuffle,
     randomizer: LaplaceRandomizer | ResponseRandomizer,
     neighbours: Neighbours,
-) -> Test | None:
+) -> AttainedRound | None:
     failure = overflow_probability(event)
     messages, real = event.dimensions * event.padded_to, event.chosen * event.users
     stops = event.overflow == "refuse" and failure <= LARGEST_FAILURE
@@ -91,7 +91,7 @@ def _separate(
     event: ev.SampledShuffle,
     randomizer: LaplaceRandomizer | ResponseRandomizer,
     neighbours: Neighbours,
-) -> Test | None:
+) -> AttainedRound | None:
     fits = event.padded_to >= event.users
     elsewhere = event.dimensions >= 2 * event.chosen
     if event.padded_to > MOST_USERS or not (fits or (event.overflow == "cap" and elsewhere)):
@@ -123,10 +123,10 @@ def _bins(
     return bins if neighbours == "replace-one" else replace(bins, other=bins.middle)
 
 
-def _stronger_first(one: LogPair, other: LogPair, copies: int) -> Test:
+def _stronger_first(one: LogPair, other: LogPair, copies: int) -> AttainedRound:
     if _strength(other) > _strength(one):
         one, other = other, one
-    return Test(one, other, copies)
+    return AttainedRound(one, other, copies)
 
 
 def _strength(pair: LogPair) -> float:

@@ -47,6 +47,7 @@ from functools import lru_cache
 from typing import Final
 
 import numpy as np
+from scipy.special import log_ndtr
 
 from ... import events as ev
 from ...guarantee import Neighbours, Step
@@ -291,7 +292,7 @@ def log_blanket_mass(randomizer: Randomizer) -> float:
         k = randomizer.categories
         return math.log(k) - float(np.logaddexp(randomizer.epsilon0, math.log(k - 1)))
     if isinstance(randomizer, GaussianRandomizer):
-        return math.log(math.erfc(0.5 / randomizer.sigma / math.sqrt(2.0)))
+        return math.log(2.0) + float(log_ndtr(-0.5 / randomizer.sigma))
     raise AssertionError(f"no blanket mass of {randomizer.description}")
 
 

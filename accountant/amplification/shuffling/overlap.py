@@ -40,7 +40,7 @@ from ..sums import UNIT_ROUNDOFF, FloatArray, log_expected_excess
 from .blanket import blanket_profile
 from .double import Copies, described, log_blanket_mass, padding_conditions, profile_among_users
 from .profile import Profile, smallest_epsilon
-from .randomizers import Blanket, Randomizer, randomizer_of
+from .randomizers import LARGEST_LOSS, Blanket, Randomizer, randomizer_of
 
 DERIVED: Final = (
     "derived in amplification/shuffling/overlap.py; one message among others: arXiv 1903.02837, "
@@ -85,9 +85,9 @@ def data_dependent_bound(event: ev.SampledShuffle, neighbours: Neighbours) -> Co
 def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
     """Return the larger of the hockey sticks of A and of B x B', among `messages`.
 
-    None for a randomizer whose losses have no end.
+    None for a randomizer whose losses have no end, or none that can be reached.
     """
-    if randomizer.largest_loss == math.inf:
+    if randomizer.largest_loss > LARGEST_LOSS:
         return None
     one = blanket_profile(randomizer, messages)
     blanket, log_gamma = randomizer.blanket(0.0), log_blanket_mass(randomizer)

@@ -164,7 +164,7 @@ def _hull(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatAr
     """
     corners: list[int] = []
     for here in range(epsilons.size):
-        while len(corners) > 1 and _is_above(epsilons, deltas, (*corners[-2:], here)):
+        while len(corners) > 1 and _is_above(epsilons, deltas, (corners[-2], corners[-1], here)):
             corners.pop()
         corners.append(here)
     epsilons, deltas = epsilons[corners], deltas[corners]
@@ -194,12 +194,11 @@ def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> ND
     before = np.concatenate(([-1.0 + deltas[0] - slopes[0]], slopes[:-1]))
     after = np.append(slopes[1:], 0.0)
     gap = np.exp(epsilons[:-1]) * np.expm1(np.diff(epsilons))
-    left, right = slopes - before, after - slopes
-    bend = left + right
-    with np.errstate(divide="ignore", invalid="ignore"):
-        room = np.where((left > 0.0) & (right > 0.0), gap * left * right / bend, 0.0)
+    left, right = np.maximum(slopes - before, 0.0), np.maximum(after - slopes, 0.0)
+    left[0] = abs(slopes[0] - before[0])  # a bound that is too large at 0 is looked at as closely
+    room = gap * left * right / np.maximum(left + right, 1e-300)
     scale = max(min(2.5 * float(deltas[0]), float(epsilons[-1]) / 4.0), 1e-300)
-    middle = np.maximum(0.5 * (epsilons[:-1] + epsilons[1:]), scale)
+    middle = np.maximum(0.5 * (epsilons[:-1] + epsilons[1:]), 0.4 * scale)
     steepness = np.exp(epsilons[:-1]) * np.abs(slopes)
     allowed = accuracy * np.where(deltas[:-1] < 1e-18, 4.0, 1.0) * middle
     wide = np.diff(epsilons) > np.minimum(0.02 * scale, 0.02 * middle)

@@ -49,6 +49,7 @@ from ... import events as ev
 from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import require_both_drawn
 from .atoms import AtomPair
 from .links import SampledShift, log_excess, log_mixture
 from .mechanisms import LEAST_RATE, Dominated, blend, mixtures, pairs
@@ -76,6 +77,7 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Dominated:
             next_step="Give the shuffle as many users as the sample has units.",
         )
     if event.batch == event.population:
+        require_both_drawn(event.batch, event.population, neighbours)
         whole = pairs(inner, neighbours)
         step = Step("sampling", "The sample is the whole population.", "by definition")
         return replace(whole, steps=(*whole.steps, step))

@@ -54,8 +54,9 @@ class Law:
     slack: float
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.masses).all() and math.isfinite(self.slack)):
-            raise FloatingPointError("a mass or its error is not a number")
+        masses = self.masses
+        if not ((masses >= 0.0).all() and np.isfinite(masses).all() and math.isfinite(self.slack)):
+            raise FloatingPointError("a mass or its error is not a number, or below 0")
 
     @property
     def losses(self) -> Array:

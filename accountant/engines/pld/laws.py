@@ -246,9 +246,7 @@ def _upward_share(log_p: Array, log_q: Array, left: Array, width: float) -> Arra
     return np.clip(share, 0.0, 1.0)
 
 
-def _share_error(
-    pair: Smooth, edges: Array, width: float, inside: Array, tail: float
-) -> Array:
+def _share_error(pair: Smooth, edges: Array, width: float, inside: Array, tail: float) -> Array:
     """Return the error of each share: of the two masses, and of the edges between them.
 
     P and Q masses are computed for edges that may differ between them by `edge_mismatch`, which

@@ -173,9 +173,10 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> Dominated:
 
 def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated:
     bare = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
-    if isinstance(inner, bare) and neighbours == "replace-one":
+    if isinstance(inner, bare) and neighbours != "add-remove":
+        # Under zero-out, too: who is in the sample may be seen, as long as its value is hidden.
         raise Unsupported(
-            f"Poisson sampling of `{inner.type}` is not supported under replace-one.",
+            f"Poisson sampling of `{inner.type}` is not supported under {neighbours}.",
             "Its epsilon then compares two values of a unit, while sampling amplifies by comparing "
             "a unit that is present with one that is absent; the number says nothing about that.",
             "Account it under add-remove, if its epsilon holds for a unit that comes or goes.",

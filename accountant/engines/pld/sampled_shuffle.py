@@ -54,7 +54,8 @@ def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: floa
                 neighbours,
             )
         bound = found
-    pair = Pair.of_outcomes(_outcomes(bound))
+    outcomes = _outcomes(bound)
+    pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
     attained, copies = _attained(event, neighbours)
     steps = bound.steps if attained is None else (*bound.steps, _test_step(event))
 

@@ -40,6 +40,7 @@ from ... import events as ev
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
 from .moments import OUTWARD, FloatArray, Pair, mixed, renyi
 from .sampled import LEAST_NOISE, MOST_NOISE
@@ -60,10 +61,11 @@ Profile = Callable[[float, FloatArray], FloatArray]
 def fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Curve:
     """The curve of a release on a fixed-size sample.
 
-    A batch that is the whole population is the base event.  Raises `Unsupported` for a base that
-    is itself sampled or that has a delta.
+    A batch that is the whole population is the base event, unless a unit may be gone.  Raises
+    `Unsupported` for a base that is itself sampled or that has a delta.
     """
     if event.batch == event.population:
+        require_both_drawn(event.batch, event.population, neighbours)
         return curve(event.event, neighbours)
     rate = event.batch / event.population
     found = without_replacement(event.event, rate, neighbours)

@@ -76,7 +76,7 @@ def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
     """The curve of a release on a Poisson sample, for any of the three relations.
 
     Raises `Unsupported` for a base event whose sampled curve is not known here, and for a bare
-    epsilon under replace-one.
+    epsilon under replace-one and zero-out.
     """
     if event.rate == 1.0:
         return curve(event.event, neighbours)
@@ -382,9 +382,9 @@ def _refuse_replacement(inner: ev.Event, neighbours: Neighbours) -> None:
 
 
 def _refuse_bare(inner: ev.Event, neighbours: Neighbours) -> None:
-    if neighbours == "replace-one":
+    if neighbours != "add-remove":
         raise Unsupported(
-            f"Poisson sampling of `{inner.type}` cannot be accounted under replace-one.",
+            f"Poisson sampling of `{inner.type}` cannot be accounted under {neighbours}.",
             "Its numbers then compare two values of a unit that is present, and sampling needs "
             "to compare the unit present with the unit absent.",
             "State a guarantee that holds under add-remove and account under add-remove, or name "

@@ -16,7 +16,7 @@ from scipy.stats import laplace, norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.atoms import AtomPair
-from privplan.accountant.engines.pld.grid import Grid, GridTooFine
+from privplan.accountant.engines.pld.grid import Grid, GridTooFine, Law
 from privplan.accountant.engines.pld.laws import lower_law, upper_law
 from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.pair import Pair
@@ -272,3 +272,10 @@ def test_laws_of_adversarial_outcomes_stay_on_their_side():
             assert _hockey(upper, epsilon - upper.slack) >= truth * (1 - 1e-11)
             assert _hockey(lower, epsilon + lower.slack) <= truth * (1 + 1e-11)
     assert told > 300
+
+
+@pytest.mark.parametrize("bad", [-1e-5, math.nan, math.inf])
+def test_a_law_holds_masses_only(bad: float) -> None:
+    """At noise 1e-8 the grid is finer than the losses' digits, and masses came out below 0."""
+    with pytest.raises(FloatingPointError):
+        Law(Grid(0.1, 0.0), 0, np.array([0.5, bad]), 0.0, 0.0)
