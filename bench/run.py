@@ -41,7 +41,7 @@ def main() -> None:
         *calibration.show(console, quick),
         *bounds.show(console, quick),
         *grouping.show(console, quick),
-        *shuffling.show(console, quick),
+        *shuffling.show(console),
         *startup.show(console, person, quick),
     ]
     console.print(summary(verdicts))

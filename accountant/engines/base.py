@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -43,10 +44,18 @@ class Engine(Protocol):
 
 
 class Registry(Generic[T]):
-    """A table from event type to the one function by which an engine understands that type."""
+    """A table from event type to the one function by which an engine understands that type.
 
-    def __init__(self, engine: str) -> None:
+    `homes` names modules, relative to `package`, that enter more types when they are loaded, which
+    is when such an event is first met.
+    """
+
+    def __init__(
+        self, engine: str, homes: Mapping[type[ev.Event], str] | None = None, package: str = ""
+    ) -> None:
         self._engine = engine
+        self._homes = dict(homes or {})
+        self._package = package
         self._functions: dict[type[ev.Event], Callable[..., T]] = {}
 
     def register(
@@ -62,6 +71,9 @@ class Registry(Generic[T]):
 
     def __call__(self, event: ev.Event, neighbours: Neighbours) -> T:
         """Return what the function for this event's type makes of it; else `Unsupported`."""
+        home = self._homes.get(type(event))
+        if home is not None and type(event) not in self._functions:
+            importlib.import_module(home, self._package)
         function = self._functions.get(type(event))
         if function is None:
             raise Unsupported(

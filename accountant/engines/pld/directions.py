@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from ... import events as ev
 from ...composition import Leaf
 from ...guarantee import Neighbours
-from . import groups, sampled_shuffle, samplers, shuffled  # noqa: F401  (they enter their events)
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair

@@ -99,7 +99,19 @@ def blend(rate: float, absent: Array, present: Array) -> Array:
     return np.logaddexp(math.log1p(-rate) + absent, math.log(rate) + present)
 
 
-pairs: Registry[Dominated] = Registry("pld")
+pairs: Registry[Dominated] = Registry(
+    "pld",
+    {
+        ev.FixedSize: ".fixed_size",
+        ev.Group: ".groups",
+        ev.RandomAllocation: ".allocation",
+        ev.SampledShuffle: ".sampled_shuffle",
+        ev.Shuffle: ".shuffled",
+        ev.ShuffledBatches: ".batches",
+        ev.TruncatedPoisson: ".truncated",
+    },
+    __package__,
+)
 
 
 @pairs.register(ev.Gaussian)
