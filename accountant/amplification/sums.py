@@ -227,7 +227,7 @@ def _log_inverted(law: _Law, tilt: float, accuracy: float, most_points: int) -> 
     """Return the bound on log E[S+] that the lattice gives."""
     window, width = law.window(tilt), law.width(tilt, accuracy)
     span = float(law.values.max() - law.values.min())
-    if window > width * FULL_POINTS:
+    if window > width * FULL_POINTS and span > 0.0:
         fine = law.fitted(tilt, min(width, span / SPAN))
         if OVERSAMPLING * span / fine < min(window / width, most_points):
             lattice = Lattice.of(

@@ -232,3 +232,9 @@ def test_rounds_compose_from_below_too() -> None:
     event = ev.Repeat(10, ev.Shuffle(2000, ev.RandomizedResponse(1.0, 3)))
     found = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
     assert 0.9 * found.upper < found.lower <= found.upper
+
+
+def test_sums_that_lie_far_apart_give_a_lower_end() -> None:
+    event = ev.Shuffle(3, ev.RandomizedResponse(8.0, 3))
+    found = pp.account(event, delta=1e-3, neighbours="replace-one").epsilon
+    assert 7.99 < found.lower <= found.upper <= 8.0

@@ -471,3 +471,23 @@ def test_unknown_randomizers_are_refused() -> None:
             neighbours="replace-one",
             engine="pld",
         )
+
+
+def test_lower_ends_of_compositions_keep_one_order() -> None:
+    """A pair (present, absent) and a pair (absent, present) are no one pair of data sets."""
+    bit = sampled(1, 1, 1, 1, event=ev.RandomizedResponse(6.0, 2))
+    event = ev.Compose((bit, ev.Poisson(0.5, ev.Laplace(0.1))))
+    p = math.exp(6.0) / (math.exp(6.0) + 1.0)
+    # The bit's loss is log 2p or log 2(1 - p) if present; the other one's is at most this.
+    largest = math.log(0.5 + 0.5 * math.exp(10.0))
+    most = max(math.log(2.0 * p) + largest, -math.log(2.0 * (1.0 - p)) + math.log(2.0))
+    found = pp.account(event, delta=0.05, neighbours="add-remove").epsilon
+    assert found.lower <= most <= found.upper
+
+
+def test_batches_in_random_order_hide_more_than_one_round_tells() -> None:
+    """The test of one round says nothing about a round that is one of 100, nobody knows which."""
+    event = ev.ShuffledBatches(100, sampled(1, 1, 1, 1))
+    # With one user in each batch, the epoch is a shuffle of 100 bits.
+    mixed = pp.account(ev.Shuffle(100, BIT), epsilon=0.2, neighbours="replace-one").delta
+    assert pp.account(event, epsilon=0.2, neighbours="replace-one").delta.lower <= mixed.upper

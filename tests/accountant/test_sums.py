@@ -208,3 +208,8 @@ def test_a_coarse_lattice_is_still_a_bound(accuracy: float) -> None:
             most_points=points,
         )
         assert found >= exact
+
+
+def test_a_sum_of_constants_is_bounded() -> None:
+    found = log_expected_excess(np.ones(2), np.log([0.5, 0.5]), 2000)
+    assert math.log(2000.0) <= found < math.log(2000.0) + 1e-6

@@ -173,3 +173,14 @@ def test_the_bound_counts_the_users_who_were_drawn() -> None:
         drawn_without_replacement(clones_profile(1.0, 10), 10, 9)
     with pytest.raises(Unsupported, match="gaussian"):
         drawn_profile(ev.Gaussian(1.0), lambda users: clones_profile(1.0, users))
+
+
+def test_a_sample_that_is_cut_is_not_shuffled_as_if_it_were_whole() -> None:
+    """Four of eight users hide one less than all eight do."""
+    bits = ev.Shuffle(8, ev.RandomizedResponse(2.0, 2))
+    for rate in (0.5, 1.0):
+        with pytest.raises(Unsupported):
+            pp.account(ev.TruncatedPoisson(rate, 4, 8, bits), epsilon=0.2, neighbours="replace-one")
+    uncut = pp.account(ev.TruncatedPoisson(0.5, 8, 8, bits), epsilon=0.2, neighbours="replace-one")
+    joined = pp.account(ev.Poisson(0.5, bits), epsilon=0.2, neighbours="replace-one")
+    assert uncut.delta.upper == pytest.approx(joined.delta.upper, rel=0.01)

@@ -77,7 +77,8 @@ def summed_pairs(crowd: Sequence[Part], bins: Bins, copies: int) -> tuple[LogPai
     P adds `copies` messages of the one neighbour to the `crowd`, Q as many of the other.
     """
     laws = [law_of_sum([*crowd, Part(law, copies)]) for law in (bins.one, bins.other)]
-    first, last = max(law.first for law in laws), min(law.last for law in laws)
+    first = max(law.first for law in laws)
+    last = max(min(law.last for law in laws), first - 1)  # nothing, where they lie apart
     one, other = (law.between(first, last) for law in laws)
     return _merged(one[0], other[1]), _merged(other[0], one[1])
 

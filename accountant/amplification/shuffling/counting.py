@@ -84,7 +84,7 @@ def _pooled(
     pair = summed_pairs(crowd, bins, event.chosen)
     kept = math.log1p(-failure)
     forward, backward = ((log_p + kept, log_q) for log_p, log_q in pair)
-    return _stronger_first(forward, backward, 1)
+    return _ordered(forward, backward, 1, neighbours)
 
 
 def _separate(
@@ -100,13 +100,13 @@ def _separate(
     if elsewhere:
         bins = _bins(randomizer, 0.5, event.padded_to, neighbours)
         pair = summed_pairs([Part(bins.middle, event.padded_to - 1)], bins, 1)
-        tests.append(_stronger_first(*pair, event.chosen))
+        tests.append(_ordered(*pair, event.chosen, neighbours))
     if fits:
         bins = _bins(randomizer, 0.0, event.padded_to, neighbours)
         dummies = Part(bins.middle, event.padded_to - event.users)
         pair = summed_pairs([Part(bins.crowd, event.users - 1), dummies], bins, 1)
-        tests.append(_stronger_first(*pair, event.chosen))
-    return max(tests, key=lambda test: _strength(test.forward))
+        tests.append(_ordered(*pair, event.chosen, neighbours))
+    return max(tests, key=lambda test: max(_strength(test.forward), _strength(test.backward)))
 
 
 def _bins(
@@ -123,8 +123,12 @@ def _bins(
     return bins if neighbours == "replace-one" else replace(bins, other=bins.middle)
 
 
-def _stronger_first(one: LogPair, other: LogPair, copies: int) -> AttainedRound:
-    if _strength(other) > _strength(one):
+def _ordered(one: LogPair, other: LogPair, copies: int, neighbours: Neighbours) -> AttainedRound:
+    """Return the stronger order first where a user may swap the two values in any round alone.
+
+    Otherwise the user's own value goes first, as in all other releases.
+    """
+    if neighbours == "replace-one" and _strength(other) > _strength(one):
         one, other = other, one
     return AttainedRound(one, other, copies)
 

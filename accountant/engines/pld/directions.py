@@ -58,7 +58,8 @@ def directions(
     for leaf in leaves:
         mechanism = pairs(leaf.event, neighbours)
         if mechanism.fitted is not None:
-            mechanism = mechanism.fitted(delta / rounds)
+            fitted = mechanism.fitted(delta / rounds)
+            mechanism = replace(mechanism, pair=fitted.pair, power=fitted.power)
         if not leaf.attained:
             mechanism = replace(mechanism, attained=None)
         known.append((mechanism, leaf.count))

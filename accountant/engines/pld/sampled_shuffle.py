@@ -65,7 +65,7 @@ def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: floa
     return Dominated(
         pair,
         attained,
-        True,
+        attained is None or neighbours == "replace-one",
         steps,
         bound.copies,
         attained_once=copies == 1,

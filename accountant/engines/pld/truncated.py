@@ -23,8 +23,9 @@ from dataclasses import replace
 
 from ... import events as ev
 from ...amplification.truncation import Cut
+from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .fixed_size import INTEGER_SUMS, without_replacement
+from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
 from .mechanisms import Dominated, pairs
 from .piecewise import one_of
 
@@ -36,6 +37,12 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
     if rate == 0.0 or event.batch >= event.population:
         step = Step("sampling", "No sample is ever cut.", "by definition")
         return replace(poisson, steps=(*poisson.steps, step))
+    if isinstance(inner, SHUFFLED):
+        raise Unsupported(
+            f"Truncated Poisson sampling of `{inner.type}` is not supported.",
+            "How many messages hide one user then depends on how many others join.",
+            "Draw the users by FixedSize, or by Poisson without a cut.",
+        )
     cut = Cut.of(event.population, rate, event.batch)
     full = without_replacement(inner, cut.rate, neighbours)
     pair = one_of([(cut.spared, poisson.pair), (cut.full, full.pair)])
