@@ -88,12 +88,12 @@ Where it breaks
 
 What holds
   - SS-Simple claims 0.91, and has between 0.0900 and 0.0904 if every coordinate is
-    shuffled by itself.  SS-Double claims 0.24, and has between 0.150 and 0.167.  So
+    shuffled by itself.  SS-Double claims 0.24, and has between 0.150 and 0.158.  So
     tight accounting reverses their order: sending everything with much noise hides more
     than sending little with less.
   - Where SS-Topk claims no sampling gain it says 20.53, and 1.45 is enough.
   - Figure 3 prints amplification by 2.55 and 137.36, from closed forms.  What is proven
-    is 24.4 for SS-Simple where those say 23,740, and 0.438 for SS-Double where they say
+    is 24.4 for SS-Simple where those say 23,740, and 0.424 for SS-Double where they say
     8.824.
 
 What to do instead

@@ -124,7 +124,7 @@ def _amplified(
         neighbours,
         f"lower end: a unit at +1{' or -1' if replaced else ''}, others at 0",
     )
-    return Dominated(pair, attained, replaced, (step,), chosen, attained_once=True)
+    return Dominated(pair, attained, replaced, (step,), chosen, attained_power=1)
 
 
 def _seen(

@@ -58,7 +58,7 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
         return replace(whole, steps=steps)
     attained = _attained(event, neighbours)
     symmetric = whole.symmetric and (attained is None or neighbours == "replace-one")
-    return replace(whole, attained=attained, symmetric=symmetric, steps=steps, attained_once=True)
+    return replace(whole, attained=attained, symmetric=symmetric, steps=steps, attained_power=1)
 
 
 @lru_cache(maxsize=32)

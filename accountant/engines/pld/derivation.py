@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ...composition import Leaf
 from ...guarantee import Neighbours, Step, unique_steps
-from .directions import participation
+from .directions import fitted, participation
 from .mechanisms import pairs
 
 
@@ -24,9 +24,9 @@ def drawn_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, .
 
 
 def composed_steps(
-    leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float]
+    leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float], delta: float
 ) -> tuple[Step, ...]:
-    steps = [step for leaf in leaves for step in pairs(leaf.event, neighbours).steps]
+    steps = [step for mechanism in fitted(leaves, neighbours, delta) for step in mechanism.steps]
     rounds = sum(leaf.count for leaf in leaves)
     how_many = f"{rounds:,} rounds" if rounds > 1 else "1 round"
     shown = " and ".join(f"{width:.3g}" for width in widths)

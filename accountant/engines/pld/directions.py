@@ -53,20 +53,28 @@ def directions(
 
     Their estimates are good down to `delta`.
     """
-    known = []
-    rounds = sum(leaf.count for leaf in leaves)
-    for leaf in leaves:
-        mechanism = pairs(leaf.event, neighbours)
-        if mechanism.fitted is not None:
-            fitted = mechanism.fitted(delta / rounds)
-            mechanism = replace(mechanism, pair=fitted.pair, power=fitted.power)
-        if not leaf.attained:
-            mechanism = replace(mechanism, attained=None)
-        known.append((mechanism, leaf.count))
+    known = [
+        (mechanism if leaf.attained else replace(mechanism, attained=None), leaf.count)
+        for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
+    ]
     forward = _direction(known, delta, reverse=False)
     if all(mechanism.symmetric for mechanism, _ in known):
         return (forward,)
     return forward, _direction(known, delta, reverse=True)
+
+
+def fitted(leaves: Sequence[Leaf], neighbours: Neighbours, delta: float) -> list[Dominated]:
+    """Return the mechanism of every leaf, as fits a question about `delta` of them all."""
+    rounds = sum(leaf.count for leaf in leaves)
+    found = []
+    for leaf in leaves:
+        mechanism = pairs(leaf.event, neighbours)
+        if mechanism.fitted is not None:
+            other = mechanism.fitted(delta / rounds)
+            steps = (other.steps[0], *mechanism.steps[1:])
+            mechanism = replace(mechanism, pair=other.pair, power=other.power, steps=steps)
+        found.append(mechanism)
+    return found
 
 
 def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bool) -> Direction:
@@ -74,7 +82,8 @@ def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bo
     for mechanism, count in known:
         pair = mechanism.pair.reverse() if reverse else mechanism.pair
         dominating.append((pair, count * mechanism.power))
-        copies = count if mechanism.attained_once else count * mechanism.power
+        attained_power = mechanism.attained_power
+        copies = count * (mechanism.power if attained_power is None else attained_power)
         if mechanism.attained is mechanism.pair:
             attained.append((pair, copies))
         elif mechanism.attained is not None:

@@ -99,7 +99,7 @@ class PldEngine:
                 if each.upper.log_delta(epsilon) <= math.log(delta):
                     break
             found.append(each)
-        steps = composed_steps(leaves, neighbours, [each.width for each in found])
+        steps = composed_steps(leaves, neighbours, [each.width for each in found], delta)
         return Certificate(tuple(found), drawn, epsilon, delta, self.tolerance, steps, dismissed)
 
     def _certified(
@@ -118,7 +118,8 @@ class PldEngine:
             bounds, width = self._bounds(way, question, enough=upper)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
-        return Answer(Bounds(lower, upper), composed_steps(leaves, neighbours, widths))
+        steps = composed_steps(leaves, neighbours, widths, question.least_delta)
+        return Answer(Bounds(lower, upper), steps)
 
     def _bounds(
         self, direction: Direction, question: Question, enough: float

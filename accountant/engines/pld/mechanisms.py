@@ -57,8 +57,9 @@ class Dominated:
     `pair` dominates it in the direction (with, without); `attained`, where there is one, is the
     pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.  The
     mechanism is dominated by `power` independent copies of `pair`, and attains as many of
-    `attained`, or `attained` once where that is `attained_once`.  `fitted(delta)`, where there is
-    one, is the same mechanism seen as fits a question about this delta.
+    `attained`, or `attained_power` of them where that is given.  `fitted(delta)`, where there is
+    one, is the same mechanism seen as fits a question about this delta: its pair, power and first
+    step take the place of those here.
     """
 
     pair: Pair
@@ -66,7 +67,7 @@ class Dominated:
     symmetric: bool
     steps: tuple[Step, ...]
     power: int = 1
-    attained_once: bool = False
+    attained_power: int | None = None
     fitted: Callable[[float], Dominated] | None = None
 
 

@@ -68,7 +68,7 @@ def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: floa
         attained is None or neighbours == "replace-one",
         steps,
         bound.copies,
-        attained_once=copies == 1,
+        attained_power=copies,
         fitted=fitted if event.selection == "oblivious" else None,
     )
 
