@@ -8,6 +8,7 @@
     |-- EnginesDisagree       one engine's lower bound lies above another's upper bound
     |-- BudgetExceeded        a release would cost more than what is left
     |-- MissingExtra          an optional dependency is not installed
+    |-- LogBroken             the log of a run cannot be written
 
 Each carries three sentences for a person: what happened, why, and what to do next.  Only the
 command line turns them into exit codes.
@@ -55,3 +56,7 @@ class BudgetExceeded(PrivplanError):
 
 class MissingExtra(PrivplanError):
     """An optional dependency is needed and not installed."""
+
+
+class LogBroken(PrivplanError):
+    """The log of a run could not be written, so nothing more may be drawn or released."""

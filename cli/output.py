@@ -37,6 +37,7 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "EnginesDisagree": (NOT_COMPUTABLE, "Two calculations exclude each other, so one is wrong."),
     "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
     "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
+    "LogBroken": (NOT_COMPUTABLE, "Nothing is released that is not in the log."),
 }
 """The exit code of each kind of error, and its reason where the error itself gives none."""
 
@@ -147,9 +148,11 @@ def _envelope(
 
 def _usage(error: Any) -> tuple[str, str, str]:
     context = getattr(error, "ctx", None)
-    command = "privplan"
-    if context is not None and context.parent is not None and context.info_name:
-        command = f"privplan {context.info_name}"
+    words: list[str] = []
+    while context is not None and context.parent is not None:
+        words.insert(0, context.info_name or "")
+        context = context.parent
+    command = " ".join(["privplan", *words])
     return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
 
 

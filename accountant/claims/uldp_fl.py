@@ -45,14 +45,16 @@ def published_rdp_epsilon(divergences: FloatArray, orders: FloatArray, delta: fl
     return float(np.min(divergences + slack + np.log((orders - 1.0) / orders)))
 
 
-def published_user_epsilon(rounds: int, *, rate: float = 1.0, noise: float = NOISE) -> float:
+def published_user_epsilon(
+    rounds: int, *, rate: float = 1.0, noise: float = NOISE, delta: float = DELTA
+) -> float:
     """Return what the paper claims for NAIVE, AVG and SGD: T sampled Gaussians, by RDP.
 
     One formula for all three: for NAIVE it takes the silo's clipped difference to move by C.
     Source: arXiv 2308.12210, Theorems 3 and 5, over the orders of the authors' program.
     """
     divergences = rounds * _record_divergence(rate, noise, ORDERS)
-    return published_rdp_epsilon(divergences, ORDERS, DELTA)
+    return published_rdp_epsilon(divergences, ORDERS, delta)
 
 
 def published_group_rdp_with_illegal_orders(

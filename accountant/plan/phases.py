@@ -137,13 +137,17 @@ def checked(phases: Sequence[Phase]) -> tuple[Phase, ...]:
             "A fixed event has a cost, which `account` states.",
             "Give at least one phase a function of the noise multiplier.",
         )
-    names = [phase.name for phase in found]
+    refuse_twice([phase.name for phase in found])
+    return found
+
+
+def refuse_twice(names: Sequence[str]) -> None:
+    """Raise `InvalidInput` where two phases have one name."""
     for name in names:
         if names.count(name) > 1:
             raise InvalidInput(
                 f"Two phases are called {name!r}.", next_step="Give each phase a name of its own."
             )
-    return found
 
 
 def composed(phases: Sequence[PlannedPhase], observer: str, group: int) -> ev.Event:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 from .. import events as ev
 from .. import validate
-from ..account import account
 from ..calibrate import calibrate
 from ..composition import unit_of
 from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
-from ..guarantee import Guarantee, Neighbours, Step, as_neighbours
+from ..guarantee import Guarantee, Neighbours, as_neighbours
 from .cheapest import cheapest_ratios
 from .costs import Cost, cost_of, name_of
 from .phases import Phase, PlannedPhase, checked, composed, grouped
+from .proven import observers_of, of_units, proven, unit_named
 
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 
@@ -143,7 +143,7 @@ def plan(
     whole = grouped([one.event for one in made], own.group)
     return Plan(
         made,
-        {who: replace(one, unit=_named(one.unit, unit)) for who, one in guarantees.items()},
+        of_units(guarantees, unit),
         own.epsilon,
         own.delta,
         own.relation,
@@ -151,13 +151,8 @@ def plan(
         costs[best],
         name_of("variance" if cost is None else cost),
         own.group,
-        _named(unit_of(whole), unit),
+        unit_named(unit_of(whole), unit),
     )
-
-
-def _named(counted: str, unit: str) -> str:
-    """Return what `unit_of` says of records, said of units."""
-    return counted.replace("record", unit)
 
 
 class _Target(TypedDict):
@@ -182,8 +177,7 @@ class _Task:
     @property
     def observers(self) -> tuple[str, ...]:
         """All observers, the one that sees most phases first."""
-        names = list(dict.fromkeys(name for phase in self.phases for name in phase.seen))
-        return tuple(sorted(names, key=lambda name: -sum(name in one.seen for one in self.phases)))
+        return observers_of([phase.seen for phase in self.phases])
 
     def certified(self, ratios: Sequence[float]) -> _Certified:
         """Return the phases at these ratios of noise, with the least certified common factor."""
@@ -243,20 +237,7 @@ class _Task:
         return tuple(phase.at(ratio * factor) for phase, ratio in pairs)
 
     def _guarantee(self, made: Sequence[PlannedPhase], observer: str) -> Guarantee:
-        seen = composed(made, observer, self.group)
-        proven = account(seen, delta=self.delta, neighbours=self.relation)
-        names = [phase.name for phase in made if observer in phase.views]
-        hidden = [phase.name for phase in made if observer not in phase.views]
-        scope = Step(
-            "composition",
-            f"What {observer!r} sees: {', '.join(names)}.",
-            "by the definition of the plan",
-            (
-                "the plan is fixed before the first release",
-                *(f"nothing it sees depends on what {name!r} released" for name in hidden),
-            ),
-        )
-        return replace(proven, observer=observer, derivation=(scope, *proven.derivation))
+        return proven(made, observer, delta=self.delta, relation=self.relation, group=self.group)
 
 
 def _phase_json(phase: PlannedPhase) -> dict[str, object]:

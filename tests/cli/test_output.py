@@ -24,6 +24,7 @@ CODES = [
     (errors.EnginesDisagree, 3),
     (errors.BudgetExceeded, 1),
     (errors.MissingExtra, 4),
+    (errors.LogBroken, 3),
 ]
 
 

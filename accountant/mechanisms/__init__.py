@@ -1,0 +1,22 @@
+"""Mechanisms: they state the event, and draw its noise through the gate, exactly."""
+
+from .about import About
+from .gate import Gate
+from .gaussian import Gaussian
+from .integers import DiscreteGaussian, DiscreteLaplace
+from .laplace import Laplace
+from .response import RandomizedResponse
+from .selection import Exponential
+from .ticket import Ticket
+
+__all__ = [
+    "About",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Exponential",
+    "Gate",
+    "Gaussian",
+    "Laplace",
+    "RandomizedResponse",
+    "Ticket",
+]

@@ -1,0 +1,88 @@
+"""What every mechanism offers: it states how far a unit reaches, its noise and its event."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from .. import events as ev
+from .. import records
+from ..errors import Unsupported
+from ..guarantee import Neighbours, as_neighbours
+from ..sensitivity.release import require_public
+from .about import About, sampled
+from .ticket import Ticket
+
+
+class Mechanism(ABC):
+    """A way to release something privately; mechanisms are frozen values.
+
+    The code that draws is the code that states the event: `intent` says what a round is about to
+    do, the gate admits it, and the drawing methods refuse a ticket for any other intent.
+    """
+
+    @property
+    @abstractmethod
+    def contribution(self) -> records.Contribution:
+        """How far one term can reach, as the log states it."""
+
+    @abstractmethod
+    def noise(self, draws: int = 1) -> records.Noise:
+        """Return the noise of `draws` releases, as the log states it."""
+
+    @abstractmethod
+    def sensitivity(self, relation: str) -> float:
+        """Return how far one unit moves what noise is added to, rounded up."""
+
+    @abstractmethod
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
+        """Return one release to everybody who takes part; `on_sample`: they are drawn at random."""
+
+    @property
+    def weights_used(self) -> records.Weights:
+        """How terms are weighted."""
+        return records.Weights()
+
+    def event(
+        self, relation: str, sampling: records.Sampling | None = None, draws: int = 1
+    ) -> ev.Event:
+        """Return what `draws` releases are, each on a sample of its own where there is sampling.
+
+        Under `relation`; for whoever sees the result and not the sample.  Raises `Unsupported`
+        where no event is known to cover this combination, and for a bound from private data.
+        """
+        if self.contribution.source == "private":
+            require_public("private", what="A bound on contributions")
+        drawn = sampling or records.Sampling()
+        chance = drawn.method != "none" and not (drawn.method == "poisson" and drawn.rate == 1.0)
+        base = self.base_event(as_neighbours(relation), chance)
+        return sampled(base, self.contribution.unit, drawn, draws)
+
+    def intent(self, about: About, relation: str) -> records.RoundIntent:
+        """Return the intent of a round, with the event of this mechanism.
+
+        Raises `Unsupported` for a bound taken from private data, unless the round is run as
+        published and promises nothing.
+        """
+        return records.RoundIntent(
+            round=about.round,
+            phase=about.phase,
+            event=about.chosen(lambda: self.event(relation, about.sampling, about.draws)),
+            contribution=self.contribution,
+            noise=self.noise(about.draws),
+            sensitivity=self.sensitivity(relation),
+            weights=self.weights_used,
+            sampling=about.sampling,
+            views=about.views,
+            model_in=about.model_in,
+        )
+
+    def check_ticket(self, ticket: Ticket) -> None:
+        """Raise `Unsupported` for a ticket whose intent states another mechanism."""
+        stated = ticket.intent
+        own = (self.contribution, self.weights_used, self.noise(stated.noise.draws))
+        if (stated.contribution, stated.weights, stated.noise) != own:
+            raise Unsupported(
+                "This ticket was opened for another mechanism.",
+                "Its intent states other noise or another bound than would be drawn here.",
+                "Open the round with the intent of the mechanism that draws.",
+            )

@@ -1,0 +1,153 @@
+"""Rows of floats become rows of integers whose norm is at most what was promised, exactly.
+
+A row r with weight v stands on the grid g as z = trunc(k r v / g), where k <= 1 shrinks it so that
+the norm of z is at most L = floor(bound v / g).  The arithmetic is done in float64 with a margin
+that covers its rounding, so the inequality is one between integers, for every input.  With u =
+2^-53 and a power of two 2^-e that brings the largest coordinate near 1:
+
+    y = r 2^-e      exact, up to underflow of coordinates below 2^-900 of the largest
+    n = |y|         computed: at least |y| (1 - (D + 4) u), in whatever order it is summed
+    f = min(v 2^e / g, L (1 - m) / n),   m = (D + 16) 2^-52
+    z = trunc(f y)
+
+|f y| <= L (1 - m) (1 + 4u) |y| / n <= L, since m is twice the sum of all errors; and truncation
+towards zero moves no coordinate outwards.  The L1 norm is treated alike.  A row that holds an
+infinity or no number counts as zero.  Integers stay below 2^53, where floats are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import validate
+from ..errors import InvalidInput
+
+Integers: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
+Norm: TypeAlias = Literal["l1", "l2"]
+
+_CHUNK: Final = 1 << 16
+"""Numbers that are worked on at once, so that they stay in the cache."""
+
+_EXACT: Final = 2.0**52
+"""Largest norm of an integer row."""
+
+_ROOM: Final = 2**61
+"""Largest sum; noise has as much room again in a 64-bit integer, and its tails end long before."""
+
+
+def clipped_sum(
+    rows: ArrayLike,
+    weights: ArrayLike | None,
+    *,
+    bound: float,
+    grid: float,
+    norm: Norm,
+    heaviest: float = 1.0,
+) -> Integers:
+    """Return the sum of the weighted rows on the grid, each clipped to bound x weight; see above.
+
+    `rows` is (n, D), `weights` (n,) in [0, `heaviest`] or None for ones; the result is (D,).
+    Raises `InvalidInput` for other shapes, weights out of range, and where sums could overflow.
+    """
+    table = _table(rows)
+    factors = _weights(weights, len(table), heaviest)
+    largest = limits(bound, grid, factors)
+    if len(table) and (largest.max() > _EXACT or sum(map(int, largest)) > _ROOM):
+        raise InvalidInput(
+            "The bound holds too many steps of the grid for sums of 64-bit integers.",
+            "A sum that overflows would wrap around, and no noise covers that.",
+            "Give more noise for this bound, or fewer rows.",
+        )
+    total = np.zeros(table.shape[1], dtype=np.int64)
+    step = max(1, _CHUNK // max(1, table.shape[1]))
+    for start in range(0, len(table), step):
+        some = slice(start, start + step)
+        part = clipped(table[some], factors[some], largest[some], grid, norm)
+        total += part.sum(axis=0, dtype=np.int64)
+    return total
+
+
+def limits(bound: float, grid: float, weights: Floats) -> Floats:
+    """Return L, at most floor(bound weight / grid), for each weight; shape as `weights`."""
+    product = np.nextafter(bound * weights, 0.0)
+    return np.asarray(np.floor(product / grid))
+
+
+def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm: Norm) -> Integers:
+    """Return the integer rows, (n, D): the norm of each is at most its `largest`."""
+    scaled: Floats = np.array(rows, dtype=np.float64)
+    top = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
+    broken = ~np.isfinite(top)
+    scaled[broken], top[broken] = 0.0, 0.0
+    exponent = np.clip(np.frexp(top)[1], -1000, 1000)
+    scaled *= np.ldexp(1.0, -exponent)[:, None]
+    if norm == "l2":
+        size = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
+    else:
+        size = np.abs(scaled).sum(axis=1)
+    margin = (scaled.shape[1] + 16) * 2.0**-52
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        asked = np.ldexp(weights / grid, exponent)
+        allowed = largest * (1.0 - margin) / size
+    factor = np.where(size > 0.0, np.minimum(asked, allowed), 0.0)
+    scaled *= factor[:, None]
+    return scaled.astype(np.int64)  # towards zero
+
+
+def check_bound(grid: float, bound: float) -> None:
+    """Raise `InvalidInput` where a bound is less than one step of the grid, or far too many."""
+    if not 1.0 <= bound / grid <= _EXACT:
+        raise InvalidInput(
+            f"The bound must hold from 1 to 2^52 steps of the grid; it holds {bound / grid:.3g}.",
+            "Below, every term is rounded to zero; above, sums overflow.",
+            "Choose noise that suits the bound.",
+        )
+
+
+def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integers]:
+    """Return sums on a grid, each with a stream; raise `InvalidInput` for anything else."""
+    if len(totals) != len(names) or len(set(names)) != len(names) or not names:
+        raise InvalidInput(
+            f"Each of {len(totals)} sums needs a stream of its own; {len(set(names))} are named.",
+            "Noise that is used twice cancels out.",
+            "Give as many different names as sums.",
+        )
+    found = [np.asarray(total) for total in totals]
+    if any(one.dtype != np.int64 or one.ndim != 1 for one in found):
+        raise InvalidInput(
+            "A sum that is given noise must be integers on the grid, (D,) of int64.",
+            "Noise on floats can be told from what it covers.",
+            "Use what `total` returns.",
+        )
+    if len({one.shape for one in found}) > 1:
+        raise InvalidInput("All sums of one draw must have the same length.")
+    if any(one.size and max(int(one.max()), -int(one.min())) > 2 * _ROOM for one in found):
+        raise InvalidInput("A sum is too large for 64-bit integers with noise.")
+    return found
+
+
+def _table(rows: ArrayLike) -> NDArray[np.generic]:
+    table = np.asarray(rows)
+    if table.ndim != 2 or table.dtype.kind not in "fiu":
+        raise InvalidInput(
+            "`rows` must be a table of numbers, one row per term.",
+            next_step="Give an array of shape (terms, dimensions).",
+        )
+    return table
+
+
+def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> Floats:
+    most = validate.positive(heaviest=heaviest)
+    given = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
+    if given.shape != (count,) or not ((given >= 0.0) & (given <= most)).all():
+        raise InvalidInput(
+            f"`weights` must be {count} numbers in [0, {most:g}], one for each row.",
+            "A unit's weights are promised to sum to no more.",
+            "Give an array of shape (terms,).",
+        )
+    return given

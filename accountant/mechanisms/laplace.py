@@ -1,0 +1,132 @@
+"""Laplace noise on sums of clipped vectors: integers on a grid, drawn exactly.
+
+The noise is a Laplace variable rounded to the grid.  The sum is an integer number of steps, so
+sum + round(L) = round(sum + L), at every outcome: a post-processing of continuous Laplace noise on
+the same sum, and the event `Laplace` is exact.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import events as ev
+from .. import records, validate
+from ..errors import Unsupported
+from ..guarantee import Neighbours, as_neighbours
+from ..sensitivity.release import multiplier, reach, up
+from .base import Mechanism
+from .clip import Floats, Integers, check_bound, check_totals, clipped_sum
+from .samplers import rounded_laplace
+from .ticket import Ticket
+
+STEPS: Final = 20
+"""The scale is from 2^20 to 2^21 steps of the grid."""
+
+
+@dataclass(frozen=True)
+class Laplace(Mechanism):
+    """The sum of terms of L1 norm at most `bound`, with Laplace noise of scale `scale` each.
+
+    noisy = sum_i w_i clip(x_i) + (L_1, ..., L_D), each L_j of density ~ e^(-|x| / scale).  All of
+    one `unit` is one term; `weights.largest_sum` bounds its weights.  `dimensions` is D: on a
+    sample under `replace-one` only D = 1 is covered.
+
+    Range: `bound` and `scale` above 0, `dimensions` 1 or above.  Raises `InvalidInput`.
+
+    >>> Laplace(bound=1.0, scale=2.0).event("add-remove")
+    Laplace(noise_multiplier=2.0)
+    """
+
+    bound: float
+    scale: float
+    dimensions: int = 1
+    weights: records.Weights = field(default_factory=records.Weights)
+    unit: Literal["record", "user", "silo", "entry"] = "user"
+    source: Literal["public", "released", "private"] = "public"
+
+    def __post_init__(self) -> None:
+        validate.positive(bound=self.bound)
+        validate.positive(scale=self.scale)
+        validate.count(dimensions=self.dimensions)
+        validate.positive(largest_sum=self.weights.largest_sum)
+        check_bound(self.grid, self.bound)
+
+    @cached_property
+    def grid(self) -> float:
+        """The step on which sums and noise stand: a power of two, below scale / 2^20."""
+        return math.ldexp(1.0, math.frexp(self.scale)[1] - 1 - STEPS)
+
+    @property
+    def contribution(self) -> records.Contribution:
+        """The clip norm, and what it bounds."""
+        return records.Contribution(self.bound, "l1", self.unit, "unit", self.source)
+
+    @property
+    def weights_used(self) -> records.Weights:
+        """How terms are weighted."""
+        return self.weights
+
+    def noise(self, draws: int = 1) -> records.Noise:
+        """Return the noise of `draws` sums; its `std` is the scale."""
+        return records.Noise("laplace", self.scale, 1, self.scale, 0, draws, self.grid)
+
+    def sensitivity(self, relation: str) -> float:
+        """Return by how much, in L1, one unit moves the sum: bound x largest_sum x 1 or 2, up."""
+        own = Fraction(self.bound) * Fraction(self.weights.largest_sum)
+        return up(own * reach(as_neighbours(relation)))
+
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
+        """Return one sum: Laplace noise of scale / (sensitivity / reach), rounded down.
+
+        Raises `Unsupported` for vectors on a sample under `replace-one`: the pair of outcomes that
+        covers it is proven in one dimension.
+        """
+        if on_sample and relation == "replace-one" and self.dimensions > 1:
+            raise Unsupported(
+                "Laplace noise on sampled vectors has no event under replace-one.",
+                "The pair of outcomes that would cover it is proven in one dimension.",
+                "Account for add-remove, take everybody, or add Gaussian noise.",
+            )
+        return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
+
+    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> Integers:
+        """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
+
+        `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
+        (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
+        """
+        heaviest = self.weights.largest_sum
+        return clipped_sum(
+            rows, weights, bound=self.bound, grid=self.grid, norm="l1", heaviest=heaviest
+        )
+
+    def noisy(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
+        """Return a total with noise, (D,), in units: one draw of the round.
+
+        Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
+        more dimensions than the event covers.
+        """
+        (own,) = check_totals([total], [name])
+        check_dimensions(len(own), self.dimensions)
+        self.check_ticket(ticket)
+        ticket.draw(part=part)
+        scale = Fraction(self.scale) / Fraction(self.grid)
+        noise = rounded_laplace(ticket.stream(name), len(own), float(scale))
+        return (own + noise).astype(np.float64) * self.grid
+
+
+def check_dimensions(given: int, stated: int) -> None:
+    """Raise `Unsupported` where a vector is longer than its mechanism states."""
+    if given > stated:
+        raise Unsupported(
+            f"This sum has {given} coordinates; its mechanism states {stated}.",
+            "The event was chosen for that many.",
+            "State the dimensions in the mechanism.",
+        )

@@ -1,0 +1,93 @@
+"""Randomized response: each unit sends one of k values, true or not, and the noise is its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import events as ev
+from .. import records, validate
+from ..errors import InvalidInput, Unsupported
+from ..guarantee import Neighbours, as_neighbours
+from ..randomness import uniform
+from .base import Mechanism
+from .clip import Integers
+from .exponentials import bernoulli, exp_enclosure
+from .ticket import Ticket
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(Mechanism):
+    """Each of n units reports its value with probability e^epsilon / (e^epsilon + k - 1).
+
+    Otherwise it reports one of the k - 1 others, each as likely.  Local: it protects a unit
+    from whoever collects, under `replace-one` only (that a unit reports at all shows).
+
+    Range: `epsilon` 0 or above, `categories` k from 2 to 2^40.  Raises `InvalidInput`.
+
+    >>> RandomizedResponse(epsilon=1.0, categories=4).event("replace-one")
+    RandomizedResponse(epsilon=1.0, categories=4)
+    """
+
+    epsilon: float
+    categories: int
+    unit: Literal["record", "user", "silo", "entry"] = "user"
+
+    def __post_init__(self) -> None:
+        validate.non_negative(epsilon=self.epsilon)
+        if validate.count_from(2, categories=self.categories) > 2**40:
+            raise InvalidInput("`categories` must be at most 2^40.")
+
+    @property
+    def contribution(self) -> records.Contribution:
+        """One report of one unit."""
+        return records.Contribution(1.0, "l1", self.unit, "whole", "public")
+
+    def noise(self, draws: int = 1) -> records.Noise:
+        """Return the noise of `draws` reports of every unit: its own, of no common deviation."""
+        return records.Noise("randomized-response", 0.0, draws=draws)
+
+    def sensitivity(self, relation: str) -> float:
+        """Return 1: the one report of a unit; what it reveals stands in the event."""
+        as_neighbours(relation)
+        return 1.0
+
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+        """Return one report; `Unsupported` where a unit may be absent."""
+        if relation != "replace-one":
+            raise Unsupported(
+                f"Randomized response does not hide who reports, so not {relation}.",
+                "A unit that is absent sends no report at all.",
+                "State replace-one neighbours.",
+            )
+        return ev.RandomizedResponse(self.epsilon, self.categories)
+
+    def reports(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+        """Return one report for each value: integers (n,) in [0, k), one draw of the round.
+
+        Exact: the probability is never rounded.  How much randomness is used depends on n alone.
+        Raises `InvalidInput` for values out of range, without naming them.
+        """
+        given = np.asarray(values)
+        whole = given.ndim == 1 and given.dtype.kind in "iu"
+        if not whole or (given.size and not 0 <= given.min() <= given.max() < self.categories):
+            raise InvalidInput(
+                f"Values must be integers from 0 to {self.categories - 1}, one for each unit.",
+                next_step="Give an array of shape (n,).",
+            )
+        self.check_ticket(ticket)
+        ticket.draw(part=part)
+        stream = ticket.stream(name)
+        true = bernoulli(stream, len(given), self._truth)
+        other = 1 + uniform(stream, len(given), self.categories - 1)
+        return np.where(true, given, (given + other) % self.categories).astype(np.int64)
+
+    def _truth(self, bits: int) -> tuple[Fraction, Fraction]:
+        """Enclose the probability of the true value, 1 / (1 + (k - 1) e^-epsilon)."""
+        low, high = exp_enclosure(Fraction(self.epsilon), bits)
+        others = self.categories - 1
+        return 1 / (1 + others * high), 1 / (1 + others * low)

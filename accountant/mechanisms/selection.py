@@ -1,0 +1,149 @@
+"""Exponential selection: a candidate is drawn by its score, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import events as ev
+from .. import records, validate
+from ..errors import InvalidInput, Unsupported
+from ..guarantee import Neighbours, as_neighbours
+from ..randomness import Stream, uniform
+from ..sensitivity.release import up
+from ..sensitivity.selection import CHANGES
+from .base import Mechanism
+from .clip import Floats, Integers
+from .exponentials import bernoulli, exp_minus, scaled_exp
+from .ticket import Ticket
+
+_HEIGHT: Final = 1 << 40
+"""Weight of the best candidate in the proposal."""
+
+_MOST: Final = 1 << 20
+"""Most candidates."""
+
+
+@dataclass(frozen=True)
+class Exponential(Mechanism):
+    """Candidate i is chosen with probability ~ e^(eta u_i), for scores u_i.
+
+    `score_bound` D is how far one unit moves a score, under `relation`.  `change` says how:
+
+    generic      each score by at most D, in any direction: eta = epsilon / (2 D)
+    one-sided    all in the same direction: eta = epsilon / D
+    single       one score alone: eta = epsilon / D
+
+    so that the log of the probability ratio of two data sets spans at most `epsilon` over the
+    candidates: bounded range, hence epsilon-DP.  D must cover the rounding of the scores as they
+    are computed.  Range: `epsilon` and `score_bound` above 0.  Raises `InvalidInput`.
+    Source: McSherry and Talwar 2007; Dong, Durfee and Rogers 2020, arXiv 1909.13830v2 (range).
+
+    >>> Exponential(epsilon=0.5, score_bound=1.0, relation="add-remove").event("add-remove")
+    Exponential(epsilon=0.5)
+    """
+
+    epsilon: float
+    score_bound: float
+    relation: str
+    change: Literal["generic", "one-sided", "single"] = "generic"
+    unit: Literal["record", "user", "silo", "entry"] = "user"
+    source: Literal["public", "released", "private"] = "public"
+
+    def __post_init__(self) -> None:
+        validate.positive(epsilon=self.epsilon)
+        validate.positive(score_bound=self.score_bound)
+        as_neighbours(self.relation)
+        validate.choice(CHANGES, change=self.change)
+        if not 1e-100 <= self.exponent <= 1e100:
+            raise InvalidInput(
+                "`epsilon` / `score_bound` must lie in [1e-100, 1e100].",
+                next_step="Give scores in other units.",
+            )
+
+    @property
+    def exponent(self) -> Fraction:
+        """The factor eta of the scores."""
+        times = 2 if self.change == "generic" else 1
+        return Fraction(self.epsilon) / (times * Fraction(self.score_bound))
+
+    @property
+    def contribution(self) -> records.Contribution:
+        """How far one unit moves a score."""
+        return records.Contribution(self.score_bound, "l1", self.unit, "whole", self.source)
+
+    def noise(self, draws: int = 1) -> records.Noise:
+        """Return the noise of `draws` choices: in the choice itself, of no deviation."""
+        return records.Noise("exponential", 0.0, draws=draws)
+
+    def sensitivity(self, relation: str) -> float:
+        """Return how far one unit moves a score; `Unsupported` for another relation."""
+        self._check_relation(relation)
+        return up(Fraction(self.score_bound))
+
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
+        """Return one choice, of bounded range `epsilon`."""
+        self._check_relation(relation)
+        return ev.Exponential(self.epsilon)
+
+    def select(self, ticket: Ticket, scores: ArrayLike, name: str, count: int = 1) -> list[int]:
+        """Return `count` different candidates, in the order drawn: that many draws of the round.
+
+        Each is drawn among those that are left.  `scores` is (n,), finite.  The stream moves on by
+        32 bytes a call, whatever the scores.  Raises `InvalidInput` for scores that are no finite
+        numbers, without naming them, and for more choices than candidates.
+        """
+        given = _scores(scores, validate.count(count=count))
+        self.check_ticket(ticket)
+        for _ in range(count):
+            ticket.draw()
+        stream = ticket.stream(name).fork()
+        left, chosen = np.arange(len(given)), []
+        for _ in range(count):
+            place = self._one(stream, given[left])
+            chosen.append(int(left[place]))
+            left = np.delete(left, place)
+        return chosen
+
+    def _one(self, stream: Stream, scores: Floats) -> int:
+        """Return one candidate.
+
+        It is proposed with an integer weight W_i at least 2^40 e^-g_i, g_i = eta (max u - u_i),
+        from floats, and kept with probability 2^40 e^-g_i / W_i, exactly; else drawn anew.  So its
+        probability is proportional to e^-g_i, whatever the floats were.
+        """
+        best = float(scores.max())
+        with np.errstate(over="ignore"):
+            behind = (best - scores) * float(self.exponent)
+        raised = exp_minus(behind) * (_HEIGHT * (1.0 + 2.0**-38))
+        weights: Integers = raised.astype(np.int64) + 1
+        ends = np.cumsum(weights)
+        while True:
+            place = int(uniform(stream, 1, int(ends[-1]))[0])
+            index = int(np.searchsorted(ends, place, side="right"))
+            true = self.exponent * (Fraction(best) - Fraction(float(scores[index])))
+            kept = scaled_exp(true, Fraction(_HEIGHT, int(weights[index])))
+            if bernoulli(stream, 1, kept, rare=stream)[0]:
+                return index
+
+    def _check_relation(self, relation: str) -> None:
+        if as_neighbours(relation) != self.relation:
+            raise Unsupported(
+                f"The score bound holds for {self.relation}, not for {relation}.",
+                "How far one unit moves a score depends on what a neighbour is.",
+                "State the bound for the relation of the run.",
+            )
+
+
+def _scores(scores: ArrayLike, count: int) -> Floats:
+    given = np.asarray(scores, dtype=np.float64)
+    if given.ndim != 1 or not count <= len(given) <= _MOST or not np.isfinite(given).all():
+        raise InvalidInput(
+            f"Scores must be from {count} to {_MOST:,} finite numbers, one for each candidate.",
+            next_step="Give an array of shape (n,).",
+        )
+    return given

@@ -1,0 +1,149 @@
+"""The right to draw what one intent states, and the line in the log that says it was done."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+
+from .. import records, validate
+from ..errors import InvalidInput, PrivplanError
+from ..randomness import Stream
+from .draws import Draws
+
+if TYPE_CHECKING:
+    from .gate import Gate
+
+AbortReason: TypeAlias = Literal["error", "interrupted", "missing-party", "refused"]
+
+
+class Ticket:
+    """The right to draw what one intent states; a context manager that `Gate.open` hands out.
+
+    `seq` is the sequence number of the intent.  Leaving without `close` is recorded as an abort,
+    and is an error in itself where there was none; what was spent stays spent.
+    """
+
+    def __init__(self, gate: Gate, seq: int, intent: records.RoundIntent) -> None:
+        self.seq = seq
+        self.intent = intent
+        self._gate = gate
+        self._lock = threading.RLock()
+        self._over = False
+        self._streams: dict[str, tuple[Stream, int]] = {}
+        self._draws = Draws(intent.noise)
+
+    def __enter__(self) -> Self:
+        self.check()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._over:
+            return
+        if kind is None or error is None:
+            self.abort("error")
+            raise PrivplanError(
+                "The round ended without a release in the log, so it counts as aborted.",
+                "What does not stand in the log must not be handed on.",
+                "Call `close` before leaving.",
+            )
+        try:
+            self.abort("error" if issubclass(kind, Exception) else "interrupted")
+        except Exception:  # the log has failed: the intent dangles, which counts as spent
+            error.add_note("The abort of the round could not be recorded; it counts as spent.")
+
+    def check(self) -> None:
+        """Raise where nothing may be drawn any more: this round is over, or its log failed."""
+        if self._over:
+            raise PrivplanError(
+                "This round is over.",
+                "Its line in the log says what was drawn, and no more may be.",
+                "Open another round.",
+            )
+        self._gate.check()
+
+    def stream(self, name: str) -> Stream:
+        """Return a stream of the run; what is drawn from it will stand in the release.
+
+        It gives no more bytes once the round is over.
+        """
+        with self._lock:
+            self.check()
+            if name not in self._streams:
+                lent = self._gate.lend(name, self)
+                self._streams[name] = (lent, lent.position)
+            return self._streams[name][0]
+
+    def draw(self, shares: int | None = None, part: str = "") -> None:
+        """Count one noisy sum, of `shares` noise shares (all, if None); call it before drawing.
+
+        `part` names one of several disjoint sets of units, each with a count of its own: no unit
+        is in two of them.  Raises `Unsupported` for more sums than the intent announces, or with
+        fewer shares than its promise needs.
+        """
+        with self._lock:
+            self.check()
+            self._draws.whole(shares, part)
+
+    def draw_share(self, part: str = "") -> None:
+        """Count one share of a noisy sum that is drawn share by share; otherwise like `draw`."""
+        with self._lock:
+            self.check()
+            self._draws.share(part)
+
+    def close(
+        self,
+        *,
+        normaliser: records.Normaliser | None = None,
+        aggregate: bytes | None = None,
+        model_out: str | None = None,
+        sealed: Mapping[str, object] | None = None,
+        values: int = 1,
+        shares: int | None = None,
+        clip_enforced: bool = True,
+    ) -> int:
+        """Record the release and return its sequence number; only then hand the result on.
+
+        `aggregate` is the noisy sum, of which the log keeps the SHA-256; `sealed` goes to the
+        sidecar, and its commitments to the log.  `shares` and the number of sums are counted.
+        Raises `Unsupported` where a sum was announced and its noise was not drawn, and whatever
+        the recorder raises: then the round has no release.
+        """
+        with self._lock:
+            self.check()
+            draws, fewest = self._draws.done()
+            if shares is not None and shares > fewest:
+                raise InvalidInput(f"`shares` is {shares}, but sums of {fewest} were drawn.")
+            release = records.RoundRelease(
+                round=self.intent.round,
+                intent=self.seq,
+                streams=tuple(stream.range_since(at) for stream, at in self._streams.values()),
+                shares=fewest if shares is None else shares,
+                draws=draws,
+                values=validate.count(values=values),
+                clip_enforced=clip_enforced,
+                normaliser=normaliser,
+                aggregate=None if aggregate is None else hashlib.sha256(aggregate).hexdigest(),
+                model_out=model_out,
+                sealed=self._gate.seal(sealed) if sealed else {},
+            )
+            return self._end(release)
+
+    def abort(self, reason: AbortReason = "error") -> int:
+        """End the round without a release, and record that; the budget stays spent."""
+        with self._lock:
+            self.check()
+            return self._end(records.RoundAbort(self.intent.round, self.seq, reason))
+
+    def _end(self, record: records.Record) -> int:
+        """Let nothing more be drawn, then record; if that fails, the intent dangles: spent."""
+        self._over = True
+        self._gate.take_back(set(self._streams))
+        return self._gate.append(record)

@@ -1,0 +1,84 @@
+"""A plan whose noise is given: nothing is sought, everything is certified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import events as ev
+from .. import validate
+from ..composition import unit_of
+from ..errors import InvalidInput
+from ..guarantee import as_neighbours
+from .phases import Phase, PlannedPhase, grouped, refuse_twice
+from .planning import Plan
+from .proven import observers_of, of_units, proven, unit_named
+
+SPLIT = "given"
+"""The split of a plan whose noise was given."""
+
+
+def given(
+    phases: Sequence[Phase | PlannedPhase],
+    *,
+    delta: float,
+    neighbours: str = "add-remove",
+    unit: str = "record",
+    group: int = 1,
+) -> Plan:
+    """Return the plan of phases whose noise is known, with what it proves to every observer.
+
+    A phase is a fixed `Phase` (its `make_event` and its views are events), or a `PlannedPhase`:
+    `Phase.at(noise)`.  The guarantees are those of `plan` for the same noise, and the plan's
+    `epsilon` is the largest of them: there is no target.  `group` and `unit` as for `plan`.
+
+    Range: `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput` where the noise of a phase
+    is not known, `Unsupported` where no engine has sound mathematics for what an observer sees.
+
+    >>> found = given([Phase("train", ev.Gaussian(5.0), 50)], delta=1e-5)
+    >>> round(found.guarantees["model"].epsilon.upper, 2)
+    6.57
+    """
+    made = tuple(_known(phase) for phase in _listed(phases))
+    refuse_twice([phase.name for phase in made])
+    at_delta = validate.open_probability(delta=delta)
+    relation = as_neighbours(neighbours)
+    size = validate.count(group=group)
+    guarantees = {
+        name: proven(made, name, delta=at_delta, relation=relation, group=size)
+        for name in observers_of([phase.observers for phase in made])
+    }
+    whole = grouped([one.event for one in made], size)
+    return Plan(
+        made,
+        of_units(guarantees, unit),
+        max(one.epsilon.upper for one in guarantees.values()),
+        at_delta,
+        relation,
+        SPLIT,
+        0.0,
+        "none",
+        size,
+        unit_named(unit_of(whole), unit),
+    )
+
+
+def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhase, ...]:
+    found = tuple(phases)
+    if not found or not all(isinstance(phase, (Phase, PlannedPhase)) for phase in found):
+        raise InvalidInput(
+            "A plan needs a list of one or more phases.",
+            next_step="Give [Phase('train', Gaussian(5.0), 10)].",
+        )
+    return found
+
+
+def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
+    if isinstance(phase, PlannedPhase):
+        return phase
+    if not all(isinstance(made, ev.Event) for made in phase.seen.values()):
+        raise InvalidInput(
+            f"The noise of phase {phase.name!r} is not given.",
+            "Its event is a function of the noise multiplier.",
+            "Give `phase.at(noise)`, or let `plan` find the noise.",
+        )
+    return phase.at(1.0)

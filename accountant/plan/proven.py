@@ -1,0 +1,46 @@
+"""What planned phases, whose noise is known, prove to one observer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from ..account import account
+from ..guarantee import Guarantee, Neighbours, Step
+from .phases import PlannedPhase, composed
+
+
+def observers_of(seen: Sequence[Iterable[str]]) -> tuple[str, ...]:
+    """Return all observers, the one that sees most phases first; `seen` lists them by phase."""
+    by_phase = [tuple(names) for names in seen]
+    names = list(dict.fromkeys(name for names in by_phase for name in names))
+    return tuple(sorted(names, key=lambda name: -sum(name in one for one in by_phase)))
+
+
+def proven(
+    made: Sequence[PlannedPhase], observer: str, *, delta: float, relation: Neighbours, group: int
+) -> Guarantee:
+    """Return the guarantee of all that an observer sees, with the scope that the plan gives it."""
+    found = account(composed(made, observer, group), delta=delta, neighbours=relation)
+    names = [phase.name for phase in made if observer in phase.views]
+    hidden = [phase.name for phase in made if observer not in phase.views]
+    scope = Step(
+        "composition",
+        f"What {observer!r} sees: {', '.join(names)}.",
+        "by the definition of the plan",
+        (
+            "the plan is fixed before the first release",
+            *(f"nothing it sees depends on what {name!r} released" for name in hidden),
+        ),
+    )
+    return replace(found, observer=observer, derivation=(scope, *found.derivation))
+
+
+def of_units(guarantees: Mapping[str, Guarantee], unit: str) -> dict[str, Guarantee]:
+    """Return guarantees that call a record by the name of the unit that it stands for."""
+    return {who: replace(one, unit=unit_named(one.unit, unit)) for who, one in guarantees.items()}
+
+
+def unit_named(counted: str, unit: str) -> str:
+    """Return what `unit_of` says of records, said of units."""
+    return counted.replace("record", unit)

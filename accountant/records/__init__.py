@@ -1,0 +1,70 @@
+"""What a run writes down: a closed vocabulary of records, and the recorder that takes them.
+
+The code that draws noise states here what it is about to do, and what it did; whoever keeps the
+log implements `Recorder`.  Records carry no secret and nothing that was computed before the noise,
+except as a commitment.
+"""
+
+from .facts import (
+    Claim,
+    Contribution,
+    Fact,
+    Noise,
+    Normaliser,
+    Planned,
+    Population,
+    Randomness,
+    Relation,
+    Sampling,
+    StreamRange,
+    Tuning,
+    Unit,
+    Weights,
+)
+from .kinds import (
+    KINDS,
+    SCHEMA,
+    AuditResult,
+    Evaluation,
+    Head,
+    Record,
+    RoundAbort,
+    RoundIntent,
+    RoundRelease,
+    RunClose,
+    RunOpen,
+    RunRecover,
+)
+from .progress import Progress
+from .recorder import Recorder
+
+__all__ = [
+    "KINDS",
+    "SCHEMA",
+    "AuditResult",
+    "Claim",
+    "Contribution",
+    "Evaluation",
+    "Fact",
+    "Head",
+    "Noise",
+    "Normaliser",
+    "Planned",
+    "Population",
+    "Progress",
+    "Randomness",
+    "Record",
+    "Recorder",
+    "Relation",
+    "RoundAbort",
+    "RoundIntent",
+    "RoundRelease",
+    "RunClose",
+    "RunOpen",
+    "RunRecover",
+    "Sampling",
+    "StreamRange",
+    "Tuning",
+    "Unit",
+    "Weights",
+]

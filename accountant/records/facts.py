@@ -1,0 +1,190 @@
+"""The parts of which records are made: frozen values, checked against their types when made.
+
+Floats travel as decimal strings (the shortest that reads back as the same float), events as their
+own JSON objects, everything else as JSON has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Literal, Self, TypeAlias
+
+from .. import events as ev
+from .shape import checked, decoded, encoded
+
+Json: TypeAlias = Mapping[str, object]
+"""A JSON object that is only kept, never interpreted."""
+
+Unit: TypeAlias = Literal["record", "user", "silo", "entry"]
+Relation: TypeAlias = Literal["add-remove", "replace-one", "zero-out"]
+
+
+@dataclass(frozen=True)
+class Fact:
+    """The base of every part: its fields are checked against their types, and travel as JSON."""
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = checked(getattr(self, item.name), type(self), item.name)
+            object.__setattr__(self, item.name, value)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the JSON object of this part."""
+        return encoded(self)
+
+    @classmethod
+    def from_json(cls, source: object, where: str = "record") -> Self:
+        """Return the part that a JSON object describes; `InvalidInput` names what is wrong."""
+        return decoded(cls, source, where)
+
+
+@dataclass(frozen=True)
+class Claim(Fact):
+    """What a run promises: at most `epsilon` at `delta`, for one `unit`, against `observer`.
+
+    `group` is the number of records of one unit where noise protects records and the promise is
+    for units of many; 1 otherwise.  `epsilon` is None where a run promises no number.
+    """
+
+    unit: Unit
+    neighbours: Relation
+    delta: float
+    epsilon: float | None
+    observer: str = "model"
+    group: int = 1
+
+
+@dataclass(frozen=True)
+class Planned(Fact):
+    """What was fixed before the first release: by observer, all that it will see."""
+
+    rounds: int
+    events: Mapping[str, ev.Event]
+
+
+@dataclass(frozen=True)
+class Population(Fact):
+    """Public constants: how many users and silos a run is for, and records where they are public.
+
+    `records` is None where the number of records is not public.
+    """
+
+    users: int
+    silos: int
+    records: int | None = None
+
+
+@dataclass(frozen=True)
+class Randomness(Fact):
+    """Where protective randomness comes from: the operating system, or a seed (no protection)."""
+
+    source: Literal["operating-system", "seeded"]
+    cipher: str = "chacha20"
+
+
+@dataclass(frozen=True)
+class Tuning(Fact):
+    """How the settings of a run were chosen: `trials` runs, on public data only or at a cost.
+
+    `event` is what the search released, where it was accounted.
+    """
+
+    trials: int = 1
+    public_only: bool = True
+    event: ev.Event | None = None
+
+
+@dataclass(frozen=True)
+class Contribution(Fact):
+    """How far one term can reach, and what a term is.
+
+    `bound` is the norm (`norm`) to which every term is clipped.  `terms` says what one term is:
+
+    unit          everything of one `unit` together: the sum moves by bound x its weights
+    silo-delta    a whole silo's update: a unit that goes moves it by up to 2 x bound
+    whole         the release as one vector, of norm at most bound whatever the unit does
+
+    `source` says where the bound comes from: a `public` constant, a `released` value that was
+    accounted, or `private` data (then it bounds nothing).
+    """
+
+    bound: float
+    norm: Literal["l1", "l2"]
+    unit: Unit
+    terms: Literal["unit", "silo-delta", "whole"] = "unit"
+    source: Literal["public", "released", "private"] = "public"
+
+
+@dataclass(frozen=True)
+class Weights(Fact):
+    """How terms are weighted: `none` (each counts once), `uniform` 1/|S|, or `records` n_su/N_u.
+
+    `largest_sum` bounds the sum of one unit's weights over all silos.
+    """
+
+    rule: Literal["none", "uniform", "records"] = "none"
+    largest_sum: float = 1.0
+
+
+@dataclass(frozen=True)
+class Sampling(Fact):
+    """Who takes part in a round: `of` units, drawn by `method`, by `drawn_by`.
+
+    `rate` is the probability of one unit (1 without sampling); `batch` and `population` are given
+    for the methods that fix them.  Whoever draws, knows the sample.
+    """
+
+    method: Literal["none", "poisson", "fixed-size", "shuffled", "truncated-poisson"] = "none"
+    of: Unit = "user"
+    rate: float = 1.0
+    drawn_by: Literal["nobody", "server", "silos", "shared-secret"] = "nobody"
+    batch: int | None = None
+    population: int | None = None
+
+
+@dataclass(frozen=True)
+class Noise(Fact):
+    """The noise of one draw: `std` (Laplace: scale) of the whole sum, made of `shares`.
+
+    Each share has `share_std`; the promise needs all but `tolerated_dropouts` of them.  `draws` is
+    how many such sums the round releases, each of a sample of its own where there is sampling;
+    `grid` is the step of the grid on which values stand.
+    `std` is 0 for local randomizers, which have no common noise.
+    """
+
+    family: Literal[
+        "gaussian",
+        "laplace",
+        "discrete-gaussian",
+        "discrete-laplace",
+        "randomized-response",
+        "exponential",
+        "none",
+    ]
+    std: float
+    shares: int = 1
+    share_std: float = 0.0
+    tolerated_dropouts: int = 0
+    draws: int = 1
+    grid: float = 0.0
+
+
+@dataclass(frozen=True)
+class StreamRange(Fact):
+    """Bytes [`first`, `last`) of a stream, known by a one-way name of its key."""
+
+    stream: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Normaliser(Fact):
+    """What the noisy sum is divided by: a public `constant`, or the `realised` batch (not sound).
+
+    `value` is the constant; None where it was realised.
+    """
+
+    kind: Literal["constant", "realised"]
+    value: float | None

@@ -1,0 +1,196 @@
+"""The records themselves: from `run.open` to `run.close`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from .. import events as ev
+from .facts import (
+    Claim,
+    Contribution,
+    Fact,
+    Json,
+    Noise,
+    Normaliser,
+    Planned,
+    Population,
+    Randomness,
+    Sampling,
+    StreamRange,
+    Tuning,
+    Weights,
+)
+
+SCHEMA: Final = "privplan-log/1"
+
+
+@dataclass(frozen=True)
+class Record(Fact):
+    """One line of a log; `type` names its kind."""
+
+    type: ClassVar[str] = ""
+
+
+@dataclass(frozen=True)
+class RunOpen(Record):
+    """The first line: what the run promises, plans and rests on.
+
+    `as_published` marks a method that is run as its paper prints it, although it is not sound.
+    `aggregation` says what the server sees: every silo's update (`plain`), or only their sum.
+    `dataset` is a commitment; `configuration` is what the person asked for; `opened` is the time
+    (UTC, ISO 8601).  `fsync` says which records are forced to the disk before the run goes on; the
+    log fills it in (`never`: a crash of the machine may lose intents).
+    """
+
+    type: ClassVar[str] = "run.open"
+    run_id: str
+    system: str
+    claim: Claim
+    plan: Planned
+    population: Population
+    randomness: Randomness
+    aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    as_published: bool = False
+    tuning: Tuning = field(default_factory=Tuning)
+    dataset: str | None = None
+    configuration: Json = field(default_factory=dict)
+    code: Mapping[str, str] = field(default_factory=dict)
+    opened: str = ""
+    schema: str = SCHEMA
+    fsync: Literal["records", "always", "never"] = "records"
+
+
+@dataclass(frozen=True)
+class RoundIntent(Record):
+    """What is about to be released; written, and safe on disk, before any noise is drawn.
+
+    `event` is what who sees the released model sees; `views` what others see of the same round.
+    `sensitivity` is how far one unit moves the noisy sum, for the relation of the claim (L2 for
+    Gaussian noise, L1 for Laplace), and `epsilon` of local randomizers stands in `event`.
+    `model_in` is the digest of the (released) model that the round starts from.
+    """
+
+    type: ClassVar[str] = "round.intent"
+    round: int
+    phase: str
+    event: ev.Event
+    contribution: Contribution
+    noise: Noise
+    sensitivity: float
+    weights: Weights = field(default_factory=Weights)
+    sampling: Sampling = field(default_factory=Sampling)
+    views: Mapping[str, ev.Event] = field(default_factory=dict)
+    model_in: str | None = None
+
+
+@dataclass(frozen=True)
+class RoundRelease(Record):
+    """What was released under the intent with sequence number `intent`.
+
+    `shares` is the number of noise shares in the sum, `draws` of the noisy sums made, `streams`
+    where their randomness stands.  `aggregate` and `model_out` are digests of noisy values;
+    `sealed` holds commitments to what stands in the sidecar.
+    """
+
+    type: ClassVar[str] = "round.release"
+    round: int
+    intent: int
+    streams: tuple[StreamRange, ...]
+    shares: int = 1
+    draws: int = 1
+    values: int = 1
+    clip_enforced: bool = True
+    normaliser: Normaliser | None = None
+    aggregate: str | None = None
+    model_out: str | None = None
+    sealed: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RoundAbort(Record):
+    """A round that released nothing; its intent, if it had one, stays spent."""
+
+    type: ClassVar[str] = "round.abort"
+    round: int
+    intent: int | None
+    reason: Literal["error", "interrupted", "missing-party", "refused"]
+
+
+@dataclass(frozen=True)
+class Evaluation(Record):
+    """Numbers about the model, from public data, or under an `event` that was accounted."""
+
+    type: ClassVar[str] = "evaluation"
+    round: int
+    data: Literal["declared-public", "private"]
+    metrics: Mapping[str, str]
+    event: ev.Event | None = None
+
+
+@dataclass(frozen=True)
+class RunRecover(Record):
+    """A run goes on after it was cut off.
+
+    `dropped_bytes` is the length of a torn last line that was removed (0 for none), `dangling` the
+    intents without a release, which count as spent; `streams` are new from here on.
+    """
+
+    type: ClassVar[str] = "run.recover"
+    dropped_bytes: int
+    dangling: tuple[int, ...]
+    next_round: int
+    randomness: Randomness
+
+
+@dataclass(frozen=True)
+class AuditResult(Record):
+    """What an audit found, as far as it may be published."""
+
+    type: ClassVar[str] = "audit.result"
+    tier: str
+    result: Json
+
+
+@dataclass(frozen=True)
+class RunClose(Record):
+    """The last line: what the run says that it spent.
+
+    `epsilon` is by observer, an upper bound at the claim's delta; `reason` says why it ended.
+    """
+
+    type: ClassVar[str] = "run.close"
+    rounds: int
+    reason: Literal["finished", "budget", "stopped"]
+    events: Mapping[str, ev.Event]
+    epsilon: Mapping[str, float]
+    delta: float
+    engine: str
+    model: str | None = None
+
+
+@dataclass(frozen=True)
+class Head(Record):
+    """A signature of the line before: Ed25519 over its hash; public `key`, `signature` in hex."""
+
+    type: ClassVar[str] = "head"
+    key: str
+    signature: str
+
+
+KINDS: Final[Mapping[str, type[Record]]] = {
+    kind.type: kind
+    for kind in (
+        RunOpen,
+        RoundIntent,
+        RoundRelease,
+        RoundAbort,
+        Evaluation,
+        RunRecover,
+        AuditResult,
+        RunClose,
+        Head,
+    )
+}
+"""Every kind of record by its `type`."""

@@ -1,0 +1,33 @@
+"""How far an interrupted run had come, as its log tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .kinds import RoundIntent, RoundRelease, RunOpen
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a run that goes on must know: everything spent, and the last model released.
+
+    `intents` are all intents by sequence number, released or not: each is spent.  `releases` are
+    the releases by the sequence number of their intent.  `recoveries` counts how often the run was
+    resumed before.
+    """
+
+    opened: RunOpen
+    intents: Mapping[int, RoundIntent]
+    releases: Mapping[int, RoundRelease]
+    recoveries: int
+
+    @property
+    def last_release(self) -> RoundRelease | None:
+        """The newest release; None where nothing was released yet."""
+        return self.releases[max(self.releases)] if self.releases else None
+
+    @property
+    def dangling(self) -> tuple[int, ...]:
+        """Intents without a release; they count as spent."""
+        return tuple(sorted(set(self.intents) - set(self.releases)))
