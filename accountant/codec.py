@@ -109,7 +109,7 @@ def _decode(source: object, path: str, depth: int) -> Event:
 def _refuse_wrong_fields(given: set[str], expected: set[str], path: str, kind: str) -> None:
     for key in sorted(given - expected):
         raise InvalidInput(
-            f"`{path}` has an unknown field `{key}`.",
+            f"`{path}` has an unknown field `{key:.60}`.",
             next_step=_suggest(key, expected, f"The fields of {kind}"),
         )
     missing = sorted(expected - given)
@@ -121,7 +121,7 @@ def _refuse_wrong_fields(given: set[str], expected: set[str], path: str, kind: s
 
 
 def _suggest(word: object, known: Mapping[str, object] | set[str], label: str) -> str:
-    close = difflib.get_close_matches(str(word), list(known), n=1)
+    close = difflib.get_close_matches(str(word)[:60], list(known), n=1)
     if close:
         return f"Did you mean `{close[0]}`?"
     return f"{label}: {', '.join(sorted(known))}."

@@ -25,11 +25,16 @@ def main() -> None:
     import bounds
     import calibration
     import grouping
+    import log
     import peers
+    import runs
     import shuffling
     import startup
+    import training
     from rich.console import Console
     from verdicts import summary
+
+    import audit
 
     console = Console()
     if not console.is_terminal:
@@ -42,6 +47,10 @@ def main() -> None:
         *bounds.show(console, quick),
         *grouping.show(console, quick),
         *shuffling.show(console),
+        *runs.show(console),
+        *log.show(console, quick),
+        *audit.show(console, quick),
+        *training.show(console, quick),
         *startup.show(console, person, quick),
     ]
     console.print(summary(verdicts))

@@ -133,14 +133,14 @@ def _requirements() -> tuple[list[str], list[Extra]]:
         Extra(
             name=extra,
             missing=tuple(name for name in names if _version(name) is None),
-            install=_install_command(extra),
+            install=install_command(extra),
         )
         for extra, names in optional.items()
     ]
     return required, extras
 
 
-def _install_command(extra: str) -> str:
+def install_command(extra: str) -> str:
     """Return the command that adds `extra` to this installation, from where it came."""
     from importlib import metadata
 

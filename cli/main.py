@@ -14,11 +14,13 @@ import typer.core
 
 from . import configuration, output
 from .account_command import account
+from .audit_commands import audit
 from .calibrate_command import calibrate
 from .claims_command import claims
 from .doctor_command import doctor
 from .explain_command import explain
 from .plan_command import plan
+from .run_command import run
 
 
 class Commands(typer.core.TyperGroup):
@@ -93,5 +95,7 @@ def privplan(
         raise typer.Exit(output.USAGE)
 
 
-for command in (calibrate, plan, account, claims, explain, doctor):
+for command in (calibrate, plan, run, account, claims, explain, doctor):
     app.command()(command)
+
+app.add_typer(audit)

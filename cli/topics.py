@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from .run_page import run_page
 from .system_pages import SYSTEM_PAGES
 
 _SAMPLING: Final = """\
@@ -215,9 +216,11 @@ What must hold
 
 Sampling coordinates on top ("double amplification").  If every user sends k of d coordinates,
 drawn at random and hidden, each shuffled by itself and padded with dummies, the whole is no
-worse than k rounds with floor(d / k) times the messages.  If the k are chosen by looking at
-the data (top-k), there is nothing to add: the choice itself is what leaks.  If whole tuples are
-shuffled instead of coordinates, the tuple carries its index set and the mixing is lost.
+worse than k rounds in which the dummies of floor(d / k) coordinates hide one message: not all
+messages do, but those of other users that look like dummies count as well.  How few that may
+be is up to chance, which is added to delta.  If the k are chosen by looking at the data
+(top-k), there is nothing to add: the choice itself is what leaks.  If whole tuples are shuffled
+instead of coordinates, the tuple carries its index set and the mixing is lost.
 
 One published bound was implemented with a slip of the pen for a year, and numbers computed with
 it are too small; one published "upper bound" has exact counterexamples.  See: privplan explain
@@ -289,7 +292,7 @@ Rogers and Wu 2023, arXiv 2203.05481 (rho); Smith and Thakurta 2022, arXiv 2210.
 The numbers were computed with privplan.
 """
 
-_PAGES: Final[Mapping[str, tuple[str, str]]] = {
+_PAGES: Final[Mapping[str, tuple[str, str | Callable[[], str]]]] = {
     "sampling": ("who takes part in a step", _SAMPLING),
     "neighbours": ("which change of the data is hidden", _NEIGHBOURS),
     "delta": ("the slack, and how small it must be", _DELTA),
@@ -297,6 +300,7 @@ _PAGES: Final[Mapping[str, tuple[str, str]]] = {
     "group": ("from one record to a person with many", _GROUP),
     "shuffle": ("hiding in the crowd", _SHUFFLE),
     "plan": ("one budget, several phases", _PLAN),
+    "run": ("what a run is told, and what it leaves", run_page),
     **SYSTEM_PAGES,
 }
 
@@ -306,7 +310,8 @@ NAMES: Final = tuple(_PAGES)
 
 def page(topic: str) -> str:
     """Return the page about `topic`, which is one of `NAMES`."""
-    return _PAGES[topic][1].rstrip("\n")
+    text = _PAGES[topic][1]
+    return (text if isinstance(text, str) else text()).rstrip("\n")
 
 
 def listing() -> str:

@@ -7,9 +7,9 @@ from abc import ABC, abstractmethod
 from .. import events as ev
 from .. import records
 from ..errors import Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..guarantee import NEIGHBOURS, Neighbours, as_neighbours
 from ..sensitivity.release import require_public
-from .about import About, sampled
+from .about import About, covers, is_by_chance, sampled
 from .ticket import Ticket
 
 
@@ -53,8 +53,7 @@ class Mechanism(ABC):
         if self.contribution.source == "private":
             require_public("private", what="A bound on contributions")
         drawn = sampling or records.Sampling()
-        chance = drawn.method != "none" and not (drawn.method == "poisson" and drawn.rate == 1.0)
-        base = self.base_event(as_neighbours(relation), chance)
+        base = self.base_event(as_neighbours(relation), is_by_chance(drawn))
         return sampled(base, self.contribution.unit, drawn, draws)
 
     def intent(self, about: About, relation: str) -> records.RoundIntent:
@@ -80,9 +79,29 @@ class Mechanism(ABC):
         """Raise `Unsupported` for a ticket whose intent states another mechanism."""
         stated = ticket.intent
         own = (self.contribution, self.weights_used, self.noise(stated.noise.draws))
-        if (stated.contribution, stated.weights, stated.noise) != own:
+        same = (stated.contribution, stated.weights, stated.noise) == own
+        if not same or not any(self._is_promised(stated, one) for one in NEIGHBOURS):
             raise Unsupported(
                 "This ticket was opened for another mechanism.",
-                "Its intent states other noise or another bound than would be drawn here.",
+                "Its intent states other noise, another bound or another event than this one's.",
                 "Open the round with the intent of the mechanism that draws.",
             )
+
+    def _is_promised(self, stated: records.RoundIntent, relation: str) -> bool:
+        """Return whether an intent's event is true of this mechanism, under a relation.
+
+        What tells two mechanisms apart may stand in their events alone: an epsilon, dimensions.
+        """
+        if isinstance(stated.event, ev.NoGuarantee):
+            return True
+        try:
+            moved = self.sensitivity(relation)
+            own = self.event(relation, stated.sampling, stated.noise.draws)
+        except Unsupported:
+            return False
+        return moved == stated.sensitivity and covers(stated.event, own)
+
+    def _keep(self, **checked: object) -> None:
+        """Keep fields as they were checked: numbers of Python, whose arithmetic is exact."""
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)

@@ -18,7 +18,7 @@ infinity or no number counts as zero.  Integers stay below 2^53, where floats ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,10 @@ _CHUNK: Final = 1 << 16
 _EXACT: Final = 2.0**52
 """Largest norm of an integer row."""
 
-_ROOM: Final = 2**61
+_FINEST: Final = 2.0**-1000
+"""Smallest step of a grid: weights in steps stay finite."""
+
+ROOM: Final = 2**61
 """Largest sum; noise has as much room again in a 64-bit integer, and its tails end long before."""
 
 
@@ -57,12 +60,8 @@ def clipped_sum(
     table = _table(rows)
     factors = _weights(weights, len(table), heaviest)
     largest = limits(bound, grid, factors)
-    if len(table) and (largest.max() > _EXACT or sum(map(int, largest)) > _ROOM):
-        raise InvalidInput(
-            "The bound holds too many steps of the grid for sums of 64-bit integers.",
-            "A sum that overflows would wrap around, and no noise covers that.",
-            "Give more noise for this bound, or fewer rows.",
-        )
+    if len(table) and (largest.max() > _EXACT or sum(map(int, largest)) > ROOM):
+        raise too_large()
     total = np.zeros(table.shape[1], dtype=np.int64)
     step = max(1, _CHUNK // max(1, table.shape[1]))
     for start in range(0, len(table), step):
@@ -80,7 +79,8 @@ def limits(bound: float, grid: float, weights: Floats) -> Floats:
 
 def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm: Norm) -> Integers:
     """Return the integer rows, (n, D): the norm of each is at most its `largest`."""
-    scaled: Floats = np.array(rows, dtype=np.float64)
+    with np.errstate(over="ignore"):  # wider floats: beyond range is infinite, and counts as zero
+        scaled: Floats = np.array(rows, dtype=np.float64)
     top = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
     broken = ~np.isfinite(top)
     scaled[broken], top[broken] = 0.0, 0.0
@@ -101,6 +101,12 @@ def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm
 
 def check_bound(grid: float, bound: float) -> None:
     """Raise `InvalidInput` where a bound is less than one step of the grid, or far too many."""
+    if grid < _FINEST:
+        raise InvalidInput(
+            "The noise is too small to compute with.",
+            "Its grid is near the smallest numbers that there are.",
+            "Give bound and noise in other units.",
+        )
     if not 1.0 <= bound / grid <= _EXACT:
         raise InvalidInput(
             f"The bound must hold from 1 to 2^52 steps of the grid; it holds {bound / grid:.3g}.",
@@ -126,14 +132,35 @@ def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integ
         )
     if len({one.shape for one in found}) > 1:
         raise InvalidInput("All sums of one draw must have the same length.")
-    if any(one.size and max(int(one.max()), -int(one.min())) > 2 * _ROOM for one in found):
+    if any(one.size and max(int(one.max()), -int(one.min())) > 2 * ROOM for one in found):
         raise InvalidInput("A sum is too large for 64-bit integers with noise.")
     return found
 
 
-def _table(rows: ArrayLike) -> NDArray[np.generic]:
-    table = np.asarray(rows)
-    if table.ndim != 2 or table.dtype.kind not in "fiu":
+def too_large() -> InvalidInput:
+    """Return the error for sums that could overflow."""
+    return InvalidInput(
+        "The bound holds too many steps of the grid for sums of 64-bit integers.",
+        "A sum that overflows would wrap around, and no noise covers that.",
+        "Give more noise for this bound, or fewer rows.",
+    )
+
+
+def numbers(values: ArrayLike, kinds: str = "fiu") -> NDArray[Any] | None:
+    """Return an array of numbers of these numpy kinds; None for anything else, which is not shown.
+
+    What numpy raises names the value that it does not understand, and values are private.
+    """
+    try:
+        given = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return given if given.dtype.kind in kinds else None
+
+
+def _table(rows: ArrayLike) -> NDArray[Any]:
+    table = numbers(rows)
+    if table is None or table.ndim != 2:
         raise InvalidInput(
             "`rows` must be a table of numbers, one row per term.",
             next_step="Give an array of shape (terms, dimensions).",
@@ -143,11 +170,11 @@ def _table(rows: ArrayLike) -> NDArray[np.generic]:
 
 def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> Floats:
     most = validate.positive(heaviest=heaviest)
-    given = np.ones(count) if weights is None else np.asarray(weights, dtype=np.float64)
-    if given.shape != (count,) or not ((given >= 0.0) & (given <= most)).all():
+    given = np.ones(count) if weights is None else numbers(weights)
+    if given is None or given.shape != (count,) or not ((given >= 0.0) & (given <= most)).all():
         raise InvalidInput(
-            f"`weights` must be {count} numbers in [0, {most:g}], one for each row.",
+            f"`weights` must be numbers in [0, {most:g}], one for each row.",
             "A unit's weights are promised to sum to no more.",
             "Give an array of shape (terms,).",
         )
-    return given
+    return given.astype(np.float64)

@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
-from ..errors import InvalidInput
+from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
 from ..sensitivity.release import multiplier, reach, root_up, up
 from .base import Mechanism
@@ -85,12 +85,15 @@ class Gaussian(Mechanism):
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:
-        validate.positive(bound=self.bound)
-        validate.positive(std=self.std)
-        validate.count(shares=self.shares)
+        self._keep(
+            bound=validate.positive(bound=self.bound),
+            std=validate.positive(std=self.std),
+            shares=validate.count(shares=self.shares),
+            tolerated_dropouts=validate.count_from(0, tolerated_dropouts=self.tolerated_dropouts),
+        )
         validate.choice(("unit", "silo-delta"), terms=self.terms)
         validate.positive(largest_sum=self.weights.largest_sum)
-        if validate.count_from(0, tolerated_dropouts=self.tolerated_dropouts) >= self.shares:
+        if self.tolerated_dropouts >= self.shares:
             raise InvalidInput(
                 f"`tolerated_dropouts` must be below `shares` ({self.shares}).",
                 "Without any share there is no noise.",
@@ -164,8 +167,18 @@ class Gaussian(Mechanism):
             times = 2 * self.shares
         return up(Fraction(self.bound) * Fraction(self.weights.largest_sum) * times)
 
-    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:  # noqa: ARG002
-        """Return one sum: Gaussian noise of std / (sensitivity / reach), rounded down."""
+    def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
+        """Return one sum: Gaussian noise of std / (sensitivity / reach), rounded down.
+
+        Refuses silos' updates on a sample unless units come or go: without the unit an update may
+        be 2 x bound away from what it is with either of its data, and no event says so.
+        """
+        if self.terms == "silo-delta" and on_sample and relation != "add-remove":
+            raise Unsupported(
+                f"Silos' updates on a sample have no event under {relation}.",
+                "A unit that is not drawn leaves an update that may be far from both data sets'.",
+                "Give neighbours = 'add-remove', or let every unit join each round.",
+            )
         return ev.Gaussian(multiplier(self.std, self.sensitivity(relation), relation))
 
     def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> Integers:

@@ -33,7 +33,7 @@ from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import down, reach, root_down, up
 from .base import Mechanism
-from .clip import Integers, Norm, check_totals, clipped
+from .clip import ROOM, Integers, Norm, check_totals, clipped, numbers, too_large
 from .gaussian import SMOOTHING
 from .laplace import check_dimensions
 from .samplers import discrete_gaussian, discrete_laplace
@@ -64,9 +64,12 @@ class _Discrete(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        validate.positive(scale=self.scale)
-        validate.count(dimensions=self.dimensions)
-        if validate.count(bound=self.bound) > _LARGEST or not 2.0**-20 <= self.scale <= 2.0**40:
+        self._keep(
+            bound=validate.count(bound=self.bound),
+            scale=validate.positive(scale=self.scale),
+            dimensions=validate.count(dimensions=self.dimensions),
+        )
+        if self.bound > _LARGEST or not 2.0**-20 <= self.scale <= 2.0**40:
             raise InvalidInput(
                 "`bound` must be at most 2^40, and `scale` in [2^-20, 2^40].",
                 next_step="Count in larger units.",
@@ -93,6 +96,8 @@ class _Discrete(Mechanism):
         """
         rows = _integers(values)
         check_dimensions(rows.shape[1], self.dimensions)
+        if len(rows) * self.bound > ROOM:
+            raise too_large()
         kept = clipped_integers(rows, self.bound, self.norm)
         return np.asarray(kept.sum(axis=0, dtype=np.int64))
 
@@ -188,13 +193,13 @@ def clipped_integers(rows: Integers, bound: int, norm: Norm) -> Integers:
 
 
 def _integers(values: ArrayLike) -> Integers:
-    given = np.asarray(values)
-    if given.dtype.kind not in "biu" or given.ndim not in (1, 2):
+    given = numbers(values, "biu")
+    if given is None or given.ndim not in (1, 2):
         raise InvalidInput(
             "Terms must be integers, one row for each: (n,) or (n, D).",
             next_step="Count in whole units; for real vectors use Gaussian or Laplace.",
         )
-    if given.dtype.kind == "u":
-        given = np.minimum(given, 2**62)
+    if given.dtype == np.uint64:
+        given = np.minimum(given, np.uint64(2**62))
     whole: Integers = given.astype(np.int64)
     return whole[:, None] if whole.ndim == 1 else whole

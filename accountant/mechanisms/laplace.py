@@ -52,9 +52,11 @@ class Laplace(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        validate.positive(bound=self.bound)
-        validate.positive(scale=self.scale)
-        validate.count(dimensions=self.dimensions)
+        self._keep(
+            bound=validate.positive(bound=self.bound),
+            scale=validate.positive(scale=self.scale),
+            dimensions=validate.count(dimensions=self.dimensions),
+        )
         validate.positive(largest_sum=self.weights.largest_sum)
         check_bound(self.grid, self.bound)
 

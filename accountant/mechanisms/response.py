@@ -15,7 +15,7 @@ from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
 from ..randomness import uniform
 from .base import Mechanism
-from .clip import Integers
+from .clip import Integers, numbers
 from .exponentials import bernoulli, exp_enclosure
 from .ticket import Ticket
 
@@ -38,8 +38,11 @@ class RandomizedResponse(Mechanism):
     unit: Literal["record", "user", "silo", "entry"] = "user"
 
     def __post_init__(self) -> None:
-        validate.non_negative(epsilon=self.epsilon)
-        if validate.count_from(2, categories=self.categories) > 2**40:
+        self._keep(
+            epsilon=validate.non_negative(epsilon=self.epsilon),
+            categories=validate.count_from(2, categories=self.categories),
+        )
+        if self.categories > 2**40:
             raise InvalidInput("`categories` must be at most 2^40.")
 
     @property
@@ -72,19 +75,22 @@ class RandomizedResponse(Mechanism):
         Exact: the probability is never rounded.  How much randomness is used depends on n alone.
         Raises `InvalidInput` for values out of range, without naming them.
         """
-        given = np.asarray(values)
-        whole = given.ndim == 1 and given.dtype.kind in "iu"
-        if not whole or (given.size and not 0 <= given.min() <= given.max() < self.categories):
-            raise InvalidInput(
-                f"Values must be integers from 0 to {self.categories - 1}, one for each unit.",
-                next_step="Give an array of shape (n,).",
-            )
+        given = self._values(values)
         self.check_ticket(ticket)
         ticket.draw(part=part)
         stream = ticket.stream(name)
         true = bernoulli(stream, len(given), self._truth)
         other = 1 + uniform(stream, len(given), self.categories - 1)
-        return np.where(true, given, (given + other) % self.categories).astype(np.int64)
+        return np.where(true, given, (given + other) % self.categories)
+
+    def _values(self, values: ArrayLike) -> Integers:
+        given = numbers(values, "iu")
+        if given is None or given.ndim != 1 or ((given < 0) | (given >= self.categories)).any():
+            raise InvalidInput(
+                f"Values must be integers from 0 to {self.categories - 1}, one for each unit.",
+                next_step="Give an array of shape (n,).",
+            )
+        return given.astype(np.int64)
 
     def _truth(self, bits: int) -> tuple[Fraction, Fraction]:
         """Enclose the probability of the true value, 1 / (1 + (k - 1) e^-epsilon)."""

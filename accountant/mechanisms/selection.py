@@ -16,13 +16,14 @@ from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES
+from .about import is_by_chance
 from .base import Mechanism
-from .clip import Floats, Integers
+from .clip import Floats, Integers, numbers
 from .exponentials import bernoulli, exp_minus, scaled_exp
 from .ticket import Ticket
 
-_HEIGHT: Final = 1 << 40
-"""Weight of the best candidate in the proposal."""
+_HEIGHT: Final = 1 << 39
+"""Weight of the best candidate in the proposal; all together stay below 10^18."""
 
 _MOST: Final = 1 << 20
 """Most candidates."""
@@ -55,8 +56,10 @@ class Exponential(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        validate.positive(epsilon=self.epsilon)
-        validate.positive(score_bound=self.score_bound)
+        self._keep(
+            epsilon=validate.positive(epsilon=self.epsilon),
+            score_bound=validate.positive(score_bound=self.score_bound),
+        )
         as_neighbours(self.relation)
         validate.choice(CHANGES, change=self.change)
         if not 1e-100 <= self.exponent <= 1e100:
@@ -95,10 +98,17 @@ class Exponential(Mechanism):
 
         Each is drawn among those that are left.  `scores` is (n,), finite.  The stream moves on by
         32 bytes a call, whatever the scores.  Raises `InvalidInput` for scores that are no finite
-        numbers, without naming them, and for more choices than candidates.
+        numbers, without naming them, and for more choices than candidates; `Unsupported` for
+        several choices on one sample, since an intent's draws have samples of their own.
         """
         given = _scores(scores, validate.count(count=count))
         self.check_ticket(ticket)
+        if count > 1 and is_by_chance(ticket.intent.sampling):
+            raise Unsupported(
+                "Several choices by the scores of one sample have no event here.",
+                "The intent states a new sample for each draw, which hides more than one for all.",
+                "Choose one candidate from each sample, or let everybody take part.",
+            )
         for _ in range(count):
             ticket.draw()
         stream = ticket.stream(name).fork()
@@ -112,8 +122,8 @@ class Exponential(Mechanism):
     def _one(self, stream: Stream, scores: Floats) -> int:
         """Return one candidate.
 
-        It is proposed with an integer weight W_i at least 2^40 e^-g_i, g_i = eta (max u - u_i),
-        from floats, and kept with probability 2^40 e^-g_i / W_i, exactly; else drawn anew.  So its
+        It is proposed with an integer weight W_i at least 2^39 e^-g_i, g_i = eta (max u - u_i),
+        from floats, and kept with probability 2^39 e^-g_i / W_i, exactly; else drawn anew.  So its
         probability is proportional to e^-g_i, whatever the floats were.
         """
         best = float(scores.max())
@@ -140,10 +150,13 @@ class Exponential(Mechanism):
 
 
 def _scores(scores: ArrayLike, count: int) -> Floats:
-    given = np.asarray(scores, dtype=np.float64)
-    if given.ndim != 1 or not count <= len(given) <= _MOST or not np.isfinite(given).all():
-        raise InvalidInput(
-            f"Scores must be from {count} to {_MOST:,} finite numbers, one for each candidate.",
-            next_step="Give an array of shape (n,).",
-        )
-    return given
+    given = numbers(scores)
+    if given is not None and given.ndim == 1 and count <= len(given) <= _MOST:
+        with np.errstate(over="ignore"):
+            found = given.astype(np.float64)
+        if np.isfinite(found).all():
+            return found
+    raise InvalidInput(
+        f"Scores must be from {count} to {_MOST:,} finite numbers, one for each candidate.",
+        next_step="Give an array of shape (n,).",
+    )

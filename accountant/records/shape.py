@@ -62,9 +62,9 @@ def decoded(cls: type[T], source: object, where: str) -> T:
         raise _refused(f"{where}.type", repr(kind), source["type"])
     for key in source:
         if key not in known and not (kind and key == "type"):
-            close = difflib.get_close_matches(str(key), list(known), n=1)
+            close = difflib.get_close_matches(str(key)[:60], list(known), n=1)
             raise InvalidInput(
-                f"`{where}` has an unknown field `{key}`.",
+                f"`{where}` has an unknown field `{key:.60}`.",
                 "A reader that skips what it does not know would miss what it means.",
                 f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
             )

@@ -88,6 +88,16 @@ def test_gaussian_events_by_relation() -> None:
     assert [silos.event(one).noise_multiplier for one in RELATIONS] == [0.5, 1.0, 0.5]  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+def test_silos_updates_on_a_sample_have_no_event_where_a_unit_is_exchanged(relation: str) -> None:
+    """Without the unit the sum is 2C away from both; two Gaussians C apart from it miss that."""
+    own = Gaussian(1.0, 8.0, terms="silo-delta")
+    sampling = records.Sampling("poisson", "user", 0.1, "server")
+    with pytest.raises(Unsupported, match="Silos' updates on a sample"):
+        own.event(relation, sampling, 100)
+    assert own.event("add-remove", sampling) == ev.Poisson(0.1, ev.Gaussian(4.0))
+
+
 def test_naive_uldp_has_the_event_of_its_release() -> None:
     """Every silo adds sigma C |S|^(1/2): noise sigma C |S| in all, on what moves by 2 C |S|."""
     sigma, clip, silos = 5.0, 0.125, 4

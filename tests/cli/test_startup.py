@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
@@ -16,7 +17,7 @@ from privplan.cli.main import app
 
 from .conftest import Run
 
-COMMANDS = ("account", "calibrate", "claims", "doctor", "explain", "plan")
+COMMANDS = ("account", "audit", "calibrate", "claims", "doctor", "explain", "plan", "run")
 HEAVY = ("numpy", "scipy", "torch", "rich", "dp_accounting", "prv_accountant", "pandas")
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +41,9 @@ def loaded_after(*words: str) -> set[str]:
     return set(json.loads(done.stderr.splitlines()[-1]))
 
 
-@pytest.mark.parametrize("words", [["--help"], ["calibrate", "--help"], ["explain", "delta"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["calibrate", "--help"], ["audit", "log", "--help"], ["explain", "delta"]]
+)
 def test_what_needs_no_numbers_loads_no_heavy_package(words: list[str]) -> None:
     assert loaded_after(*words) == set()
 
@@ -55,15 +58,23 @@ def test_version(run: Run) -> None:
 def test_every_command_and_option_has_help(run: Run) -> None:
     group = typer.main.get_command(app)
     assert set(group.commands) == set(COMMANDS)  # type: ignore[attr-defined]
-    for name, command in group.commands.items():  # type: ignore[attr-defined]
+    check_help(run, group, ())
+
+
+def check_help(run: Run, group: Any, words: tuple[str, ...]) -> None:
+    """Check the commands of a group, and of the groups in it."""
+    for name, command in group.commands.items():
         assert command.help, name
         for parameter in command.params:
             assert getattr(parameter, "help", ""), f"{name} {parameter.name}"
-        outcome = run(name, "--help")
+        assert name in run(*words, "--help").out
+        outcome = run(*words, name, "--help")
         assert outcome.code == 0
-        assert "--json" in outcome.out
-        assert "--quiet" in outcome.out
-        assert name in run("--help").out
+        if hasattr(command, "commands"):
+            check_help(run, command, (*words, name))
+        else:
+            assert "--json" in outcome.out
+            assert "--quiet" in outcome.out
 
 
 def test_the_file_knows_exactly_the_options_of_its_commands() -> None:

@@ -1,0 +1,49 @@
+"""From below: what some data attain, where the facts describe the mechanism exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.sensitivity.release import repeated, root_down
+from .derive import MODEL, is_alone, is_hidden
+from .facts import Facts, Setting, Unproven, share_of
+
+_SHY: Final = Fraction(999_999, 1_000_000)
+"""What clipping and truncation, each with its margin, may take from the largest contribution."""
+
+
+def attained(facts: Facts, setting: Setting) -> ev.Event | None:
+    """Return an event that some data attain before the model, where the facts say enough; or None.
+
+    Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
+    of units' own clipped terms whose weights reach 1 by their rule.  The clip's margin and the grid
+    are given away.  Of several sums in a round, or one in each silo, a model shows only what they
+    come to together.
+    """
+    own, noise, drawn = facts.contribution, facts.noise, facts.sampling
+    plain = own.terms == "unit" and own.norm == "l2" and noise.family == "gaussian"
+    if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
+        return None
+    shown = noise.draws == 1 <= facts.made and (setting.silos <= 1 or not is_alone(facts, setting))
+    if not shown:
+        return None
+    try:
+        if setting.scope(own.unit) == "finer":
+            return None
+        reached = Fraction(own.bound) * _SHY - 2 * Fraction(noise.grid) * facts.most_shares
+        square = max(
+            Fraction(noise.std) ** 2, Fraction(share_of(facts.noise)) ** 2 * facts.most_shares
+        )
+        if reached <= 0:
+            return None
+        event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
+        if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
+            event = ev.Poisson(max(drawn.rate * float(_SHY) - 2.0**-40, 0.0), event)
+        elif drawn.method != "none":
+            return None
+        return repeated(facts.made, event)
+    except (Unproven, PrivplanError):
+        return None

@@ -1,0 +1,340 @@
+"""What the facts of one round support, for each observer: an event, whatever the log states.
+
+C is the contribution bound of one unit in one term: under the relation of the promise a term moves
+by C (by 2C under replace-one).  A term that is a unit's own clipped vector goes with the unit, so C
+is the clip; a silo's whole update, or a part of what is clipped together, moves across the ball, so
+C is twice the clip under add-remove and zero-out.  W is the largest sum of a unit's weights, S the
+number of silos, k the noise shares that can be relied on, s the deviation of one share:
+
+    model             W C / (s sqrt k)
+    server            sees each silo's update: W C / s, or C / (s sqrt S) with weights 1/S
+    silo              subtracts its share: W C / (s sqrt(k-1)), or C (S-1)/S / (s sqrt(k-1))
+
+for the shift in standard deviations; the formulas of the last two are those of
+`accountant/sensitivity/uldp.py`.  A unit draws on a sample only against who does not know it, and
+only where the units of the sample are those that are clipped.  What nothing here covers supports no
+guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.sensitivity import uldp
+from ...accountant.sensitivity.release import down, repeated, root_down, up
+from .facts import SUMS, Facts, Setting, Unproven, share_of
+
+MODEL: Final = "model"
+SERVER: Final = "server"
+SILO: Final = "silo"
+SILO_WITH_RECORDS: Final = "silo-with-records"
+"""A silo that holds a part of the unit; `silo` holds nothing of it."""
+
+_SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
+"""Samplers in which another unit takes the place of one that goes."""
+
+_LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
+    "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
+    "exponential": (ev.Exponential, ev.Local, ev.Pure),
+}
+"""Families without common noise: their epsilon stands in the event, which is taken as a fact."""
+
+
+def supported(facts: Facts, setting: Setting, observer: str) -> ev.Event:
+    """Return the event of one round that the facts support before an observer.
+
+    `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
+    of the promise, and for one record where the promise is for a group of them.
+    """
+    try:
+        if facts.voids:
+            raise Unproven("; ".join(facts.voids))
+        scope = setting.scope(facts.contribution.unit)
+        base = _base(facts, setting, observer)
+        event = _on_sample(base, facts, setting, observer, amplifies=scope != "finer")
+        return repeated(facts.draws, event)
+    except Unproven as error:
+        return ev.NoGuarantee(str(error))
+    except PrivplanError as error:
+        return ev.NoGuarantee(error.what)
+
+
+# --- one noisy sum ------------------------------------------------------------------------------
+
+
+def _base(facts: Facts, setting: Setting, observer: str) -> ev.Event:
+    """Return the event of one noisy sum, without its sample."""
+    if facts.noise.family not in SUMS:
+        return _local(facts)
+    if facts.shares < 1:
+        raise Unproven("no share of the noise can be relied on")
+    view = _VIEWS.get(observer)
+    if view is None:
+        raise Unproven(f"the log has no facts about what {observer!r} sees")
+    return view(facts, setting)
+
+
+def _local(facts: Facts) -> ev.Event:
+    """Return the stated event of a local randomizer, without what stands around it.
+
+    Nothing in the facts shows a shuffler, and whoever sees the messages sees who sent which.
+    """
+    event = facts.event
+    while (inner := getattr(event, "event", None)) is not None:
+        event = inner
+    if not isinstance(event, _LOCAL[facts.noise.family]):
+        raise Unproven(f"`{event.type}` is not an event of {facts.noise.family} noise")
+    return event
+
+
+def _seen_as_sum(facts: Facts, setting: Setting) -> ev.Event:
+    """Return what the sum of all terms and all shares reveals."""
+    terms = Fraction(1)
+    if facts.contribution.terms == "silo-delta":
+        terms = Fraction(max(setting.silos, facts.noise.shares, 1))
+    return _noisy(facts, setting, _bound(facts, setting) * _weight(facts, setting) * terms)
+
+
+def _seen_by_server(facts: Facts, setting: Setting) -> ev.Event:
+    """Return what the updates of all silos reveal, each with its own share of the noise."""
+    if setting.aggregation != "plain" or is_alone(facts, setting):
+        return _seen_as_sum(facts, setting)
+    silos = _shared_by_silos(facts, setting)
+    if facts.contribution.terms == "silo-delta":
+        return _naive(facts, setting, silos, silos)
+    if facts.noise.family != "gaussian":
+        return _seen_as_sum(facts, setting)  # counts a single share, as each update has
+    # Weights w move the updates by sqrt(sum w^2) C: 1/sqrt(S) if uniform, at most the sum of w.
+    square = (_share(facts) / _bound_apart(facts, setting)) ** 2
+    return ev.Gaussian(root_down(square * (silos if _is_uniform(facts) else 1)))
+
+
+def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
+    """Return what the sum reveals to a silo that subtracts what it added itself."""
+    if setting.silos < 2:
+        raise Unproven("a single silo holds all data itself")
+    if is_alone(facts, setting):
+        return _seen_as_sum(facts, setting)
+    silos = _shared_by_silos(facts, setting)
+    if facts.shares < 2:
+        raise Unproven("a silo that subtracts its share is left with no noise")
+    if facts.contribution.terms == "silo-delta":
+        # Dropouts take away noise, as if more of the deviation were missing.
+        return _naive(facts, setting, silos, silos - 1, Fraction(facts.shares - 1, silos - 1))
+    if facts.noise.family != "gaussian":
+        doubled = 2 if holds and setting.neighbours != "replace-one" else 1
+        return _noisy(facts, setting, _bound(facts, setting) * _weight(facts, setting) * doubled)
+    square = (_share(facts) / _bound_apart(facts, setting)) ** 2
+    square *= silos * Fraction(facts.shares - 1, silos - 1)
+    return uldp.insider_release(
+        root_down(square),
+        rounds=1,
+        silos=silos,
+        weighting="uniform" if _is_uniform(facts) else "records",
+        holds_user=holds,
+        neighbours=setting.neighbours,
+    ).event
+
+
+_VIEWS: Final[Mapping[str, Callable[[Facts, Setting], ev.Event]]] = {
+    MODEL: _seen_as_sum,
+    SERVER: _seen_by_server,
+    SILO: lambda facts, setting: _seen_by_silo(facts, setting, holds=False),
+    SILO_WITH_RECORDS: lambda facts, setting: _seen_by_silo(facts, setting, holds=True),
+}
+
+
+def _naive(
+    facts: Facts, setting: Setting, silos: int, seen: int, left: Fraction = Fraction(1)
+) -> ev.Event:
+    """Return what whole silos' updates reveal to who sees `seen` of them; `left` of the noise."""
+    if facts.noise.family != "gaussian":
+        return _seen_as_sum(facts, setting)
+    per_silo = _bound(facts, setting) * setting.reach / 2 * _weight(facts, setting)
+    sigma = root_down((_share(facts) / per_silo) ** 2 * left / silos)
+    return uldp.naive_release(
+        sigma, rounds=1, silos=silos, seen=seen, neighbours=setting.neighbours
+    ).event
+
+
+def _noisy(facts: Facts, setting: Setting, bound: Fraction) -> ev.Event:
+    """Return the event of a sum with all reliable noise, for a contribution bound."""
+    noise, norm = facts.noise, facts.contribution.norm
+    if noise.family == "gaussian":
+        square = _share(facts) ** 2 * facts.shares
+        if facts.shares == noise.shares:
+            square = min(square, Fraction(noise.std) ** 2)
+        return ev.Gaussian(root_down(square / bound**2))
+    # A sum of several shares is one share and something independent of the data.
+    scale, grid = _share(facts), Fraction(noise.grid)
+    if noise.family == "laplace":
+        _need_l1(norm)
+        return ev.Laplace(down(scale / bound))
+    if not grid:
+        raise Unproven(f"{noise.family} noise has no grid that it stands on")
+    steps = -(-bound // grid)
+    if noise.family == "discrete-laplace":
+        _need_l1(norm)
+        return ev.DiscreteLaplace(down(scale / grid / steps), int(steps))
+    if facts.single:
+        return ev.DiscreteGaussian(down(scale / grid / steps), int(steps))
+    if scale >= _CONTINUOUS_FROM * grid:
+        return ev.Gaussian(root_down(((scale / grid) ** 2 - _SMOOTHING) / steps**2))
+    return ev.ZCDP(up((steps * setting.reach * grid / scale) ** 2 / 2))
+
+
+_CONTINUOUS_FROM: Final = 80
+_SMOOTHING: Final = 64
+"""From 80 steps on, a vector of discrete Gaussian noise is a post-processing of continuous noise
+whose variance is smaller by 64; proven in `accountant/mechanisms/gaussian.py`."""
+
+
+def _need_l1(norm: str) -> None:
+    if norm != "l1":
+        raise Unproven(f"Laplace noise needs an l1 bound, and the clip is {norm}")
+
+
+# --- bounds, weights, shares --------------------------------------------------------------------
+
+
+def moves(facts: Facts, setting: Setting) -> Fraction:
+    """Return how far one unit moves the noisy sum, from the facts: the sensitivity."""
+    own = facts.contribution
+    silos = max(setting.silos, facts.noise.shares, 1) if own.terms == "silo-delta" else 1
+    return _crossing(facts, setting) * Fraction(own.bound) * _weight(facts, setting) * silos
+
+
+def _bound(facts: Facts, setting: Setting) -> Fraction:
+    """Return the contribution bound C; a stated sensitivity that is larger makes it larger."""
+    own = moves(facts, setting)
+    excess = max(Fraction(1), Fraction(facts.sensitivity) / own)
+    return Fraction(facts.contribution.bound) * _crossing(facts, setting) * excess / setting.reach
+
+
+def _bound_apart(facts: Facts, setting: Setting) -> Fraction:
+    """Return C times the sum of weights for formulas that know a uniform weight to be 1/S."""
+    weight = (
+        max(_weight(facts, setting), Fraction(1)) if _is_uniform(facts) else _weight(facts, setting)
+    )
+    return _bound(facts, setting) * weight
+
+
+def _crossing(facts: Facts, setting: Setting) -> int:
+    """Return by how many clips one term moves: 1 where it goes, 2 where it may point elsewhere."""
+    stays = setting.scope(facts.contribution.unit) == "finer"
+    if facts.contribution.terms != "unit" or stays:
+        return 2
+    return setting.reach
+
+
+def _weight(facts: Facts, setting: Setting) -> Fraction:
+    """Return the largest sum of a unit's weights; at least 1 where terms are not a unit's own."""
+    weight = Fraction(facts.weights.largest_sum)
+    if is_unweighted(facts, setting):
+        return max(weight, Fraction(setting.silos))
+    return weight if facts.contribution.terms == "unit" else max(weight, Fraction(1))
+
+
+def is_unweighted(facts: Facts, setting: Setting) -> bool:
+    """Return whether every silo counts a user's term once, so that its weights sum to S."""
+    own = facts.contribution
+    apart = setting.silos >= 2 and facts.noise.shares == setting.silos
+    return apart and facts.weights.rule == "none" and own.terms == "unit" and own.unit == "user"
+
+
+def _is_uniform(facts: Facts) -> bool:
+    """Return whether each silo's weight is 1/S."""
+    return facts.weights.rule == "uniform" and facts.weights.largest_sum <= 1.0 + 1e-9
+
+
+def _share(facts: Facts) -> Fraction:
+    return Fraction(share_of(facts.noise))
+
+
+def is_alone(facts: Facts, setting: Setting) -> bool:
+    """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
+    inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
+    return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"
+
+
+def _shared_by_silos(facts: Facts, setting: Setting) -> int:
+    """Return the number of silos, each of which added one share of the noise."""
+    if setting.silos < 1 or facts.noise.shares != setting.silos:
+        raise Unproven(
+            f"{facts.noise.shares} noise shares for {setting.silos} silos leave updates without "
+            "known noise"
+        )
+    if facts.contribution.terms == "whole":
+        raise Unproven("the log does not say what the parts of the release are")
+    return setting.silos
+
+
+# --- the sample ---------------------------------------------------------------------------------
+
+
+def _on_sample(
+    base: ev.Event, facts: Facts, setting: Setting, observer: str, *, amplifies: bool
+) -> ev.Event:
+    """Return the event on its sample, as far as the observer does not know it."""
+    drawn = facts.sampling
+    if drawn.method == "none":
+        return base
+    if isinstance(base, (ev.Laplace, ev.DiscreteLaplace)) and not facts.single:
+        amplifies &= setting.neighbours != "replace-one"  # proven in one dimension
+    if amplifies and is_hidden(facts, setting, observer):
+        if _is_far(facts, setting):
+            base = _halved(base)
+        if drawn.method == "poisson":
+            return base if facts.rate == 1.0 else ev.Poisson(facts.rate, base)
+        if drawn.method in ("fixed-size", "truncated-poisson") and drawn.batch and drawn.population:
+            if drawn.method == "truncated-poisson":
+                return ev.TruncatedPoisson(drawn.rate, drawn.batch, drawn.population, base)
+            if drawn.batch < drawn.population:
+                return ev.FixedSize(drawn.batch, drawn.population, base)
+    if drawn.method in _SHIFTING and setting.neighbours == "add-remove":
+        return _halved(base)
+    return base
+
+
+def _is_far(facts: Facts, setting: Setting) -> bool:
+    """Return whether a unit that is not drawn leaves the sum farther away than C.
+
+    Poisson sampling under replace-one sets both data sets against the rounds without the unit, from
+    which terms that stay lie up to two clips away, while C is one clip.
+    """
+    near = facts.contribution.terms == "unit" or facts.sampling.method == "fixed-size"
+    is_sum = facts.noise.family in SUMS  # a bare epsilon says itself what it holds for
+    return setting.neighbours == "replace-one" and is_sum and not near
+
+
+def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
+    """Return whether a sample hides the clipped units from an observer."""
+    drawn = facts.sampling
+    if drawn.of != facts.contribution.unit:
+        return False
+    in_one_silo = drawn.of in ("entry", "record")
+    if not in_one_silo and drawn.drawn_by == "silos" and setting.silos > 1:
+        return False  # the silos may draw a unit apart
+    if observer == SERVER:
+        return drawn.drawn_by in ("silos", "shared-secret")
+    if observer in (SILO, SILO_WITH_RECORDS):
+        return in_one_silo and drawn.drawn_by == "silos"
+    return True
+
+
+def _halved(event: ev.Event) -> ev.Event:
+    """Return the event of a sum that moves twice as far: a unit that goes lets another one in."""
+    match event:
+        case ev.Gaussian(noise):
+            return ev.Gaussian(noise / 2.0)
+        case ev.Laplace(noise):
+            return ev.Laplace(noise / 2.0)
+        case ev.ZCDP(rho):
+            return ev.ZCDP(4.0 * rho)
+        case ev.Pure(epsilon):
+            return ev.Pure(2.0 * epsilon)
+    raise Unproven(f"`{event.type}` on a sample whose size is fixed is not understood")

@@ -1,0 +1,314 @@
+"""What a log supports, before anything is judged: kinds of rounds, observers, totals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.composition import leaves
+from ...accountant.errors import PrivplanError
+from ...accountant.validate import LARGEST_COUNT
+from .attained import attained
+from .derive import MODEL, SERVER, SILO, SILO_WITH_RECORDS, supported
+from .doubts import Doubts
+from .facts import Facts, Setting
+from .ledger import Ledger, Spent
+from .order import Verdict, compared, covers, weaker_of
+from .total import Total, total
+
+Counts = dict[ev.Event, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """Rounds that are alike in all that their cost depends on.
+
+    `stated` is what the log says that each observer sees of one such round.
+    """
+
+    facts: Facts
+    stated: Mapping[str, ev.Event]
+    spent: tuple[Spent, ...]
+
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """The lines of the intents."""
+        return tuple(one.number for one in self.spent)
+
+
+def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
+    """Return the different rounds of a log."""
+    found: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
+    vectors = {one.intent.phase for one in ledger.spent for _, r in one.releases if r.values > 1}
+    known = {one.intent.phase for one in ledger.spent if one.releases} - vectors
+    for spent in ledger.spent:
+        single = spent.intent.phase in known
+        facts = Facts.of(spent, doubts.of_intent(spent), single=single)
+        views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
+        found.setdefault((facts, views), []).append(spent)
+    return tuple(
+        Kind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
+        for (facts, views), same in found.items()
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One round of a kind before one observer: what the facts support, and what the log states.
+
+    `event` is the weaker one, which is counted; `verdict` compares the stated event.
+    """
+
+    event: ev.Event
+    supported: ev.Event
+    stated: ev.Event | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan for one observer beside what the log states was made.
+
+    `left` are planned events that were not made, `beyond` planned ones that were made too often,
+    `foreign` made ones that the plan does not know.
+    """
+
+    left: Counts
+    beyond: Counts
+    foreign: Counts
+
+
+@dataclass(eq=False)
+class Evidence:
+    """A log, and what its facts support for each observer of a run."""
+
+    ledger: Ledger
+    setting: Setting
+    doubts: Doubts
+    kinds: tuple[Kind, ...]
+    _totals: dict[object, Total] = field(default_factory=dict)
+    _seen: dict[tuple[int, str], Seen] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Evidence:
+        """Return what a ledger supports for what its run promises."""
+        doubts = Doubts.of(ledger)
+        return cls(ledger, Setting.of(ledger.opened), doubts, kinds_of(ledger, doubts))
+
+    def for_units(self, setting: Setting) -> Evidence:
+        """Return the same log, read for another unit."""
+        return Evidence(self.ledger, setting, self.doubts, self.kinds)
+
+    @property
+    def delta(self) -> float:
+        """The delta of the promise."""
+        return self.ledger.opened.claim.delta
+
+    @cached_property
+    def observers(self) -> tuple[str, ...]:
+        """Who sees something of the run: by its structure, and whoever the log names."""
+        opened, closed = self.ledger.opened, self.ledger.closed
+        found = [MODEL]
+        if self.setting.silos >= 2:
+            found += [SERVER, SILO]
+            if any(self._differs(kind) for kind in self.kinds):
+                found.append(SILO_WITH_RECORDS)
+        found += [opened.claim.observer, *opened.plan.events]
+        found += [name for kind in self.kinds for name in kind.stated]
+        found += [] if closed is None else [*closed.epsilon, *closed.events]
+        return tuple(dict.fromkeys(found))
+
+    def _differs(self, kind: Kind) -> bool:
+        return self.seen(kind, SILO).supported != self.seen(kind, SILO_WITH_RECORDS).supported
+
+    # --- rounds -----------------------------------------------------------------------------------
+
+    def seen(self, kind: Kind, observer: str) -> Seen:
+        """Return one round of a kind as an observer sees it."""
+        key = id(kind), observer
+        if key not in self._seen:
+            self._seen[key] = self._looked(kind, observer)
+        return self._seen[key]
+
+    def _looked(self, kind: Kind, observer: str) -> Seen:
+        true = supported(kind.facts, self.setting, observer)
+        stated = self._ungrouped(kind.stated.get(observer))
+        if stated is None:
+            return Seen(true, true, None, "same")
+        if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
+            return Seen(true, true, stated, "weaker")
+        return Seen(weaker_of(stated, true), true, stated, compared(stated, true))
+
+    def _ungrouped(self, event: ev.Event | None) -> ev.Event | None:
+        """Return a stated event for one record, where it is stated for the group of the promise."""
+        claimed = self.ledger.opened.claim.group
+        if isinstance(event, ev.Group) and event.size == claimed and claimed > 1:
+            return event.event
+        return event
+
+    # --- totals -----------------------------------------------------------------------------------
+
+    def total(
+        self,
+        observer: str,
+        *,
+        group: int | None = None,
+        whole: bool = False,
+        ignoring: frozenset[str] = frozenset(),
+        tuned: bool = False,
+    ) -> Total:
+        """Return what an observer's view comes to, at the promise's delta.
+
+        `group` replaces the size of a unit; `whole` adds what is left of the plan; `ignoring` names
+        causes that are not counted; `tuned` counts each run of the search as if it was like this.
+        """
+        key = observer, group, whole, ignoring, tuned
+        if key not in self._totals:
+            self._totals[key] = self._computed(observer, group, whole, ignoring, tuned)
+        return self._totals[key]
+
+    def _computed(
+        self, observer: str, group: int | None, whole: bool, ignoring: frozenset[str], tuned: bool
+    ) -> Total:
+        own = self if group is None else self._for_groups(group)
+        times = self.ledger.opened.tuning.trials if tuned else 1
+        extra = own.planned(observer).left if whole else {}
+        below = own._below if observer in (MODEL, SERVER) and not tuned else {}
+        found = own._summed(observer, ignoring, times, extra, below)
+        if observer != SERVER:
+            return found
+        # A server sees the model too, so its number is never the smaller one.
+        model = self.total(MODEL, group=group, whole=whole, ignoring=ignoring, tuned=tuned)
+        return model if model.upper > found.upper else found
+
+    def _for_groups(self, size: int) -> Evidence:
+        """Return the same log for units of so many records, or of so many of what is promised."""
+        clipped = {kind.facts.contribution.unit for kind in self.kinds}
+        unit = clipped.pop() if clipped in ({"record"}, {"entry"}) else self.setting.unit
+        return self.for_units(replace(self.setting, group=size, unit=unit))
+
+    def _summed(
+        self,
+        observer: str,
+        ignoring: frozenset[str] = frozenset(),
+        times: int = 1,
+        extra: Mapping[ev.Event, int] | None = None,
+        below: Mapping[ev.Event, int] | None = None,
+    ) -> Total:
+        """Return the total; where a stated event has another shape, of the worse reading."""
+
+        def reading(*, stated: bool) -> Total:
+            counts = self._counts(observer, ignoring, times, stated=stated)
+            for event, count in (extra or {}).items():
+                counts[event] = counts.get(event, 0) + count
+            relation = self.setting.neighbours
+            lower = None if stated else below
+            return total(counts, delta=self.delta, neighbours=relation, lower=lower)
+
+        found = reading(stated=False)
+        if not any(self.seen(kind, observer).verdict == "different" for kind in self.kinds):
+            return found
+        other = reading(stated=True)
+        return other if found.upper < other.upper < math.inf else found
+
+    def with_more(self, observer: str, count: int) -> Total:
+        """Return the total with so many more rounds like the last one."""
+        newest = max(self.kinds, key=lambda kind: max(kind.lines))
+        event = self._grouped(self.seen(newest, observer).event)
+        return self._summed(observer, extra={event: count} if count else {})
+
+    def _counts(
+        self, observer: str, ignoring: frozenset[str], times: int, *, stated: bool
+    ) -> Counts:
+        counts: Counts = {}
+        for kind in self.kinds:
+            seen = self.seen(kind, observer)
+            other = seen.stated if stated and seen.verdict == "different" else None
+            event = self._grouped(other or seen.event)
+            counts[event] = counts.get(event, 0) + len(kind.spent) * times
+        for cause, event in self.doubts.extras:
+            if cause not in ignoring:
+                wrapped = self._grouped(event)
+                counts[wrapped] = counts.get(wrapped, 0) + 1
+        return counts
+
+    def _grouped(self, event: ev.Event) -> ev.Event:
+        size = self.setting.group
+        if size == 1 or isinstance(event, ev.NoGuarantee):
+            return event
+        if not 1 < size <= LARGEST_COUNT:
+            return ev.NoGuarantee(f"a unit of {size} records cannot be accounted")
+        return ev.Group(size, event)
+
+    @cached_property
+    def _below(self) -> Counts:
+        """Events that data attain before the model, and so before a server that sees it too."""
+        counts: Counts = {}
+        for kind in self.kinds:
+            event = attained(kind.facts, self.setting)
+            if event is not None:
+                wrapped = self._grouped(event)
+                counts[wrapped] = counts.get(wrapped, 0) + len(kind.spent)
+        return counts
+
+    def settled(self, observer: str, *, group: int | None = None) -> Total:
+        """Return what the log says was spent: where a run was ended early, all that was planned.
+
+        Whoever ends a run by its results has the whole plan's guarantee, and no better one.  A run
+        that is not closed may go on, so its rounds are counted as far as they are.
+        """
+        return self.total(observer, group=group, whole=self.ledger.closed is not None)
+
+    # --- the plan ---------------------------------------------------------------------------------
+
+    def planned(self, observer: str) -> Planned:
+        """Return the plan for an observer beside what was made; both empty where it has none."""
+        plan = self._ungrouped(self.ledger.opened.plan.events.get(observer))
+        if plan is None or self.setting.as_published:
+            return Planned({}, {}, {})
+        made = [
+            (event, len(kind.spent))
+            for kind in self.kinds
+            if (event := self._ungrouped(kind.stated.get(observer))) is not None
+        ]
+        try:
+            found = _beside(_tally([(plan, 1)]), _tally(made))
+        except PrivplanError as error:
+            return Planned({ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {})
+        left = {self._grouped(event): count for event, count in found.left.items()}
+        return replace(found, left=left)
+
+
+def _tally(made: Iterable[tuple[ev.Event, int]]) -> Counts:
+    parts = leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in made)))
+    return {part.event: part.count for part in parts}
+
+
+def _beside(intended: Counts, made: Counts) -> Planned:
+    """Return what is left of intended counts, and what was made beyond; close events are equal."""
+    left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
+    for event, count in made.items():
+        same = event if event in left else _near(event, left)
+        if same is None:
+            foreign[event] = count
+            continue
+        taken = min(count, left[same])
+        left[same] -= taken
+        if count > taken:
+            beyond[event] = count - taken
+    return Planned({event: count for event, count in left.items() if count}, beyond, foreign)
+
+
+_MOST_COMPARED: Final = 64
+"""Most planned events that are searched for one that is nearly equal."""
+
+
+def _near(event: ev.Event, planned: Counts) -> ev.Event | None:
+    if len(planned) > _MOST_COMPARED:
+        return None
+    near = (one for one in planned if covers(one, event, 1e-9) and covers(event, one, 1e-9))
+    return next(near, None)

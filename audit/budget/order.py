@@ -1,0 +1,96 @@
+"""Which of two events protects less, where their shapes say so without any accounting."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Final, Literal
+
+from ...accountant import events as ev
+from ...accountant.sensitivity.release import repeated
+
+TOLERANCE: Final = 1e-9
+"""Relative difference that rounding explains; it decides what is reported, never a number."""
+
+Verdict = Literal["same", "weaker", "stronger", "different"]
+
+_LESS: Final = ("noise_multiplier", "population")
+"""Fields that protect less where they are smaller."""
+
+_MORE: Final = ("epsilon", "delta", "rho", "rate", "count", "size", "batch")
+"""Fields that protect less where they are larger."""
+
+
+def compared(stated: ev.Event, supported: ev.Event) -> Verdict:
+    """Return whether a stated event protects less than, or more than, what the facts support.
+
+    `weaker` is sound to state, `stronger` is not; `different` shapes are not compared.
+
+    >>> compared(ev.Gaussian(5.0), ev.Repeat(1, ev.Gaussian(4.0)))
+    'stronger'
+    """
+    said, true = simplified(stated), simplified(supported)
+    if said == true:
+        return "same"
+    below, above = covers(said, true, TOLERANCE), covers(true, said, TOLERANCE)
+    if below and above:
+        return "same"
+    return "weaker" if below else "stronger" if above else "different"
+
+
+def weaker_of(stated: ev.Event, supported: ev.Event) -> ev.Event:
+    """Return the event that protects less; what the facts support where shapes do not compare."""
+    return stated if covers(simplified(stated), simplified(supported), 0.0) else supported
+
+
+def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
+    """Return whether `weak` protects no more than `strong`, for certain, up to a tolerance."""
+    if isinstance(weak, ev.NoGuarantee):
+        return True
+    if isinstance(strong, ev.Poisson) and not isinstance(weak, ev.Poisson):
+        return covers(weak, strong.event, tolerance)  # without sampling there is less to hide in
+    if type(weak) is not type(strong):
+        return _crosses(weak, strong, tolerance)
+    for item in fields(strong):
+        one, other = getattr(weak, item.name), getattr(strong, item.name)
+        if isinstance(strong, ev.TruncatedPoisson) and item.name in ("batch", "population"):
+            fine = one == other  # a higher cap protects more
+        elif isinstance(other, ev.Event):
+            fine = covers(one, other, tolerance)
+        elif item.name in _LESS:
+            fine = one <= other * (1.0 + tolerance)
+        elif item.name in _MORE:
+            fine = one >= other * (1.0 - tolerance)
+        else:
+            fine = one == other
+        if not fine:
+            return False
+    return True
+
+
+def _crosses(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
+    """Return whether `weak` covers `strong` of another type: a repetition, or a coarser promise."""
+    if isinstance(weak, ev.Repeat) and not isinstance(strong, ev.Repeat):
+        return covers(weak.event, strong, tolerance)
+    if isinstance(weak, ev.Pure) and isinstance(strong, (ev.Local, ev.Exponential)):
+        return weak.epsilon >= strong.epsilon * (1.0 - tolerance)
+    return False
+
+
+def simplified(event: ev.Event) -> ev.Event:
+    """Return an event without repetitions of one, samples at rate 1, and lists of the same."""
+    match event:
+        case ev.Repeat(count, inner):
+            plain = simplified(inner)
+            if isinstance(plain, ev.Repeat) and count * plain.count <= 10**18:
+                return ev.Repeat(count * plain.count, plain.event)
+            return repeated(count, plain)
+        case ev.Poisson(rate, inner):
+            plain = simplified(inner)
+            return plain if rate == 1.0 else ev.Poisson(rate, plain)
+        case ev.Compose(parts):
+            plains = {simplified(part) for part in parts}
+            if len(plains) == 1:
+                return simplified(repeated(len(parts), plains.pop()))
+        case ev.Group(1, inner):
+            return simplified(inner)
+    return event

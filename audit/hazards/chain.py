@@ -1,0 +1,31 @@
+"""Hazards of the file itself, which leave no record to look at."""
+
+from __future__ import annotations
+
+from .hazard import Hazard
+
+
+def broken_chain(line: int, reason: str) -> Hazard:
+    """Return the hazard of a log whose chain is broken at a line."""
+    return Hazard(
+        "broken-chain",
+        "error",
+        f"Line {line} is bad: {reason}.",
+        "A line is changed, missing or out of place, so nothing in the log can be trusted.",
+        "Take the log from a copy that nobody has touched: privplan audit log DIR.",
+        None,
+        (line,),
+    )
+
+
+def torn_line(line: int) -> Hazard:
+    """Return the hazard of a last line that was cut off while it was written."""
+    return Hazard(
+        "torn-line",
+        "warning",
+        f"Line {line} was cut off while it was written.",
+        "The run, or its machine, stopped there; every intent before it is counted.",
+        "Resume the run, which mends its log.",
+        None,
+        (line,),
+    )

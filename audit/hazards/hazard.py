@@ -1,0 +1,127 @@
+"""What a hazard is, and how a rule is entered: an id that never changes, and one small function."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from ..budget.evidence import Evidence, Kind, Seen
+
+Severity = Literal["error", "warning", "note"]
+"""`error`: the log does not support what it says.  `warning`: it does, and somebody should know.
+`note`: a fact to keep in mind."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule saw: one sentence, the lines, and what the log supports all the same.
+
+    `epsilon` is None where the rule changes no number, or where nothing is left to support.
+    `severity` replaces the rule's own.
+    """
+
+    what: str
+    lines: tuple[int, ...] = ()
+    epsilon: float | None = None
+    severity: Severity | None = None
+
+
+@dataclass(frozen=True)
+class Hazard:
+    """One way in which a log says more than it shows, or less than somebody should know."""
+
+    id: str
+    severity: Severity
+    what: str
+    why: str
+    next_step: str
+    epsilon: float | None = None
+    lines: tuple[int, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """Return the hazard as a JSON object, with the first ten lines and how many there are."""
+        return {
+            "id": self.id,
+            "severity": self.severity,
+            "what": self.what,
+            "why": self.why,
+            "next": self.next_step,
+            "epsilon": self.epsilon,
+            "lines": list(self.lines[:10]),
+            "count": len(self.lines),
+        }
+
+
+Look = Callable[[Evidence], Found | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its stable `id`, how bad it is, why it matters, what to do, and how it looks.
+
+    `explains` says that it gives the reason why a stated event is not what the facts support.
+    """
+
+    id: str
+    severity: Severity
+    why: str
+    next_step: str
+    look: Look
+    explains: bool = False
+
+    def applied(self, evidence: Evidence) -> Hazard | None:
+        """Return the hazard, if there is one."""
+        found = self.look(evidence)
+        if found is None:
+            return None
+        return Hazard(
+            self.id,
+            found.severity or self.severity,
+            found.what,
+            self.why,
+            self.next_step,
+            found.epsilon,
+            found.lines,
+        )
+
+
+RULES: Final[dict[str, Rule]] = {}
+"""Every rule by its id, in the order in which hazards are listed."""
+
+
+def rule(
+    name: str, severity: Severity, *, why: str, next_step: str, explains: bool = False
+) -> Callable[[Look], Look]:
+    """Return a decorator that enters a rule under its id."""
+
+    def enter(look: Look) -> Look:
+        RULES[name] = Rule(name, severity, why, next_step, look, explains)
+        return look
+
+    return enter
+
+
+# --- what rules share ---------------------------------------------------------------------------
+
+
+def lines_of(kinds: list[Kind]) -> tuple[int, ...]:
+    """Return the lines of the intents of some kinds of rounds, in order."""
+    return tuple(sorted(line for kind in kinds for line in kind.lines))
+
+
+def left_over(evidence: Evidence) -> float | None:
+    """Return the epsilon that the log does support for its promise; None if there is none."""
+    upper = evidence.settled(evidence.ledger.opened.claim.observer).upper
+    return upper if math.isfinite(upper) else None
+
+
+def disputed(seen: Seen) -> bool:
+    """Return whether a stated event says more than the facts support."""
+    return seen.verdict in ("stronger", "different")
+
+
+def rounds(count: int) -> str:
+    """Return a number of rounds in words."""
+    return "1 round" if count == 1 else f"{count:,} rounds"

@@ -1,0 +1,192 @@
+"""The noise: how much arrived, where it came from, and how it was made."""
+
+from __future__ import annotations
+
+import math
+
+from ...accountant import events as ev
+from ..budget.derive import MODEL
+from ..budget.evidence import Evidence
+from ..budget.facts import CONTINUOUS
+from .hazard import Found, left_over, lines_of, rounds, rule
+from .units import parts_of
+
+
+@rule(
+    "unusable-facts",
+    "error",
+    why="A bound, a noise or a rate that cannot be so bounds nothing, and no number is guessed.",
+    next_step="Find out what wrote these records.",
+    explains=True,
+)
+def unusable_facts(evidence: Evidence) -> Found | None:
+    """Fire where numbers are absurd: no noise, infinite bounds, impossible rates."""
+    bad = [kind for kind in evidence.kinds if kind.facts.unusable]
+    return None if not bad else Found(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
+
+
+@rule(
+    "no-noise",
+    "error",
+    why="What is released without noise protects nobody.",
+    next_step="Add noise, or release nothing that depends on private data.",
+    explains=True,
+)
+def no_noise(evidence: Evidence) -> Found | None:
+    """Fire where a round is released without noise."""
+    bad = [kind for kind in evidence.kinds if kind.facts.noise.family == "none"]
+    if not bad:
+        return None
+    lines = lines_of(bad)
+    return Found(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
+
+
+@rule(
+    "dropouts",
+    "error",
+    why="Each silo adds a share of the noise; with fewer shares the sum has less noise than was "
+    "accounted.",
+    next_step="Abort a round in which shares are missing, or make each share larger and say how "
+    "many may be missing (`tolerated_dropouts`).",
+    explains=True,
+)
+def dropouts(evidence: Evidence) -> Found | None:
+    """Fire where a release holds fewer shares of the noise than its intent needs."""
+    bad, least = [], (0, 0)
+    for kind in evidence.kinds:
+        noise = kind.facts.noise
+        if kind.facts.shares < noise.shares - noise.tolerated_dropouts:
+            bad.append(kind)
+            least = kind.facts.shares, noise.shares
+    if not bad:
+        return None
+    return Found(
+        f"Releases hold {least[0]} of {least[1]} noise shares. The number below takes the terms "
+        "of all silos as still in the sum; if those of the missing ones are gone too, and weights "
+        "are uniform, less leaks.",
+        lines_of(bad),
+        left_over(evidence),
+    )
+
+
+@rule(
+    "extra-draws",
+    "error",
+    why="Every noisy sum of the same data costs again.",
+    next_step="Announce every draw in the intent, before it is made.",
+    explains=True,
+)
+def extra_draws(evidence: Evidence) -> Found | None:
+    """Fire where more noisy sums were released than announced, or one intent released twice."""
+    bad = [
+        one.number
+        for one in evidence.ledger.spent
+        if len(one.releases) > 1
+        or any(release.draws > one.intent.noise.draws for _, release in one.releases)
+    ]
+    if not bad:
+        return None
+    return Found("More noisy sums were released than announced.", tuple(bad), left_over(evidence))
+
+
+@rule(
+    "seeded",
+    "error",
+    why="Whoever knows the seed can draw the same noise and take it away; a seeded run is for "
+    "tests and replication.",
+    next_step="Run it again without a seed before anything is published. The numbers here are what "
+    "the same run would prove with noise that nobody can predict.",
+)
+def seeded(evidence: Evidence) -> Found | None:
+    """Fire where protective randomness came from a seed."""
+    opened = evidence.ledger.opened
+    lines = [
+        one.number for one in evidence.ledger.recoveries if one.record.randomness.source == "seeded"
+    ]
+    if opened.randomness.source == "seeded":
+        lines.insert(0, 1)
+    return Found("The noise was drawn from a seed.", tuple(lines)) if lines else None
+
+
+@rule(
+    "reused-randomness",
+    "error",
+    why="The difference of two sums with the same noise has no noise at all.",
+    next_step="Never use a byte of a stream twice; a resumed run needs streams of its own.",
+    explains=True,
+)
+def reused_randomness(evidence: Evidence) -> Found | None:
+    """Fire where two releases used the same bytes of a stream, or one used them twice."""
+    lines = evidence.doubts.reused
+    if not lines:
+        return None
+    return Found("Ranges of one random stream overlap.", lines)
+
+
+@rule(
+    "unrecorded-randomness",
+    "warning",
+    why="Where a release does not say which random bytes it used, nobody can see whether they were "
+    "used before.",
+    next_step="Record the range of every stream that noise was drawn from.",
+)
+def unrecorded_randomness(evidence: Evidence) -> Found | None:
+    """Fire where noise was drawn and no bytes of a stream are stated."""
+    lines = tuple(
+        number
+        for one in evidence.ledger.spent
+        if one.intent.noise.family != "none"
+        for number, release in one.releases
+        if not any(own.last > own.first for own in release.streams)
+    )
+    return Found("Releases do not say what randomness they used.", lines) if lines else None
+
+
+@rule(
+    "float-noise",
+    "note",
+    why="The digits of a float can show more than its value: noise that is drawn as floats has "
+    "gaps that depend on what it was added to.",
+    next_step="Draw noise on a grid of its own, as privplan's mechanisms do.",
+)
+def float_noise(evidence: Evidence) -> Found | None:
+    """Fire where continuous noise was drawn without a grid."""
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if kind.facts.noise.family in CONTINUOUS and kind.facts.noise.grid == 0.0
+    ]
+    return Found("Noise was added in floating point.", lines_of(bad)) if bad else None
+
+
+@rule(
+    "classical-sigma",
+    "warning",
+    why="The classical formula sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon up to 1 only.",
+    next_step="Find the noise with: privplan calibrate.",
+)
+def classical_sigma(evidence: Evidence) -> Found | None:
+    """Fire where the noise is exactly that of the classical formula, for an epsilon above 1."""
+    claimed = evidence.ledger.opened.claim.epsilon
+    if claimed is None or not 1.0 < claimed < math.inf or not 0.0 < evidence.delta < 1.0:
+        return None
+    formula = math.sqrt(2.0 * math.log(1.25 / evidence.delta)) / claimed
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if any(
+            isinstance(part, ev.Gaussian)
+            and math.isclose(part.noise_multiplier, formula, rel_tol=1e-4)
+            for part in parts_of(evidence.seen(kind, MODEL).supported)
+        )
+    ]
+    if not bad:
+        return None
+    epsilon = left_over(evidence)
+    exceeds = epsilon is None or epsilon > claimed
+    return Found(
+        f"The noise multiplier {formula:.6g} is the classical formula's for epsilon {claimed:g}.",
+        lines_of(bad),
+        epsilon,
+        "error" if exceeds else None,
+    )

@@ -1,0 +1,134 @@
+"""Samples: who was drawn, how, and who knows it."""
+
+from __future__ import annotations
+
+from ...accountant import events as ev
+from ..budget.derive import MODEL, SERVER, SILO, is_hidden
+from ..budget.evidence import Evidence
+from .hazard import Found, left_over, lines_of, rule
+from .units import SAMPLERS, holds, parts_of
+
+_FIXED = ("shuffled", "fixed-size", "truncated-poisson")
+_SHUFFLES = (ev.Shuffle, ev.SampledShuffle)
+
+
+@rule(
+    "shuffled-as-poisson",
+    "error",
+    why="A loader that shuffles, or that fills batches, is not Poisson sampling, and can leak many "
+    "times as much: privplan explain sampling.",
+    next_step="Draw each unit independently, or account for the sampler that was used.",
+    explains=True,
+)
+def shuffled_as_poisson(evidence: Evidence) -> Found | None:
+    """Fire where another sampler is stated as Poisson sampling."""
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if kind.facts.sampling.method in _FIXED
+        and any(holds(event, ev.Poisson) for event in kind.stated.values())
+    ]
+    if not bad:
+        return None
+    method = bad[0].facts.sampling.method
+    return Found(
+        f"Batches were drawn by `{method}` and are accounted as Poisson samples.",
+        lines_of(bad),
+        left_over(evidence),
+    )
+
+
+@rule(
+    "rate-mismatch",
+    "error",
+    why="Amplification grows as the rate falls, so a rate below the true one proves too much.",
+    next_step="State the probability with which a unit really joins a round.",
+    explains=True,
+)
+def rate_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where a rate is below batch / population, or an event's rate below the facts'."""
+    bad, rates = [], (0.0, 0.0)
+    for kind in evidence.kinds:
+        facts = kind.facts
+        if facts.sampling.method != "poisson":
+            continue
+        stated = [one.rate for one in parts_of(kind.stated[MODEL]) if isinstance(one, ev.Poisson)]
+        least = min([facts.sampling.rate, *stated])
+        if least < facts.rate * (1.0 - 1e-9):
+            bad.append(kind)
+            rates = least, facts.rate
+    if not bad:
+        return None
+    return Found(
+        f"The rate is stated as {rates[0]:.6g}, and the facts give {rates[1]:.6g}.",
+        lines_of(bad),
+        left_over(evidence),
+    )
+
+
+@rule(
+    "known-sample",
+    "error",
+    why="Whoever knows who was drawn is not confused by the draw, so nothing is amplified against "
+    "them.",
+    next_step="State what this observer sees without sampling, or let others draw in secret.",
+    explains=True,
+)
+def known_sample(evidence: Evidence) -> Found | None:
+    """Fire where amplification is stated against the server or a silo that knows the sample."""
+    for observer in (SERVER, SILO):
+        bad = [
+            kind
+            for kind in evidence.kinds
+            if kind.facts.sampling.method != "none"
+            and not is_hidden(kind.facts, evidence.setting, observer)
+            and holds(kind.stated.get(observer), *SAMPLERS)
+        ]
+        planned = evidence.ledger.opened.plan.events.get(observer)
+        if not bad and holds(planned, *SAMPLERS):
+            bad = [
+                kind
+                for kind in evidence.kinds
+                if kind.facts.sampling.method != "none"
+                and not is_hidden(kind.facts, evidence.setting, observer)
+            ]
+        if bad:
+            upper = evidence.settled(observer).upper
+            return Found(
+                f"The {observer} knows who was drawn (by: {bad[0].facts.sampling.drawn_by}), and "
+                "the log counts the sample against it; without it the log supports "
+                f"{upper:.6g} there.",
+                lines_of(bad),
+                upper,
+            )
+    return None
+
+
+@rule(
+    "visible-messages",
+    "error",
+    why="A shuffle or a sample protects messages only from those who cannot see who sent which.",
+    next_step="Send the messages through a shuffler whose part stands in the log, or state the "
+    "guarantee of each message by itself.",
+    explains=True,
+)
+def visible_messages(evidence: Evidence) -> Found | None:
+    """Fire where local messages are amplified although the log shows nobody who hides them."""
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if any(holds(event, *_SHUFFLES) for event in kind.stated.values())
+        or (
+            kind.facts.noise.family in ("randomized-response", "exponential")
+            and evidence.setting.aggregation == "plain"
+            and holds(kind.stated.get(SERVER), *SAMPLERS)
+        )
+    ]
+    if not bad:
+        return None
+    return Found(
+        f"The server sees messages one by one (aggregation `{evidence.setting.aggregation}`), and "
+        "they are accounted as if they were mixed.",
+        lines_of(bad),
+        left_over(evidence),
+    )

@@ -1,0 +1,109 @@
+"""What a trusted auditor sees in the sealed sidecar: whether samples were as large as stated.
+
+What is found here was computed before the noise.  It is for the auditor alone: it is not written to
+the log, and a report that holds it is not to be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ..budget.evidence import Evidence
+from ..log import Sealed
+from .hazard import Hazard
+
+COUNTS: Final = ("joined", "sampled")
+"""Names of sealed items that say how many units joined a round."""
+
+FALSE_ALARM: Final = 1e-6
+"""How often an honest run is accused, over all of its rounds."""
+
+_LEAST_VARIANCE: Final = 9.0
+_LEAST_ROUNDS: Final = 10
+"""Below these the spread of counts is not judged, as its law is not near enough to chi-squared."""
+
+
+def sealed_hazards(evidence: Evidence, folder: str | Path) -> tuple[Hazard, ...]:
+    """Return what the sidecar of a folder shows against the stated sampling rates.
+
+    The counts of Poisson samples are binomial: their sum is tested exactly, and their spread by
+    chi-squared, each at half of `FALSE_ALARM`.  Raises `InvalidInput` where there is no sidecar, or
+    where it does not fit the log.
+    """
+    found = Sealed.read(folder)
+    known = {item.commitment: item.value for item in found.items}
+    drawn: dict[tuple[int, float], list[tuple[int, int]]] = {}
+    for kind in evidence.kinds:
+        own = kind.facts.sampling
+        users = evidence.ledger.opened.population.users if own.of == "user" else None
+        size = own.population or users
+        if own.method != "poisson" or not size or not 0.0 < own.rate < 1.0:
+            continue
+        for one in kind.spent:
+            for number, release in one.releases:
+                count = _count(release.sealed, known)
+                if count is not None:
+                    drawn.setdefault((size, own.rate), []).append((number, count))
+    unopened = found.unopened(folder)
+    hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
+    if unopened:
+        hazards.append(_unopened(len(unopened), tuple(one.number for one in unopened)))
+    return tuple(hazard for hazard in hazards if hazard is not None)
+
+
+def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None:
+    for name in COUNTS:
+        value = known.get(sealed.get(name, ""))
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    return None
+
+
+def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | None:
+    """Return the hazard of counts that an honest Poisson draw would hardly ever have."""
+    from scipy.special import bdtr, chdtr, chdtrc
+
+    lines = tuple(number for number, _ in counts)
+    total, rounds = sum(count for _, count in counts), len(counts)
+    if any(not 0 <= count <= size for _, count in counts):
+        return _counted("are impossible", size, rate, lines)
+    below = float(bdtr(total, size * rounds, rate))
+    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * rounds, rate))
+    if 2.0 * min(below, above) < FALSE_ALARM / 2.0:
+        return _counted(f"average {total / rounds:.4g}", size, rate, lines)
+    variance = size * rate * (1.0 - rate)
+    if rounds < _LEAST_ROUNDS or variance < _LEAST_VARIANCE:
+        return None
+    spread = sum((count - size * rate) ** 2 for _, count in counts) / variance
+    if 2.0 * min(float(chdtr(rounds, spread)), float(chdtrc(rounds, spread))) < FALSE_ALARM / 2.0:
+        shown = (variance * spread / rounds) ** 0.5
+        return _counted(f"spread by {shown:.3g}", size, rate, lines)
+    return None
+
+
+def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Hazard:
+    mean, deviation = size * rate, (size * rate * (1.0 - rate)) ** 0.5
+    return Hazard(
+        "rate-against-counts",
+        "error",
+        f"Samples {what}; at rate {rate:g} of {size:,} they average {mean:.4g} and spread by "
+        f"{deviation:.3g}.",
+        "The sample was not drawn as stated, so what it amplifies is not known.",
+        "Find out how units were drawn. Do not publish this finding: it was seen before the noise.",
+        None,
+        lines,
+    )
+
+
+def _unopened(count: int, lines: tuple[int, ...]) -> Hazard:
+    return Hazard(
+        "unopened-commitments",
+        "warning",
+        f"The sidecar does not open {count:,} commitments of the log.",
+        "What was committed to and is not shown cannot be checked.",
+        "Ask the owner of the run for the whole sidecar.",
+        None,
+        lines,
+    )

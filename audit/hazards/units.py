@@ -1,0 +1,159 @@
+"""Who is protected: units, neighbours, delta."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...accountant import events as ev
+from ..budget.derive import MODEL, is_hidden, moves
+from ..budget.evidence import Evidence, Kind
+from ..budget.facts import Setting, Unproven
+from .hazard import Found, left_over, lines_of, rule
+
+SAMPLERS = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches, ev.RandomAllocation)
+
+
+def parts_of(event: ev.Event | None) -> list[ev.Event]:
+    """Return an event and everything inside it."""
+    found, waiting = [], [] if event is None else [event]
+    while waiting:
+        own = waiting.pop()
+        found.append(own)
+        waiting += getattr(own, "events", ())
+        inner = getattr(own, "event", None)
+        if isinstance(inner, ev.Event):
+            waiting.append(inner)
+    return found
+
+
+def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:
+    """Return whether an event is of one of these types, or holds one."""
+    return any(isinstance(part, types) for part in parts_of(event))
+
+
+def uncovered(setting: Setting, kind: Kind) -> str:
+    """Return why what is clipped together does not cover the promised unit; empty if it does."""
+    try:
+        setting.scope(kind.facts.contribution.unit)
+    except Unproven as error:
+        return str(error)
+    return ""
+
+
+@rule(
+    "unit-mismatch",
+    "error",
+    why="Noise hides what is clipped together; a unit that holds several of them moves the sum by "
+    "several clips.",
+    next_step="Clip everything of one unit together, promise it for what is clipped, or ask for "
+    "units of a known size: privplan audit budget DIR --group K.",
+    explains=True,
+)
+def unit_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where the promise is for a unit that the clip does not bound."""
+    bad = [kind for kind in evidence.kinds if uncovered(evidence.setting, kind)]
+    if not bad:
+        return None
+    clipped = sorted({kind.facts.contribution.unit for kind in bad})
+    epsilon = None
+    if len(clipped) == 1 and len(bad) == len(evidence.kinds):
+        alone = evidence.for_units(replace(evidence.setting, unit=clipped[0], group=1))
+        epsilon = left_over(alone)
+    what = (
+        f"The promise is for one {evidence.setting.unit}, but each {' and each '.join(clipped)} is "
+        "clipped by itself"
+    )
+    tail = "." if epsilon is None else f"; for one {clipped[0]} the log supports {epsilon:.6g}."
+    return Found(what + tail, lines_of(bad), epsilon)
+
+
+@rule(
+    "sampled-unit",
+    "error",
+    why="Only a unit that is left out as a whole, in one draw, hides in a sample.",
+    next_step="Sample the units that are promised something, in one draw that all silos share.",
+    explains=True,
+)
+def sampled_unit(evidence: Evidence) -> Found | None:
+    """Fire where amplification is stated for units that are not drawn as a whole."""
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if kind.facts.sampling.method != "none"
+        and not is_hidden(kind.facts, evidence.setting, MODEL)
+        and holds(kind.stated[MODEL], *SAMPLERS)
+    ]
+    if not bad:
+        return None
+    drawn, clipped = bad[0].facts.sampling, bad[0].facts.contribution.unit
+    what = f"A sample of {drawn.of}s is counted as if it hid a {clipped}."
+    if drawn.of == clipped:
+        what = f"Each silo draws {drawn.of}s by itself, which is counted as one common draw."
+    return Found(what, lines_of(bad), left_over(evidence))
+
+
+@rule(
+    "neighbour-mismatch",
+    "error",
+    why="Exchanging a unit moves a sum twice as far as removing it, so the same noise proves less.",
+    next_step="Account under the relation that is promised: privplan explain neighbours.",
+    explains=True,
+)
+def neighbour_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where a replace-one promise rests on the sensitivity of adding or removing."""
+    if evidence.setting.neighbours != "replace-one":
+        return _private_size(evidence)
+    bad = [kind for kind in evidence.kinds if half_of_facts(evidence, kind)]
+    if not bad:
+        return None
+    what = (
+        "The promise is for replacing a unit; the stated sensitivity "
+        f"{bad[0].facts.sensitivity:g} is that of adding or removing one."
+    )
+    return Found(what, lines_of(bad), left_over(evidence))
+
+
+def _private_size(evidence: Evidence) -> Found | None:
+    """Return what shows the number of records where it is said to be hidden."""
+    if evidence.ledger.opened.population.records is not None:
+        return None
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if kind.facts.sampling.of == "record" == evidence.setting.unit
+        and kind.facts.sampling.population is not None
+        and evidence.setting.neighbours == "add-remove"
+    ]
+    if not bad:
+        return None
+    what = (
+        f"Adding or removing a record is promised to be hidden, and the log shows that there are "
+        f"{bad[0].facts.sampling.population:,}, a number that it calls private."
+    )
+    return Found(what, lines_of(bad), left_over(evidence), "warning")
+
+
+def half_of_facts(evidence: Evidence, kind: Kind) -> bool:
+    """Return whether a stated sensitivity is half, or less, of what the facts give."""
+    if uncovered(evidence.setting, kind) or kind.facts.unusable:
+        return False
+    return kind.facts.sensitivity <= 0.5 * float(moves(kind.facts, evidence.setting)) * (1 + 1e-9)
+
+
+@rule(
+    "delta-too-large",
+    "warning",
+    why="A mechanism that publishes one unit at random has delta 1/n, so a delta of that size "
+    "allows it.",
+    next_step="Choose a delta well below 1/n: privplan explain delta.",
+)
+def delta_too_large(evidence: Evidence) -> Found | None:
+    """Fire where delta is 1/n or more, for n protected units."""
+    there = evidence.ledger.opened.population
+    sizes = {"user": there.users, "record": there.records, "silo": there.silos}
+    count = sizes.get(evidence.setting.unit)
+    if not count or evidence.delta * count < 1.0:
+        return None
+    return Found(
+        f"Delta is {evidence.delta:g}, at least one in the {count:,} {evidence.setting.unit}s."
+    )

@@ -1,0 +1,119 @@
+"""The order in which records may stand: one state machine for the writer and for the verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...accountant.records import (
+    AuditResult,
+    Head,
+    Progress,
+    Record,
+    RoundAbort,
+    RoundIntent,
+    RoundRelease,
+    RunClose,
+    RunOpen,
+    RunRecover,
+)
+
+
+@dataclass
+class Course:
+    """What a log has said so far, and what it may say next.
+
+    A run is opened once, first.  A release stands under exactly one earlier intent of its own
+    round, which was neither released nor aborted, nor cut off by a recovery: the noise of an
+    intent that was cut off is lost with the process that drew it.  After `run.close` there are
+    only audit results and heads.
+    """
+
+    opened: RunOpen | None = None
+    closed: bool = False
+    recoveries: int = 0
+    intents: dict[int, RoundIntent] = field(default_factory=dict)
+    releases: dict[int, RoundRelease] = field(default_factory=dict)
+    aborted: set[int] = field(default_factory=set)
+    cut_off: set[int] = field(default_factory=set)
+
+    def refusal(self, record: Record) -> str | None:
+        """Return why a record may not come next; None where it may."""
+        if (self.opened is None) != isinstance(record, RunOpen):
+            if self.opened is None:
+                return f"`{record.type}` stands before `run.open`"
+            return "a second `run.open`"
+        if self.closed and not isinstance(record, (AuditResult, Head)):
+            return f"`{record.type}` stands after `run.close`"
+        rule = _RULES.get(type(record))
+        return None if rule is None else rule(self, record)
+
+    def accept(self, record: Record, seq: int) -> None:
+        """Take in a record that was not refused."""
+        if isinstance(record, RunOpen):
+            self.opened = record
+        elif isinstance(record, RoundIntent):
+            self.intents[seq] = record
+        elif isinstance(record, RoundRelease):
+            self.releases[record.intent] = record
+        elif isinstance(record, RoundAbort) and record.intent is not None:
+            self.aborted.add(record.intent)
+        elif isinstance(record, RunRecover):
+            self.recoveries += 1
+            self.cut_off.update(self.dangling)
+        elif isinstance(record, RunClose):
+            self.closed = True
+
+    @property
+    def dangling(self) -> tuple[int, ...]:
+        """Intents without a release, aborted or not: each is spent."""
+        return tuple(seq for seq in self.intents if seq not in self.releases)
+
+    @property
+    def next_round(self) -> int:
+        """The round after the last one that was tried; 1 before the first."""
+        return 1 + max((intent.round for intent in self.intents.values()), default=0)
+
+    def progress(self) -> Progress | None:
+        """Return how far the run has come; None where it was never opened."""
+        if self.opened is None:
+            return None
+        return Progress(self.opened, dict(self.intents), dict(self.releases), self.recoveries)
+
+
+def _of_intent(course: Course, seq: int, round_: int) -> str | None:
+    """Return why a release or an abort may not stand under an intent."""
+    intent = course.intents.get(seq)
+    if intent is None:
+        return f"no earlier line is an intent with `seq` {seq}"
+    if intent.round != round_:
+        return f"its intent is of round {intent.round}, not {round_}"
+    if seq in course.releases:
+        return f"the intent with `seq` {seq} is already released"
+    if seq in course.aborted:
+        return f"the intent with `seq` {seq} is aborted"
+    return None
+
+
+def _release(course: Course, record: RoundRelease) -> str | None:
+    if record.intent in course.cut_off and record.intent not in course.aborted:
+        return f"the intent with `seq` {record.intent} was cut off before a recovery"
+    return _of_intent(course, record.intent, record.round)
+
+
+def _abort(course: Course, record: RoundAbort) -> str | None:
+    return None if record.intent is None else _of_intent(course, record.intent, record.round)
+
+
+def _recover(course: Course, record: RunRecover) -> str | None:
+    if record.dangling != course.dangling:
+        return "`dangling` is not the list of intents without a release"
+    return None
+
+
+_RULES: Final[Mapping[type[Record], Callable[[Course, Any], str | None]]] = {
+    RoundRelease: _release,
+    RoundAbort: _abort,
+    RunRecover: _recover,
+}

@@ -1,0 +1,323 @@
+"""Writing the log of a run, and taking it up again after the run was cut off.
+
+No line carries a time or a duration, save `opened` in `run.open`: how long a round takes depends
+on how many users were sampled and on what they hold, which the noise does not cover.  For the same
+reason publish what stands in the files, not the times of the files.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, LogBroken
+from ...accountant.records import (
+    KINDS,
+    Evaluation,
+    Head,
+    Progress,
+    Randomness,
+    Record,
+    RoundAbort,
+    RunOpen,
+    RunRecover,
+)
+from . import signing
+from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
+from .course import Course
+from .decoding import Decoder
+from .disk import AppendFile, new_folder, sync_folder
+from .reader import Scan
+from .sealed import sealed_lines
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+Fsync: TypeAlias = Literal["records", "always", "never"]
+
+FSYNC: Final = ("records", "always", "never")
+
+LATER: Final = (RoundAbort, Evaluation)
+"""Records that `fsync="records"` leaves to the system: without them nothing is forgotten that was
+spent, and the next line takes them along."""
+
+_OWN: Final = (Head, RunRecover)
+"""Records that only the log itself writes."""
+
+
+class LogWriter:
+    """The recorder of a run: each record becomes a line that is chained to all lines before.
+
+    `fsync` says which lines are on the disk when `append` returns: `records` (all but aborts and
+    evaluations), `always`, or `never` (for benchmarks: a crash of the machine may then lose an
+    intent; `run.open` says so).  With `key`, heads are signed every `sign_every` lines and at the
+    end.
+
+    One process writes a folder, and any of its threads.  Whatever goes wrong in a write (a full
+    disk, somebody else who writes, an interrupt) leaves the writer broken: it raises `LogBroken`
+    then and ever after, so nothing more can be released.  The run can be resumed.
+    """
+
+    def __init__(
+        self,
+        log: AppendFile,
+        sealed: AppendFile,
+        *,
+        course: Course,
+        records: int,
+        head: str | None,
+        fsync: Fsync,
+        key: Ed25519PrivateKey | None,
+        sign_every: int,
+    ) -> None:
+        self.folder = log.path.parent
+        self._log = log
+        self._sealed = sealed
+        self._course = course
+        self._records = records
+        self._head = head
+        self._fsync: Fsync = fsync
+        self._key = key
+        self._sign_every = validate.count(sign_every=sign_every)
+        self._unsigned = 0
+        self._decoder = Decoder()
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._trouble = ""
+
+    @classmethod
+    def create(
+        cls,
+        folder: str | Path,
+        *,
+        fsync: Fsync = "records",
+        key: Ed25519PrivateKey | None = None,
+        sign_every: int = 1000,
+    ) -> Self:
+        """Make the folder of a run, and its empty log.
+
+        Raises `InvalidInput` where the folder holds anything, or cannot be written.
+        """
+        validate.choice(FSYNC, fsync=fsync)
+        validate.count(sign_every=sign_every)
+        place = Path(folder)
+        new_folder(place)
+        log = AppendFile.create(place / LOG, 0o666)
+        try:
+            sealed = AppendFile.create(place / SEALED, 0o600)
+        except BaseException:
+            log.close()
+            raise
+        sync_folder(place)
+        return cls(
+            log,
+            sealed,
+            course=Course(),
+            records=0,
+            head=None,
+            fsync=fsync,
+            key=key,
+            sign_every=sign_every,
+        )
+
+    @classmethod
+    def resume(
+        cls,
+        folder: str | Path,
+        *,
+        randomness: Randomness,
+        key: Ed25519PrivateKey | None = None,
+        sign_every: int = 1000,
+    ) -> tuple[Self, Progress]:
+        """Take up the log of a run that was cut off, and return how far the run had come.
+
+        A torn last line is dropped (its record was never confirmed, so nothing rests on it), and a
+        `run.recover` states how much was dropped, which intents have no release, and the
+        `randomness` from here on.  `Progress.recoveries` counts the recoveries before this one.
+        Lines are forced to the disk as `run.open` says.
+
+        Raises `BadLine` for a log with a bad line, `InvalidInput` for one that another process
+        writes, that was never opened or that is closed.
+        """
+        validate.count(sign_every=sign_every)
+        place = Path(folder)
+        log, sealed = AppendFile.open(Scan(place).path), None
+        try:
+            scan = Scan(place)
+            for _ in scan:
+                pass
+            progress = _resumable(scan)
+            sealed = _sidecar(place / SEALED)
+            log.cut(scan.size)
+            own = cls(
+                log,
+                sealed,
+                course=scan.course,
+                records=scan.records,
+                head=scan.head,
+                fsync=progress.opened.fsync,
+                key=key,
+                sign_every=sign_every,
+            )
+            own._write(
+                RunRecover(
+                    dropped_bytes=0 if scan.torn is None else scan.torn.size,
+                    dangling=progress.dangling,
+                    next_round=scan.course.next_round,
+                    randomness=randomness,
+                )
+            )
+        except BaseException:
+            for file in (log, sealed):
+                if file is not None:
+                    file.close()
+            raise
+        return own, progress
+
+    @property
+    def head(self) -> str | None:
+        """The hash of the last line; None before the first."""
+        return self._head
+
+    @property
+    def records(self) -> int:
+        """How many lines the log has."""
+        return self._records
+
+    def append(self, record: Record) -> int:
+        """Return the sequence number of the record once its line is kept as `fsync` says.
+
+        Raises `InvalidInput`, and writes nothing, for a record that may not stand here; raises
+        `LogBroken` where the line could not be written, and from then on.
+        """
+        with self._lock:
+            self._usable()
+            if type(record) is not KINDS.get(record.type) or isinstance(record, _OWN):
+                raise InvalidInput(
+                    f"A {type(record).__name__} is not a record that a run may append.",
+                    "Heads and recoveries are written by the log itself.",
+                    "Append one of the records in `accountant.records`.",
+                )
+            if isinstance(record, RunOpen):
+                record = replace(record, fsync=self._fsync)
+            return self._write(record)
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        """Keep items in the sidecar, on the disk; return a hiding commitment for each, by name."""
+        with self._lock:
+            self._usable()
+            lines, commitments = sealed_lines(items, self._records - 1 if self._records else None)
+            if lines:
+                self._trouble = "a write was interrupted"
+                self._sealed.write(lines, durable=self._fsync != "never")
+                self._trouble = ""
+            return commitments
+
+    def close(self) -> None:
+        """Let go of the files and of the lock; this ends no run (`run.close` does)."""
+        with self._lock:
+            if self._trouble != "closed":
+                self._trouble = "closed"
+                self._log.close()
+                self._sealed.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _usable(self) -> None:
+        trouble = self._trouble
+        if os.getpid() != self._process:
+            trouble = "this is another process than the one that opened it"
+        if trouble:
+            raise LogBroken(
+                f"The log in {self.folder} takes no more records: {trouble}.",
+                "Nothing is released that is not in the log.",
+                "Resume the run.",
+            )
+
+    def _write(self, record: Record) -> int:
+        seq = self._append(record)
+        self._unsigned += 1
+        if self._key is not None and (self._course.closed or self._unsigned >= self._sign_every):
+            self._append(signing.signed(self._key, self._head or START))
+            self._unsigned = 0
+        return seq
+
+    def _append(self, record: Record) -> int:
+        refusal = self._course.refusal(record)
+        if refusal is not None:
+            raise InvalidInput(
+                f"The log refuses a record: {refusal}.",
+                "Every release stands under one intent of its own, between `run.open` and "
+                "`run.close`.",
+                "Append records in the order in which they happen.",
+            )
+        seq = self._records
+        line, head = chained(record.to_json(), seq, self._head or START)
+        self._readable(line)
+        # Until all is done, an interrupt or an error leaves the writer broken.
+        self._trouble = "a write failed or was interrupted"
+        durable = self._fsync == "always" or (
+            self._fsync == "records" and not isinstance(record, LATER)
+        )
+        self._log.write(line.encode("ascii") + b"\n", durable=durable)
+        self._course.accept(record, seq)
+        self._records, self._head = seq + 1, head
+        self._trouble = ""
+        return seq
+
+    def _readable(self, line: str) -> None:
+        """Refuse a line that a reader would refuse; better now than when it is needed."""
+        source = parsed(line)
+        if canonical(source) != line:
+            raise InvalidInput(
+                "A record does not read back as it is written.",
+                "Keys that are no texts would change their order.",
+                "Give objects with text keys.",
+            )
+        for name in CHAIN:
+            del source[name]
+        self._decoder.record(source)
+        if len(line) >= LONGEST:
+            raise InvalidInput(
+                f"A record would be a line of {len(line)} bytes; {LONGEST} is the longest.",
+                "Readers refuse longer lines.",
+                "Write what repeats as Repeat.",
+            )
+
+
+def _resumable(scan: Scan) -> Progress:
+    progress = scan.course.progress()
+    if progress is None:
+        raise InvalidInput(
+            f"{scan.path} has no `run.open`, so there is no run to resume.",
+            "Nothing was drawn or released under it.",
+            "Start the run in a new folder.",
+        )
+    if scan.course.closed:
+        raise InvalidInput(
+            f"The run in {scan.path.parent} is closed.",
+            "What was planned is spent or given up; more would be another run.",
+            "Start a new run in a new folder.",
+        )
+    return progress
+
+
+def _sidecar(path: Path) -> AppendFile:
+    """Return the sidecar without a torn last line, whose commitments were never given out."""
+    if not path.exists():
+        file = AppendFile.create(path, 0o600)
+        sync_folder(path.parent)
+        return file
+    file = AppendFile.open(path)
+    file.protect()
+    file.cut(file.whole())
+    return file

@@ -1,0 +1,23 @@
+"""`privplan audit ...`: the commands that read what runs leave behind."""
+
+from __future__ import annotations
+
+import typer
+
+from . import output
+from .audit_budget_command import budget
+from .audit_log_command import log
+
+audit = typer.Typer(name="audit", add_completion=False, rich_markup_mode=None)
+
+
+@audit.callback(invoke_without_command=True)
+def _audit(context: typer.Context) -> None:
+    """Check what a run has left behind."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(output.USAGE)
+
+
+for command in (log, budget):
+    audit.command()(command)

@@ -1,0 +1,132 @@
+"""`privplan audit log`: is the log of a run whole, in order and unchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from . import options
+from .output import Report, plain, show, table
+
+if TYPE_CHECKING:
+    from ..audit.log import Verified
+
+Folder = Annotated[
+    str, typer.Argument(metavar="DIR", help="The output folder of a run.", show_default=False)
+]
+PublicKey = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Ed25519 public key of who signed the log: PEM, or 64 hexadecimal digits.",
+        show_default=False,
+    ),
+]
+ExpectedHead = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="A head that was kept elsewhere; a line must have it.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]
+
+ASSUMPTIONS: Final = (
+    "A line that was removed, moved, repeated, inserted or edited breaks the chain of hashes. "
+    "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
+    "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
+    "The log says what its writer wrote. Whether that adds up to what is promised is the question "
+    "of `privplan audit budget`.",
+)
+
+
+def log(
+    folder: Folder,
+    public_key: PublicKey = None,
+    head: ExpectedHead = None,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check the log of a run, and name the first bad line.
+
+    Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
+    changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, or if --head
+    or --public-key do not hold; that a run is not closed is no failure.
+    """
+    from ..audit.log import verify
+    from ..audit.log.signing import public_key as key_in
+
+    key = None if public_key is None else key_in(public_key)
+    expected = None if head is None else head.strip().lower()
+    found = verify(folder, key, expected_head=expected)
+    report = Report(
+        result=result(found),
+        text=table(_rows(found)),
+        number=found.head or "",
+        assumptions=ASSUMPTIONS,
+        warnings=_warnings(found, anchored=expected is not None),
+        ok=found.ok,
+    )
+    show(report, as_json=as_json, quiet=quiet)
+
+
+def result(found: Verified) -> Mapping[str, object]:
+    """Return the JSON result."""
+    bad, torn = found.first_bad, found.torn
+    return {
+        "records": found.records,
+        "head": found.head,
+        "complete": found.complete,
+        "problem": found.problem,
+        "first_bad": None if bad is None else {"line": bad[0], "reason": bad[1]},
+        "torn": None if torn is None else {"line": torn.number, "bytes": torn.size},
+        "run_id": None if found.opened is None else found.opened.run_id,
+        "dangling": list(found.dangling),
+        "recoveries": found.recoveries,
+        "signed": found.signed,
+        "anchor": found.anchor,
+    }
+
+
+def _rows(found: Verified) -> list[tuple[str, str]]:
+    rows = [
+        ("records", str(found.records)),
+        ("head", found.head or "none: the log is empty"),
+        ("complete", "yes" if found.complete else "no"),
+    ]
+    if found.opened is not None:
+        rows.append(("run", f"{plain(found.opened.system)}, {plain(found.opened.run_id)}"))
+    if found.recoveries:
+        rows.append(("recoveries", str(found.recoveries)))
+    if found.dangling:
+        number = len(found.dangling)
+        rows.append(("dangling", f"{number} intent{'s' * (number > 1)} without a release, spent"))
+    if found.signed:
+        rows.append(("signed", f"lines 1 to {found.signed}"))
+    if found.anchor is not None:
+        rows.append(("anchor", f"line {found.anchor} has the expected head"))
+    if found.problem is not None:
+        rows.append(("FAILED", plain(found.problem)))
+    return rows
+
+
+def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
+    said: list[str] = []
+    if found.ok and not found.complete and not anchored:
+        said.append(
+            "The run is not closed. It may still go on or have been cut off, and lines may have "
+            "been taken off the end; a head that was kept elsewhere would tell (--head)."
+        )
+    if found.ok and found.signed is not None and found.signed < found.records - 1:
+        said.append(
+            f"No signature covers the lines after line {found.signed}: anybody may have written "
+            "them."
+        )
+    if found.opened is not None and found.opened.fsync == "never":
+        said.append(
+            "The log was written with fsync `never`: a crash of the machine may have lost intents."
+        )
+    return tuple(said)

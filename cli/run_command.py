@@ -1,0 +1,141 @@
+"""`privplan run`: carry out a run under its plan, and leave the log that proves what it spent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from . import options, output
+
+if TYPE_CHECKING:
+    from ..accountant.errors import MissingExtra
+    from ..fl.checkpoint import Measured
+    from ..fl.runner import RunResult
+    from .run_folder import Ready
+
+EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
+
+ConfigPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG.toml]", help="What to run (privplan explain run)."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", show_default=False, help="New folder for the log, the model and the metrics."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in DIR, which was cut off.")
+]
+
+Report = Callable[["Measured", int], None]
+
+
+def run(
+    config: ConfigPath = None,
+    out: Out = None,
+    resume: Resume = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train under a plan, and keep the log.
+
+    The plan is certified before anything is written, every release is in the log before it is
+    made, and a run that was cut off goes on with --resume from its last released model.  --quiet
+    prints the proven epsilon.
+    """
+    from ..accountant.errors import MissingExtra
+
+    try:
+        ready = _ready(config, out, resume)
+        from .run_report import report_of, warnings_of
+
+        warnings = warnings_of(ready)
+        with ready.writer, _bar(ready, shown=not (as_json or quiet)) as tell:
+            result = _carried_out(ready, tell)
+        head = ready.writer.head
+    except MissingExtra as error:
+        raise _with_command(error) from None
+    output.show(report_of(ready, result, head, warnings), as_json=as_json, quiet=quiet)
+
+
+def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
+    from ..accountant.errors import InvalidInput
+    from .run_folder import Source, begin, take_up
+
+    if out is None:
+        raise InvalidInput(
+            "`out` is missing.", "A run keeps its log and its model in a folder.", EXAMPLE
+        )
+    if config is None and not resume:
+        raise InvalidInput("A configuration is missing.", "It says what is run.", EXAMPLE)
+    source = None if config is None else Source.read(config)
+    if resume:
+        return take_up(source, out)
+    assert source is not None
+    return begin(source, out)
+
+
+def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
+    """Return what the run left; whatever stops it, the folder says how it goes on."""
+    from ..accountant.errors import PrivplanError
+    from ..fl.interruption import terminable
+    from ..fl.runner import carry_out
+
+    again = f"privplan run --resume --out {ready.folder}"
+    try:
+        with terminable():
+            return carry_out(
+                ready.prepared, ready.folder, ready.writer, progress=ready.progress, report=tell
+            )
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted: what was begun is spent, and the log says so.\n next: {again}", err=True
+        )
+        raise typer.Exit(output.INTERRUPTED) from None
+    except OSError as error:
+        raise PrivplanError(
+            f"The run stopped: {error.strerror or error}.",
+            "What was begun is spent; no file is left half-written.",
+            f"When that is mended: {again}",
+        ) from None
+
+
+@contextmanager
+def _bar(ready: Ready, *, shown: bool) -> Iterator[Report | None]:
+    """Show how far the run is, on a terminal only; yield what is to be told of each round."""
+    if not (shown and sys.stderr is not None and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from .run_report import line_of
+
+    columns = (
+        TextColumn("round"),
+        MofNCompleteColumn(),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=ready.prepared.rounds)
+
+        def tell(measured: Measured, _: int) -> None:
+            progress.update(task, completed=measured.round, description=line_of(measured))
+
+        yield tell
+
+
+def _with_command(error: MissingExtra) -> MissingExtra:
+    """Return the error with the command that installs what is missing here, from where it came."""
+    from .doctor_command import install_command
+
+    return type(error)(error.what, error.why, install_command("fl"))

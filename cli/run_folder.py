@@ -1,0 +1,251 @@
+"""The folder of a run: begun once, taken up after it was cut off, and never two runs in one."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from ..accountant.records import Progress
+    from ..audit.log import LogWriter
+    from ..fl.preparation import Prepared
+    from ..fl.settings import Settings
+
+CONFIG: Final = "config.toml"
+
+LOG: Final = "log.jsonl"
+
+_BEGUN: Final = (LOG, "sealed.jsonl", CONFIG, f".{CONFIG}.part")
+"""What a run that was cut off before its first line may have left."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A run that may go: everything that can be checked beforehand was checked."""
+
+    prepared: Prepared
+    folder: Path
+    writer: LogWriter
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A configuration as it was read: the copy in the folder has the same bytes."""
+
+    content: bytes
+    settings: Settings
+
+    @classmethod
+    def read(cls, path: Path) -> Source:
+        """Return a configuration; raises `InvalidInput`, which names what is wrong."""
+        from ..fl.settings_file import content_of, parse
+
+        content = content_of(path)
+        return cls(content, parse(content, path.name))
+
+
+def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
+    """Return a new run; nothing is written unless data, plan and folder are fit for it.
+
+    `again`: the folder holds what was left by a start that was cut off before the first line, and
+    is cleared.  Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
+    """
+    from ..audit.log import LogWriter
+    from ..fl import durable
+    from ..fl.preparation import prepare
+
+    if not again:
+        _require_empty(folder)
+    key = signing_key(source.settings)
+    prepared = prepare(source.settings)
+    if again:
+        _discard(folder)
+    writer = LogWriter.create(folder, fsync=source.settings.log.fsync, key=key)
+    try:
+        durable.write(folder / CONFIG, source.content)
+    except BaseException:
+        writer.close()
+        _discard(folder)
+        raise
+    return Ready(prepared, folder, writer)
+
+
+def take_up(source: Source | None, folder: Path) -> Ready:
+    """Return a run that was cut off, as far as its log says that it had come.
+
+    `source` is a configuration that was named again; the run goes on with the folder's copy.
+    Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
+    where the run is closed, and where another process is writing it.
+    """
+    from ..audit.log import LogWriter, verify
+    from ..audit.log.disk import AppendFile
+    from ..fl.preparation import prepare, randomness
+    from ..fl.resumption import require_resumable, require_same_settings
+
+    own = _copied(source, folder)
+    if not (folder / LOG).exists() and _left_before_begun(folder):
+        return begin(own, folder, again=True)
+    found = verify(folder)
+    if found.first_bad is None and found.opened is None:
+        AppendFile.open(folder / LOG).close()  # refuses where another process has just begun
+        _require_unbegun(folder)
+        _discard(folder)
+        return begin(own, folder)
+    _require_sound(found, folder)
+    if found.opened is not None:
+        require_same_settings(found.opened, own.settings.to_json())
+    prepared = prepare(own.settings, segment=found.recoveries + 1)
+    _require_same_data(prepared.dataset, found.opened, folder)
+    key = signing_key(own.settings)
+    require_resumable(prepared, folder, _progress(folder))
+    writer, progress = LogWriter.resume(folder, randomness=randomness(own.settings), key=key)
+    return Ready(prepared, folder, writer, progress)
+
+
+def signing_key(settings: Settings) -> Any:
+    """Return the Ed25519 private key that `[log] sign_key` names, or None.
+
+    Raises `InvalidInput` for a file that holds none; the message shows nothing of it.
+    """
+    from ..accountant.errors import InvalidInput
+
+    path = settings.log.sign_key
+    if path is None:
+        return None
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    found: object = None
+    with contextlib.suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
+        found = load_pem_private_key(path.expanduser().read_bytes(), password=None)
+    if not isinstance(found, Ed25519PrivateKey):
+        raise InvalidInput(
+            "The file that `sign_key` in [log] names holds no Ed25519 private key.",
+            "It must be PEM, not encrypted, and readable.",
+            "Make one: openssl genpkey -algorithm ed25519 -out key.pem",
+        )
+    return found
+
+
+def _copied(source: Source | None, folder: Path) -> Source:
+    """Return the configuration of the run in the folder."""
+    from ..accountant.errors import InvalidInput
+
+    copy = folder / CONFIG
+    if not copy.is_file():
+        if source is not None and folder.is_dir() and _left_before_begun(folder):
+            return source
+        raise InvalidInput(
+            f"{folder} holds no run to resume.",
+            f"A run keeps its configuration there, as {CONFIG}.",
+            "Begin it: privplan run CONFIG.toml --out DIR",
+        )
+    own = Source.read(copy)
+    if source is not None and source.content != own.content:
+        raise InvalidInput(
+            f"The configuration differs from the run's own, {copy}.",
+            "A run that goes on keeps the settings under which it was planned.",
+            f"privplan run --resume --out {folder}",
+        )
+    return own
+
+
+def _left_before_begun(folder: Path) -> bool:
+    """Return whether a folder holds only what a run leaves that was cut off before its start."""
+    return {path.name for path in folder.iterdir()} <= set(_BEGUN)
+
+
+def _require_unbegun(folder: Path) -> None:
+    """Raise `InvalidInput` where a log without a first line is not the rest of a mere beginning.
+
+    What is cleared away must be worth nothing: a log that lost its lines, beside a model that it
+    had released, is evidence.
+    """
+    from ..accountant.errors import InvalidInput
+
+    if _left_before_begun(folder) and (folder / LOG).read_bytes().count(b'"prev":') <= 1:
+        return
+    raise InvalidInput(
+        f"The log in {folder} has lost its first line, and the run had begun.",
+        "What was spent can no longer be told from it, so the run cannot go on.",
+        "Restore the log from a copy, or start a new run in another folder.",
+    )
+
+
+def _require_empty(folder: Path) -> None:
+    from ..accountant.errors import InvalidInput
+
+    if folder.is_dir() and not any(folder.iterdir()):
+        return
+    if not folder.exists() and not folder.is_symlink():
+        return
+    held = (folder / CONFIG).is_file()
+    raise InvalidInput(
+        f"{folder} is not an empty folder.",
+        "One folder holds one run, and nothing is written over.",
+        f"privplan run --resume --out {folder}" if held else "Give --out a new folder.",
+    )
+
+
+def _require_sound(found: Any, folder: Path) -> None:
+    from ..accountant.errors import InvalidInput
+
+    if found.first_bad is not None:
+        number, reason = found.first_bad
+        raise InvalidInput(
+            f"The log in {folder} is not what was written: line {number} is bad: {reason}.",
+            "A run goes on only from a log that nobody has changed.",
+            f"privplan audit log {folder}",
+        )
+    if found.complete:
+        raise InvalidInput(
+            f"The run in {folder} is closed.",
+            "What was planned is spent; more would be another run.",
+            f"privplan audit budget {folder}",
+        )
+
+
+def _require_same_data(dataset: Mapping[str, str], opened: Any, folder: Path) -> None:
+    """Raise `InvalidInput` where the records are not those that the run was begun with."""
+    from ..accountant.errors import InvalidInput
+    from ..audit.log import Sealed
+
+    if opened is None or opened.dataset is None:
+        return
+    item = Sealed.read(folder).opening(opened.dataset)
+    if item is not None and item.value == dict(dataset):
+        return
+    what = "The sidecar does not say on which records the run was begun."
+    if item is not None:
+        what = "The records are not those that the run was begun with."
+    raise InvalidInput(
+        what,
+        "The rest of a run must be made of the same data, dealt to the same users.",
+        "Restore the data, or start a new run in another folder.",
+    )
+
+
+def _progress(folder: Path) -> Progress:
+    """Return how far the run had come, without changing its log."""
+    from ..audit.log.reader import Scan
+
+    scan = Scan(folder)
+    for _ in scan:
+        pass
+    found = scan.course.progress()
+    assert found is not None
+    return found
+
+
+def _discard(folder: Path) -> None:
+    """Clear what a run has left that was cut off before its first line: nothing was drawn."""
+    for name in _BEGUN:
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()

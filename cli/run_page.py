@@ -1,0 +1,88 @@
+"""The page `privplan explain run`: every key of a configuration, from the one list of them."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Final
+
+WIDTH: Final = 92
+_COLUMN: Final = 22
+
+_HEAD: Final = """\
+RUN: train under a plan, and keep the log that proves what was spent
+
+A run is described by a TOML file.  `privplan run CONFIG.toml --out DIR` reads the data,
+certifies the plan, and only then begins; every release stands in the log before it is made.
+
+  [run]
+  system = "uldp-avg"
+  rounds = 50
+
+  [data]
+  name = "heart-disease"
+  path = "data/heart_disease"
+
+  [privacy]
+  epsilon = 8.0                  # or noise_multiplier = 5.0
+  delta = 1e-5
+
+A key that is misspelt, out of range, contradicts another or has no effect is an error.  Where
+"the paper's" stands as default, it is what Kato et al. 2024 used for that system and data set,
+or a choice of ours where the data set is not in the paper.
+"""
+
+_TABLES: Final = {
+    "run": "what is run",
+    "data": "which records, and how they are dealt to users and silos",
+    "privacy": "what is promised; not for fedavg, which promises nothing",
+    "training": "how models are trained",
+    "security": "what the server sees",
+    "uldp": "what only Uldp-FL's systems have",
+    "log": "how the log is kept; not part of what is run",
+}
+
+_TAIL: Final = """\
+What a run leaves in DIR
+  log.jsonl      the plan, and every release, as a chain of lines; it may be published
+  sealed.jsonl   what was computed before the noise, for a trusted auditor; never publish it
+  model.npz      the last model: `parameters`, a vector
+  metrics.json   what the test data say by round, and readings of epsilon
+  config.toml    the configuration as it was given; a path in it may name somebody
+  While it runs, checkpoint.npz holds the last released model.
+
+When it is cut off.  `privplan run --resume --out DIR` goes on, with fresh randomness and the
+same plan.  What was begun is spent: the run releases that many models fewer.  A log that was
+changed, other settings, other data or another model are refused.
+Noise and epsilon.  With epsilon alone, the least noise is found for all rounds; with
+noise_multiplier alone, epsilon follows; with both, the plan is cut before the first release to
+the rounds that the budget pays for, and a budget too small for one round begins nothing.
+Seeds.  [data] seed and [training] seed are public.  [run] seed also decides the noise, so
+whoever knows it can take the noise off: such a run is for tests, and its log says so.
+Test data are taken to be public.  Choosing settings by looking at results on private records
+costs privacy that the run does not count; [run] trials says how often that was done.
+
+Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
+"""
+
+
+def run_page() -> str:
+    """Return the page."""
+    from ..fl.keys import TABLES
+
+    parts = [_HEAD]
+    for name, keys in TABLES.items():
+        lines = [f"[{name}]  {_TABLES[name]}"]
+        for key in keys:
+            lines += _entry(key.name, f"{key.meaning}.  Default: {key.default}.")
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join([*parts, _TAIL])
+
+
+def _entry(name: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        width=WIDTH,
+        initial_indent=f"  {name:<{_COLUMN - 2}}",
+        subsequent_indent=" " * _COLUMN,
+        break_on_hyphens=False,
+    )

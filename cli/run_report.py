@@ -1,0 +1,190 @@
+"""What a run has left, for a person and for a program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from . import describe, rounding
+from .output import Report, plain, table
+
+if TYPE_CHECKING:
+    from ..accountant.guarantee import Guarantee
+    from ..fl.checkpoint import Measured
+    from ..fl.runner import RunResult
+    from .run_folder import Ready
+
+_WHO: Final[Mapping[str, str]] = {
+    "model": "whoever sees the released models",
+    "server": "the server, which sees every silo's noisy update",
+    "silo": "a silo, which knows its own noise",
+}
+
+_SEEDED: Final = (
+    "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
+    "nobody. Leave `seed` out of [run] for a run that protects."
+)
+_PUBLISHED: Final = (
+    "The method is run as it was published, which is not sound: there is no guarantee. See: "
+    "privplan explain uldp-fl"
+)
+_NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
+_LARGE_DELTA: Final = (
+    "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
+    "fail altogether. See: privplan explain delta"
+)
+_TRIED: Final = (
+    "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
+    "this run's epsilon."
+)
+_CUT: Final = (
+    "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
+)
+_SCARCE: Final = 10.0
+"""Delta times users above 1 / this is worth a warning."""
+
+
+def warnings_of(ready: Ready) -> tuple[str, ...]:
+    """Return what a person must know of a run before it begins."""
+    own, settings = ready.prepared, ready.prepared.settings
+    found = []
+    if settings.run.seed is not None:
+        found.append(_SEEDED)
+    if own.opening.as_published:
+        found.append(_PUBLISHED)
+    elif not own.promises:
+        found.append(_NO_NOISE)
+    elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
+        found.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
+    if settings.run.trials > 1:
+        found.append(_TRIED.format(trials=settings.run.trials))
+    if own.cut and settings.privacy.epsilon is not None:
+        found.append(
+            _CUT.format(
+                epsilon=settings.privacy.epsilon, made=own.rounds, asked=settings.run.rounds
+            )
+        )
+    return tuple(found)
+
+
+def line_of(measured: Measured) -> str:
+    """Return one line on the model after a round, and what was spent by then."""
+    parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
+    if "model" in measured.epsilon:
+        parts.append(f"epsilon so far {rounding.up(measured.epsilon['model'])}")
+    return plain("   ".join(parts))
+
+
+def report_of(
+    ready: Ready, result: RunResult, head: str | None, warnings: tuple[str, ...]
+) -> Report:
+    """Return what a run has left."""
+    proven = result.guarantees[ready.prepared.opening.claim.observer]
+    return Report(
+        result=_json(ready, result, head),
+        text=table(_rows(ready, result, head)),
+        number=rounding.bare(proven.epsilon.upper),
+        assumptions=_assumptions(ready),
+        warnings=warnings,
+    )
+
+
+def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object]:
+    own = ready.prepared
+    proven = result.guarantees[own.opening.claim.observer]
+    last = result.measured[-1] if result.measured else None
+    return {
+        "folder": str(ready.folder),
+        "run_id": result.run_id,
+        "system": own.system.name,
+        "data": own.settings.data.name,
+        "rounds": result.rounds,
+        "planned": result.planned,
+        "asked": own.settings.run.rounds,
+        "reason": result.reason,
+        "epsilon": describe.ends(proven.epsilon),
+        "delta": own.opening.claim.delta,
+        "unit": own.opening.claim.unit,
+        "neighbours": own.opening.claim.neighbours,
+        "observers": [
+            {"observer": who, "epsilon": describe.ends(one.epsilon)}
+            for who, one in result.guarantees.items()
+        ],
+        "metrics": {} if last is None else _numbers(last.metrics),
+        "model": result.model,
+        "head": head,
+        "seeded": own.settings.run.seed is not None,
+        "as_published": own.opening.as_published,
+    }
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, str]]:
+    own, folder = ready.prepared, plain(str(ready.folder))
+    data, rounds = own.federation, f"{result.rounds:,} of {own.settings.run.rounds:,} rounds"
+    trained = (
+        f"{own.system.name} on {data.name}: {rounds}, {data.users:,} users, {data.silos:,} silos, "
+        f"{own.model.parameters:,} parameters"
+    )
+    rows = [("trained", trained), *_proven_rows(ready, result)]
+    if result.measured:
+        last = result.measured[-1]
+        rows.append(
+            ("test", ", ".join(f"{name} {value:.4g}" for name, value in last.metrics.items()))
+        )
+        rows.append(("", f"on {len(data.test_labels):,} records that are declared public"))
+    if result.rounds < result.planned:
+        lost = result.planned - result.rounds
+        rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
+    rows.append(("log", f"{folder}/log.jsonl, head {(head or '')[:16]}"))
+    rows.append(("next", f"privplan audit budget {folder}"))
+    return rows
+
+
+def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
+    claim = ready.prepared.opening.claim
+    if not ready.prepared.promises:
+        return [("proves", "nothing: there is no guarantee")]
+    unit = "user (all records in all silos)" if claim.unit == "user" else claim.unit
+    changed = describe.change(claim.neighbours, unit)
+    rows = []
+    first = result.guarantees[claim.observer]
+    rows.append(
+        (
+            "proves",
+            f"epsilon {rounding.up(first.epsilon.upper)} at delta "
+            f"{rounding.as_given(claim.delta)}, {changed}",
+        )
+    )
+    rows.append(("against", _who(claim.observer)))
+    for who, one in result.guarantees.items():
+        if who != claim.observer:
+            rows.append(("", f"{_of(one)} against {_who(who)}"))
+    return rows
+
+
+def _of(one: Guarantee) -> str:
+    return f"epsilon {rounding.up(one.epsilon.upper)}"
+
+
+def _who(observer: str) -> str:
+    return _WHO.get(observer, observer)
+
+
+def _assumptions(ready: Ready) -> tuple[str, ...]:
+    own = ready.prepared
+    if not own.promises:
+        return ()
+    claim = own.opening.claim
+    found = describe.assumptions(
+        own.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
+    )
+    return (
+        *found,
+        "The numbers of users, silos and rounds are public, and so are the test records.",
+        "Nothing but the released models and the published log leaves the run.",
+    )

@@ -1,0 +1,103 @@
+"""FedAvg across silos, without noise: what privacy costs is measured against it.
+
+    x + eta_g / |S| sum_s (x_s - x)
+
+Two-sided learning rates: eta_l in the silos, eta_g at the server.  Nothing is clipped and nothing
+is hidden, and every round says so.  Source: DEFAULT in Kato, Xiong, Takagi, Cao and Yoshikawa 2024,
+*Uldp-FL*, arXiv 2308.12210, section 5; Yang, Fang and Liu 2021, arXiv 2101.11203.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ..accountant import events as ev
+from ..accountant import records
+from ..accountant.mechanisms import Gate
+from ..accountant.plan import Plan, PlannedPhase, given
+from .federation import Federation
+from .local import TorchLocal
+from .promise import PHASE, claimed
+from .setup import Setup, setup
+from .system import Opening, Parameters, Round, digest
+
+if TYPE_CHECKING:
+    from ..accountant.randomness import Streams
+    from .models import Model
+    from .settings import Settings
+
+NO_NOISE: Final = ev.NoGuarantee("no noise")
+
+
+class FedAvg:
+    """Federated averaging; it promises nothing."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup = setup
+
+    @property
+    def name(self) -> str:
+        """Its name in configurations."""
+        return self.setup.name
+
+    def plan(self) -> Plan:
+        """Return the plan, whose epsilon is infinite."""
+        return self._plan
+
+    def opening(self) -> Opening:
+        """Return what the run states first: no epsilon."""
+        own = self.setup
+        planned = records.Planned(own.rounds, {"model": self._plan.seen_by("model")})
+        population = records.Population(own.users, own.silos)
+        return Opening(claimed(own.privacy, None), planned, population)
+
+    def initial(self) -> Parameters:
+        """Return the model that the first round starts from."""
+        return self.setup.local.initial()
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make one round: train in every silo, and average."""
+        own = self.setup
+        with gate.open(_intent(number, parameters)) as ticket:
+            deltas = [own.local.silo_delta(parameters, silo, number) for silo in range(own.silos)]
+            total = np.sum(deltas, axis=0)
+            moved = parameters + own.training.global_rate / own.silos * total
+            released = ticket.close(
+                normaliser=records.Normaliser("constant", float(own.silos)),
+                model_out=digest(moved),
+                values=total.size,
+                clip_enforced=False,
+            )
+        return Round(moved, released)
+
+    @cached_property
+    def _plan(self) -> Plan:
+        own = self.setup
+        phase = PlannedPhase(PHASE, None, NO_NOISE, own.rounds, {"model": NO_NOISE})
+        return given(
+            [phase],
+            delta=own.privacy.delta,
+            neighbours=own.privacy.neighbours,
+            unit=own.privacy.unit,
+        )
+
+
+def fedavg(settings: Settings, federation: Federation, model: Model, _: Streams) -> FedAvg:
+    """Return FedAvg."""
+    return FedAvg(setup(settings, federation, TorchLocal(settings, federation, model)))
+
+
+def _intent(number: int, parameters: Parameters) -> records.RoundIntent:
+    return records.RoundIntent(
+        round=number,
+        phase=PHASE,
+        event=NO_NOISE,
+        contribution=records.Contribution(math.inf, "l2", "user", "whole"),
+        noise=records.Noise("none", 0.0, shares=0, draws=0),
+        sensitivity=math.inf,
+        model_in=digest(parameters),
+    )

@@ -1,0 +1,123 @@
+"""Files: find them, read them, check them, and say clearly what is wrong with them."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.errors import InvalidInput
+
+
+def folder(name: str, path: str | Path | None, holds: Sequence[str]) -> Path:
+    """Return the folder of a data set, or refuse a path that is missing or no folder."""
+    listed = ", ".join(holds)
+    if path is None:
+        raise InvalidInput(
+            f"The data set {name} is read from a folder, and no `path` is given.",
+            "It is not bundled and not downloaded.",
+            f"Give the folder that holds {listed}.",
+        )
+    found = Path(path).expanduser()
+    if not found.is_dir():
+        raise InvalidInput(
+            f"There is no folder {found}.",
+            f"The data set {name} is read from it.",
+            f"Give the folder that holds {listed}.",
+        )
+    return found
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a file, or refuse one that is missing or cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"There is no file {path.name} in {path.parent}.",
+            "The data set needs it.",
+            "Check `path`.",
+        ) from None
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {error.strerror}.", next_step="Check `path`."
+        ) from None
+
+
+def require_md5(path: Path, raw: bytes, expected: str) -> None:
+    """Refuse a file whose MD5 is not the one published; it guards against mix-ups, not attacks."""
+    found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    if found != expected:
+        raise InvalidInput(
+            f"{path.name} is not the published file: its MD5 is {found}, not {expected}.",
+            f"It was read from {path.parent}.",
+            "Fetch the file again from its publisher, unchanged.",
+        )
+
+
+def text(path: Path, raw: bytes) -> str:
+    """Return the bytes as text, or refuse what is not UTF-8."""
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidInput(
+            f"{path.name} is no text file.", next_step="Give the CSV file itself, unpacked."
+        ) from None
+
+
+def table(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
+    """Return the named columns of a CSV file with a header, as text.
+
+    Raises `InvalidInput` for a missing file, a missing column and a row of another length.
+    """
+    rows = list(csv.reader(io.StringIO(text(path, content(path)))))
+    header = rows[0] if rows else []
+    places = column_places(path, header, columns)
+    for line, row in enumerate(rows[1:], start=2):
+        if len(row) != len(header):
+            raise InvalidInput(
+                f"Line {line} of {path.name} has {len(row)} values; its header has {len(header)}.",
+                next_step="Fetch the file again.",
+            )
+    return {
+        name: [row[place] for row in rows[1:]] for name, place in zip(columns, places, strict=True)
+    }
+
+
+def column_places(path: Path, header: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Return where each column stands in the header, or refuse the file and name what it lacks."""
+    missing = [name for name in columns if name not in header]
+    if missing:
+        raise InvalidInput(
+            f"{path.name} has no column {missing[0]}.",
+            f"It lacks {len(missing)} of the {len(columns)} columns that are read.",
+            "Check that this is the right file.",
+        )
+    return [header.index(name) for name in columns]
+
+
+def numbers(path: Path, column: str, values: Sequence[str]) -> NDArray[np.float64]:
+    """Return a column as float64, or refuse the first value that is no finite number, by line."""
+    try:
+        found = np.array(values, np.float64)
+    except ValueError:
+        found = np.array([_number(value) for value in values])
+    wrong = np.flatnonzero(~np.isfinite(found))
+    if wrong.size:
+        raise InvalidInput(
+            f"Line {wrong[0] + 2} of {path.name}, column {column}, is no finite number.",
+            next_step="Fetch the file again.",
+        )
+    return found
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return float("nan")

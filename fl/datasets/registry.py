@@ -1,0 +1,78 @@
+"""The data sets by name: one function for all of them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Final, cast
+
+import numpy as np
+from numpy.random import Generator
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from .dataset import Dataset
+from .normalise import publicly
+
+_MODULES: Final = {
+    "heart-disease": "heart_disease",
+    "tcga-brca": "tcga_brca",
+    "creditcard": "creditcard",
+    "mnist": "mnist",
+    "digits": "digits",
+    "breast-cancer": "breast_cancer",
+}
+
+NAMES: Final = tuple(_MODULES)
+"""The names that `load` knows."""
+
+
+def load(
+    name: str,
+    path: str | Path | None = None,
+    *,
+    normalisation: str = "public",
+    rng: Generator | None = None,
+) -> Dataset:
+    """Return a data set by name.
+
+    `path`: the folder of its files (`creditcard`: or the CSV file); `digits` and `breast-cancer`
+    come with scikit-learn and take none.  `normalisation`: `public` clips and scales features by
+    public constants (`Dataset.scaling`), `none` leaves them as read.  `rng` chooses the test
+    records of data sets that come without a split, and Creditcard's sample of negatives; without
+    it the choice is fixed.  That choice is public set-up.
+
+    Raises `InvalidInput` for an unknown name, a missing, truncated or wrong file, and
+    `normalisation="private"`; `MissingExtra` where scikit-learn is needed and absent.
+    """
+    module = _MODULES.get(name) if isinstance(name, str) else None
+    if module is None:
+        raise _unknown(name)
+    if normalisation == "private":
+        raise InvalidInput(
+            "Features are not normalised by statistics of private records here.",
+            "Such statistics are a release, and must be drawn by an accounted mechanism.",
+            "Load with `normalisation='none'`, release the moments"
+            " (`normalise.bounded_moments_contributions`), then use `normalise.apply`.",
+        )
+    validate.choice(("public", "none"), normalisation=normalisation)
+    chosen = np.random.default_rng(0) if rng is None else rng
+    reader = importlib.import_module(f".{module}", __package__)
+    data = cast(Dataset, reader.read(path, chosen))
+    if normalisation == "none":
+        return data
+    return replace(
+        data,
+        features=publicly(data.features, data.scaling),
+        test_features=publicly(data.test_features, data.scaling),
+        normalisation=f"public constants: {data.scaling.source}",
+    )
+
+
+def _unknown(name: object) -> InvalidInput:
+    shown = repr(name)[:60]
+    near = get_close_matches(str(name).lower().replace("_", "-"), NAMES, n=1)
+    hint = f"Did you mean {near[0]}?" if near else "Choose one of " + ", ".join(NAMES) + "."
+    return InvalidInput(f"There is no data set {shown}.", next_step=hint)

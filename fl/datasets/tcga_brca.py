@@ -1,0 +1,143 @@
+"""TCGA-BRCA: survival of breast-cancer patients in six regions, from clinical tables.
+
+As in FLamby's Fed-TCGA-BRCA: 39 features (age and 38 zero-one columns), the label is [time in
+days, event], 1 for an observed death, and the split is that of `train_test_split.csv`.  Patients of
+`brca.csv` whom that file does not list (eight, from sites in Brazil, Nigeria and Pakistan) are
+left out.
+
+Source: du Terrail et al. 2022, *FLamby*, arXiv 2210.04620, section on Fed-TCGA-BRCA; features of
+Andreux, Manoel, Menuet, Saillard and Simpson 2020, arXiv 2006.08997.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.random import Generator
+
+from ...accountant.errors import InvalidInput
+from . import files
+from .dataset import Dataset
+from .normalise import Scaling
+
+REGIONS: Final = ("Northeast", "South", "West", "Midwest", "Europe", "Canada")
+
+FEATURES: Final = (
+    "age_at_index",
+    "ethnicity_not hispanic or latino",
+    "ethnicity_not reported",
+    "race_asian",
+    "race_black or african american",
+    "race_not reported",
+    "race_white",
+    "ajcc_pathologic_m_MX",
+    "ajcc_pathologic_n_N0 (i-)",
+    "ajcc_pathologic_n_N1",
+    "ajcc_pathologic_n_N1a",
+    "ajcc_pathologic_n_N2",
+    "ajcc_pathologic_n_N2a",
+    "ajcc_pathologic_stage_Stage IA",
+    "ajcc_pathologic_stage_Stage IIA",
+    "ajcc_pathologic_stage_Stage IIB",
+    "ajcc_pathologic_stage_Stage IIIA",
+    "ajcc_pathologic_stage_Stage IIIC",
+    "ajcc_pathologic_t_T1c",
+    "ajcc_pathologic_t_T2",
+    "ajcc_pathologic_t_T3",
+    "ajcc_staging_system_edition_5th",
+    "ajcc_staging_system_edition_6th",
+    "ajcc_staging_system_edition_7th",
+    "icd_10_code_C50.9",
+    "morphology_8500/3",
+    "morphology_8520/3",
+    "primary_diagnosis_Infiltrating duct carcinoma, NOS",
+    "primary_diagnosis_Lobular carcinoma, NOS",
+    "prior_malignancy_yes",
+    "synchronous_malignancy_Not Reported",
+    "treatment_or_therapy_not reported",
+    "treatment_or_therapy_yes",
+    "tumor_stage_stage i",
+    "tumor_stage_stage ia",
+    "tumor_stage_stage iia",
+    "tumor_stage_stage iib",
+    "tumor_stage_stage iiia",
+    "tumor_stage_stage iiic",
+)
+
+_ZERO_ONE: Final = len(FEATURES) - 1
+
+SCALING: Final = Scaling(
+    lower=(18.0, *_ZERO_ONE * (0.0,)),
+    upper=(90.0, *_ZERO_ONE * (1.0,)),
+    mean=(60.0, *_ZERO_ONE * (0.0,)),
+    scale=(15.0, *_ZERO_ONE * (1.0,)),
+    source=(
+        "age 18 to 90 (the archive shows no age above 90), centred at 60, near the median age at"
+        " diagnosis in the United States (SEER), in steps of 15 years; zero-one features as they"
+        " are"
+    ),
+)
+
+_FILES: Final = ("brca.csv", "train_test_split.csv")
+
+
+def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
+    """Return the data set from a folder with `brca.csv` and `train_test_split.csv`; no `rng`.
+
+    Silos 0 to 5 are `REGIONS`.  Raises `InvalidInput` for a missing file or column, a value that
+    is no number, and a split that names no region or a patient who is not in the table.
+    """
+    place = files.folder("tcga-brca", path, _FILES)
+    source, split_file = (place / name for name in _FILES)
+    table = files.table(source, ("pid", *FEATURES, "E", "T"))
+    row_of = {patient: row for row, patient in enumerate(table["pid"])}
+    fold_of = _folds(split_file, row_of)
+    chosen = np.array(sorted(fold_of), np.int64)
+    columns = {name: files.numbers(source, name, table[name]) for name in (*FEATURES, "T", "E")}
+    features = np.column_stack([columns[name] for name in FEATURES])[chosen].astype(np.float32)
+    labels = np.column_stack([columns["T"], columns["E"]])[chosen].astype(np.float32)
+    test = np.array([fold_of[row][0] for row in chosen])
+    silo = np.array([fold_of[row][1] for row in chosen], np.int64)
+    return Dataset(
+        name="tcga-brca",
+        task="survival",
+        classes=1,
+        features=features[~test],
+        labels=labels[~test],
+        silo=silo[~test],
+        silos=len(REGIONS),
+        test_features=features[test],
+        test_labels=labels[test],
+        test_silo=silo[test],
+        scaling=SCALING,
+        split="FLamby's, as listed in train_test_split.csv",
+        licence="TCGA open-access clinical data; check that its terms apply to you",
+        citation=(
+            "The Cancer Genome Atlas Research Network, TCGA-BRCA; prepared by du Terrail et al."
+            " (2022), FLamby, arXiv 2210.04620"
+        ),
+    )
+
+
+def _folds(path: Path, row_of: dict[str, int]) -> dict[int, tuple[bool, int]]:
+    """Return for each row that the split lists whether it is a test record, and its region."""
+    table = files.table(path, ("pid", "fold2"))
+    known = {
+        f"{fold}_{region}": (fold == "test", region)
+        for fold in ("train", "test")
+        for region in range(len(REGIONS))
+    }
+    folds = {}
+    for line, (patient, fold) in enumerate(zip(table["pid"], table["fold2"], strict=True), start=2):
+        if patient not in row_of or fold not in known:
+            wrong = (
+                "patient is not in brca.csv" if fold in known else "fold2 is no fold of a region"
+            )
+            raise InvalidInput(
+                f"Line {line} of {path.name} does not fit: its {wrong}.",
+                next_step="Take both files from the same source.",
+            )
+        folds[row_of[patient]] = known[fold]
+    return folds

@@ -1,0 +1,46 @@
+"""Files that are whole or absent: written beside their place, forced to disk, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+
+def write(path: Path, content: bytes) -> None:
+    """Put a file in its place at once; a crash at any moment leaves the old one, or the new one.
+
+    Raises `OSError` (a full disk) and then leaves what was there before.
+    """
+    beside = _beside(path)
+    try:
+        with beside.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
+    settle(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, and what a write of it may have left that was cut off."""
+    path.unlink(missing_ok=True)
+    _beside(path).unlink(missing_ok=True)
+
+
+def settle(folder: Path) -> None:
+    """Force a folder's list of names to disk, where the system can do that."""
+    with contextlib.suppress(OSError):
+        place = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(place)
+        finally:
+            os.close(place)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")

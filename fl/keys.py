@@ -1,0 +1,289 @@
+"""Every key of a run's configuration: its table, its range, what it means, and its default.
+
+One list, from which the configuration is checked and the page `privplan explain run` is written.
+Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..accountant import validate
+from ..accountant.errors import InvalidInput
+
+SYSTEMS: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
+"""The systems that can be run."""
+
+LATER_SYSTEMS: Final = (
+    *("flame-simple", "flame-double", "flame-topk", "disco"),
+    *("fedpower-original", "fedpower-utility", "fedpower-private"),
+    *("delm-basic", "delm-enhanced"),
+)
+"""Systems that have a name, and no implementation yet."""
+
+LATER_TABLES: Final = ("flame", "disco", "fedpower", "delm")
+"""Tables of those systems."""
+
+DATASETS: Final = (
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
+)
+LATER_DATASETS: Final = ("ratings",)
+
+MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
+
+UNITS: Final = ("record", "user", "silo", "entry")
+RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
+
+AGGREGATIONS: Final = ("plain",)
+LATER_AGGREGATIONS: Final = ("masked", "private-weighting")
+
+FSYNC: Final = ("records", "always", "never")
+
+
+def seed(**field: object) -> int:
+    """Return an integer from 0 to 2^63 - 1."""
+    ((name, value),) = field.items()
+    return validate.count_from(0, **{name: value})
+
+
+def rate(**field: object) -> float:
+    """Return a number in (0, 1]."""
+    ((name, value),) = field.items()
+    if validate.probability(**field) == 0.0:
+        raise InvalidInput(f"`{name}` must be a number in (0, 1]; it is {value!r}.")
+    return validate.probability(**field)
+
+
+def below_one(**field: object) -> float:
+    """Return a number in [0, 1)."""
+    ((name, value),) = field.items()
+    if validate.probability(**field) == 1.0:
+        raise InvalidInput(f"`{name}` must be a number in [0, 1); it is {value!r}.")
+    return validate.probability(**field)
+
+
+def text(**field: object) -> str:
+    """Return a text that is not empty and holds no control characters."""
+    ((name, value),) = field.items()
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise InvalidInput(f"`{name}` must be a text; it is {value!r:.60}.")
+    return value
+
+
+def flag(**field: object) -> bool:
+    """Return true or false."""
+    ((name, value),) = field.items()
+    if not isinstance(value, bool):
+        raise InvalidInput(f"`{name}` must be true or false; it is {value!r:.60}.")
+    return value
+
+
+def key_bits(**field: object) -> int:
+    """Return an integer from 2048 to 16384."""
+    ((name, value),) = field.items()
+    found = validate.count_from(2048, **field)
+    if found > 16384:
+        raise InvalidInput(f"`{name}` must be an integer from 2048 to 16384; it is {value!r}.")
+    return found
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a table.
+
+    `check(name=value)` returns the value in its canonical type or raises `InvalidInput`.
+    `meaning` and `default` are what a person reads; `why` is the reason for its range.
+    """
+
+    name: str
+    check: Callable[..., Any]
+    meaning: str
+    default: str
+    why: str = ""
+    words: tuple[str, ...] = ()
+
+
+def _word(name: str, words: tuple[str, ...], meaning: str, default: str, why: str = "") -> Key:
+    def check(**field: object) -> str:
+        return validate.choice(words, **field)
+
+    return Key(name, check, meaning, default, why, words)
+
+
+TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
+    "run": (
+        _word(
+            "system",
+            SYSTEMS,
+            "what is run: " + ", ".join(SYSTEMS),
+            "required",
+            "It is the algorithm by which the silos learn together.",
+        ),
+        Key(
+            "rounds",
+            validate.count,
+            "how many models are released",
+            "the paper's",
+            "It is how often the silos' updates are summed and released.",
+        ),
+        Key(
+            "trials",
+            validate.count,
+            "runs on these records by which the settings were chosen, this one included",
+            "1",
+            "Choosing settings by looking at results on private records has a cost of its own.",
+        ),
+        Key(
+            "seed",
+            seed,
+            "make the whole run reproducible, the noise too: for tests, protects nobody",
+            "none",
+            "It decides the noise, so whoever knows it can take the noise off again.",
+        ),
+        _word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
+        Key(
+            "evaluate_every",
+            validate.count,
+            "rounds between two looks at the test data",
+            "1",
+            "It is a number of rounds.",
+        ),
+    ),
+    "data": (
+        _word("name", DATASETS, "the data set: " + ", ".join(DATASETS), "required"),
+        Key(
+            "path",
+            text,
+            "file or folder of the data, from the working directory; never in the log",
+            "bundled data, where there is any",
+        ),
+        Key(
+            "users",
+            validate.count,
+            "how many users the records are dealt to",
+            "the paper's",
+            "The number of users is a public constant of the run.",
+        ),
+        Key(
+            "silos",
+            validate.count,
+            "how many silos, where the data does not fix it",
+            "the paper's",
+            "The number of silos is a public constant of the run.",
+        ),
+        _word("allocation", ("uniform", "zipf"), "how records are dealt", "zipf"),
+        Key(
+            "labels_per_user",
+            validate.count,
+            "deal each user records of exactly so many labels",
+            "any",
+            "It is a number of labels.",
+        ),
+        _word(
+            "normalisation",
+            ("public", "none"),
+            "scale features by public constants, or leave them",
+            "public",
+            "Statistics of private records would be a release of their own.",
+        ),
+        Key("seed", seed, "seed of the dealing and the split (public)", "0"),
+    ),
+    "privacy": (
+        _word("unit", UNITS, "what is protected; it must suit the system", "user"),
+        _word(
+            "neighbours",
+            RELATIONS,
+            "add-remove, replace-one, or zero-out",
+            "add-remove",
+            "A guarantee must say which change of the data it hides.",
+        ),
+        Key(
+            "delta",
+            validate.open_probability,
+            "the slack of the promise",
+            "1e-5",
+            "Delta is a probability; it should be well below 1 / users.",
+        ),
+        Key(
+            "epsilon",
+            validate.positive,
+            "the target; with noise_multiplier, a limit that cuts the rounds",
+            "none",
+            "Epsilon bounds how far one unit can shift the odds of any output.",
+        ),
+        Key(
+            "noise_multiplier",
+            validate.positive,
+            "noise over the bound on one contribution",
+            "found from epsilon",
+            "It is the noise of one round, relative to the clip.",
+        ),
+        Key(
+            "sampling_rate",
+            rate,
+            "probability that a user joins a round (uldp-avg, uldp-sgd)",
+            "1",
+            "It is the probability with which a user joins one round.",
+        ),
+    ),
+    "training": (
+        _word(
+            "weighting",
+            ("uniform", "records"),
+            "a user's weights over silos: 1/|S|, or by its records (uldp-avg, uldp-sgd)",
+            "uniform",
+        ),
+        Key("clip", validate.positive, "bound on one contribution, L2", "the paper's"),
+        Key("local_rate", validate.positive, "step size of local training", "the paper's"),
+        Key("global_rate", validate.positive, "step size of the server", "the paper's"),
+        Key("local_epochs", validate.count, "passes of local training in a round", "the paper's"),
+        Key("batch", validate.count, "records in one step of local training", "the paper's"),
+        _word("model", MODELS, "what is trained: " + ", ".join(MODELS), "the paper's for the data"),
+        Key(
+            "dropout",
+            below_one,
+            "share of units left out in training (mlp, cnn)",
+            "the paper's",
+            "At 1 nothing would be left to learn from.",
+        ),
+        Key("seed", seed, "seed of the first model and the order of batches (public)", "0"),
+    ),
+    "security": (
+        _word("aggregation", AGGREGATIONS, "what the server sees: every update", "plain"),
+        Key("key_bits", key_bits, "length of keys, for aggregations that use any", "3072"),
+    ),
+    "uldp": (
+        Key(
+            "as_published",
+            flag,
+            "run uldp-naive with the paper's sensitivity C, which proves no guarantee",
+            "false",
+        ),
+        Key(
+            "group_records",
+            validate.count,
+            "uldp-group: most records of one user that take part",
+            "required there",
+            "The promise for a user follows from that for one record, so often.",
+        ),
+        Key(
+            "record_rate",
+            rate,
+            "uldp-group: probability that a record joins one step",
+            "one batch of a silo's nominal records",
+            "It is the probability with which a record joins one step of training.",
+        ),
+    ),
+    "log": (
+        _word(
+            "fsync",
+            FSYNC,
+            "when the log is forced to disk: records (what must be), always, never",
+            "records",
+        ),
+        Key("sign_key", text, "file with an Ed25519 private key that signs the log", "none"),
+    ),
+}
+"""The keys of each table."""

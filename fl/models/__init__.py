@@ -1,0 +1,25 @@
+"""The models of the systems, for one parameter vector or for thousands side by side.
+
+    model = model_named("mlp", features=30, classes=2)
+    start = model.initial(seed=0)            # (5012,) float64, public
+    model.logits(start, features)            # (records, 2)
+
+A model is a chain of layers with hand-written derivatives, each of which works on a stack of
+parameter vectors at once: no autograd, no loop over users.
+"""
+
+from ...accountant.errors import MissingExtra
+
+try:
+    import torch as _torch  # noqa: F401
+except ImportError:
+    raise MissingExtra(
+        "Training needs PyTorch, which is not installed.",
+        "The models run on its batched matrix products.",
+        'Install the extra: pip install "privplan[fl]".',
+    ) from None
+
+from .model import Model
+from .registry import MODELS, model_named
+
+__all__ = ["MODELS", "Model", "model_named"]

@@ -1,0 +1,97 @@
+"""Losses and their derivatives with respect to the logits, for many units at once.
+
+Each is a mean over the records of a batch, so its gradient is what a step of SGD subtracts.
+Shapes: logits (units, records, outputs); `share` (units, records), which is 1 / batch for the
+records of the batch and 0 for padding.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+import torch
+from torch import Tensor
+
+
+class Loss(Protocol):
+    """A loss.  `additive` says that a batch's loss is a sum over its records alone."""
+
+    @property
+    def additive(self) -> bool: ...
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return its derivative with respect to the logits, in their shape."""
+
+
+class BinaryCrossEntropy:
+    """-y log p - (1 - y) log(1 - p) with p = sigmoid(logit); labels (units, records) 0 or 1."""
+
+    additive: Final = True
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        score = logits[..., 0]
+        each = torch.nn.functional.softplus(score) - score * labels
+        return (each * share).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return (p - y) share."""
+        # Not torch.sigmoid: its last bit depends on where in memory a value lies.
+        odds = torch.cat([logits, torch.zeros_like(logits)], 2)
+        return (torch.softmax(odds, 2)[..., :1] - labels[..., None]) * share[..., None]
+
+
+class CrossEntropy:
+    """-log softmax(logits)[y]; labels (units, records) from 0 to outputs - 1."""
+
+    additive: Final = True
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        chosen = torch.log_softmax(logits, 2).gather(2, labels[..., None])[..., 0]
+        return -(chosen * share).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return (softmax - one-hot) share."""
+        found = torch.softmax(logits, 2)
+        found.scatter_add_(2, labels[..., None], -torch.ones_like(found[..., :1]))
+        return found.mul_(share[..., None])
+
+
+class CoxPartialLikelihood:
+    """Cox's negative log partial likelihood, with Breslow's risk sets, over the batch.
+
+        sum_i share_i event_i (log sum_{j: time_j >= time_i} exp(score_j) - score_i)
+
+    Labels are (units, records, 2) with rows [time, event].  Records without an event count in the
+    mean, as in FLamby's loss, from which this differs only where times are tied: there FLamby's
+    risk set is whatever its sort leaves.  A batch with no event, or one record, has loss 0.
+
+    It couples the records of a batch: there is no loss of one record alone.
+    """
+
+    additive: Final = False
+
+    def value(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the loss of each unit: (units,)."""
+        score, event = logits[..., 0], labels[..., 1].to(logits.dtype)
+        risk = torch.logsumexp(self._at_risk(score, labels, share), 2)
+        return (share * event * (risk - score)).sum(1)
+
+    def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return sum_i share_i event_i softmax(risk set of i)_j - share_j event_j."""
+        score, event = logits[..., 0], labels[..., 1].to(logits.dtype)
+        weight = share * event
+        within = torch.softmax(self._at_risk(score, labels, share), 2)
+        pulled = torch.bmm(weight[:, None], within)[:, 0]
+        return (pulled - weight)[..., None]
+
+    def _at_risk(self, score: Tensor, labels: Tensor, share: Tensor) -> Tensor:
+        """Return the scores of those at risk at each record's time, else -inf: (u, r, r)."""
+        time, present = labels[..., 0], share > 0
+        later = (time[:, None, :] >= time[..., None]) & present[:, None, :]
+        itself = torch.eye(time.shape[1], dtype=torch.bool, device=time.device)
+        return score[:, None, :].expand(later.shape).masked_fill(~(later | itself), -torch.inf)

@@ -1,0 +1,155 @@
+"""From what one round reveals, to the plan of a run and to what the run promises.
+
+A system says what each observer sees of one round, as events of the noise multiplier.  The noise
+is given, or found so that the promise holds before one observer; what the same noise proves to all
+others stands in the plan beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ..accountant import events as ev
+from ..accountant import validate
+from ..accountant.errors import BudgetExceeded, InvalidInput
+from ..accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
+from ..accountant.records import Claim, Planned
+from .system import Privacy
+
+Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
+"""From a noise multiplier to one round as each observer sees it."""
+
+PHASE: Final = "train"
+"""The name of the one phase of a federated run."""
+
+_DIGITS: Final = 6
+"""Significant digits of a claimed epsilon, rounded up."""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The noise of a run, its plan, and what it promises."""
+
+    noise_multiplier: float
+    plan: Plan
+    claim: Claim
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds are planned."""
+        return sum(phase.rounds for phase in self.plan.phases)
+
+    @property
+    def planned(self) -> Planned:
+        """What was fixed before the first release, as the log states it."""
+        return Planned(self.rounds, {who: self.plan.seen_by(who) for who in self.plan.guarantees})
+
+    @property
+    def event(self) -> ev.Event:
+        """One round, as who sees the released model sees it."""
+        return self.plan.phases[0].event
+
+    @property
+    def views(self) -> dict[str, ev.Event]:
+        """One round, as all others see it."""
+        own = self.plan.phases[0]
+        return {who: event for who, event in own.views.items() if who != "model"}
+
+
+def promise(views: Views, privacy: Privacy, rounds: int) -> Promise:
+    """Return the promise of a run of at most `rounds` rounds.
+
+    - `noise_multiplier` alone: all rounds, and the claim is what they prove to the observer.
+    - `epsilon` alone: all rounds, with the least noise that proves it.
+    - both: the most rounds that prove it, fixed now, whatever the first rounds will show.
+
+    The claim is for `privacy.observer`; a number that was not asked for is rounded up.  Raises
+    `InvalidInput` without noise and budget, or for an observer that sees nothing,
+    `BudgetExceeded` where the budget does not allow one round, and as `plan` does.
+    """
+    noise = _noise(views, privacy, rounds)
+    seen = views(noise)
+    event = seen[validate.choice(tuple(seen), observer=privacy.observer)]
+    made = _rounds(event, noise, privacy, rounds)
+    found = given(
+        [PlannedPhase(PHASE, noise, seen["model"], made, seen)],
+        delta=privacy.delta,
+        neighbours=privacy.neighbours,
+        unit="record" if privacy.group > 1 else privacy.unit,
+        group=privacy.group,
+    )
+    proven = found.guarantees[privacy.observer].epsilon.upper
+    return Promise(noise, found, claimed(privacy, _stated(privacy, proven)))
+
+
+def claimed(privacy: Privacy, epsilon: float | None) -> Claim:
+    """Return the claim of an epsilon, which may be None."""
+    return Claim(
+        privacy.unit,
+        privacy.neighbours,
+        privacy.delta,
+        epsilon,
+        privacy.observer,
+        privacy.group,
+    )
+
+
+def rounded_up(value: float) -> float:
+    """Return the value to six significant digits, at or above itself; infinity as it is."""
+    if not 0.0 < value < math.inf:
+        return value
+    place = _DIGITS - 1 - math.floor(math.log10(value))
+    rounded = round(value, place)
+    return rounded if rounded >= value else round(value + 10.0**-place, place)
+
+
+def _stated(privacy: Privacy, proven: float) -> float:
+    """Return the epsilon to claim: the target, or what is proven, rounded up within a budget."""
+    if privacy.epsilon is None:
+        return rounded_up(proven)
+    if privacy.noise_multiplier is None:
+        return privacy.epsilon
+    return min(rounded_up(proven), privacy.epsilon)
+
+
+def _noise(views: Views, privacy: Privacy, rounds: int) -> float:
+    if privacy.noise_multiplier is not None:
+        return privacy.noise_multiplier
+    if privacy.epsilon is None:
+        raise InvalidInput(
+            "Neither a noise multiplier nor an epsilon is given.",
+            "One of them fixes how much noise protects a unit.",
+            "Give `noise_multiplier`, or `epsilon` to have the noise found.",
+        )
+    validate.choice(tuple(views(1.0)), observer=privacy.observer)
+    found = plan(
+        [Phase(PHASE, lambda noise: views(noise)[privacy.observer], rounds, privacy.observer)],
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        neighbours=privacy.neighbours,
+        group=privacy.group,
+    )
+    return found.noise[PHASE]
+
+
+def _rounds(event: ev.Event, noise: float, privacy: Privacy, rounds: int) -> int:
+    if privacy.noise_multiplier is None or privacy.epsilon is None:
+        return rounds
+    made = affordable(
+        event,
+        epsilon=privacy.epsilon,
+        delta=privacy.delta,
+        most=rounds,
+        neighbours=privacy.neighbours,
+        group=privacy.group,
+    )
+    if made == 0:
+        raise BudgetExceeded(
+            f"Epsilon {privacy.epsilon:g} does not allow a single round with noise {noise:g}.",
+            "Nothing was released, and nothing is spent.",
+            "Give more noise, a lower sampling rate, or a larger epsilon.",
+        )
+    return made

@@ -1,0 +1,103 @@
+"""Taking up a run that was cut off: its log, its settings and its kept model belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from ..accountant.errors import InvalidInput
+from ..accountant.records import Progress, RunOpen
+from .checkpoint import CHECKPOINT, MODEL, Checkpoint
+from .preparation import Prepared
+from .system import digest
+
+_NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
+
+
+def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
+    """Return the model to go on from; raise `InvalidInput` where something does not belong."""
+    require_same_settings(progress.opened, prepared.settings.to_json())
+    require_same_plan(prepared, progress.opened)
+    return kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
+
+
+def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
+    """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
+    before, now = _flat(opened.configuration), _flat(configuration)
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if changed:
+        raise InvalidInput(
+            f"The run was begun with other settings; changed: {', '.join(changed[:5])}.",
+            "Its plan was fixed before the first release, and the rest of it must be the same.",
+            _NEW_RUN,
+        )
+
+
+def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
+    """Raise `InvalidInput` where the log announces another plan, promise or system."""
+    own = prepared.opening
+    same = {
+        "system": prepared.system.name == opened.system,
+        "promise": own.claim == opened.claim,
+        "plan": own.plan == opened.plan,
+        "population": own.population == opened.population,
+        "aggregation": own.aggregation == opened.aggregation,
+        "as_published": own.as_published == opened.as_published,
+    }
+    other = [name for name, agrees in same.items() if not agrees]
+    if other:
+        raise InvalidInput(
+            f"The log announces another {' and another '.join(other)} than these settings make.",
+            "The run may have been begun with another version of privplan.",
+            "Resume it with the version that its first line names under `code`.",
+        )
+
+
+def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
+    """Return the model from which the run goes on.
+
+    It is the last released one; or, where the run was cut off between a release and its keeping,
+    the one that this release started from.  Raises `InvalidInput` for any other.
+    """
+    place = next((path for path in places if path.exists()), None)
+    if place is None:
+        first = prepared.system.initial()
+        found = Checkpoint(progress.opened.run_id, 0, prepared.settings.training.model, first)
+    else:
+        found = Checkpoint.read(place)
+    own = digest(found.parameters)
+    last = progress.last_release
+    if found.run_id != progress.opened.run_id:
+        raise _foreign(place, "belongs to another run")
+    if last is None:
+        if found.round == 0:
+            return found
+        raise _foreign(place, "stands for a release, and the log has none")
+    if own == last.model_out or own == progress.intents[last.intent].model_in:
+        return found
+    raise _foreign(place, "is not the one that the log released last")
+
+
+def _foreign(place: Path | None, reason: str) -> InvalidInput:
+    if place is None:
+        return InvalidInput(
+            "The last released model is missing.",
+            "The log has releases, and the folder no model to go on from.",
+            _NEW_RUN,
+        )
+    return InvalidInput(
+        f"The model in {place.name} {reason}.",
+        "A run goes on from its last release, and from nothing else.",
+        _NEW_RUN,
+    )
+
+
+def _flat(configuration: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for table, content in configuration.items():
+        if isinstance(content, Mapping):
+            found |= {f"[{table}] {key}": value for key, value in content.items()}
+        else:
+            found[table] = content
+    return found

@@ -1,0 +1,258 @@
+"""A run, from its opening to its close; and a run that was cut off, from where it stopped.
+
+The order of what is written, round by round:
+
+1. the intent, durable (the gate, before any noise is drawn);
+2. the release, with the digest of the new model, durable;
+3. the checkpoint, which appears at once and whole;
+4. what the test data say, in the log.
+
+Whatever moment a run is cut off at, the log knows at least what the files show.  A round that was
+released and not kept is spent, as is one that was begun; the run goes on with the next one, from
+the model that was kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from ..accountant import events as ev
+from ..accountant.errors import InvalidInput
+from ..accountant.guarantee import Guarantee
+from ..accountant.mechanisms import Gate
+from ..accountant.odometer import Odometer
+from ..accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
+from . import durable
+from .checkpoint import CHECKPOINT, MODEL, Checkpoint, Measured
+from .interruption import Unbroken, held
+from .outcome import METRICS, write_metrics
+from .preparation import Prepared, measure, prepare, randomness, versions
+from .resumption import require_resumable
+from .settings import Settings
+from .system import Parameters, digest
+
+Report = Callable[[Measured, int], None]
+"""Called with what was measured after a round, and with the number of rounds planned."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run has left.
+
+    `rounds` is the number of released models, `planned` how many were planned; a difference was
+    spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
+    observer; `measured` is what the test data said; `model` the digest of `parameters`.
+    """
+
+    run_id: str
+    rounds: int
+    planned: int
+    reason: Literal["finished", "budget"]
+    guarantees: Mapping[str, Guarantee]
+    measured: tuple[Measured, ...]
+    parameters: Parameters
+    model: str
+
+
+def run(
+    settings: Settings,
+    folder: str | Path,
+    recorder: Recorder,
+    *,
+    progress: Progress | None = None,
+    report: Report | None = None,
+) -> RunResult:
+    """Carry out the run that `settings` describe: `carry_out(prepare(settings), ...)`."""
+    made = prepare(settings, segment=0 if progress is None else progress.recoveries + 1)
+    return carry_out(made, folder, recorder, progress=progress, report=report)
+
+
+def carry_out(
+    prepared: Prepared,
+    folder: str | Path,
+    recorder: Recorder,
+    *,
+    progress: Progress | None = None,
+    report: Report | None = None,
+) -> RunResult:
+    """Make the rounds of a prepared run, and leave its files in `folder`, which exists.
+
+    `progress` is how far a run that was cut off had come, as its log tells it; `prepared` must then
+    be for the segment after its recoveries.  `report` is called after each round that was measured.
+
+    Raises what the system and the recorder raise, `OSError` where a file cannot be written, and
+    `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
+    error the run may be resumed.
+    """
+    from .training import one_thread
+
+    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
+    with one_thread():
+        if progress is None:
+            conduct.open()
+        else:
+            conduct.take_up(progress)
+        conduct.make_rounds()
+        return conduct.close()
+
+
+@dataclass
+class _Conduct:
+    """A run under way: the model after `kept.round`, and what was spent."""
+
+    prepared: Prepared
+    folder: Path
+    recorder: Recorder
+    report: Report | None
+    spent: int = 0
+    released: int = 0
+    kept: Checkpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.prepared
+        self.odometer = Odometer.for_plan(own.plan) if own.promises else None
+        self.gate = Gate(self.odometer, self.recorder, own.streams)
+
+    def open(self) -> None:
+        """Write the first line."""
+        own = self.prepared
+        run_id = secrets.token_hex(16)
+        with held():
+            sealed = self.recorder.seal({"dataset": own.dataset})
+            self.recorder.append(
+                RunOpen(
+                    run_id=run_id,
+                    system=own.system.name,
+                    claim=own.opening.claim,
+                    plan=own.opening.plan,
+                    population=own.opening.population,
+                    randomness=randomness(own.settings),
+                    aggregation=own.opening.aggregation,
+                    as_published=own.opening.as_published,
+                    tuning=_tuning(own.settings),
+                    dataset=sealed["dataset"],
+                    configuration=own.settings.to_json(),
+                    code=versions(),
+                    opened=datetime.now(UTC).isoformat(timespec="seconds"),
+                )
+            )
+        self.kept = Checkpoint(run_id, 0, own.settings.training.model, own.system.initial())
+
+    def take_up(self, progress: Progress) -> None:
+        """Go on where the log says that the run was cut off."""
+        own = self.prepared
+        if own.segment != progress.recoveries + 1:
+            raise InvalidInput(
+                f"The streams are those of segment {own.segment}; this is the start after "
+                f"{progress.recoveries} others that were cut off.",
+                "Streams of another segment may have been used before.",
+                "Prepare the run with one segment more than its log has recoveries.",
+            )
+        self.kept = require_resumable(own, self.folder, progress)
+        for _, intent in sorted(progress.intents.items()):
+            if self.odometer is not None:
+                self.odometer.spend(intent.event)
+        self.spent = max((intent.round for intent in progress.intents.values()), default=0)
+        self.released = len(progress.releases)
+
+    def make_rounds(self) -> None:
+        """Make every round of the plan that is left."""
+        own = self.prepared
+        if self.kept.round and self._due(self.kept.round):
+            self._measure()  # a run that was cut off before it measured what it had kept
+        for number in range(self.spent + 1, own.rounds + 1):
+            made = own.system.round(number, self.kept.parameters, self.gate)
+            self.spent, self.released = number, self.released + 1
+            self._keep(number, made.parameters)
+            if self._due(number):
+                self._measure()
+
+    def close(self) -> RunResult:
+        """Leave the model and the measurements, and write the last line."""
+        own = self.prepared
+        self._measure()
+        guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
+        reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
+        with held():
+            self.kept.write(self.folder / MODEL)
+            write_metrics(
+                self.folder / METRICS,
+                {
+                    "run_id": self.kept.run_id,
+                    "system": own.system.name,
+                    "data": own.settings.data.name,
+                    "model": self.kept.model,
+                    "planned": own.rounds,
+                    "released": self.released,
+                },
+                self.kept.measured,
+                guarantees,
+            )
+            self.recorder.append(
+                RunClose(
+                    rounds=self.released,
+                    reason=reason,
+                    events=own.opening.plan.events,
+                    epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
+                    delta=own.opening.claim.delta,
+                    engine=guarantees[own.opening.claim.observer].engine,
+                    model=model,
+                )
+            )
+            durable.remove(self._checkpoint)
+        return RunResult(
+            self.kept.run_id,
+            self.released,
+            own.rounds,
+            reason,
+            guarantees,
+            self.kept.measured,
+            self.kept.parameters,
+            model,
+        )
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / CHECKPOINT
+
+    def _due(self, number: int) -> bool:
+        return number % self.prepared.settings.run.evaluate_every == 0
+
+    def _keep(self, number: int, parameters: Parameters) -> None:
+        self.kept = replace(self.kept, round=number, parameters=parameters)
+        with held():
+            self.kept.write(self._checkpoint)
+
+    def _measure(self) -> None:
+        """Measure the kept model on the test data, unless that was done."""
+        own, number = self.prepared, self.kept.round
+        if any(one.round == number for one in self.kept.measured):
+            return
+        found = Measured(number, measure(own, self.kept.parameters), self._readings())
+        shown = {name: repr(float(value)) for name, value in found.metrics.items()}
+        self.recorder.append(Evaluation(number, "declared-public", shown))
+        self.kept = replace(self.kept, measured=(*self.kept.measured, found))
+        if self.report is not None:
+            self.report(found, own.rounds)
+
+    def _readings(self) -> dict[str, float]:
+        """Return the reading of every observer; those who see the same have the same."""
+        if self.odometer is None or not self.spent:
+            return {}
+        known: dict[tuple[ev.Event | None, ...], float] = {}
+        found = {}
+        for who in self.odometer.observers:
+            seen = tuple(phase.views.get(who) for phase in self.prepared.plan.phases)
+            if seen not in known:
+                known[seen] = self.odometer.reading(who).epsilon
+            found[who] = known[seen]
+        return found
+
+
+def _tuning(settings: Settings) -> Tuning:
+    return Tuning(settings.run.trials, public_only=settings.run.trials == 1)

@@ -1,0 +1,156 @@
+"""The settings of a run: its configuration, checked, complete and frozen.
+
+A configuration is TOML (`read_settings`); what it leaves out is filled in from the paper of the
+system (`fl.defaults`).  Settings that were made are consistent: no key contradicts another, and
+none is without effect.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final, Literal
+
+from ..accountant.records import Relation, Unit
+
+Fsync = Literal["records", "always", "never"]
+
+UNLOGGED: Final = ("path", "fsync", "sign_key")
+"""Keys that never reach the log: a path may name a person, and how a log is kept is no setting."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """`[run]`: what is run, how long, and on what.
+
+    `seed` makes the whole run reproducible, its protective randomness included: it protects
+    nobody then.
+    """
+
+    system: str
+    rounds: int
+    seed: int | None = None
+    device: str = "cpu"
+    evaluate_every: int = 1
+    trials: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public."""
+
+    name: str
+    path: Path | None = None
+    users: int
+    silos: int | None = None
+    allocation: Literal["uniform", "zipf"] = "zipf"
+    labels_per_user: int | None = None
+    normalisation: Literal["public", "none"] = "public"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySettings:
+    """`[privacy]`: what is promised.  `unit` is None for a system that promises nothing.
+
+    `group` is the number of records of one user that take part, where noise protects records.
+    """
+
+    unit: Unit | None = "user"
+    neighbours: Relation = "add-remove"
+    delta: float = 1e-5
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    sampling_rate: float = 1.0
+    group: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """`[training]`: how models are trained.  `seed` (first model, order of batches) is public."""
+
+    weighting: Literal["uniform", "records"] = "uniform"
+    clip: float
+    local_rate: float
+    global_rate: float
+    local_epochs: int
+    batch: int
+    model: str
+    dropout: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecuritySettings:
+    """`[security]`: what the server sees."""
+
+    aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    key_bits: int = 3072
+
+
+@dataclass(frozen=True, kw_only=True)
+class UldpSettings:
+    """`[uldp]`: what only Uldp-FL's systems have."""
+
+    as_published: bool = False
+    group_records: int | None = None
+    record_rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """`[log]`: how the log is kept."""
+
+    fsync: Fsync = "records"
+    sign_key: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings of a run, by table."""
+
+    run: RunSettings
+    data: DataSettings
+    privacy: PrivacySettings
+    training: TrainingSettings
+    security: SecuritySettings = SecuritySettings()
+    uldp: UldpSettings = UldpSettings()
+    log: LogSettings = LogSettings()
+
+    def to_json(self) -> dict[str, dict[str, object]]:
+        """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
+        found = {item.name: _table_json(getattr(self, item.name)) for item in fields(self)}
+        return {name: table for name, table in found.items() if table}
+
+
+def read_settings(path: str | Path) -> Settings:
+    """Return the settings that a TOML file describes.
+
+    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
+    configuration, and `Unsupported` for what has a name but does not exist yet.
+    """
+    from .settings_file import read
+
+    return read(Path(path))
+
+
+def _table_json(table: object) -> dict[str, object]:
+    pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
+    return {
+        name: repr(value) if isinstance(value, float) else value
+        for name, value in pairs.items()
+        if name not in UNLOGGED
+    }
+
+
+__all__ = [
+    "DataSettings",
+    "LogSettings",
+    "PrivacySettings",
+    "RunSettings",
+    "SecuritySettings",
+    "Settings",
+    "TrainingSettings",
+    "UldpSettings",
+    "read_settings",
+]

@@ -1,0 +1,172 @@
+"""From a TOML file to `Settings`: every table and key is known, in range, and has an effect.
+
+A misspelt key would silently change a number, so it is refused, with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..accountant.errors import InvalidInput, PrivplanError, Unsupported
+from . import keys
+from .defaults import defaults_for
+from .settings import (
+    DataSettings,
+    LogSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    Settings,
+    TrainingSettings,
+    UldpSettings,
+)
+from .settings_rules import Given, complaint
+
+LIMIT: Final = 1024 * 1024
+"""Most bytes that are read as a configuration."""
+
+HELP: Final = "privplan explain run"
+
+_MISSPELT: Final = "A misspelt name would silently change a number."
+
+_LATER: Final = {
+    ("run", "system"): (keys.LATER_SYSTEMS, keys.SYSTEMS),
+    ("data", "name"): (keys.LATER_DATASETS, keys.DATASETS),
+    ("security", "aggregation"): (keys.LATER_AGGREGATIONS, keys.AGGREGATIONS),
+}
+"""Words that are planned, beside those that can be used."""
+
+
+def read(path: Path) -> Settings:
+    """Return the settings that a file describes; see `settings.read_settings`."""
+    return parse(content_of(path), path.name)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the first bytes of a configuration, one more than it may have."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"{path.name or path} cannot be read: {reason}.",
+            "A run is described by a TOML file.",
+            HELP,
+        ) from None
+
+
+def parse(content: bytes, name: str) -> Settings:
+    """Return the settings that the content of a file says; `name` is the file's, for messages."""
+    return _Reader(name).settings(content)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one configuration; every complaint starts with its name."""
+
+    name: str
+
+    def settings(self, content: bytes) -> Settings:
+        """Return what the file says, complete and consistent."""
+        given = self.given(content)
+        for table, key in (("run", "system"), ("data", "name")):
+            if key not in given.get(table, {}):
+                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
+        found = complaint(given)
+        if found is not None:
+            what, why, step = found
+            raise self.refusal(what, why, step)
+        return completed(given)
+
+    def given(self, content: bytes) -> Given:
+        """Return the tables of the file, every key known and every value in its range."""
+        tables = self._toml(content)
+        return {name: self._table(name, table) for name, table in tables.items()}
+
+    def _toml(self, content: bytes) -> dict[str, Any]:
+        if len(content) > LIMIT:
+            raise self.refusal("is larger than 1 MiB", "A configuration is a short description.")
+        try:
+            return tomllib.loads(content.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
+
+    def _table(self, name: str, table: Any) -> dict[str, Any]:
+        if name in keys.LATER_TABLES:
+            raise Unsupported(
+                f"{self.name} has a table [{name}], of a system that is not available yet.",
+                f"Available are {', '.join(keys.SYSTEMS)}.",
+                f"Leave [{name}] out.",
+            )
+        if name not in keys.TABLES:
+            kind = "table" if isinstance(table, dict) else "key outside of a table,"
+            raise self._unknown(f"has an unknown {kind} `{name}`", name, keys.TABLES)
+        if not isinstance(table, dict):
+            raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
+        known = {key.name: key for key in keys.TABLES[name]}
+        for key in table:
+            if key not in known:
+                raise self._unknown(f"has an unknown key `{key}` in [{name}]", key, known)
+        return {key: self._value(name, known[key], value) for key, value in table.items()}
+
+    def _value(self, table: str, key: keys.Key, value: Any) -> Any:
+        later, available = _LATER.get((table, key.name), ((), ()))
+        if isinstance(value, str) and value in later:
+            raise Unsupported(
+                f'{self.name}, [{table}]: {key.name} = "{value}" is not available yet.',
+                f"Available: {', '.join(available)}.",
+                f'Write {key.name} = "{available[0]}", for example.',
+            )
+        try:
+            return key.check(**{key.name: value})
+        except InvalidInput as error:
+            words = (*available, *later) or key.words
+            close = difflib.get_close_matches(str(value).lower(), words, n=1)
+            step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
+            raise InvalidInput(
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
+            ) from None
+
+    def _unknown(self, what: str, word: str, known: Iterable[str]) -> PrivplanError:
+        names = list(known)
+        close = difflib.get_close_matches(word.lower(), names, n=1)
+        step = f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(names)}."
+        return self.refusal(what, _MISSPELT, step)
+
+    def refusal(self, what: str, why: str = "", step: str = "") -> PrivplanError:
+        """Return a complaint about the file."""
+        return InvalidInput(f"{self.name} {what}.", why, step or HELP)
+
+
+def completed(given: Given) -> Settings:
+    """Return settings in which everything that is left out has the value of the paper."""
+    tables = {name: dict(given.get(name, {})) for name in keys.TABLES}
+    run, data, training = tables["run"], tables["data"], tables["training"]
+    usual = defaults_for(data["name"], run["system"], data.get("users"))
+    for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
+        training.setdefault(key, getattr(usual, key))
+    training.setdefault("dropout", usual.dropout if training["model"] == usual.model else 0.0)
+    for table, place in ((data, "path"), (tables["log"], "sign_key")):
+        if place in table:
+            table[place] = Path(table[place])
+    data.setdefault("silos", usual.silos)
+    privacy = tables["privacy"]
+    if run["system"] == "fedavg":
+        privacy["unit"] = None
+    return Settings(
+        run=RunSettings(**{"rounds": usual.rounds, **run}),
+        data=DataSettings(**{"users": usual.users, **data}),
+        privacy=PrivacySettings(**privacy, group=tables["uldp"].get("group_records", 1)),
+        training=TrainingSettings(**training),
+        security=SecuritySettings(**tables["security"]),
+        uldp=UldpSettings(**tables["uldp"]),
+        log=LogSettings(**tables["log"]),
+    )

@@ -1,0 +1,136 @@
+"""What keys demand of one another: nothing contradicts, and nothing is without effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+Given: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What a configuration says: checked values by table and key; `[run] system` is there."""
+
+Complaint: TypeAlias = tuple[str, str, str]
+"""What is wrong (to stand after the name of the file), why, and what to do."""
+
+_PRIVATE: Final = ("uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
+_WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
+_TRAINING: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg")  # uldp-sgd sends a gradient
+
+_SUITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("privacy", "sampling_rate"): _WEIGHTED,
+    ("training", "weighting"): _WEIGHTED,
+    ("training", "clip"): _PRIVATE,
+    ("training", "local_rate"): _TRAINING,
+    ("training", "local_epochs"): _TRAINING,
+    ("training", "batch"): _TRAINING,
+    ("training", "dropout"): _TRAINING,
+    ("uldp", "group_records"): ("uldp-group",),
+    ("uldp", "record_rate"): ("uldp-group",),
+    ("uldp", "as_published"): ("uldp-naive",),
+}
+"""Keys that only some systems have a use for."""
+
+
+def complaint(given: Given) -> Complaint | None:
+    """Return the first thing that contradicts another, or None."""
+    return next((found for rule in _RULES if (found := rule(given)) is not None), None)
+
+
+def _system(given: Given) -> str:
+    return str(given["run"]["system"])
+
+
+def _promises_nothing(given: Given) -> Complaint | None:
+    if _system(given) != "fedavg" or not given.get("privacy"):
+        return None
+    return (
+        "has keys in [privacy], and fedavg promises nothing",
+        "It adds no noise, so a target or a unit would only look like a promise.",
+        'Leave [privacy] out, or write system = "uldp-avg".',
+    )
+
+
+def _without_effect(given: Given) -> Complaint | None:
+    system = _system(given)
+    for (table, key), systems in _SUITS.items():
+        if key in given.get(table, {}) and system not in systems:
+            return (
+                f"gives `{key}` in [{table}], and {system} has no use for it",
+                f"It belongs to {' and '.join(systems)}.",
+                f"Leave `{key}` out, or choose another system.",
+            )
+    return None
+
+
+def _unit(given: Given) -> Complaint | None:
+    unit = given.get("privacy", {}).get("unit", "user")
+    if unit == "user":
+        return None
+    return (
+        f'needs `unit` in [privacy] to be user; it is "{unit}"',
+        f"{_system(given)} promises privacy for all records of a user together.",
+        'Write unit = "user", or leave it out.',
+    )
+
+
+def _noise(given: Given) -> Complaint | None:
+    privacy = given.get("privacy", {})
+    if _system(given) == "fedavg" or "epsilon" in privacy or "noise_multiplier" in privacy:
+        return None
+    return (
+        "lacks `epsilon` or `noise_multiplier` in [privacy]",
+        "One of them decides the noise; with both, epsilon is a limit that cuts the rounds.",
+        "Write epsilon = 8.0 under [privacy], for example.",
+    )
+
+
+def _group(given: Given) -> Complaint | None:
+    if _system(given) != "uldp-group" or "group_records" in given.get("uldp", {}):
+        return None
+    return (
+        "lacks `group_records` in [uldp]",
+        "uldp-group lets so many records of one user take part, and protects them together.",
+        "Write group_records = 8 under [uldp], for example.",
+    )
+
+
+def _rate(given: Given) -> Complaint | None:
+    if "record_rate" not in given.get("uldp", {}) or "batch" not in given.get("training", {}):
+        return None
+    return (
+        "gives both `record_rate` in [uldp] and `batch` in [training]",
+        "Each says how many records join a local step of uldp-group.",
+        "Leave one of them out.",
+    )
+
+
+def _published(given: Given) -> Complaint | None:
+    if not given.get("uldp", {}).get("as_published") or "epsilon" not in given["privacy"]:
+        return None
+    return (
+        "gives `epsilon` in [privacy] beside as_published = true in [uldp]",
+        "The published sensitivity is half of the truth, so no noise found by it keeps a target.",
+        "Give noise_multiplier alone, or leave as_published out.",
+    )
+
+
+def _device(given: Given) -> Complaint | None:
+    if given["run"].get("device", "cpu") == "cpu" or _system(given) not in _PRIVATE:
+        return None
+    return (
+        f'asks for device = "{given["run"]["device"]}" in [run], and {_system(given)} is private',
+        "On a GPU the last bits of one user's update can change with who else takes part, and the "
+        "clip does not bound that; on a CPU it was measured not to happen.",
+        'Write device = "cpu"; fedavg may use a GPU.',
+    )
+
+
+_RULES: Final[tuple[Callable[[Given], Complaint | None], ...]] = (
+    _promises_nothing,
+    _without_effect,
+    _unit,
+    _noise,
+    _group,
+    _rate,
+    _published,
+    _device,
+)

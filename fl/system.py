@@ -1,0 +1,150 @@
+"""What a system is: something that turns a budget into a plan, and a plan into rounds.
+
+A system adds no noise by itself: each round it opens one intent at the gate, and what it releases
+under it is noisy sums that `accountant.mechanisms` made.  It never sees a log, only the gate.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
+
+from ..accountant import validate
+from ..accountant.errors import InvalidInput
+from ..accountant.guarantee import as_neighbours
+from ..accountant.records import Claim, Planned, Population
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from ..accountant.mechanisms import Gate
+    from ..accountant.plan import Plan
+    from ..accountant.randomness import Streams
+    from .federation import Federation
+    from .models import Model
+    from .settings import Settings
+
+Parameters: TypeAlias = "NDArray[np.float64]"
+"""A model as one vector: (D,) float64."""
+
+Aggregation = Literal["plain", "masked", "private-weighting"]
+"""What the server sees: every silo's update, only their sum, or that with hidden weights."""
+
+
+@dataclass(frozen=True)
+class Privacy:
+    """What a run is asked to protect, and with what.
+
+    `unit` and `neighbours` say what one neighbour is, `observer` from whom it is hidden.
+    `noise_multiplier` gives the noise; without it, `epsilon` at `delta` finds it.  With both, as
+    many rounds are made as the budget allows.  `sampling_rate` is the probability that a user
+    joins a round.  `group` is the number of records of a unit, where noise protects records.
+
+    Range: `delta` in (0, 1), `epsilon` and `noise_multiplier` above 0, `sampling_rate` in (0, 1],
+    `group` 1 or above.  Raises `InvalidInput`.
+    """
+
+    unit: Literal["record", "user", "silo", "entry"] = "user"
+    neighbours: Literal["add-remove", "replace-one", "zero-out"] = "add-remove"
+    delta: float = 1e-5
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    sampling_rate: float = 1.0
+    observer: str = "model"
+    group: int = 1
+
+    def __post_init__(self) -> None:
+        validate.choice(("record", "user", "silo", "entry"), unit=self.unit)
+        as_neighbours(self.neighbours)
+        validate.open_probability(delta=self.delta)
+        if self.epsilon is not None:
+            validate.positive(epsilon=self.epsilon)
+        if self.noise_multiplier is not None:
+            validate.positive(noise_multiplier=self.noise_multiplier)
+        if validate.probability(sampling_rate=self.sampling_rate) == 0.0:
+            raise InvalidInput(
+                "`sampling_rate` must be above 0.",
+                "At 0 no user ever takes part.",
+                "Give the probability that a user joins a round.",
+            )
+        validate.count(group=self.group)
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a run states before its first round: its promise, its plan and what it rests on."""
+
+    claim: Claim
+    plan: Planned
+    population: Population
+    aggregation: Aggregation = "plain"
+    as_published: bool = False
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round that was made: the released model, and the sequence number of its release."""
+
+    parameters: Parameters
+    released: int
+
+
+class System(Protocol):
+    """An algorithm, a federation and a plan."""
+
+    @property
+    def name(self) -> str:
+        """Its name in configurations, such as `uldp-avg`."""
+
+    def plan(self) -> Plan:
+        """Return what will be released, fixed before the first release.
+
+        Its phases' rounds add up to fewer than were asked for where the budget ends before.
+        Raises `BudgetExceeded` where it does not allow one round.
+        """
+
+    def opening(self) -> Opening:
+        """Return what the run states first."""
+
+    def initial(self) -> Parameters:
+        """Return the model that the first round starts from; public."""
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make round `number` (from 1): one intent, one release, or an error and neither model.
+
+        `parameters` is the model that the last round released.
+        """
+
+
+def digest(parameters: Parameters) -> str:
+    """Return the SHA-256 of a model, as the log names it: over its little-endian float64 bytes."""
+    import numpy as np
+
+    return hashlib.sha256(np.ascontiguousarray(parameters, "<f8").tobytes()).hexdigest()
+
+
+Maker: TypeAlias = "Callable[[Settings, Federation, Model, Streams], System]"
+
+SYSTEMS: Final[Mapping[str, tuple[str, str]]] = {
+    "fedavg": ("baselines", "fedavg"),
+    "uldp-naive": ("uldp.naive", "naive"),
+    "uldp-group": ("uldp.group", "group"),
+    "uldp-avg": ("uldp.weighted", "average"),
+    "uldp-sgd": ("uldp.weighted", "gradient"),
+}
+"""By name: the module and the function that makes the system.  Loaded when asked for."""
+
+
+def build(settings: Settings, federation: Federation, model: Model, streams: Streams) -> System:
+    """Return the system that `settings.run.system` names, ready to be planned and run.
+
+    Raises `InvalidInput` for a name that is not known and for settings that do not fit the system.
+    """
+    name = validate.choice(tuple(SYSTEMS), system=settings.run.system)
+    module, maker = SYSTEMS[name]
+    loaded = importlib.import_module(f".{module}", __package__)
+    return cast("Maker", getattr(loaded, maker))(settings, federation, model, streams)

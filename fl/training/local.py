@@ -1,0 +1,230 @@
+"""Local training of many units at once: deltas after some epochs, or one gradient each.
+
+Every unit starts from the same parameters and sees its own records only, in an order that depends
+on (seed, round, user, silo) and nothing else.  Padding depends on its own size, and where its
+matrices begin in memory on nothing (`models.layers`).  So removing a unit leaves every other delta
+as it was, bit for bit: measured, not proven, for it rests on how a library multiplies small
+matrices.  Tests compare on a CPU; on a GPU the last bits may differ.
+
+A delta that is not finite, because training diverged, becomes zero: that depends on its own unit
+alone, so it protects as well as clipping does.  How many diverged is a fact about private data,
+and is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
+
+from ...accountant.errors import InvalidInput, Unsupported
+from ..models import Model
+from .blocks import Block, Indices, blocks
+from .minibatches import Source
+from .units import Precision, Recipe, Units
+
+Floats = NDArray[np.float64]
+
+_ROOM: Final = {"cpu": 2**21, "cuda": 2**28}
+"""How many numbers a block may take: 16 MB, which a cache may hold, and 2 GB of float64."""
+
+_PIECE: Final = 1024
+"""How many records of a unit go through a model at once, where its loss is a sum over records."""
+
+_WHOLE: Final = 2**40
+"""More records than any unit has."""
+
+
+def local_deltas(
+    model: Model,
+    parameters: ArrayLike,
+    units: Units,
+    recipe: Recipe,
+    *,
+    number: int = 0,
+    device: str = "cpu",
+) -> Floats:
+    """Return how far each unit moves the parameters by training: (units, D) float64.
+
+        x_u - x,  after `recipe.epochs` epochs of x_u <- x_u - rate * (mean gradient of a minibatch)
+
+    `parameters` is (D,).  `number` is the round's, which changes the draws.  `device` is `cpu` or a
+    CUDA device of PyTorch's.  A unit without records has delta 0, and so has one that diverged.
+    For more units than fit in memory, use `delta_blocks`.
+
+    Raises `InvalidInput` for parameters, features or labels that do not fit the model, and an
+    unknown device.
+    """
+    out = np.zeros((len(units), model.parameters))
+    for chosen, rows in delta_blocks(
+        model, parameters, units, recipe, number=number, device=device
+    ):
+        out[chosen] = rows
+    return out
+
+
+def delta_blocks(
+    model: Model,
+    parameters: ArrayLike,
+    units: Units,
+    recipe: Recipe,
+    *,
+    number: int = 0,
+    device: str = "cpu",
+) -> Iterator[tuple[Indices, Floats]]:
+    """Return the deltas of `local_deltas` in parts: indices of units, and a row for each.
+
+    Units without records are left out.
+    """
+    start = _start(model, parameters, units)
+    source = _source(model, units, recipe.seed, number, device, recipe.precision)
+    parts = _blocks(model, units, recipe.batch, source)
+    return ((one.units, _finite(_deltas(model, start, one, source, recipe))) for one in parts)
+
+
+def gradients(
+    model: Model,
+    parameters: ArrayLike,
+    units: Units,
+    *,
+    seed: int = 0,
+    number: int = 0,
+    precision: Precision = "float64",
+    device: str = "cpu",
+) -> Floats:
+    """Return the gradient of each unit's mean loss over all its records: (units, D) float64.
+
+    `seed` and `number` (the round) decide what drops out, if the model has dropout.  A unit
+    without records has gradient 0, and so has one whose gradient is not finite.  Raises as
+    `local_deltas`.
+    """
+    start = _start(model, parameters, units)
+    source = _source(model, units, seed, number, device, precision)
+    piece = _PIECE if model.loss.additive else _WHOLE
+    out = np.zeros((len(units), model.parameters))
+    for block in _blocks(model, units, piece, source):
+        out[block.units] = _finite(_gradients(model, start, block, source))
+    return out
+
+
+def per_example_gradients(
+    model: Model,
+    parameters: ArrayLike,
+    features: ArrayLike,
+    labels: ArrayLike,
+    *,
+    names: ArrayLike | None = None,
+    seed: int = 0,
+    number: int = 0,
+    precision: Precision = "float64",
+    device: str = "cpu",
+) -> Floats:
+    """Return the gradient of each record's own loss: (records, D) float64, for DP-SGD.
+
+    With dropout, `names` (records,) are public integers that stay with a record whichever others
+    are drawn: with seed and step `number` they decide what drops out.  Positions would not do,
+    for a record's absence would change the masks, and so the gradients, of all behind it.
+
+    Raises `Unsupported` for a loss that couples the records of a batch (`cox`): a record then has
+    no gradient of its own, and clipping what is called so bounds nobody's influence.  Raises
+    `InvalidInput` for shapes that do not fit, and for dropout without `names`.
+    """
+    if not model.loss.additive:
+        raise Unsupported(
+            f"The loss of the model {model.name} has no gradient per record.",
+            "It compares the records of a batch, so each record moves the others' gradients.",
+            "Clip per user instead, such as by uldp-avg or uldp-sgd.",
+        )
+    if model.dropout > 0.0 and names is None:
+        raise InvalidInput(
+            "With dropout, `names` of the records are needed.",
+            "What drops out of a record must not depend on which others are drawn.",
+            "Give each record's public index, or a model without dropout.",
+        )
+    records = np.arange(len(np.asarray(labels)))
+    own = records if names is None else np.asarray(names)
+    units = Units(
+        np.asarray(features),
+        np.asarray(labels),
+        records,
+        np.arange(len(records) + 1),
+        own,
+        np.zeros_like(records),
+    )
+    return gradients(
+        model, parameters, units, seed=seed, number=number, precision=precision, device=device
+    )
+
+
+@torch.inference_mode()
+def _deltas(model: Model, start: Tensor, block: Block, source: Source, recipe: Recipe) -> Tensor:
+    """Return how far a block's units move the parameters: (units, D) float64."""
+    begun = start.to(source.device, source.dtype)
+    shared = model.spread(begun, len(block.units))
+    # Never a view of what others share: training writes into it.
+    weights = [one.clone(memory_format=torch.contiguous_format) for one in shared]
+    for part in source.epochs(block, recipe.epochs):
+        own = [one[: part.units] for one in weights]
+        model.add_gradient(
+            own, part.x, part.labels, part.share, part.draws, into=own, scale=-recipe.local_rate
+        )
+    return model.flat(weights).double() - begun.double()
+
+
+@torch.inference_mode()
+def _gradients(model: Model, start: Tensor, block: Block, source: Source) -> Tensor:
+    """Return the mean gradient of a block's units: (units, D) float64."""
+    weights = model.spread(start.to(source.device, source.dtype), len(block.units))
+    into = [torch.zeros_like(one, memory_format=torch.contiguous_format) for one in weights]
+    for part in source.whole(block):
+        own = [one[: part.units] for one in weights]
+        target = [one[: part.units] for one in into]
+        model.add_gradient(own, part.x, part.labels, part.share, part.draws, into=target, scale=1.0)
+    return model.flat(into).double()
+
+
+def _finite(rows: Tensor) -> Floats:
+    """Return rows as an array, with zeros for each row that is not finite."""
+    found: Floats = rows.cpu().numpy()
+    found[~np.isfinite(found).all(1)] = 0.0
+    return found
+
+
+def _start(model: Model, parameters: ArrayLike, units: Units) -> Tensor:
+    model.check_records(units.features.shape)
+    model.check_labels(units.labels)
+    return torch.from_numpy(model.vector(parameters))
+
+
+def _source(
+    model: Model, units: Units, seed: int, number: int, device: str, precision: Precision
+) -> Source:
+    dtype = {"float64": torch.float64, "float32": torch.float32}[precision]
+    return Source(model, units, seed=seed, number=number, device=_device(device), dtype=dtype)
+
+
+def _device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError):
+        device = torch.device("meta")
+    if device.type not in _ROOM:
+        raise InvalidInput(
+            f"There is no device {name!r:.60} here.",
+            next_step="Give cpu, or cuda where PyTorch finds a GPU.",
+        )
+    return device
+
+
+def _blocks(model: Model, units: Units, batch: int, source: Source) -> Iterator[Block]:
+    def cost(width: int) -> int:
+        """Return how many numbers a unit takes: parameters, a copy, and what layers keep."""
+        pairs = 0 if model.loss.additive else 2 * width
+        return 2 * model.parameters + width * (2 * model.kept + pairs)
+
+    return blocks(units.sizes, batch, model.multiple, _ROOM[source.device.type], cost)

@@ -1,0 +1,111 @@
+"""A block's minibatches, as tensors on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ..models import Model
+from ..models.draws import Draws, derived, shuffled, unit_keys
+from .blocks import Block
+from .units import Units
+
+_ORDER: Final = 0
+"""The stream that orders an epoch; those behind it belong to its minibatches."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatch:
+    """One minibatch of each of the block's first `units` units.
+
+    `x` is (units, width, ...), `labels` (units, width, ...), `share` (units, width): the weight of
+    each record in the mean, 0 for padding.  Padding repeats a record of the same unit.
+    """
+
+    units: int
+    x: Tensor
+    labels: Tensor
+    share: Tensor
+    draws: Draws | None
+
+
+class Source:
+    """Records on a device, from which minibatches of blocks are taken."""
+
+    def __init__(
+        self,
+        model: Model,
+        units: Units,
+        *,
+        seed: int,
+        number: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.device, self.dtype = device, dtype
+        self._drops = model.dropout > 0.0
+        self._features = self._tensor(units.features[units.order])
+        self._labels = self._tensor(units.labels[units.order])
+        self._starts, self._sizes = self._tensor(units.offsets[:-1]), self._tensor(units.sizes)
+        self._keys = unit_keys(seed, number, self._tensor(units.user), self._tensor(units.silo))
+
+    def whole(self, block: Block) -> Iterator[Minibatch]:
+        """Yield the pieces of one pass in which a unit's shares add up to 1 over all pieces."""
+        rows = self._tensor(block.units)
+        yield from self._epoch(block, rows, 0, None, self._sizes[rows])
+
+    def epochs(self, block: Block, epochs: int) -> Iterator[Minibatch]:
+        """Yield the minibatches of each epoch in turn, in which shares add up to 1 each."""
+        rows = self._tensor(block.units)
+        if not block.several and not self._drops:  # each epoch is the same
+            (only,) = self._epoch(block, rows, 0, None, None)
+            for _ in range(epochs):
+                yield only
+            return
+        for epoch in range(epochs):
+            order = self._shuffled(block, rows, epoch) if block.several else None
+            yield from self._epoch(block, rows, epoch, order, None)
+
+    def _epoch(
+        self, block: Block, rows: Tensor, epoch: int, order: Tensor | None, of: Tensor | None
+    ) -> Iterator[Minibatch]:
+        """Yield one pass; `order` of positions (as they come, if None); means over `of` records.
+
+        Without `of`, they are over the minibatch.
+        """
+        sizes, keys = self._sizes[rows], derived(self._keys[rows], epoch)
+        within = torch.arange(block.width, device=self.device)
+        for step, units in enumerate(self._active(-(-sizes // block.batch))):
+            first = step * block.batch
+            places = first + within
+            present = (within < block.batch) & (places < sizes[:units, None])
+            if order is not None:
+                places = order[:units, first : first + block.width]
+            over = present.sum(1) if of is None else of[:units]
+            records = self._starts[rows[:units], None] + torch.where(present, places, 0)
+            yield Minibatch(
+                units,
+                self._features[records].to(self.dtype),
+                self._labels[records],
+                present.to(self.dtype) / over[:, None],
+                Draws(derived(keys[:units], 1 + step)) if self._drops else None,
+            )
+
+    def _active(self, passes: Tensor) -> list[int]:
+        """Return how many units have a minibatch at each step; `passes` falls."""
+        counts = passes.cpu().numpy()
+        return [int(np.sum(counts > step)) for step in range(int(counts[0]))]
+
+    def _shuffled(self, block: Block, rows: Tensor, epoch: int) -> Tensor:
+        keys, sizes = derived(derived(self._keys[rows], epoch), _ORDER), self._sizes[rows]
+        return shuffled(keys, sizes, int(sizes.max()) + block.batch + block.width)
+
+    def _tensor(self, values: NDArray[Any]) -> Tensor:
+        """Return an array on the device; PyTorch shares no memory that may not be written."""
+        return torch.tensor(values, device=self.device)

@@ -1,0 +1,186 @@
+"""ULDP-GROUP: every silo runs DP-SGD on records of which each user has at most k.
+
+    silo s, each step:  G = sum over a sample of clip_C(gradient) + N(0, sigma^2 C^2)
+                        x_s - eta_l / (q n) G
+    server:             x + eta_g / |S| sum_s (x_s - x)
+
+A record lies in one silo, so a round shows of it `steps` Gaussian sums, each of a Poisson sample
+that it joined with probability q.  A user is up to k such records, in whatever silos: the pair of
+all k records in one silo covers every spread over silos with the same q, sigma and steps, as the
+norm of what they move together is at most the number of them that were drawn.
+
+q, the steps and n = k |U| / |S|, the records that a silo has if every user has k, are public
+constants; the sum is divided by q n, whatever was drawn, and an empty sample is noise alone.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 2.
+The group's event: Ganesh 2024, *Tight group-level DP guarantees for DP-SGD with sampling via
+mixture of Gaussians mechanisms*, arXiv 2401.10294.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records, validate
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
+from ...accountant.randomness import poisson
+from ...accountant.sensitivity.release import repeated, up
+from ..federation import Federation, Indices
+from ..local import TorchLocal
+from ..promise import PHASE
+from ..setup import Promised, Setup, everybody_joins, setup, users_only
+from ..system import Parameters, Round, digest
+from .flags import flagged
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..models import Model
+    from ..settings import Settings
+
+
+_ROOM: Final = 2**24
+"""How many numbers of gradients are made at once: 128 MB."""
+
+
+class Group(Promised):
+    """ULDP-GROUP-k, k being `setup.privacy.group`.
+
+    `rate` is the probability that a record joins a step (`None`: one batch of a silo's nominal
+    records), `seed` the public seed of the flags.  Raises `InvalidInput` for a unit that it does
+    not protect, `Unsupported` under `replace-one` and for a loss without a gradient of one record.
+    """
+
+    def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
+        super().__init__(setup)
+        users_only(setup)
+        everybody_joins(setup)
+        _add_remove_only(setup)
+        # Refused now, not in the first round: a loss may couple records, and have none of these.
+        setup.local.record_gradients(setup.local.initial(), np.empty(0, np.int64), 0)
+        self.nominal = Fraction(setup.privacy.group * setup.users, setup.silos)
+        self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
+        self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
+        self.constant = float(Fraction(self.rate) * self.nominal)
+        taking_part = flagged(setup.federation, setup.privacy.group, seed)
+        silos = setup.federation.by_silo()
+        self._records = [
+            own[taking_part[own]] for own in (silos.records(silo) for silo in range(setup.silos))
+        ]
+
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the noise of one step in one silo: sigma C, on the sum of clipped gradients."""
+        clip = self.setup.training.clip
+        return Gaussian(
+            bound=clip,
+            std=up(Fraction(noise_multiplier) * Fraction(clip)),
+            terms="unit",
+            unit="record",
+        )
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return one round of one record; the same for all, as its silo alone draws the samples.
+
+        The server sees every silo's update by itself, and a silo may take its own off the model:
+        both leave a record the noise and the samples of its own silo.
+        """
+        step: ev.Event = ev.Gaussian(noise_multiplier)
+        if self.rate < 1.0:
+            step = ev.Poisson(self.rate, step)
+        whom = ("model", "server", "silo") if self.setup.silos > 1 else ("model", "server")
+        return dict.fromkeys(whom, repeated(self.steps, step))
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make one round: DP-SGD in every silo, then the mean of their updates."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
+        with gate.open(intent) as ticket:
+            deltas = [
+                self._descended(silo, parameters, number, mechanism, ticket) - parameters
+                for silo in range(self.setup.silos)
+            ]
+            total = np.sum(deltas, axis=0)
+            moved = parameters + self.setup.training.global_rate / self.setup.silos * total
+            released = ticket.close(
+                normaliser=records.Normaliser("constant", self.constant),
+                aggregate=total.tobytes(),
+                model_out=digest(moved),
+                sealed={"taking_part": [len(own) for own in self._records]},
+                values=total.size,
+            )
+        return Round(moved, released)
+
+    def _about(self, number: int, parameters: Parameters) -> About:
+        sampling = records.Sampling()
+        if self.rate < 1.0:
+            sampling = records.Sampling("poisson", "record", self.rate, "silos")
+        return About(
+            number,
+            PHASE,
+            sampling,
+            self.promise.views,
+            digest(parameters),
+            self.promise.event,
+            self.steps,
+        )
+
+    def _descended(
+        self,
+        silo: int,
+        parameters: Parameters,
+        number: int,
+        mechanism: Gaussian,
+        ticket: Ticket,
+    ) -> Parameters:
+        """Return the model after all steps in one silo; every step is noisy, so it is a release."""
+        own, local = self._records[silo], self.setup.local
+        # How much a fork is used does not show in the log; the number of records is private.
+        drawing = ticket.stream(f"sampling/silo-{silo}").fork()
+        length = self.setup.training.local_rate / self.constant
+        most = max(1, _ROOM // parameters.size)
+        model = parameters
+        for step in range((number - 1) * self.steps, number * self.steps):
+            chosen: Indices = own[poisson(drawing, len(own), self.rate)]
+            total = np.zeros(model.size, np.int64)
+            for some in np.split(chosen, range(most, len(chosen), most)):
+                total += mechanism.total(local.record_gradients(model, some, step))
+            (noisy,) = mechanism.noisy(ticket, [total], [f"noise/silo-{silo}"], part=f"silo-{silo}")
+            model = model - length * noisy
+        return model
+
+
+def group(settings: Settings, federation: Federation, model: Model, _: Streams) -> Group:
+    """Return ULDP-GROUP-k."""
+    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    return Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
+
+
+def _rate(setup: Setup, nominal: Fraction) -> float:
+    """Return the rate at which a silo with its nominal records draws one batch, on average."""
+    return min(float(setup.training.batch / nominal), 1.0)
+
+
+def _checked(rate: float) -> float:
+    if validate.probability(record_rate=rate) == 0.0:
+        raise InvalidInput(
+            "`record_rate` must be above 0.",
+            "At 0 no record ever joins a step.",
+            "Give the probability that a record joins one step.",
+        )
+    return rate
+
+
+def _add_remove_only(setup: Setup) -> None:
+    if setup.privacy.neighbours != "add-remove":
+        raise Unsupported(
+            "ULDP-GROUP is accounted under add-remove only.",
+            "A user whose records are exchanged may have the new ones in other silos, and no "
+            "proof here covers k records that go in one silo while k come in another.",
+            "Give neighbours = 'add-remove', or use uldp-avg, which covers both.",
+        )

@@ -1,0 +1,163 @@
+"""ULDP-NAIVE: every silo clips its whole update, and adds noise for what one user can move it.
+
+    silo s:  D_s = clip_C(x_s - x) + N(0, (std / sqrt|S|)^2)
+    server:  x + eta_g / |S| sum_s D_s
+
+However few records a user has in a silo, it moves the silo's clipped update by up to 2C, between
+two points of a ball of radius C (see `accountant.sensitivity.uldp`), so the sum by 2C |S|, and the
+noise for a multiplier sigma is std = 2 sigma C |S| when a user comes or goes.  The paper counts C,
+so its noise, sigma C |S|, is half of that: with `as_published` a run adds that noise, states the
+paper's epsilon as a claim, and says `no-guarantee` in every round.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithm 1 and
+Theorem 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.claims.uldp_fl import published_user_epsilon
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import About, Gate, Gaussian
+from ...accountant.plan import PlannedPhase, given
+from ...accountant.sensitivity import uldp
+from ...accountant.sensitivity.release import reach, up
+from ..federation import Federation
+from ..local import TorchLocal
+from ..promise import PHASE, Promise, claimed, rounded_up
+from ..setup import Promised, Setup, everybody_joins, setup, users_only
+from ..system import Opening, Parameters, Round, digest
+from .facts import about_norms
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..models import Model
+    from ..settings import Settings
+
+PUBLISHED: Final = ev.NoGuarantee(
+    "ULDP-NAIVE as published: its noise is made for half of what a user can move"
+)
+
+
+class Naive(Promised):
+    """ULDP-NAIVE, with sound noise or, marked in every round, as it was published."""
+
+    def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
+        super().__init__(setup)
+        users_only(setup)
+        everybody_joins(setup)
+        self.as_published = as_published
+        if as_published and (
+            setup.privacy.epsilon is not None or setup.privacy.noise_multiplier is None
+        ):
+            raise InvalidInput(
+                "ULDP-NAIVE as published takes a noise multiplier, and no epsilon.",
+                "Noise found by its formula would not keep the budget.",
+                "Give `noise_multiplier`, or leave `as_published` out.",
+            )
+
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the noise of one round, on the sum over all silos, in |S| shares."""
+        clip, silos = self.setup.training.clip, self.setup.silos
+        moved = uldp.naive_sensitivity_as_published(clip, silos)
+        if not self.as_published:
+            relation = self.setup.privacy.neighbours
+            moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
+        return Gaussian(
+            bound=clip,
+            std=up(Fraction(noise_multiplier) * Fraction(moved)),
+            shares=silos,
+            terms="silo-delta",
+            unit="user",
+        )
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return one round as who sees the model, the server, and one of the silos see it."""
+        silos, relation = self.setup.silos, self.setup.privacy.neighbours
+        if self.as_published:
+            whom = ("model", "server", "silo") if silos > 1 else ("model", "server")
+            return dict.fromkeys(whom, PUBLISHED)
+        stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
+
+        def seen(silos_seen: int, *, together: bool = True) -> ev.Event:
+            return uldp.naive_release(
+                stated,
+                rounds=1,
+                silos=silos,
+                seen=silos_seen,
+                together=together,
+                neighbours=relation,
+            ).event
+
+        views = {"model": seen(silos), "server": seen(silos, together=False)}
+        if silos > 1:
+            views["silo"] = seen(silos - 1)  # it knows its own noise
+        return views
+
+    @cached_property
+    def promise(self) -> Promise:
+        """What the run promises; as published, nothing, beside the paper's number."""
+        if not self.as_published:
+            return super().promise
+        own, rounds = self.setup.privacy, self.setup.rounds
+        noise = own.noise_multiplier
+        assert noise is not None  # checked when it was made
+        views = self.views(noise)
+        plan = given(
+            [PlannedPhase(PHASE, noise, PUBLISHED, rounds, views)],
+            delta=own.delta,
+            neighbours=own.neighbours,
+            unit=own.unit,
+        )
+        published = published_user_epsilon(rounds, noise=noise, delta=own.delta)
+        return Promise(noise, plan, claimed(own, rounded_up(published)))
+
+    def opening(self) -> Opening:
+        """Return what the run states first; a run as published is marked."""
+        found = super().opening()
+        return Opening(
+            found.claim, found.plan, found.population, found.aggregation, self.as_published
+        )
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make one round: train in every silo, clip its update, sum, divide by |S|."""
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        about = About(
+            number,
+            PHASE,
+            views=self.promise.views,
+            model_in=digest(parameters),
+            event_override=self.promise.event,
+        )
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        silos = range(self.setup.silos)
+        with gate.open(intent) as ticket:
+            rows = [
+                self.setup.local.silo_delta(parameters, silo, number)[None, :] for silo in silos
+            ]
+            totals = [mechanism.total(row) for row in rows]
+            names = [f"noise/silo-{silo}" for silo in silos]
+            total = np.sum(mechanism.noisy(ticket, totals, names), axis=0)
+            moved = parameters + self.setup.training.global_rate / self.setup.silos * total
+            released = ticket.close(
+                normaliser=records.Normaliser("constant", float(self.setup.silos)),
+                aggregate=total.tobytes(),
+                model_out=digest(moved),
+                sealed=about_norms([np.linalg.norm(row, axis=1) for row in rows], mechanism.bound),
+                values=total.size,
+            )
+        return Round(moved, released)
+
+
+def naive(settings: Settings, federation: Federation, model: Model, _: Streams) -> Naive:
+    """Return ULDP-NAIVE."""
+    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    return Naive(own, as_published=settings.uldp.as_published)

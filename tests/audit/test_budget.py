@@ -1,0 +1,660 @@
+"""Budgets derived from the facts of a log: known numbers, observers, what is never believed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import (
+    Contribution,
+    Noise,
+    Population,
+    RoundIntent,
+    RunClose,
+    RunOpen,
+    Sampling,
+    Weights,
+)
+from privplan.accountant.sensitivity import uldp
+from privplan.audit.budget import audit_budget
+from privplan.audit.budget.order import compared, covers, weaker_of
+from privplan.audit.budget.total import MOST_KINDS, total
+from privplan.audit.log.canonical import LOG
+
+from .ledgers import (
+    CLIP,
+    DELTA,
+    SIGMA,
+    Records,
+    also,
+    audited,
+    changed,
+    evidence,
+    grouped,
+    intents,
+    naive,
+    opening,
+    part,
+    releases,
+    upper,
+    weighted,
+    written,
+)
+
+
+def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
+    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper
+
+
+# --- known numbers ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rounds", "exact"), [(50, 6.57), (100, 10.00), (200, 15.46)])
+def test_uldp_avg_before_the_model(rounds: int, exact: float) -> None:
+    assert upper(weighted(rounds)) == pytest.approx(exact, abs=0.006)
+
+
+@pytest.mark.parametrize(("rate", "exact"), [(0.1, 0.758), (0.3, 2.53), (0.5, 4.49), (0.7, 6.59)])
+def test_sampled_users_but_not_before_the_server_that_draws(rate: float, exact: float) -> None:
+    records = weighted(100, rate=rate)
+    assert upper(records) == pytest.approx(exact, abs=0.006)
+    assert upper(records, "server") == pytest.approx(10.00, abs=0.006)
+    shared = weighted(100, rate=rate, drawn_by="shared-secret", views=False)
+    assert upper(shared, "server") == pytest.approx(exact, abs=0.006)
+    assert upper(shared, "silo") == pytest.approx(8.72, abs=0.006)
+
+
+@pytest.mark.parametrize(
+    ("silos", "rule", "exact"),
+    [(5, "uniform", 8.72), (2, "uniform", 6.57), (5, "records", 11.48), (2, "records", 15.46)],
+)
+def test_a_silo_that_subtracts_its_noise(silos: int, rule: str, exact: float) -> None:
+    records = weighted(100, silos=silos, rule=rule)
+    assert upper(records, "silo") == pytest.approx(exact, abs=0.006)
+
+
+def test_the_server_sees_each_silo() -> None:
+    """The worst user is wholly in one silo: mu = sqrt(S) / sigma in each round."""
+    noise = ev.Repeat(100, ev.Gaussian(SIGMA / math.sqrt(5)))
+    records = weighted(100, rule="records")
+    assert upper(records, "server") == pytest.approx(epsilon(noise), rel=1e-6)
+    assert upper(weighted(100), "server") == pytest.approx(10.00, abs=0.006)
+    masked = opening(aggregation="masked")(weighted(100, rule="records", views=False))
+    assert upper(masked, "server") == pytest.approx(10.00, abs=0.006)
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_naive_as_published(neighbours: str) -> None:
+    report = audited(naive(neighbours=neighbours))
+    assert report.claim is not None
+    assert report.claim.epsilon == 10.73
+    assert report.total.upper == pytest.approx(24.38, abs=0.005)
+    silo = uldp.naive_release(SIGMA, rounds=100, silos=5, seen=4, neighbours=neighbours)
+    (row,) = [row for row in report.rows if row.observer == "silo"]
+    assert row.total.upper == pytest.approx(epsilon(silo.event, neighbours), rel=1e-6)
+
+
+def test_groups_of_records() -> None:
+    records = grouped(size=8)
+    whole = ev.Repeat(150, ev.Poisson(0.05, ev.Gaussian(SIGMA)))
+    for observer in ("model", "server", "silo"):
+        assert upper(records, observer) == pytest.approx(epsilon(ev.Group(8, whole)), rel=1e-9)
+    report = audited(records, groups=(1, 16))
+    assert [row.size for row in report.groups] == [1, 16]
+    assert report.groups[0].total.upper == pytest.approx(epsilon(whole), rel=1e-9)
+    assert report.groups[1].total.upper == pytest.approx(epsilon(ev.Group(16, whole)), rel=1e-9)
+
+
+def test_a_log_of_the_uldp_package_agrees_for_other_silos_and_relations() -> None:
+    for silos in (2, 3, 7):
+        for neighbours in ("add-remove", "replace-one"):
+            for rule in ("uniform", "records"):
+                report = audited(weighted(10, silos=silos, rule=rule, neighbours=neighbours))
+                assert report.ok, report.hazards
+                for row in report.rows:
+                    if row.stated is not None:
+                        assert row.total.upper == pytest.approx(row.stated, rel=1e-6)
+
+
+# --- what is counted ----------------------------------------------------------------------------
+
+
+def test_every_intent_is_spent_released_or_not() -> None:
+    records = weighted(20)
+    cut = [*records[:20], records[21]]  # eleven rounds, the last two without a release
+    report = audited(cut)
+    assert report.spent == 11
+    assert report.released == 9
+    assert report.dangling == (19, 20)
+    assert not report.complete
+    assert report.total.upper == pytest.approx(epsilon(ev.Repeat(11, ev.Gaussian(SIGMA))), rel=1e-6)
+
+
+def test_the_whole_plan_counts_where_a_run_was_ended_early() -> None:
+    records = weighted(20)
+    early = [*records[:21], replace(records[-1], rounds=10)]  # type: ignore[type-var]
+    assert upper(early) == pytest.approx(upper(records), rel=1e-9)
+    running = audited(records[:21])
+    assert running.total.upper < upper(records)
+    assert running.planned is not None
+    assert running.planned.upper == pytest.approx(upper(records), rel=1e-9)
+
+
+def test_more_draws_cost_more_and_never_less() -> None:
+    twice = upper(intents(noise=part(draws=2))(weighted(10)))
+    assert twice == pytest.approx(upper(weighted(20)), rel=1e-9)
+    assert upper(releases(draws=2)(weighted(10))) == pytest.approx(twice, rel=1e-9)
+    assert upper(intents(noise=part(draws=0))(weighted(10))) >= upper(weighted(10))
+
+
+def test_stated_epsilons_and_events_change_no_number_downwards() -> None:
+    honest = upper(weighted())
+    for event in (ev.Gaussian(500.0), ev.Pure(1e-9), ev.Compose(()), ev.Poisson(1e-9, ev.Pure(0))):
+        assert upper(intents(event=event)(weighted())) >= honest * (1 - 1e-12)
+    low = changed(weighted(), RunClose, epsilon={"model": 1e-3})
+    assert upper(low) == honest
+
+
+def test_a_weaker_statement_is_believed() -> None:
+    records = intents(event=ev.Gaussian(4.0))(weighted())
+    plan = opening(plan=lambda old: replace(old, events={"model": ev.Repeat(20, ev.Gaussian(4.0))}))
+    assert upper(plan(records)) == pytest.approx(epsilon(ev.Repeat(20, ev.Gaussian(4.0))), rel=1e-9)
+
+
+def test_a_larger_sensitivity_is_believed_and_a_smaller_one_is_not() -> None:
+    doubled = epsilon(ev.Repeat(20, ev.Gaussian(2.5)))
+    assert upper(intents(sensitivity=2 * CLIP)(weighted(views=False))) == pytest.approx(
+        doubled, rel=1e-6
+    )
+    for observer in ("server", "silo"):
+        larger = upper(intents(sensitivity=2 * CLIP)(weighted(views=False)), observer)
+        assert larger > upper(weighted(), observer) * 1.5
+    assert upper(intents(sensitivity=0.01 * CLIP)(weighted())) == upper(weighted())
+
+
+def test_the_weakest_of_std_and_shares_counts() -> None:
+    half = intents(noise=part(share_std=SIGMA * CLIP / math.sqrt(5) / 2))
+    assert upper(half(weighted(views=False))) == pytest.approx(
+        epsilon(ev.Repeat(20, ev.Gaussian(2.5))), rel=1e-6
+    )
+    small = intents(noise=part(std=SIGMA * CLIP / 2))
+    assert upper(small(weighted(views=False))) == pytest.approx(
+        epsilon(ev.Repeat(20, ev.Gaussian(2.5))), rel=1e-6
+    )
+
+
+def test_tolerated_dropouts_are_missing() -> None:
+    tolerant = part(tolerated_dropouts=2, share_std=SIGMA * CLIP / math.sqrt(3) * (1 + 1e-15))
+    records = intents(noise=tolerant)(weighted())
+    assert upper(records) == pytest.approx(upper(weighted()), rel=1e-9)
+    gone = also(intents(noise=tolerant), releases(shares=3))(weighted())
+    assert upper(gone) == pytest.approx(upper(weighted()), rel=1e-9)
+    assert "dropouts" not in {hazard.id for hazard in audited(gone).hazards}
+    for lost in (2, 1, 0):
+        fewer = upper(releases(shares=lost)(records))
+        assert fewer > upper(weighted())
+        assert math.isinf(fewer) == (lost == 0)
+
+
+def test_what_is_clipped_as_a_whole_protects_its_parts() -> None:
+    """One record of a user moves the user's clipped vector across the ball."""
+    records = opening(claim=part(unit="record"))(weighted(views=False))
+    assert upper(records) == pytest.approx(epsilon(ev.Repeat(20, ev.Gaussian(2.5))), rel=1e-6)
+    for unit in ("silo", "record"):
+        other = opening(claim=part(unit="silo"))(
+            intents(contribution=part(unit=unit))(weighted(views=False))
+        )
+        assert math.isinf(upper(other)) == (unit == "record")
+    user = opening(claim=part(unit="user"))(
+        intents(contribution=part(unit="silo"))(weighted(views=False))
+    )
+    assert math.isinf(upper(user))  # a user may be in several silos
+
+
+@pytest.mark.parametrize("method", ["fixed-size", "truncated-poisson", "shuffled"])
+def test_other_samplers(method: str) -> None:
+    drawn = Sampling(method, "user", 0.1, "shared-secret", 5, 50)  # type: ignore[arg-type]
+    base = ev.Gaussian(SIGMA)
+    expected: ev.Event = {
+        "fixed-size": ev.FixedSize(5, 50, base),
+        "truncated-poisson": ev.TruncatedPoisson(0.1, 5, 50, base),
+        "shuffled": ev.Gaussian(SIGMA / 2),  # another unit takes the place of one that goes
+    }[method]
+    records = intents(sampling=drawn, event=expected)(weighted(views=False))
+    records = opening(plan=lambda old: replace(old, events={"model": ev.Repeat(20, expected)}))(
+        records
+    )
+    assert upper(records) == pytest.approx(epsilon(ev.Repeat(20, expected)), rel=1e-6)
+    known = intents(sampling=replace(drawn, drawn_by="server"))(records)
+    assert upper(known, "server") == pytest.approx(
+        epsilon(ev.Repeat(20, ev.Gaussian(SIGMA / 2))), rel=1e-6
+    )
+
+
+def test_terms_that_stay_lie_farther_from_the_rounds_without_their_unit() -> None:
+    """Sampled silo updates under replace-one: 2C away from the model that never saw the user."""
+    records = intents(sampling=Sampling("poisson", "user", 0.2, "shared-secret"))(
+        naive(10, neighbours="replace-one")
+    )
+    both = ev.Repeat(10, ev.Poisson(0.2, ev.Gaussian(SIGMA / 2)))
+    assert upper(records) == pytest.approx(epsilon(both, "replace-one"), rel=1e-6)
+    one = ev.Repeat(10, ev.Poisson(0.2, ev.Gaussian(SIGMA / 2)))
+    gone = intents(sampling=Sampling("poisson", "user", 0.2, "shared-secret"))(naive(10))
+    assert upper(gone) == pytest.approx(epsilon(one), rel=1e-6)
+
+
+def test_the_server_never_has_less_than_the_model() -> None:
+    records = intents(event=ev.Gaussian(1.0))(weighted(views=False))
+    assert upper(records, "server") == upper(records) > upper(weighted())
+
+
+def test_a_rate_below_what_the_batches_say_is_not_believed() -> None:
+    low = intents(sampling=part(batch=15, population=50))(weighted(100, rate=0.1))
+    assert upper(low) == pytest.approx(2.53, abs=0.006)
+
+
+def test_observers_of_whom_nothing_is_known_have_no_guarantee() -> None:
+    records = intents(views=lambda old: {**old, "analyst": ev.Gaussian(5.0)})(weighted())
+    assert math.isinf(upper(records, "analyst"))
+    assert not audited(opening(claim=part(observer="analyst"))(weighted())).supported
+
+
+def test_noise_by_one_party_hides_nothing_from_the_server() -> None:
+    one = intents(noise=Noise("gaussian", SIGMA * CLIP, 1, 0.0, 0, 1, 2.0**-24))
+    records = one(weighted(views=False))
+    assert upper(records) == upper(weighted())
+    assert math.isinf(upper(records, "server"))
+    assert math.isinf(upper(records, "silo"))
+    three = intents(noise=part(shares=3, share_std=SIGMA * CLIP))(weighted(views=False))
+    assert math.isinf(upper(three, "server"))
+
+
+def test_laplace_and_discrete_noise() -> None:
+    def with_noise(family: str, std: float, bound: float, norm: str, grid: float) -> Records:
+        return intents(
+            noise=Noise(family, std, 1, std, 0, 1, grid),  # type: ignore[arg-type]
+            contribution=Contribution(bound, norm, "user"),  # type: ignore[arg-type]
+            sensitivity=bound,
+            event=ev.NoGuarantee("unknown"),
+        )(changed(weighted(views=False), RunOpen, as_published=True))
+
+    laplace = ev.Repeat(20, ev.Laplace(5.0))
+    assert upper(with_noise("laplace", 0.5, 0.1, "l1", 2.0**-24)) == pytest.approx(epsilon(laplace))
+    discrete = ev.Repeat(20, ev.DiscreteLaplace(5.0, 3))
+    assert upper(with_noise("discrete-laplace", 15.0, 3.0, "l1", 1.0)) == pytest.approx(
+        epsilon(discrete)
+    )
+    vector = with_noise("discrete-gaussian", 15.0, 3.0, "l2", 1.0)
+    assert upper(vector) == pytest.approx(epsilon(ev.Repeat(20, ev.ZCDP(0.02))))
+    fine = with_noise("discrete-gaussian", 150.0, 30.0, "l2", 1.0)
+    near = ev.Repeat(20, ev.Gaussian(math.sqrt(150.0**2 - 64) / 30))
+    assert upper(fine) == pytest.approx(epsilon(near), rel=1e-9)
+    one = ev.Repeat(20, ev.DiscreteGaussian(5.0, 3))
+    assert upper(releases(values=1)(vector)) == pytest.approx(epsilon(one))
+
+
+# --- from below ---------------------------------------------------------------------------------
+
+
+def test_the_lower_end_is_near_where_the_facts_say_enough() -> None:
+    for records in (weighted(), weighted(rate=0.3), weighted(neighbours="replace-one")):
+        found = evidence(records).settled("model").epsilon
+        assert 0.99 * found.upper < found.lower <= found.upper
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        intents(weights=Weights("records", 0.5)),
+        intents(contribution=part(terms="silo-delta")),
+        intents(contribution=part(terms="whole")),
+        opening(claim=part(unit="record")),
+        releases(clip_enforced=False),
+        intents(sampling=Sampling("fixed-size", "user", 0.1, "silos", 5, 50)),
+        intents(noise=part(draws=2)),
+    ],
+)
+def test_and_nothing_where_they_do_not(change: Callable[[Records], Records]) -> None:
+    assert evidence(change(weighted())).settled("model").epsilon.lower == 0.0
+
+
+def test_a_model_does_not_show_the_steps_inside_a_silo() -> None:
+    assert evidence(grouped(steps=1)).settled("model").epsilon.lower == 0.0
+    alone = changed(grouped(steps=1), RunOpen, population=Population(50, 1))
+    assert evidence(alone).settled("model").epsilon.lower > 0.0
+
+
+def test_only_what_was_released_counts_from_below() -> None:
+    records = weighted(20)
+    none = [record for record in records if not hasattr(record, "intent")]
+    assert evidence(none).settled("model").epsilon.lower == 0.0
+    half = evidence(records[:21]).settled("model").epsilon
+    dangling = evidence([*records[:21], records[21]]).settled("model").epsilon
+    assert dangling.upper > half.upper
+    assert dangling.lower == half.lower
+
+
+def test_extra_noise_lowers_only_the_lower_end() -> None:
+    more = releases(shares=20)(weighted())
+    assert upper(more) == upper(weighted())
+    assert evidence(more).settled("model").epsilon.lower < 0.7 * upper(weighted())
+
+
+# --- claims, limits -----------------------------------------------------------------------------
+
+
+def test_a_claim_and_a_limit() -> None:
+    records = weighted(50)
+    assert audited(opening(claim=part(epsilon=6.58))(records)).supported is True
+    assert audited(opening(claim=part(epsilon=6.57))(records)).supported is False
+    nothing = audited(opening(claim=part(epsilon=None))(records))
+    assert nothing.supported is None
+    assert nothing.ok
+    assert audited(records, limit=6.58).ok
+    assert not audited(records, limit=6.57).ok
+
+
+def test_how_many_rounds_are_left() -> None:
+    running = weighted(50)[:41]
+    report = audited(running, limit=6.58)
+    assert report.left == 30
+    assert audited(running, limit=0.1).left == 0
+    assert audited(weighted(50), limit=100.0).left is None  # it is closed
+
+
+def test_json_has_what_was_agreed() -> None:
+    found = audited(weighted(50), groups=(2,)).to_json()
+    assert {"epsilon", "delta", "unit", "neighbours", "observers", "claimed", "hazards"} <= set(
+        found
+    )
+    assert found["rounds"] == 50
+    assert found["delta"] == DELTA
+    assert found["unit"] == "user"
+    assert found["neighbours"] == "add-remove"
+    assert found["claimed"] == pytest.approx(6.573, abs=1e-3)
+    assert json.dumps(found)
+
+
+# --- hostile logs -------------------------------------------------------------------------------
+
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, -1.0, 1e308, -1e308, math.inf, -math.inf, 5e-324, 1e-308, 1e-90, 1e90]),
+    st.floats(allow_nan=False),
+)
+COUNTS = st.one_of(
+    st.sampled_from([0, 1, 2, 10**6, 10**15, 10**18, 2**63 - 1]), st.integers(0, 2**63 - 1)
+)
+
+
+@settings(max_examples=80)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "bound": NUMBERS,
+            "std": NUMBERS,
+            "share_std": NUMBERS,
+            "sensitivity": NUMBERS,
+            "largest_sum": NUMBERS,
+            "rate": NUMBERS,
+            "grid": NUMBERS,
+            "draws": COUNTS,
+            "shares": COUNTS,
+            "tolerated_dropouts": COUNTS,
+            "batch": COUNTS,
+            "population": COUNTS,
+            "silos": COUNTS,
+            "released": COUNTS,
+            "made": COUNTS,
+        },
+    )
+)
+def test_absurd_numbers_are_hazards_and_never_a_traceback(values: dict[str, float]) -> None:
+    def of(*names: str) -> Callable[[object], object]:
+        return part(**{name: values[name] for name in names if name in values})
+
+    records = intents(
+        contribution=of("bound"),
+        noise=of("std", "share_std", "grid", "draws", "shares", "tolerated_dropouts"),
+        weights=of("largest_sum"),
+        sampling=of("rate", "batch", "population"),
+        sensitivity=lambda old: values.get("sensitivity", old),
+    )(weighted(2, rate=0.5))
+    records = opening(population=Population(50, int(values.get("silos", 5))))(records)
+    records = releases(
+        shares=lambda old: int(values.get("released", old)),
+        draws=lambda old: int(values.get("made", old)),
+    )(records)
+    report = audited(records)
+    assert 0.0 <= report.total.epsilon.lower <= report.total.upper
+    json.dumps(report.to_json())
+
+
+@settings(max_examples=40)
+@given(
+    st.floats(0.01, 10.0), st.floats(0.01, 10.0), st.floats(0.1, 3.0), st.integers(0, 5), st.data()
+)
+def test_a_log_that_says_less_of_its_noise_never_gets_a_smaller_number(
+    std: float, sensitivity: float, weight: float, shares: int, data: st.DataObject
+) -> None:
+    """Worse facts, one by one: less noise, more weight, fewer shares, a larger clip."""
+    base = intents(
+        noise=part(std=std, share_std=std / math.sqrt(5)),
+        sensitivity=sensitivity,
+        weights=Weights("records", weight),
+    )(weighted(2, views=False))
+    factor = data.draw(st.floats(0.1, 1.0))
+    worse = data.draw(
+        st.sampled_from(
+            [
+                intents(noise=part(std=std * factor)),
+                intents(noise=part(share_std=std / math.sqrt(5) * factor)),
+                intents(sensitivity=sensitivity / factor),
+                intents(weights=Weights("records", weight / factor)),
+                intents(contribution=part(bound=CLIP / factor)),
+                intents(noise=part(draws=3)),
+                releases(shares=shares),
+                releases(clip_enforced=False),
+            ]
+        )
+    )
+    for observer in ("model", "server", "silo"):
+        assert upper(worse(base), observer) >= upper(base, observer) * (1 - 1e-9)
+
+
+def test_ten_thousand_different_rounds() -> None:
+    many = {ev.Poisson(0.1 + i / 1e6, ev.Gaussian(5.0 + i / 1e4)): 1 for i in range(10_000)}
+    found = total(many, delta=DELTA, neighbours="add-remove")
+    least = ev.Repeat(10_000, ev.Poisson(0.11, ev.Gaussian(5.0)))
+    most = ev.Repeat(10_000, ev.Poisson(0.1, ev.Gaussian(6.0)))
+    assert found.rounded
+    assert epsilon(most) < found.upper <= epsilon(least) * 1.001
+
+
+def test_rounding_to_fewer_events_is_upwards_and_close() -> None:
+    some = {ev.Poisson(0.1 + i / 1e3, ev.Gaussian(5.0 + i / 10)): 3 for i in range(MOST_KINDS + 8)}
+    exact = epsilon(ev.Compose([ev.Repeat(count, event) for event, count in some.items()]))
+    found = total(some, delta=DELTA, neighbours="add-remove")
+    assert found.rounded
+    assert exact <= found.upper < 1.35 * exact
+
+
+def test_unroundable_events_by_the_thousand_get_no_number() -> None:
+    many = {ev.Approximate(1.0 + i / 1e4, 0.0): 1 for i in range(3_000)}
+    found = total(many, delta=DELTA, neighbours="add-remove")
+    assert math.isinf(found.upper)
+    assert "different events" in found.refusal
+
+
+def test_impossible_counts_get_no_number() -> None:
+    assert math.isinf(upper(intents(noise=part(draws=2**63 - 1))(weighted(2))))
+    vast = upper(intents(noise=part(draws=10**14))(weighted(2)))
+    assert vast > 1e9
+
+
+def test_a_log_without_rounds_spends_nothing() -> None:
+    records = weighted(5)
+    report = audited(records[:1])
+    assert report.total.epsilon == 0.0
+    assert report.planned is not None
+    assert report.planned.upper == pytest.approx(upper(records), rel=1e-9)
+    assert audited([records[0], records[-1]]).total.upper == pytest.approx(upper(records), rel=1e-9)
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    report = audit_budget(written(tmp_path / "run", weighted(50)))
+    assert report.ok
+    assert report.complete
+    assert report.total.upper == pytest.approx(6.573, abs=1e-3)
+    assert report.chain.records == 102
+    assert report.chain.head is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "old", "new"),
+    [(1, "run-1", "run-2"), (2, '"std":"0.5"', '"std":"0.6"'), (7, "true", "false")],
+)
+def test_a_broken_chain_names_the_line_and_supports_nothing(
+    tmp_path: Path, line: int, old: str, new: str
+) -> None:
+    folder = written(tmp_path / "run", weighted(5))
+    lines = (folder / LOG).read_text().splitlines()
+    assert old in lines[line - 1]
+    lines[line - 1] = lines[line - 1].replace(old, new)
+    (folder / LOG).write_text("\n".join(lines) + "\n")
+    report = audit_budget(folder)
+    assert report.chain.bad_line == line
+    assert math.isinf(report.total.upper)
+    assert not report.ok
+    assert report.hazards[0].id == "broken-chain"
+    json.dumps(report.to_json())
+
+
+def test_a_torn_last_line_is_a_warning(tmp_path: Path) -> None:
+    folder = written(tmp_path / "run", weighted(5))
+    text = (folder / LOG).read_text()
+    (folder / LOG).write_text(text[:-20])
+    report = audit_budget(folder)
+    assert {hazard.id for hazard in report.hazards} == {"incomplete", "torn-line"}
+    assert report.ok
+    assert not report.complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n",
+        "{}\n",
+        "[]\n",
+        "null\n",
+        '{"hash":"0","prev":"0","seq":0}\n',
+        "[" * 100_000 + "\n",
+        '{"a":' * 5_000 + "1" + "}" * 5_000 + "\n",
+        '{"seq":1e999}\n',
+        "\x00\x00\n",
+        '{"type":"run.open"}\n' * 3,
+    ],
+)
+def test_what_is_no_log_ends_in_a_report(tmp_path: Path, text: str) -> None:
+    (tmp_path / LOG).write_text(text)
+    report = audit_budget(tmp_path)
+    assert not report.ok
+    assert math.isinf(report.total.upper)
+    assert report.chain.bad_line == 1
+
+
+def test_no_log_and_wrong_options(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput):
+        audit_budget(tmp_path)
+    folder = written(tmp_path / "run", weighted(2))
+    for wrong in ({"limit": -1.0}, {"limit": math.nan}, {"groups": (0,)}):
+        with pytest.raises(InvalidInput):
+            audit_budget(folder, **wrong)  # type: ignore[arg-type]
+
+
+# --- comparing events ---------------------------------------------------------------------------
+
+G = ev.Gaussian
+
+
+@pytest.mark.parametrize(
+    ("stated", "supported", "verdict"),
+    [
+        (G(5.0), G(5.0), "same"),
+        (G(5.0 * (1 + 1e-12)), G(5.0), "same"),
+        (G(4.0), G(5.0), "weaker"),
+        (G(6.0), G(5.0), "stronger"),
+        (ev.Repeat(1, G(5.0)), G(5.0), "same"),
+        (ev.Repeat(2, G(5.0)), G(5.0), "weaker"),
+        (G(5.0), ev.Repeat(2, G(5.0)), "stronger"),
+        (ev.Compose((G(5.0), G(5.0))), ev.Repeat(2, G(5.0)), "same"),
+        (ev.Poisson(1.0, G(5.0)), G(5.0), "same"),
+        (G(5.0), ev.Poisson(0.1, G(5.0)), "weaker"),
+        (ev.Poisson(0.1, G(5.0)), G(5.0), "stronger"),
+        (ev.Poisson(0.2, G(5.0)), ev.Poisson(0.1, G(5.0)), "weaker"),
+        (ev.Poisson(0.2, G(6.0)), ev.Poisson(0.1, G(5.0)), "different"),
+        (ev.Laplace(5.0), G(5.0), "different"),
+        (ev.NoGuarantee("x"), G(5.0), "weaker"),
+        (G(5.0), ev.NoGuarantee("x"), "stronger"),
+        (
+            ev.TruncatedPoisson(0.1, 9, 50, G(5.0)),
+            ev.TruncatedPoisson(0.1, 5, 50, G(5.0)),
+            "different",
+        ),
+        (ev.FixedSize(6, 50, G(5.0)), ev.FixedSize(5, 50, G(5.0)), "weaker"),
+        (ev.Group(3, G(5.0)), ev.Group(2, G(5.0)), "weaker"),
+    ],
+)
+def test_events_are_compared_by_shape(stated: ev.Event, supported: ev.Event, verdict: str) -> None:
+    assert compared(stated, supported) == verdict
+    kept = weaker_of(stated, supported)
+    assert kept == (stated if verdict == "weaker" or stated == supported else kept)
+    if verdict in ("stronger", "different"):
+        assert kept == supported
+
+
+POOL = [
+    G(5.0),
+    G(4.0),
+    ev.Repeat(3, G(5.0)),
+    ev.Poisson(0.1, G(5.0)),
+    ev.Poisson(0.3, G(4.0)),
+    ev.Repeat(2, ev.Poisson(0.3, G(4.0))),
+    ev.FixedSize(5, 50, G(4.0)),
+    ev.FixedSize(10, 50, G(4.0)),
+    ev.Laplace(2.0),
+    ev.Laplace(3.0),
+    ev.Pure(0.5),
+    ev.Exponential(0.5),
+    ev.ZCDP(0.02),
+    ev.ZCDP(0.03),
+    ev.Group(2, G(5.0)),
+    ev.TruncatedPoisson(0.1, 8, 50, G(4.0)),
+]
+
+
+def test_what_covers_costs_no_less() -> None:
+    for weak in POOL:
+        for strong in POOL:
+            if covers(weak, strong, 0.0):
+                assert epsilon(weak, "replace-one") >= epsilon(strong, "replace-one") * (1 - 1e-3)
+
+
+def test_intents_are_what_they_are() -> None:
+    """The helper writes what the mechanisms write, so these tests are about real logs."""
+    (own,) = {type(record) for record in weighted(1)[1:2]}
+    assert own is RoundIntent

@@ -1,0 +1,126 @@
+"""Runs that are killed: at every write, and at any moment.  `python killing.py CONFIG FOLDER`.
+
+Each run is a child of its own, so that it can be killed as a whole.
+Prints one JSON object a line: what was done, and how often a run was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from privplan.cli.run_folder import Ready, Source, begin, take_up
+from privplan.fl.runner import carry_out
+
+
+def attempt(config: Path, folder: Path) -> None:
+    """Begin the run in the folder, or go on with it."""
+    source = Source.read(config)
+    fresh = not folder.exists() or not any(folder.iterdir())
+    ready: Ready = begin(source, folder) if fresh else take_up(source, folder)
+    with ready.writer:
+        carry_out(ready.prepared, folder, ready.writer, progress=ready.progress)
+
+
+def child(config: Path, folder: Path, armed: Callable[[], None] | None = None) -> int:
+    """Start a run in a process of its own; return its id."""
+    number = os.fork()
+    if number:
+        return number
+    code = 1
+    try:
+        if armed is not None:
+            armed()
+        attempt(config, folder)
+        code = 0
+    except BaseException:
+        if "is closed" not in str(sys.exc_info()[1]):
+            sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def ended(number: int) -> int:
+    """Wait for a child; return its exit code, negative if it was killed."""
+    return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
+
+
+def at_write(place: int) -> Callable[[], None]:
+    """Return what arms a process to kill itself just before its write with that number.
+
+    Just after it would be the same as just before the next one: nothing else changes the disk.
+    """
+
+    def arm() -> None:
+        count = 0
+
+        def counted(call: Callable[..., Any]) -> Callable[..., Any]:
+            def wrapped(*values: Any, **named: Any) -> Any:
+                nonlocal count
+                count += 1
+                if count == place:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return call(*values, **named)
+
+            return wrapped
+
+        for name in ("write", "fsync", "ftruncate"):
+            setattr(os, name, counted(getattr(os, name)))
+        for name in ("replace", "unlink", "mkdir"):
+            setattr(Path, name, counted(getattr(Path, name)))
+
+    return arm
+
+
+def every_write(config: Path, folder: Path) -> None:
+    """Kill a run at every write, each in a folder of its own, and let it go on."""
+    place = 1
+    while True:
+        own = folder / str(place)
+        code = ended(child(config, own, at_write(place)))
+        killed = code == -signal.SIGKILL
+        if killed:
+            code = ended(child(config, own))
+        print(json.dumps({"folder": str(own), "killed": int(killed), "code": code}), flush=True)
+        if not killed:
+            return
+        place += 1
+
+
+def any_moment(config: Path, folder: Path, kills: int, seed: int) -> None:
+    """Kill runs at random moments, each again and again until it comes to its end."""
+    moment = random.Random(seed)
+    number, killed, whole = 0, 0, 0.0
+    while killed < kills:
+        number += 1
+        own, code, here = folder / str(number), -1, 0
+        if not whole:
+            start = time.perf_counter()
+            code = ended(child(config, own))
+            whole = time.perf_counter() - start
+        while code == -1:
+            process = child(config, own)
+            if here < 5:
+                time.sleep(moment.uniform(0.0, whole))
+                os.kill(process, signal.SIGKILL)
+            code = ended(process)
+            if code == -signal.SIGKILL:
+                here, killed, code = here + 1, killed + 1, -1
+        print(json.dumps({"folder": str(own), "killed": here, "code": code}), flush=True)
+
+
+if __name__ == "__main__":
+    config, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    folder.mkdir(parents=True)
+    attempt(config, folder / "first")  # a child starts with everything imported
+    os.fsync = lambda _: None  # a kill spares what was written, forced to the disk or not
+    every_write(config, folder / "write")
+    any_moment(config, folder / "moment", kills=21, seed=1)

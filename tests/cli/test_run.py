@@ -1,0 +1,503 @@
+"""`privplan run`, from the configuration to the log, and back into a run that was cut off."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan.accountant.errors import MissingExtra
+from privplan.cli.run_page import run_page
+from privplan.fl.keys import TABLES
+
+from .conftest import Refused, Run
+
+ROOT = Path(__file__).parents[2]
+DATA = Path(os.environ.get("PRIVPLAN_DATA", ROOT / ".." / "shared" / "data"))
+
+CONFIG = """\
+[run]
+system = "{system}"
+rounds = 3
+{run}
+[data]
+name = "breast-cancer"
+users = 6
+silos = 2
+[privacy]
+{privacy}
+[training]
+local_rate = 0.1
+local_epochs = 1
+{more}
+"""
+
+
+def written(
+    name: str = "run.toml",
+    *,
+    system: str = "uldp-avg",
+    run: str = "",
+    privacy: str = "noise_multiplier = 5.0",
+    more: str = "",
+) -> str:
+    Path(name).write_text(CONFIG.format(system=system, run=run, privacy=privacy, more=more))
+    return name
+
+
+@pytest.fixture
+def fl() -> None:
+    """Skip without the packages of the extra."""
+    for name in ("torch", "sklearn", "cryptography"):
+        pytest.importorskip(name)
+
+
+def log_of(folder: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(folder) / "log.jsonl").read_text().splitlines()]
+
+
+# -- without any package of the extra -----------------------------------------------------------
+
+
+def test_the_page_names_every_key() -> None:
+    text = run_page()
+    for name, keys in TABLES.items():
+        assert f"[{name}]" in text
+        for key in keys:
+            assert f"\n  {key.name} " in text
+            assert " ".join(key.default.split()[:1]) in text
+
+
+def test_a_configuration_and_a_folder_are_needed(refused: Refused) -> None:
+    assert "`out` is missing" in refused("run", written())
+    assert "configuration is missing" in refused("run", "--out", "out")
+    assert "cannot be read" in refused("run", "missing.toml", "--out", "out")
+    assert not Path("out").exists()
+
+
+def test_a_wrong_configuration_writes_nothing(refused: Refused) -> None:
+    error = refused("run", written(run="round = 3"), "--out", "out")
+    assert "unknown key `round` in [run]" in error
+    assert "next: Did you mean `rounds`?" in error
+    assert "not available yet" in refused("run", written(system="disco"), "--out", "out", code=3)
+    assert not Path("out").exists()
+
+
+def test_a_folder_that_holds_anything_is_refused(refused: Refused) -> None:
+    Path("out").mkdir()
+    (Path("out") / "thesis.pdf").write_text("mine")
+    assert "Give --out a new folder" in refused("run", written(), "--out", "out")
+    assert [one.name for one in Path("out").iterdir()] == ["thesis.pdf"]
+    Path("file").write_text("mine")
+    assert "not an empty folder" in refused("run", written(), "--out", "file")
+    Path("link").symlink_to("nowhere")
+    assert "not an empty folder" in refused("run", written(), "--out", "link")
+
+
+def test_nothing_to_resume(refused: Refused) -> None:
+    assert "holds no run to resume" in refused("run", "--resume", "--out", "out")
+    Path("out").mkdir()
+    assert "holds no run to resume" in refused("run", "--resume", "--out", "out")
+
+
+@pytest.mark.parametrize("package", ["torch", "cryptography"])
+@pytest.mark.usefixtures("fl")
+def test_missing_packages_are_named_with_the_command(package: str) -> None:
+    program = (
+        "import sys\n"
+        "class Absent:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.split('.')[0] == {package!r}:\n"
+        "            raise ModuleNotFoundError('absent', name=name)\n"
+        "sys.meta_path.insert(0, Absent())\n"
+        "from privplan.cli.main import app\n"
+        f"app(['run', {written()!r}, '--out', 'out'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 4, done.stderr
+    what, _, step = done.stderr.splitlines()
+    assert package in what.lower()
+    assert step.startswith(" next: pip install ")
+    assert "[fl]" in step
+    assert not Path("out").exists()
+
+
+def test_a_missing_extra_keeps_its_kind() -> None:
+    from privplan.cli.run_command import _with_command
+
+    found = _with_command(MissingExtra("No torch.", "why", "pip"))
+    assert found.what == "No torch."
+    assert found.next_step.startswith("pip install ")
+
+
+# -- whole runs ---------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_run_says_what_it_proves(run: Run) -> None:
+    outcome = run("run", written(), "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == ""
+    rows = dict(line.split("   ", 1) for line in outcome.out.splitlines() if line[0] != " ")
+    rows = {key.strip(): value.strip() for key, value in rows.items()}
+    assert rows["trained"].startswith("uldp-avg on breast-cancer: 3 of 3 rounds, 6 users, 2 silos")
+    assert rows["proves"].startswith("epsilon 1.3")
+    assert "at delta 1e-05, adding or removing one user" in rows["proves"]
+    assert rows["against"] == "whoever sees the released models"
+    assert "against the server" in outcome.out
+    assert rows["test"].startswith("accuracy ")
+    assert "on 113 records that are declared public" in outcome.out
+    assert max(map(len, outcome.out.splitlines())) <= 100
+    assert rows["next"] == "privplan audit budget out"
+    assert log_of("out")[-1]["hash"].startswith(rows["log"].split()[-1])
+    assert {one.name for one in Path("out").iterdir()} == {
+        *("config.toml", "log.jsonl", "sealed.jsonl", "model.npz", "metrics.json"),
+    }
+    assert Path("out/config.toml").read_bytes() == Path("run.toml").read_bytes()
+
+
+@pytest.mark.usefixtures("fl")
+def test_the_same_for_a_program(run: Run) -> None:
+    found = run("run", written(), "--out", "out", "--json").json
+    assert found["ok"]
+    result = found["result"]
+    assert result["system"] == "uldp-avg"
+    assert (result["rounds"], result["planned"], result["asked"]) == (3, 3, 3)
+    assert 1.3 < result["epsilon"]["lower"] <= result["epsilon"]["upper"] < 1.4
+    assert [one["observer"] for one in result["observers"]] == ["model", "server", "silo"]
+    assert result["metrics"]
+    assert result["head"] == log_of("out")[-1]["hash"]
+    assert any("Each user's contribution" in one for one in found["assumptions"])
+    quiet = run("run", "run.toml", "--out", "quiet", "-q")
+    assert float(quiet.out) >= result["epsilon"]["upper"]
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize(
+    ("changes", "warned"),
+    [
+        ({"run": "seed = 3"}, "protects nobody"),
+        ({"system": "fedavg", "privacy": ""}, "No noise is added"),
+        (
+            {"system": "uldp-naive", "more": "[uldp]\nas_published = true"},
+            "which is not sound: there is no guarantee",
+        ),
+        ({"privacy": "noise_multiplier = 5\ndelta = 0.1"}, "not well below 1 / 6 users"),
+        ({"run": "trials = 9"}, "chosen by 9 runs"),
+        (
+            {"privacy": "noise_multiplier = 5\nepsilon = 1.0"},
+            "allows 1 of 3 rounds",
+        ),
+    ],
+)
+def test_what_a_person_must_know_is_said(changes: dict[str, str], warned: str, run: Run) -> None:
+    outcome = run("run", written(**changes), "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert warned in " ".join(outcome.err.split())
+    if "guarantee" in warned or "noise is added" in warned:
+        assert "proves      nothing" in outcome.out or "nothing: there is no" in outcome.out
+        assert run("run", "run.toml", "--out", "again", "-q").out.strip() == "inf"
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_budget_too_small_leaves_no_folder(refused: Refused) -> None:
+    config = written(privacy="noise_multiplier = 5\nepsilon = 0.01")
+    assert "single round" in refused("run", config, "--out", "out", code=1)
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("fl")
+def test_wrong_data_leave_no_folder(refused: Refused, tmp_path: Path) -> None:
+    data = tmp_path / "heart"
+    data.mkdir()
+    heart = CONFIG.replace("silos = 2\n", "").replace("breast-cancer", "heart-disease")
+    text = heart.format(system="uldp-avg", run="", privacy="epsilon = 8", more="")
+    Path("heart.toml").write_text(text.replace("users = 6", f'users = 6\npath = "{data}"'))
+    refused("run", "heart.toml", "--out", "out")
+    for name in ("cleveland", "hungarian", "switzerland", "va"):
+        (data / f"processed.{name}.data").write_text("1,2,nan\n")
+    assert "MD5" in refused("run", "heart.toml", "--out", "out")
+    assert "takes no `path`" in refused("run", _with_path(), "--out", "out")
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_value_that_is_no_number_leaves_no_folder(refused: Refused) -> None:
+    columns = ["Time", *(f"V{number}" for number in range(1, 29)), "Amount", "Class"]
+    rows = [",".join(["1.0"] * 30 + [str(place % 2)]) for place in range(400)]
+    wrong = [row.replace("1.0", "nan", 1) for row in rows]
+    Path("creditcard.csv").write_text("\n".join([",".join(columns), *wrong]) + "\n")
+    config = Path(written()).read_text()
+    data = 'name = "creditcard"\npath = "creditcard.csv"\n'
+    Path("run.toml").write_text(config.replace('name = "breast-cancer"\n', data))
+    assert "NaN or infinite" in refused("run", "run.toml", "--out", "out")
+    assert not Path("out").exists()
+
+
+def _with_path() -> str:
+    text = Path(written("path.toml")).read_text()
+    Path("path.toml").write_text(text.replace("users = 6", 'users = 6\npath = "x"'))
+    return "path.toml"
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_signed_log(run: Run, refused: Refused) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from privplan.audit.log import verify
+
+    config = written(more='[log]\nsign_key = "key.pem"\nfsync = "never"')
+    assert "sign_key" in refused("run", config, "--out", "out")
+    Path("key.pem").write_text("not a key")
+    assert "holds no Ed25519 private key" in refused("run", config, "--out", "out")
+    assert not Path("out").exists()
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    Path("key.pem").write_bytes(pem)
+    assert run("run", config, "--out", "out").code == 0
+    found = verify("out", key.public_key())
+    assert found.ok
+    assert found.complete
+    assert "key.pem" not in Path("out/log.jsonl").read_text()
+
+
+# -- cut off, and resumed -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def cut(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run, and stop at the record with number `at` as Ctrl-C (or a full disk) would."""
+
+    def call(at: int, *words: str, error: BaseException | None = None) -> Any:
+        from privplan.audit.log import LogWriter
+
+        count = 0
+        append = LogWriter.append
+
+        def failing(self: LogWriter, record: Any) -> int:
+            nonlocal count
+            count += 1
+            if count == at:
+                raise KeyboardInterrupt if error is None else error
+            return append(self, record)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LogWriter, "append", failing)
+            return run("run", *words)
+
+    return call
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("at", [1, 2, 5, 9, 11])
+def test_ctrl_c_and_go_on(at: int, cut: Callable[..., Any], run: Run) -> None:
+    outcome = cut(at, written(), "--out", "out")
+    assert outcome.code == 130
+    assert outcome.out == ""
+    assert "privplan run --resume --out out" in outcome.err
+    assert "Traceback" not in outcome.err
+    again = run("run", "--resume", "--out", "out")
+    assert again.code == 0, again.err
+    assert [line["type"] for line in log_of("out")].count("run.close") == 1
+    assert run("run", "--resume", "--out", "out").code == 2
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_start_that_was_cut_off_loses_no_configuration(run: Run, refused: Refused) -> None:
+    Path("out").mkdir()
+    config = Path(written("out/config.toml", system="uldp-group", more="[uldp]\ngroup_records = 4"))
+    wrong = config.read_text()
+    config.write_text(wrong.replace("users = 6", "users = 6000"))
+    refused("run", "--resume", "--out", "out")
+    assert config.exists()
+    config.write_text(wrong)
+    assert run("run", "--resume", "--out", "out").code == 0
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_full_disk_is_an_error_with_a_way_on(cut: Callable[..., Any], run: Run) -> None:
+    full = OSError(28, "No space left on device")
+    outcome = cut(4, written(), "--out", "out", error=full)
+    assert outcome.code == 3
+    assert "The run stopped: No space left on device" in outcome.err
+    assert "privplan run --resume --out out" in outcome.err
+    found = run("run", "run.toml", "--resume", "--out", "out", "--json").json["result"]
+    assert found["rounds"] <= found["planned"] == 3
+
+
+@pytest.mark.usefixtures("fl")
+def test_what_was_lost_is_said(cut: Callable[..., Any], run: Run) -> None:
+    cut(3, written(), "--out", "out")
+    text = run("run", "--resume", "--out", "out").out
+    assert "2 of 3 rounds" in text
+    assert "1 rounds, spent where the run was cut off" in text or "1 round" in text
+
+
+@pytest.mark.usefixtures("fl")
+def test_what_must_not_be_resumed(cut: Callable[..., Any], refused: Refused) -> None:
+    assert cut(9, written(), "--out", "out").code == 130
+    before = Path("out/log.jsonl").read_bytes()
+    resume = ("run", "--resume", "--out", "out")
+    copy = Path("out/config.toml")
+    original = copy.read_text()
+
+    other = written("other.toml", privacy="noise_multiplier = 50.0")
+    assert "differs from the run's own" in refused("run", other, "--resume", "--out", "out")
+
+    copy.write_text(original.replace("rounds = 3", "rounds = 300"))
+    assert "[run] rounds" in refused(*resume)
+    copy.write_text(original)
+
+    Path("out/log.jsonl").write_bytes(before.replace(b'"round":1', b'"round":9', 1))
+    assert "is bad" in refused(*resume)
+    Path("out/log.jsonl").write_bytes(before.replace(b"privplan-log/1", b"privplan-log/2"))
+    assert "is bad" in refused(*resume)
+    Path("out/log.jsonl").write_bytes(before)
+
+    sealed = Path("out/sealed.jsonl").read_bytes()
+    Path("out/sealed.jsonl").write_bytes(b"")
+    assert "on which records" in refused(*resume)
+    Path("out/sealed.jsonl").write_bytes(sealed)
+
+    kept = Path("out/checkpoint.npz").read_bytes()
+    Path("out/checkpoint.npz").write_bytes(kept[:-9])
+    assert "checkpoint.npz is no model" in refused(*resume)
+    Path("out/checkpoint.npz").unlink()
+    assert "model is missing" in refused(*resume)
+    Path("out/checkpoint.npz").write_bytes(kept)
+
+    assert Path("out/log.jsonl").read_bytes() == before  # no refusal has changed the log
+    assert "not an empty folder" in refused("run", "run.toml", "--out", "out")
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("damage", [b"", b"\r"])
+def test_a_log_that_lost_its_lines_is_not_cleared_away(
+    damage: bytes, kept: bool, cut: Callable[..., Any], refused: Refused
+) -> None:
+    cut(9, written(), "--out", "out")
+    log = Path("out/log.jsonl")
+    log.write_bytes(log.read_bytes().replace(b"\n", damage) if damage or not kept else b"")
+    if not kept:
+        Path("out/checkpoint.npz").unlink()
+    before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
+    assert "lost its first line" in refused("run", "--resume", "--out", "out")
+    assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
+
+
+@pytest.mark.usefixtures("fl")
+def test_other_records_are_refused(
+    cut: Callable[..., Any], refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.fl.datasets import breast_cancer
+
+    cut(6, written(), "--out", "out")
+    real = breast_cancer.bundled
+
+    def other(*words: Any) -> Any:
+        features, labels = real(*words)
+        features = features.copy()
+        features[3, 2] += 1.0
+        return features, labels
+
+    monkeypatch.setattr(breast_cancer, "bundled", other)
+    assert "not those that the run was begun with" in refused("run", "--resume", "--out", "out")
+
+
+# -- and what the audit makes of it -------------------------------------------------------------
+
+
+def audited(run: Run, folder: str = "out") -> tuple[int, dict[str, Any]]:
+    outcome = run("audit", "budget", folder, "--json")
+    return outcome.code, outcome.json["result"]
+
+
+def require_agreement(said: dict[str, Any], found: dict[str, Any]) -> None:
+    """Require that the log supports what the run said, for every observer."""
+    assert found["supported"]
+    assert found["complete"]
+    assert found["released"] == said["rounds"]
+    upper = {one["observer"]: one["epsilon"]["upper"] for one in found["observers"]}
+    for one in said["observers"]:
+        assert upper[one["observer"]] == pytest.approx(one["epsilon"]["upper"], rel=1e-9)
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"privacy": 'epsilon = 4\nneighbours = "replace-one"\nsampling_rate = 0.5'},
+        {"more": 'weighting = "records"', "privacy": "epsilon = 4\nnoise_multiplier = 2"},
+        {"system": "uldp-naive"},
+        {"system": "uldp-group", "more": "[uldp]\ngroup_records = 4"},
+    ],
+)
+def test_the_audit_finds_what_the_run_said(changes: dict[str, str], run: Run) -> None:
+    said = run("run", written(**changes), "--out", "out", "--json").json["result"]
+    assert run("audit", "log", "out").code == 0
+    code, found = audited(run)
+    assert code == 0
+    require_agreement(said, found)
+    assert not [one for one in found["hazards"] if one["severity"] == "error"]
+
+
+@pytest.mark.usefixtures("fl")
+def test_the_audit_counts_what_was_lost(cut: Callable[..., Any], run: Run) -> None:
+    cut(6, written(), "--out", "out")
+    said = run("run", "--resume", "--out", "out", "--json").json["result"]
+    assert (said["rounds"], said["planned"]) == (2, 3)
+    code, found = audited(run)
+    assert code == 0
+    require_agreement(said, found)
+    assert found["rounds"] == 3
+    assert found["dangling"] == [4]  # the fifth line, counted from 0
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize(
+    ("changes", "hazard"),
+    [
+        ({"run": "seed = 3"}, "seeded"),
+        ({"system": "fedavg", "privacy": ""}, "no-noise"),
+        ({"system": "uldp-naive", "more": "[uldp]\nas_published = true"}, "as-published"),
+    ],
+)
+def test_the_audit_finds_what_protects_nobody(
+    changes: dict[str, str], hazard: str, run: Run
+) -> None:
+    assert run("run", written(**changes), "--out", "out").code == 0
+    code, found = audited(run)
+    assert code == 1
+    assert hazard in {one["id"] for one in found["hazards"]}
+
+
+# -- the examples -------------------------------------------------------------------------------
+
+
+def test_the_examples_are_configurations() -> None:
+    from privplan.fl.settings import read_settings
+
+    found = {path.name: read_settings(path) for path in (ROOT / "examples").glob("*.toml")}
+    assert set(found) >= {"heart.toml", "breast-cancer.toml"}
+
+
+@pytest.mark.usefixtures("fl")
+def test_the_example_works_out_of_the_box(run: Run) -> None:
+    outcome = run("run", str(ROOT / "examples" / "breast-cancer.toml"), "--out", "out", "--json")
+    assert outcome.code == 0, outcome.err
+    assert outcome.json["result"]["epsilon"]["upper"] <= 8.0

@@ -1,0 +1,99 @@
+"""A run that is killed at any moment goes on, and its log still says all that was spent."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan.accountant import records
+from privplan.audit.log import read, verify
+from privplan.fl.checkpoint import MODEL, Checkpoint
+from privplan.fl.system import digest
+
+CONFIG = """\
+[run]
+system = "uldp-avg"
+rounds = 2
+[data]
+name = "breast-cancer"
+users = 6
+silos = 2
+[privacy]
+noise_multiplier = 5.0
+[training]
+local_rate = 0.1
+local_epochs = 1
+batch = 64
+"""
+
+pytestmark = [
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork"),
+    pytest.mark.skipif(
+        any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+        reason="runs need the extra `fl`",
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return what became of all runs: the folder, how often it was killed, the last exit code."""
+    folder = tmp_path_factory.mktemp("killed")
+    config = folder / "run.toml"
+    config.write_text(CONFIG)
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("killing.py")), config, folder / "runs"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def require_whole(folder: Path, rounds: int = 2) -> None:
+    """Require one run: every round spent once, every model from a released one, and a close."""
+    found = verify(folder)
+    assert found.complete, found.problem
+    own = [line.record for line in read(folder)]
+    intents = [one for one in own if isinstance(one, records.RoundIntent)]
+    releases = [one for one in own if isinstance(one, records.RoundRelease)]
+    assert [one.round for one in intents] == list(range(1, rounds + 1))
+    known = {one.model_out for one in releases} | {intents[0].model_in}
+    assert {one.model_in for one in intents} <= known
+    (close,) = [one for one in own if isinstance(one, records.RunClose)]
+    assert digest(Checkpoint.read(folder / MODEL).parameters) == close.model
+    assert close.model in known
+    assert close.rounds == len(releases)
+    assert json.loads((folder / "metrics.json").read_text())["released"] == len(releases)
+    streams = [one.stream for done in releases for one in done.streams]
+    recoveries = sum(isinstance(one, records.RunRecover) for one in own)
+    assert len(set(streams)) <= (recoveries + 1) * len(releases[0].streams if releases else ())
+
+
+def of(killed: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
+    return [one for one in killed if Path(one["folder"]).parent.name == how]
+
+
+def test_killed_at_every_write(killed: list[dict[str, Any]]) -> None:
+    tried = of(killed, "write")
+    assert len(tried) > 30
+    assert [one["killed"] for one in tried] == [1] * (len(tried) - 1) + [0]
+    assert {one["code"] for one in tried} <= {0, 1}  # 1: it was closed when it was killed
+    for one in tried:
+        require_whole(Path(one["folder"]))
+
+
+def test_killed_at_any_moment(killed: list[dict[str, Any]]) -> None:
+    tried = of(killed, "moment")
+    assert sum(one["killed"] for one in tried) > 20
+    for one in tried:
+        require_whole(Path(one["folder"]))

@@ -1,0 +1,337 @@
+"""What a configuration may say, and what it is told where it says something else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
+from privplan.fl import keys, settings
+from privplan.fl.settings import Settings, read_settings
+from privplan.fl.settings_file import LIMIT, parse
+
+BASE = {
+    "run": 'system = "uldp-avg"\nrounds = 3',
+    "data": 'name = "breast-cancer"',
+    "privacy": "epsilon = 8.0",
+}
+
+
+def made(**tables: str) -> bytes:
+    """Return a configuration: `BASE`, with the tables that are given in place of its own."""
+    found = {**BASE, **tables}
+    return "".join(f"[{name}]\n{text}\n" for name, text in found.items() if text).encode()
+
+
+def read(**tables: str) -> Settings:
+    return parse(made(**tables), "run.toml")
+
+
+def refused(content: bytes, kind: type[PrivplanError] = InvalidInput) -> PrivplanError:
+    with pytest.raises(kind) as caught:
+        parse(content, "run.toml")
+    error = caught.value
+    assert error.what.startswith("run.toml")
+    assert error.what.endswith(".")
+    assert error.next_step
+    return error
+
+
+def test_what_is_left_out_is_filled_in() -> None:
+    found = read()
+    assert found.run == settings.RunSettings(system="uldp-avg", rounds=3)
+    assert found.data.users > 1
+    assert found.privacy.unit == "user"
+    assert found.privacy.delta == 1e-5
+    assert found.training.clip > 0.0
+    assert found.training.model in keys.MODELS
+
+
+def test_rounds_may_be_left_out() -> None:
+    assert read(run='system = "uldp-avg"').run.rounds >= 1
+
+
+def test_every_key_reaches_the_settings() -> None:
+    for name, table in keys.TABLES.items():
+        own = next(item.type for item in fields(Settings) if item.name == name)
+        kind = getattr(settings, str(own))
+        known = {item.name for item in fields(kind)}
+        derived = {"group"} if name == "privacy" else set()
+        assert {key.name for key in table} == known - derived, name
+
+
+def test_every_given_value_is_kept() -> None:
+    found = read(
+        run='system = "uldp-avg"\nrounds = 4\nseed = 0\nevaluate_every = 2\ntrials = 7',
+        data='name = "breast-cancer"\nusers = 9\nsilos = 2\nallocation = "uniform"\nseed = 5',
+        privacy="epsilon = 3\nnoise_multiplier = 2\ndelta = 1e-6\nsampling_rate = 0.5",
+        training='weighting = "records"\nclip = 1\nlocal_rate = 0.5\nlocal_epochs = 2\nbatch = 3\n'
+        'global_rate = 1.5\nmodel = "mlp"\ndropout = 0.25\nseed = 8',
+        security='aggregation = "plain"\nkey_bits = 2048',
+        log='fsync = "never"\nsign_key = "key.pem"',
+    )
+    assert found.run == settings.RunSettings(
+        system="uldp-avg", rounds=4, seed=0, evaluate_every=2, trials=7
+    )
+    assert (found.data.users, found.data.silos) == (9, 2)
+    assert (found.data.allocation, found.data.seed) == ("uniform", 5)
+    assert found.privacy == settings.PrivacySettings(
+        epsilon=3.0, noise_multiplier=2.0, delta=1e-6, sampling_rate=0.5
+    )
+    assert found.training == settings.TrainingSettings(
+        weighting="records",
+        clip=1.0,
+        local_rate=0.5,
+        local_epochs=2,
+        batch=3,
+        global_rate=1.5,
+        model="mlp",
+        dropout=0.25,
+        seed=8,
+    )
+    assert found.security.key_bits == 2048
+    assert found.log == settings.LogSettings(fsync="never", sign_key=Path("key.pem"))
+
+
+def test_numbers_have_their_type() -> None:
+    found = read(privacy="epsilon = 8", training="clip = 1")
+    assert isinstance(found.privacy.epsilon, float)
+    assert isinstance(found.training.clip, float)
+
+
+def test_the_log_gets_no_path_and_no_float() -> None:
+    heart = 'name = "heart-disease"\npath = "/home/ada lovelace/heart"'
+    found = read(data=heart, log='sign_key = "/home/ada/key.pem"')
+    assert found.data.path == Path("/home/ada lovelace/heart")
+    said = found.to_json()
+    text = json.dumps(said, allow_nan=False)
+    assert "ada" not in text
+    assert "fsync" not in text
+    assert said["privacy"]["epsilon"] == "8.0"
+    assert not [
+        value for table in said.values() for value in table.values() if type(value) is float
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tables", "meant"),
+    [
+        ({"run": 'system = "uldp-avg"\nround = 3'}, "`rounds`"),
+        ({"run": 'sytem = "uldp-avg"'}, "`system`"),
+        ({"privacy": "epsilom = 8.0"}, "`epsilon`"),
+        ({"privacy": "noise_multiplyer = 8.0"}, "`noise_multiplier`"),
+        ({"training": "learning_rate = 0.1"}, "_rate`"),
+        ({"data": 'name = "breast-cancer"\nuser = 50'}, "`users`"),
+        ({"privcy": "epsilon = 8.0", "privacy": ""}, "`privacy`"),
+        ({"trainng": "clip = 1"}, "`training`"),
+        ({"uldp": "as_publishd = true"}, "`as_published`"),
+    ],
+)
+def test_a_misspelt_name_suggests_the_right_one(tables: dict[str, str], meant: str) -> None:
+    error = refused(made(**tables))
+    assert "unknown" in error.what
+    assert "Did you mean" in error.next_step
+    assert meant in error.next_step
+
+
+def test_a_name_like_nothing_lists_the_known() -> None:
+    assert "rounds" in refused(made(run='system = "uldp-avg"\nxyzzy = 3')).next_step
+
+
+@pytest.mark.parametrize(
+    ("tables", "step"),
+    [
+        ({"run": 'system = "uldp-av"'}, 'Did you mean system = "uldp-avg"?'),
+        ({"run": 'system = "ULDP-SGD"'}, 'Did you mean system = "uldp-sgd"?'),
+        ({"run": 'system = "FedAvg"', "privacy": ""}, 'Did you mean system = "fedavg"?'),
+        ({"run": 'system = "flame-simpel"'}, 'Did you mean system = "flame-simple"?'),
+        ({"data": 'name = "breast_cancer"'}, 'Did you mean name = "breast-cancer"?'),
+        ({"data": 'name = "breast-cancer"\nallocation = "zip"'}, 'allocation = "zipf"'),
+        ({"privacy": 'epsilon = 8\nneighbours = "replace"'}, 'neighbours = "replace-one"'),
+        ({"training": 'model = "logistics"'}, 'model = "logistic"'),
+        ({"log": 'fsync = "allways"'}, 'fsync = "always"'),
+    ],
+)
+def test_a_misspelt_word_suggests_the_right_one(tables: dict[str, str], step: str) -> None:
+    assert step in refused(made(**tables)).next_step
+
+
+@pytest.mark.parametrize("system", keys.LATER_SYSTEMS)
+def test_systems_to_come_are_refused_as_such(system: str) -> None:
+    error = refused(made(run=f'system = "{system}"'), Unsupported)
+    assert "not available yet" in error.what
+    assert all(one in error.why for one in keys.SYSTEMS)
+
+
+def test_other_things_to_come_are_refused_as_such() -> None:
+    for word in ("masked", "private-weighting"):
+        error = refused(made(security=f'aggregation = "{word}"'), Unsupported)
+        assert "not available yet" in error.what
+        assert "plain" in error.next_step
+    refused(made(data='name = "ratings"'), Unsupported)
+    for table in keys.LATER_TABLES:
+        refused(made(**{table: "users = 3"}), Unsupported)
+
+
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("run", "rounds = 0"),
+        ("run", "rounds = -1"),
+        ("run", "rounds = 1.5"),
+        ("run", "rounds = true"),
+        ("run", 'rounds = "50"'),
+        ("run", "seed = -1"),
+        ("run", "seed = 9223372036854775808"),
+        ("run", "evaluate_every = 0"),
+        ("run", "trials = 0"),
+        ("run", 'device = "tpu"'),
+        ("data", "users = 0"),
+        ("data", "silos = 2.0"),
+        ("data", 'path = ""'),
+        ("data", "path = 3"),
+        ("data", 'path = "a\\u0000b"'),
+        ("privacy", "delta = 0.0"),
+        ("privacy", "delta = 1"),
+        ("privacy", "delta = -1e-5"),
+        ("privacy", "delta = nan"),
+        ("privacy", "epsilon = 0"),
+        ("privacy", "epsilon = inf"),
+        ("privacy", "epsilon = true"),
+        ("privacy", 'epsilon = "8"'),
+        ("privacy", "epsilon = [8]"),
+        ("privacy", "noise_multiplier = -5.0"),
+        ("privacy", "noise_multiplier = 1979-05-27"),
+        ("privacy", "sampling_rate = 0"),
+        ("privacy", "sampling_rate = 1.01"),
+        ("privacy", 'neighbours = "remove"'),
+        ("privacy", 'unit = "person"'),
+        ("training", "clip = 0"),
+        ("training", "local_rate = inf"),
+        ("training", "local_epochs = 0"),
+        ("training", "batch = 0.5"),
+        ("training", "dropout = 1.0"),
+        ("training", 'weighting = "equal"'),
+        ("security", "key_bits = 512"),
+        ("security", "key_bits = 99999"),
+        ("uldp", 'as_published = "yes"'),
+        ("uldp", "group_records = 0"),
+        ("uldp", "record_rate = 0.0"),
+        ("log", "fsync = true"),
+    ],
+)
+def test_what_is_out_of_range_is_refused_by_name(table: str, line: str) -> None:
+    key = line.split(" ")[0]
+    usual = "" if f"{key} =" in BASE.get(table, "") else BASE.get(table, "") + "\n"
+    if table == "run":
+        usual = 'system = "uldp-avg"\n'
+    error = refused(made(**{table: usual + line}))
+    assert f"`{key}`" in error.what
+    assert f"[{table}]" in error.what
+
+
+@pytest.mark.parametrize(
+    ("tables", "what"),
+    [
+        ({"privacy": ""}, "lacks `epsilon` or `noise_multiplier`"),
+        ({"privacy": "delta = 1e-5"}, "lacks `epsilon` or `noise_multiplier`"),
+        ({"run": 'system = "fedavg"'}, "fedavg promises nothing"),
+        ({"run": "rounds = 3"}, "lacks `system` in [run]"),
+        ({"data": "users = 50"}, "lacks `name` in [data]"),
+        ({"run": "", "data": "", "privacy": ""}, "lacks `system` in [run]"),
+        ({"privacy": 'epsilon = 8\nunit = "record"'}, "needs `unit` in [privacy] to be user"),
+        ({"run": 'system = "uldp-group"'}, "lacks `group_records` in [uldp]"),
+        ({"uldp": "group_records = 8"}, "uldp-avg has no use for it"),
+        ({"uldp": "as_published = true"}, "uldp-avg has no use for it"),
+        (
+            {"run": 'system = "uldp-naive"', "privacy": "epsilon = 8\nsampling_rate = 0.5"},
+            "gives `sampling_rate` in [privacy], and uldp-naive has no use for it",
+        ),
+        (
+            {"run": 'system = "uldp-naive"', "training": 'weighting = "records"'},
+            "gives `weighting` in [training], and uldp-naive has no use for it",
+        ),
+        (
+            {"run": 'system = "uldp-sgd"', "training": "local_epochs = 5"},
+            "gives `local_epochs` in [training], and uldp-sgd has no use for it",
+        ),
+        (
+            {"run": 'system = "fedavg"', "privacy": "", "training": "clip = 1"},
+            "gives `clip` in [training], and fedavg has no use for it",
+        ),
+        (
+            {"run": 'system = "uldp-naive"', "uldp": "as_published = true"},
+            "gives `epsilon` in [privacy] beside as_published",
+        ),
+        ({"run": 'system = "uldp-avg"\ndevice = "cuda"'}, "asks for device"),
+        (
+            {
+                "run": 'system = "uldp-group"',
+                "uldp": "group_records = 8\nrecord_rate = 0.1",
+                "training": "batch = 4",
+            },
+            "gives both `record_rate` in [uldp] and `batch` in [training]",
+        ),
+    ],
+)
+def test_contradictions_are_refused(tables: dict[str, str], what: str) -> None:
+    assert what in refused(made(**tables)).what
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"[run", "is not TOML"),
+        (b'[run]\nsystem = "uldp-avg"\nsystem = "fedavg"\n', "is not TOML"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"#" * (LIMIT + 1), "is larger than 1 MiB"),
+        (b"a = " + b"[" * 100_000, "is not TOML"),
+        (b"run = 3", "needs `run` to be a table"),
+        (b"[[run]]\nrounds = 3", "needs `run` to be a table"),
+        (b"rounds = 3", "unknown key outside of a table"),
+        (b"", "lacks `system`"),
+    ],
+)
+def test_what_is_no_configuration_is_refused(content: bytes, what: str) -> None:
+    assert what in refused(content).what
+
+
+def test_files_are_read_from_where_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    path.write_bytes(b"\xef\xbb\xbf" + made())
+    assert read_settings(path) == read()
+    for wrong in (tmp_path, tmp_path / "missing.toml", tmp_path / "a\0b"):
+        with pytest.raises(InvalidInput, match="cannot be read"):
+            read_settings(wrong)
+
+
+def test_fedavg_needs_no_privacy() -> None:
+    found = read(run='system = "fedavg"', privacy="")
+    assert found.privacy.unit is None
+    assert found.privacy.epsilon is None
+    assert found.privacy.noise_multiplier is None
+
+
+def test_a_group_is_what_the_promise_is_for() -> None:
+    found = read(run='system = "uldp-group"', uldp="group_records = 8")
+    assert found.privacy.group == 8
+    assert found.uldp.group_records == 8
+    assert read().privacy.group == 1
+
+
+def test_the_models_are_those_that_exist() -> None:
+    pytest.importorskip("torch")
+    from privplan.fl.models import MODELS
+
+    assert set(keys.MODELS) == set(MODELS)
+
+
+def test_the_systems_and_data_sets_are_those_that_exist() -> None:
+    from privplan.fl.datasets import NAMES
+    from privplan.fl.system import SYSTEMS
+
+    assert set(keys.SYSTEMS) == set(SYSTEMS)
+    assert set(keys.DATASETS) == set(NAMES)

@@ -1,0 +1,271 @@
+"""Systems by name, with real training: built from settings, and blind to who else takes part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.randomness import Streams
+from privplan.fl.baselines import FedAvg
+from privplan.fl.local import TorchLocal
+from privplan.fl.models import model_named
+from privplan.fl.promise import rounded_up
+from privplan.fl.settings import (
+    DataSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    Settings,
+    TrainingSettings,
+    UldpSettings,
+)
+from privplan.fl.system import SYSTEMS, Privacy, build
+
+PRIVATE = tuple(name for name in SYSTEMS if name != "fedavg")
+
+
+def settings(system, *, rounds=2, model="logistic", privacy=None, training=None, **tables):
+    own = {"noise_multiplier": 5.0, "group": 3 if system == "uldp-group" else 1, **(privacy or {})}
+    if system == "fedavg":
+        own = {"unit": None}
+    return Settings(
+        run=RunSettings(system=system, rounds=rounds),
+        data=DataSettings(name="digits", users=6, silos=3),
+        privacy=PrivacySettings(**own),
+        training=TrainingSettings(
+            **{
+                "clip": 0.1,
+                "local_rate": 0.2,
+                "global_rate": 2.0,
+                "local_epochs": 2,
+                "batch": 4,
+                "model": model,
+                **(training or {}),
+            }
+        ),
+        **tables,
+    )
+
+
+def built(system, federation, *, model="logistic", **changes):
+    made = model_named(model, federation.features.shape[1], federation.classes)
+    own = settings(system, model=model, **changes)
+    return build(own, federation, made, Streams.seeded(3))
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_every_system_is_built_planned_and_run(name, tiny, run):
+    system = built(name, tiny())
+    assert system.name == name
+    opening = system.opening()
+    assert opening.plan.rounds == 2
+    assert (opening.population.users, opening.population.silos) == (6, 3)
+    assert opening.population.records is None  # how many records there are is private
+    models, log = run(system)
+    assert len(models) == 3
+    assert np.isfinite(models).all()
+    assert not np.array_equal(models[1], models[2])
+    assert [one.round for one in log.intents] == [one.round for one in log.releases] == [1, 2]
+    assert [one.event for one in log.intents] == [system.plan().phases[0].event] * 2
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_seeded_run_is_reproducible(name, tiny, run):
+    one, two = (run(built(name, tiny()), seed=seed)[0] for seed in (1, 1))
+    assert all(np.array_equal(left, right) for left, right in zip(one, two, strict=True))
+    other = run(built(name, tiny()), seed=2)[0]
+    assert np.array_equal(one[0], other[0])  # the first model is public
+    assert np.array_equal(one[1], other[1]) == (name == "fedavg")
+
+
+@pytest.mark.parametrize("model", ["logistic", "mlp"])
+@pytest.mark.parametrize("name", ["uldp-avg", "uldp-sgd"])
+def test_a_user_who_goes_moves_nobody_elses_term_by_a_bit(name, model, tiny, run, totals):
+    """With real, batched training: the integer sums differ by this user's terms alone."""
+    federation = tiny(users=9, silos=2, records=120, features=6, seed=3)
+
+    def sums(one):
+        totals.clear()
+        system = built(name, one, model=model, rounds=1, training={"weighting": "records"})
+        run(system)
+        return np.array(totals[0]), system.mechanism(5.0)
+
+    everybody, mechanism = sums(federation)
+    for user in (0, 4, 8):
+        only = federation
+        for other in range(9):
+            only = only if other == user else only.without(other)
+        moved = everybody - sums(federation.without(user))[0]
+        assert np.array_equal(moved, sums(only)[0])
+        together = moved.sum(axis=0) * mechanism.grid
+        assert 0 < np.linalg.norm(together) <= mechanism.bound
+
+
+@pytest.mark.parametrize(("name", "dropout"), [("logistic", 0.0), ("mlp", 0.0), ("mlp", 0.5)])
+def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny):
+    from privplan.fl.training import per_example_gradients
+
+    federation = tiny(users=5, silos=2, records=60, features=6)
+    model = model_named(name, 6, 2, dropout=dropout)
+    start = model.initial(0)
+
+    def gradients(one, chosen):
+        local = TorchLocal(settings("uldp-group", model="mlp"), one, model)
+        return local.record_gradients(start, chosen, 3)
+
+    everybody = gradients(federation, np.arange(60))
+    for user in range(5):
+        fewer = federation.without(user)
+        assert np.array_equal(
+            gradients(fewer, np.arange(fewer.records)), everybody[federation.user != user]
+        )
+    some = np.array([3, 17, 40])
+    assert np.array_equal(gradients(federation, some), everybody[some])
+    if not dropout:
+        slow = per_example_gradients(model, start, federation.features, federation.labels)
+        assert np.allclose(everybody, slow, rtol=1e-12, atol=1e-15)
+        assert np.linalg.norm(everybody, axis=1).min() > 0.0
+
+
+def test_local_training_answers_for_the_users_that_are_asked(tiny):
+    from privplan.fl.training import Recipe, Units, gradients, local_deltas
+
+    federation = tiny(users=6, silos=3)
+    model = model_named("logistic", 4, 2)
+    local = TorchLocal(settings("uldp-avg"), federation, model)
+    start, recipe = local.initial(), Recipe(0.2, 2, 4)
+    asked = np.array([0, 2, 5])
+    for silo in range(3):
+        answers = {
+            "deltas": list(local.user_deltas(start, silo, asked, 7)),
+            "gradients": list(local.user_gradients(start, silo, asked, 7)),
+        }
+        found = {
+            kind: {
+                int(asked[place]): row
+                for places, rows in parts
+                for place, row in zip(places, rows, strict=True)
+            }
+            for kind, parts in answers.items()
+        }
+        here = [user for user in asked if federation.counts[user, silo]]
+        assert sorted(found["deltas"]) == sorted(found["gradients"]) == here
+        for user in here:
+            own = np.flatnonzero((federation.user == user) & (federation.silo == silo))
+            unit = Units(
+                federation.features,
+                federation.labels,
+                own,
+                np.array([0, len(own)]),
+                np.array([user]),
+                np.array([silo]),
+            )
+            delta = local_deltas(model, start, unit, recipe, number=7)[0]
+            assert np.array_equal(found["deltas"][user], delta)
+            assert np.array_equal(found["gradients"][user], gradients(model, start, unit)[0])
+    assert list(local.user_deltas(start, 0, np.array([], np.int64), 1)) == []
+
+
+def test_fedavg_averages_the_silos_and_promises_nothing(tiny, run):
+    federation = tiny()
+    system = built("fedavg", federation)
+    opening = system.opening()
+    assert opening.claim.epsilon is None
+    assert system.plan().guarantees["model"].epsilon.upper == math.inf
+    models, log = run(system)
+    local = TorchLocal(settings("fedavg"), federation, model_named("logistic", 4, 2))
+    deltas = [local.silo_delta(models[0], silo, 1) for silo in range(3)]
+    assert np.allclose(models[1], models[0] + 2.0 * np.mean(deltas, axis=0))
+    assert all(one.event == ev.NoGuarantee("no noise") for one in log.intents)
+    assert {one.noise.family for one in log.intents} == {"none"}
+    assert all(one.streams == () and not one.clip_enforced for one in log.releases)
+
+
+def test_a_loss_that_couples_records_has_no_group(tiny, run):
+    federation = tiny()
+    survival = replace(
+        federation,
+        task="survival",
+        classes=1,
+        labels=np.stack([np.arange(40.0), np.ones(40)], axis=1),
+        test_labels=np.stack([np.arange(5.0), np.ones(5)], axis=1),
+    )
+    with pytest.raises(Unsupported, match="gradient per record"):
+        built("uldp-group", survival, model="cox")
+    run(built("uldp-avg", survival, model="cox"))
+
+
+def test_settings_reach_the_systems(tiny):
+    federation = tiny()
+    published = built("uldp-naive", federation, uldp=UldpSettings(as_published=True))
+    assert published.opening().as_published
+    group = built(
+        "uldp-group",
+        federation,
+        uldp=UldpSettings(group_records=3, record_rate=0.2),
+        training={"seed": 5},
+    )
+    assert (group.rate, group.setup.privacy.group) == (0.2, 3)
+    sampled = built("uldp-sgd", federation, privacy={"sampling_rate": 0.3})
+    assert sampled.views(5.0)["model"] == ev.Poisson(0.3, ev.Gaussian(5.0))
+    with pytest.raises(Unsupported, match="masked"):
+        built("uldp-avg", federation, security=SecuritySettings(aggregation="masked"))
+    with pytest.raises(InvalidInput, match="system"):
+        built("uldp-maybe", federation)
+
+
+def test_public_draws_do_not_follow_the_run_seed(tiny):
+    """Flags, first model and batches come from the training seed, which is public."""
+    one = built("uldp-group", tiny(), training={"seed": 5})
+    two = built("uldp-group", tiny(), training={"seed": 5})
+    three = built("uldp-group", tiny(), training={"seed": 6})
+    assert np.array_equal(one.initial(), two.initial())
+    assert not np.array_equal(one.initial(), three.initial())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"epsilon": 0.0},
+        {"noise_multiplier": -1.0},
+        {"sampling_rate": 0.0},
+        {"sampling_rate": 1.1},
+        {"group": 0},
+        {"unit": "person"},
+        {"neighbours": "close"},
+    ],
+)
+def test_privacy_out_of_range_is_refused(wrong):
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Privacy(**wrong)
+
+
+@pytest.mark.parametrize("name", PRIVATE)
+def test_noise_or_epsilon_is_needed(name, tiny):
+    with pytest.raises(InvalidInput, match="Neither a noise multiplier nor an epsilon"):
+        built(name, tiny(), privacy={"noise_multiplier": None}).plan()
+
+
+@pytest.mark.parametrize("value", [6.5712345, 9.9999999, 1e-7, 123456789.1, 0.1 + 0.2, 10.0])
+def test_claims_are_rounded_up(value):
+    rounded = rounded_up(value)
+    assert value <= rounded <= value * (1 + 1e-5)
+    assert float(f"{rounded:.6g}") == rounded
+    assert rounded_up(math.inf) == math.inf
+
+
+def test_a_system_is_what_its_protocol_says(tiny):
+    for name in SYSTEMS:
+        system = built(name, tiny())
+        for method in ("plan", "opening", "initial", "round"):
+            assert callable(getattr(system, method))
+    assert isinstance(built("fedavg", tiny()), FedAvg)
