@@ -70,33 +70,48 @@ class Secret(bytes):
 
 
 class _Keystream:
-    """The ChaCha20 keystream of one key, read from the front."""
+    """The ChaCha20 keystream of one key, read from the front.
 
-    __slots__ = ("_encryptor", "_key", "_lock", "_process", "position")
+    `position` moves before bytes are made, so that a draw that is interrupted has used up its own,
+    and the cipher is put in its place again before the next one.
+    """
+
+    __slots__ = ("_at", "_encryptor", "_key", "_lock", "_process", "position")
 
     def __init__(self, key: Secret) -> None:
         self._key = key
         self._lock = threading.Lock()
         self._process = _here()
         self._encryptor = _encryptor(key, 0)
+        self._at = 0  # where the cipher stands
         self.position = 0
 
     def fill(self, out: memoryview) -> None:
         """Fill a buffer with the next bytes."""
         with self._lock:
             _refuse_elsewhere(self._process)
-            if self.position + len(out) > _LONGEST:
+            first = self.position
+            if first + len(out) > _LONGEST:
                 raise InvalidInput("A stream of randomness is used up.")
+            self.position = first + len(out)
+            if self._at != first:
+                self._seek(first)
             done = 0
             while done < len(out):
-                to_the_lap = _LAP - self.position % _LAP
+                to_the_lap = _LAP - self._at % _LAP
                 step = min(len(out) - done, len(_CHUNK), to_the_lap)
                 zeros = memoryview(_CHUNK)[:step]
                 self._encryptor.update_into(zeros, out[done : done + step])
-                done += step
-                self.position += step
                 if step == to_the_lap:
-                    self._encryptor = _encryptor(self._key, self.position // _BLOCK)
+                    self._encryptor = _encryptor(self._key, (self._at + step) // _BLOCK)
+                done += step
+                self._at += step
+
+    def _seek(self, place: int) -> None:
+        block, skipped = divmod(place, _BLOCK)
+        self._encryptor = _encryptor(self._key, block)
+        self._encryptor.update(bytes(skipped))
+        self._at = place
 
     def __reduce_ex__(self, _: object) -> NoReturn:
         raise _kept_here()
@@ -203,7 +218,7 @@ class Streams:
         with self._lock:
             if name not in self._made:
                 own = self._root.copy()
-                own.update(name.encode())
+                own.update(name.encode("utf-8", "surrogatepass"))
                 self._made[name] = _stream(Secret(own.digest()), None)
             return self._made[name]
 

@@ -60,6 +60,11 @@ class Timed:
         with self._counted():
             return self.writer.seal(items)
 
+    def settle(self) -> None:
+        """Settle, and count the time."""
+        with self._counted():
+            self.writer.settle()
+
     @contextmanager
     def _counted(self) -> Iterator[None]:
         force = os.fsync

@@ -90,7 +90,9 @@ def fail(error: Exception, *, as_json: bool) -> int:
         why, step = _KINDS["MissingExtra"][1], "privplan doctor"
     else:
         code = NOT_COMPUTABLE
-        what = f"privplan stopped on an error of its own: {type(error).__name__}: {error}"
+        # Not its text: a library's message may show the values that it was given.
+        of_system = f": {error.strerror}" if isinstance(error, OSError) else ""
+        what = f"privplan stopped on an error of its own: {type(error).__name__}{of_system}"
         why = "This is a fault in privplan, not in what you gave it."
         step = "Set PRIVPLAN_DEBUG=1, run it again, and report what it prints."
     what, why, step = plain(what), plain(why), plain(step)

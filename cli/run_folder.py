@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from ..accountant.errors import PrivplanError
     from ..accountant.records import Progress
     from ..audit.log import LogWriter
     from ..fl.preparation import Prepared
@@ -63,13 +64,15 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     key = signing_key(source.settings)
     prepared = prepare(source.settings)
     if again:
-        _discard(folder)
+        _clear(folder)
     writer = LogWriter.create(folder, fsync=source.settings.log.fsync, key=key)
     try:
         durable.write(folder / CONFIG, source.content)
-    except BaseException:
+    except BaseException as error:
         writer.close()
         _discard(folder)
+        if isinstance(error, OSError):
+            raise _unusable(folder, error) from None
         raise
     return Ready(prepared, folder, writer)
 
@@ -82,7 +85,6 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     where the run is closed, and where another process is writing it.
     """
     from ..audit.log import LogWriter, verify
-    from ..audit.log.disk import AppendFile
     from ..fl.preparation import prepare, randomness
     from ..fl.resumption import require_resumable, require_same_settings
 
@@ -91,10 +93,8 @@ def take_up(source: Source | None, folder: Path) -> Ready:
         return begin(own, folder, again=True)
     found = verify(folder)
     if found.first_bad is None and found.opened is None:
-        AppendFile.open(folder / LOG).close()  # refuses where another process has just begun
         _require_unbegun(folder)
-        _discard(folder)
-        return begin(own, folder)
+        return begin(own, folder, again=True)
     _require_sound(found, folder)
     if found.opened is not None:
         require_same_settings(found.opened, own.settings.to_json())
@@ -121,7 +121,7 @@ def signing_key(settings: Settings) -> Any:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     found: object = None
-    with contextlib.suppress(OSError, ValueError, TypeError, UnsupportedAlgorithm):
+    with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError, UnsupportedAlgorithm):
         found = load_pem_private_key(path.expanduser().read_bytes(), password=None)
     if not isinstance(found, Ed25519PrivateKey):
         raise InvalidInput(
@@ -160,21 +160,57 @@ def _left_before_begun(folder: Path) -> bool:
     return {path.name for path in folder.iterdir()} <= set(_BEGUN)
 
 
+def _unusable(folder: Path, error: OSError) -> PrivplanError:
+    from ..accountant.errors import PrivplanError
+
+    return PrivplanError(
+        f"{folder / CONFIG} cannot be written: {error.strerror or error}.",
+        "A run keeps its configuration beside its log; nothing is begun, and nothing is spent.",
+        "Make room on the disk, or give another folder.",
+    )
+
+
 def _require_unbegun(folder: Path) -> None:
-    """Raise `InvalidInput` where a log without a first line is not the rest of a mere beginning.
+    """Raise `InvalidInput` where a folder is not the rest of a mere beginning.
 
     What is cleared away must be worth nothing: a log that lost its lines, beside a model that it
     had released, is evidence.
     """
     from ..accountant.errors import InvalidInput
 
-    if _left_before_begun(folder) and (folder / LOG).read_bytes().count(b'"prev":') <= 1:
+    log = folder / LOG
+    lines = log.read_bytes().count(b'"prev":') if log.exists() else 0
+    if lines <= 1 and _left_before_begun(folder):
         return
     raise InvalidInput(
         f"The log in {folder} has lost its first line, and the run had begun.",
         "What was spent can no longer be told from it, so the run cannot go on.",
         "Restore the log from a copy, or start a new run in another folder.",
     )
+
+
+def _clear(folder: Path) -> None:
+    """Clear what a run has left that was cut off before its first line: nothing was drawn.
+
+    Raises `InvalidInput` where another process has begun the run since, or is beginning it.
+    """
+    from ..accountant.errors import InvalidInput
+    from ..audit.log import verify
+    from ..audit.log.disk import AppendFile
+
+    held = AppendFile.open(folder / LOG) if (folder / LOG).exists() else None
+    try:
+        if held is not None and verify(folder).records:
+            raise InvalidInput(
+                f"The run in {folder} was begun by another process.",
+                "One folder holds one run.",
+                f"privplan run --resume --out {folder}",
+            )
+        _require_unbegun(folder)
+        _discard(folder)
+    finally:
+        if held is not None:
+            held.close()
 
 
 def _require_empty(folder: Path) -> None:

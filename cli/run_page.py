@@ -45,7 +45,7 @@ _TAIL: Final = """\
 What a run leaves in DIR
   log.jsonl      the plan, and every release, as a chain of lines; it may be published
   sealed.jsonl   what was computed before the noise, for a trusted auditor; never publish it
-  model.npz      the last model: `parameters`, a vector
+  model.npz      the last model: `parameters`, a vector; and what to normalise features by
   metrics.json   what the test data say by round, and readings of epsilon
   config.toml    the configuration as it was given; a path in it may name somebody
   While it runs, checkpoint.npz holds the last released model.
@@ -53,6 +53,13 @@ What a run leaves in DIR
 When it is cut off.  `privplan run --resume --out DIR` goes on, with fresh randomness and the
 same plan.  What was begun is spent: the run releases that many models fewer.  A log that was
 changed, other settings, other data or another model are refused.
+Normalisation.  `public` clips each feature to a public range and scales it by public
+constants; no record is looked at.  `private` releases the mean and the spread of each feature
+once, before the first round: every user adds one bounded row to a sum with Gaussian noise,
+weighted over silos as in training.  The same budget pays for it, so a target leaves less for
+training.  The fewer the users, the more the noise hides: each mean is off by about
+normalisation_noise x sqrt(features) / users of half its range.  A run that is cut off in the
+middle of that release has lost it, and cannot go on.
 Noise and epsilon.  With epsilon alone, the least noise is found for all rounds; with
 noise_multiplier alone, epsilon follows; with both, the plan is cut before the first release to
 the rounds that the budget pays for, and a budget too small for one round begins nothing.

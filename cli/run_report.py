@@ -131,6 +131,12 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
         f"{own.model.parameters:,} parameters"
     )
     rows = [("trained", trained), *_proven_rows(ready, result)]
+    step = own.system.normalising
+    if step is not None:
+        noise = rounding.as_given(step.noise_multiplier)
+        rows.append(
+            ("normalised", f"by moments with noise multiplier {noise}; each epsilon pays for them")
+        )
     if result.measured:
         last = result.measured[-1]
         rows.append(

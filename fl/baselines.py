@@ -22,7 +22,7 @@ from ..accountant.plan import Plan, PlannedPhase, given
 from .federation import Federation
 from .local import TorchLocal
 from .promise import PHASE, claimed
-from .setup import Setup, setup
+from .setup import Setup, public_features_only, setup
 from .system import Opening, Parameters, Round, digest
 
 if TYPE_CHECKING:
@@ -36,8 +36,12 @@ NO_NOISE: Final = ev.NoGuarantee("no noise")
 class FedAvg:
     """Federated averaging; it promises nothing."""
 
+    normalising: Final = None
+    """It releases no moments."""
+
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
+        public_features_only(setup)
 
     @property
     def name(self) -> str:
@@ -59,12 +63,15 @@ class FedAvg:
         """Return the model that the first round starts from."""
         return self.setup.local.initial()
 
+    def normalised(self, federation: Federation) -> None:
+        """Train on these features from now on."""
+        self.setup.local.use(federation)
+
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
         """Make one round: train in every silo, and average."""
         own = self.setup
         with gate.open(_intent(number, parameters)) as ticket:
-            deltas = [own.local.silo_delta(parameters, silo, number) for silo in range(own.silos)]
-            total = np.sum(deltas, axis=0)
+            total = np.sum(own.local.silo_deltas(parameters, number), axis=0)
             moved = parameters + own.training.global_rate / own.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", float(own.silos)),

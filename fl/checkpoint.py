@@ -3,6 +3,9 @@
 The file appears by being renamed, after the release stands in the log.  So no model is kept that
 the log does not know; and where a run was cut off in between, the kept model is the one that the
 last release started from.
+
+Moments that features are normalised by cannot be lost so: nothing could be trained without them.
+They are kept just before their release stands in the log, and count for nothing without it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..accountant.errors import InvalidInput
 from . import durable
+from .moments import Moments
 
 FORMAT: Final = "privplan-model/1"
 
@@ -49,7 +53,8 @@ class Measured:
 class Checkpoint:
     """The model after `round` (0: the first one), a vector (D,) float64, and what was measured.
 
-    `run_id` names the run in its log, `model` the kind of model.
+    `run_id` names the run in its log, `model` the kind of model; `moments` are those that its
+    features are normalised by, where they are private.
     """
 
     run_id: str
@@ -57,6 +62,7 @@ class Checkpoint:
     model: str
     parameters: NDArray[np.float64]
     measured: tuple[Measured, ...] = ()
+    moments: Moments | None = None
 
     def write(self, path: Path) -> None:
         """Put the checkpoint in its place, whole or not at all; raises `OSError`."""
@@ -71,7 +77,10 @@ class Checkpoint:
         }
         content = io.BytesIO()
         text = np.frombuffer(json.dumps(about).encode(), np.uint8)
-        np.savez(content, parameters=self.parameters, about=text)
+        arrays = {"parameters": self.parameters, "about": text}
+        if self.moments is not None:
+            arrays |= self.moments.to_arrays()
+        np.savez(content, **arrays)  # type: ignore[arg-type]
         durable.write(path, content.getvalue())
 
     @classmethod
@@ -84,12 +93,15 @@ class Checkpoint:
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 parameters, text = arrays["parameters"], arrays["about"]
-            return cls._of(json.loads(text.tobytes()), parameters)
+                moments = Moments.from_arrays(arrays)
+            return cls._of(json.loads(text.tobytes()), parameters, moments)
         except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile):
             raise _broken(path) from None
 
     @classmethod
-    def _of(cls, about: Mapping[str, Any], parameters: NDArray[Any]) -> Checkpoint:
+    def _of(
+        cls, about: Mapping[str, Any], parameters: NDArray[Any], moments: Moments | None
+    ) -> Checkpoint:
         if about["format"] != FORMAT or parameters.dtype != np.float64 or parameters.ndim != 1:
             raise ValueError
         measured = tuple(
@@ -97,7 +109,12 @@ class Checkpoint:
             for number, found, epsilon in about["measured"]
         )
         return cls(
-            str(about["run_id"]), int(about["round"]), str(about["model"]), parameters, measured
+            str(about["run_id"]),
+            int(about["round"]),
+            str(about["model"]),
+            parameters,
+            measured,
+            moments,
         )
 
 

@@ -71,3 +71,8 @@ class Unbroken:
         """Seal at the recorder, whole."""
         with held():
             return self._recorder.seal(items)
+
+    def settle(self) -> None:
+        """Settle the recorder, whole."""
+        with held():
+            self._recorder.settle()

@@ -183,10 +183,11 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         _word(
             "normalisation",
-            ("public", "none"),
-            "scale features by public constants, or leave them",
+            ("public", "none", "private"),
+            "scale features by public constants (public), by moments of the records that are "
+            "released with noise, once, before the training (private), or leave them (none)",
             "public",
-            "Statistics of private records would be a release of their own.",
+            "Statistics of private records are a release of their own, and are paid for.",
         ),
         Key("seed", seed, "seed of the dealing and the split (public)", "0"),
     ),
@@ -219,6 +220,14 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "noise over the bound on one contribution",
             "found from epsilon",
             "It is the noise of one round, relative to the clip.",
+        ),
+        Key(
+            "normalisation_noise",
+            validate.positive,
+            "noise over the bound on one user, of the moments that normalise features; "
+            'for normalisation = "private", not for fedavg and uldp-group',
+            "required there",
+            "The moments are one release more, which the same budget pays for.",
         ),
         Key(
             "sampling_rate",

@@ -1,8 +1,9 @@
-"""Training inside one silo, as the systems ask for it."""
+"""Training inside the silos, as the systems ask for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -16,53 +17,68 @@ if TYPE_CHECKING:
     from .models import Model
     from .settings import Settings
     from .training import Units
+    from .training.scores import Records
 
 Rows: TypeAlias = NDArray[np.float64]
 """One vector in each row: (rows, D)."""
-
-Parts: TypeAlias = Iterator[tuple[Indices, Rows]]
-"""Rows in parts that fit in memory: for each part the places of its rows, and the rows."""
 
 _ROOM: Final = 2**24
 """How many numbers of gradients are made at once: 128 MB."""
 
 
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows (n, D), each of one user in one silo: `user` and `silo` are (n,)."""
+
+    user: Indices
+    silo: Indices
+    rows: Rows
+
+
 class Local(Protocol):
-    """Training inside one silo.
+    """Training inside the silos, each by itself.
 
     Every row of an answer is made of the records of that row alone: no other user's data moves
-    it by a single bit, nor does the order of rows.  Randomness (the order of batches) is public
-    and belongs to the round, the silo and the user.
+    it by a single bit, nor does the order of rows, nor another silo.  Randomness (the order of
+    batches) is public and belongs to the round, the silo and the user.
     """
+
+    def use(self, federation: Federation) -> None:
+        """Train from now on on the same records with other features."""
 
     def initial(self) -> Parameters:
         """Return the first model: (D,)."""
 
-    def user_deltas(self, parameters: Parameters, silo: int, users: Indices, number: int) -> Parts:
-        """Yield how training on each user's records here moves the model, in parts.
+    def user_deltas(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield how training on each user's records in a silo moves the model, in parts.
 
-        A row is the trained model minus `parameters`; places are those in `users`, which ascend,
-        and whoever has no records here is left out.
+        A row is the trained model minus `parameters`; `users` are, for each silo, those who take
+        part, and whoever has no records there is left out.
         """
 
     def user_gradients(
-        self, parameters: Parameters, silo: int, users: Indices, number: int
-    ) -> Parts:
-        """Yield the mean gradient of each user's records here, in parts, as `user_deltas`."""
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield the mean gradient of each user's records in a silo, in parts, as `user_deltas`."""
 
-    def silo_delta(self, parameters: Parameters, silo: int, number: int) -> Parameters:
-        """Return how training on all records here moves the model: (D,); zeros without any."""
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+        """Return how training on all records of each silo moves the model: (silos, D).
 
-    def record_gradients(self, parameters: Parameters, chosen: Indices, step: int) -> Rows:
+        A silo without any has zeros.
+        """
+
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
         """Return the gradient of each of these records by itself: (records, D).
 
-        `step` counts the steps of the whole run.  Raises `Unsupported` where a record's loss
-        depends on others.
+        `models` is (silos, D): a record meets the model of its silo.  `step` counts the steps of
+        the whole run.  Raises `Unsupported` where a record's loss depends on others.
         """
 
 
 class TorchLocal:
-    """Local training of a model by `fl.training`: plain SGD, all users of a silo at once."""
+    """Local training of a model by `fl.training`: plain SGD, all users of all silos at once."""
 
     def __init__(self, settings: Settings, federation: Federation, model: Model) -> None:
         from .training import Recipe
@@ -72,59 +88,72 @@ class TorchLocal:
         self.device, self.seed = settings.run.device, own.seed
         self.recipe = Recipe(own.local_rate, own.local_epochs, own.batch, own.seed)
 
+    def use(self, federation: Federation) -> None:
+        """Train from now on on the same records with other features."""
+        self.federation = federation
+        for name, made in vars(type(self)).items():
+            if isinstance(made, cached_property):
+                self.__dict__.pop(name, None)
+
     def initial(self) -> Parameters:
         """Return the first model: (D,); public, by the training seed."""
         return self.model.initial(self.seed)
 
-    def user_deltas(self, parameters: Parameters, silo: int, users: Indices, number: int) -> Parts:
-        """Yield how training moves the model, by user."""
+    def user_deltas(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield how training moves the model, by user and silo."""
         from .training import delta_blocks
 
-        places, units = self._of_users(silo, users)
+        units = self._of_users(users)
         parts = delta_blocks(
             self.model, parameters, units, self.recipe, number=number, device=self.device
         )
         for chosen, rows in parts:
-            yield places[chosen], rows
+            yield Part(units.user[chosen], units.silo[chosen], rows)
 
     def user_gradients(
-        self, parameters: Parameters, silo: int, users: Indices, number: int
-    ) -> Parts:
-        """Yield the mean gradient of each user's records."""
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield the mean gradient of each user's records, by user and silo."""
         from .training import gradients
 
-        places, units = self._of_users(silo, users)
+        units = self._of_users(users)
         step = max(1, _ROOM // self.model.parameters)
-        for first in range(0, len(places), step):
-            chosen = np.arange(first, min(first + step, len(places)))
-            yield (
-                places[chosen],
-                gradients(
-                    self.model,
-                    parameters,
-                    units.only(chosen),
-                    seed=self.seed,
-                    number=number,
-                    device=self.device,
-                ),
+        for first in range(0, len(units), step):
+            some = units.only(np.arange(first, min(first + step, len(units))))
+            rows = gradients(
+                self.model, parameters, some, seed=self.seed, number=number, device=self.device
             )
+            yield Part(some.user, some.silo, rows)
 
-    def silo_delta(self, parameters: Parameters, silo: int, number: int) -> Parameters:
-        """Return how training on all records of a silo moves the model: (D,)."""
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+        """Return how training on all records of each silo moves the model: (silos, D)."""
         from .training import local_deltas
 
-        deltas = local_deltas(
+        return local_deltas(
             self.model,
             parameters,
-            self._silos.only([silo]),
+            self._silos,
             self.recipe,
             number=number,
             device=self.device,
         )
-        return np.asarray(deltas[0])
 
-    def record_gradients(self, parameters: Parameters, chosen: Indices, step: int) -> Rows:
-        """Return the gradient of each record: (records, D)."""
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
+        """Return the gradient of each record at its silo's model: (records, D)."""
+        if self._records is not None:
+            return self._records.gradients(models, chosen)
+        if not len(chosen):
+            return self._record_gradients(models[0], chosen, step)
+        silos = self.federation.silo[chosen]
+        rows = np.empty((len(chosen), self.model.parameters))
+        for silo in np.unique(silos):
+            own = np.flatnonzero(silos == silo)
+            rows[own] = self._record_gradients(models[silo], chosen[own], step)
+        return rows
+
+    def _record_gradients(self, parameters: Parameters, chosen: Indices, step: int) -> Rows:
         from .training import per_example_gradients
 
         features, labels = self.federation.features[chosen], self.federation.labels[chosen]
@@ -142,13 +171,12 @@ class TorchLocal:
             device=self.device,
         )
 
-    def _of_users(self, silo: int, users: Indices) -> tuple[Indices, Units]:
-        """Return which of these users have records in a silo (their places), and their units."""
-        own = self._pairs.of_silo(silo)
-        _, places, pairs = np.intersect1d(
-            users, self._pairs.user[own], assume_unique=True, return_indices=True
-        )
-        return places, self._units.only(own.start + pairs)
+    def _of_users(self, users: Sequence[Indices]) -> Units:
+        """Return the units of those of these users who have records in the silo."""
+        taking_part = np.zeros((self.federation.silos, self.federation.users), bool)
+        for silo, own in enumerate(users):
+            taking_part[silo, own] = True
+        return self._units.only(taking_part[self._pairs.silo, self._pairs.user])
 
     @cached_property
     def _pairs(self) -> Pairs:
@@ -166,6 +194,18 @@ class TorchLocal:
 
         federation = self.federation
         return Units.of_silos(federation.features, federation.labels, federation.by_silo())
+
+    @cached_property
+    def _records(self) -> Records | None:
+        """The records, where there is a quick way to their gradients."""
+        from .training.scores import Records, is_one_score
+
+        model, own = self.model, self.federation
+        if self.device != "cpu" or not (is_one_score(model) and model.loss.additive):
+            return None
+        model.check_records(own.features.shape)
+        model.check_labels(own.labels)
+        return Records(model, own.features, own.labels, own.silo)
 
     @cached_property
     def _names(self) -> Indices:

@@ -16,6 +16,7 @@ from ..accountant.randomness import Streams
 from ..accountant.records import Randomness
 from .datasets import federate, load
 from .federation import Federation
+from .promise import PHASE
 from .settings import Settings
 from .system import Opening, Parameters, System, build
 
@@ -50,8 +51,8 @@ class Prepared:
 
     @property
     def rounds(self) -> int:
-        """How many rounds are planned."""
-        return sum(phase.rounds for phase in self.plan.phases)
+        """How many rounds of training are planned."""
+        return sum(phase.rounds for phase in self.plan.phases if phase.name == PHASE)
 
     @property
     def promises(self) -> bool:
@@ -101,10 +102,11 @@ def versions() -> dict[str, str]:
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     own = settings.data
+    private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(
         own.name,
         own.path,
-        normalisation=own.normalisation,
+        normalisation="none" if private else own.normalisation,
         rng=np.random.default_rng([own.seed, _SPLIT]),
     )
     made = federate(

@@ -2,18 +2,20 @@
 
 A system says what each observer sees of one round, as events of the noise multiplier.  The noise
 is given, or found so that the promise holds before one observer; what the same noise proves to all
-others stands in the plan beside it.
+others stands in the plan beside it.  What is released before the training, with noise that is
+given, is paid from the same budget.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ..accountant import events as ev
 from ..accountant import validate
+from ..accountant.account import account
 from ..accountant.errors import BudgetExceeded, InvalidInput
 from ..accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
 from ..accountant.records import Claim, Planned
@@ -23,7 +25,7 @@ Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
 """From a noise multiplier to one round as each observer sees it."""
 
 PHASE: Final = "train"
-"""The name of the one phase of a federated run."""
+"""The name of the phase in which models are trained, the last one of a federated run."""
 
 _DIGITS: Final = 6
 """Significant digits of a claimed epsilon, rounded up."""
@@ -39,7 +41,7 @@ class Promise:
 
     @property
     def rounds(self) -> int:
-        """How many rounds are planned."""
+        """How many releases are planned, in all phases."""
         return sum(phase.rounds for phase in self.plan.phases)
 
     @property
@@ -49,33 +51,38 @@ class Promise:
 
     @property
     def event(self) -> ev.Event:
-        """One round, as who sees the released model sees it."""
-        return self.plan.phases[0].event
+        """One round of training, as who sees the released model sees it."""
+        return self.plan.phases[-1].event
 
     @property
     def views(self) -> dict[str, ev.Event]:
-        """One round, as all others see it."""
-        own = self.plan.phases[0]
+        """One round of training, as all others see it."""
+        own = self.plan.phases[-1]
         return {who: event for who, event in own.views.items() if who != "model"}
 
 
-def promise(views: Views, privacy: Privacy, rounds: int) -> Promise:
-    """Return the promise of a run of at most `rounds` rounds.
+def promise(
+    views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase] = ()
+) -> Promise:
+    """Return the promise of a run of at most `rounds` rounds of training, after other phases.
 
     - `noise_multiplier` alone: all rounds, and the claim is what they prove to the observer.
     - `epsilon` alone: all rounds, with the least noise that proves it.
     - both: the most rounds that prove it, fixed now, whatever the first rounds will show.
 
+    `before` are phases that are made first, with noise that is given; they are seen by all.  What
+    is proven, found and cut is for them and the training together.
+
     The claim is for `privacy.observer`; a number that was not asked for is rounded up.  Raises
     `InvalidInput` without noise and budget, or for an observer that sees nothing,
     `BudgetExceeded` where the budget does not allow one round, and as `plan` does.
     """
-    noise = _noise(views, privacy, rounds)
+    noise = _noise(views, privacy, rounds, before)
     seen = views(noise)
     event = seen[validate.choice(tuple(seen), observer=privacy.observer)]
-    made = _rounds(event, noise, privacy, rounds)
+    made = _rounds(event, noise, privacy, rounds, before)
     found = given(
-        [PlannedPhase(PHASE, noise, seen["model"], made, seen)],
+        [*before, PlannedPhase(PHASE, noise, seen["model"], made, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit="record" if privacy.group > 1 else privacy.unit,
@@ -115,7 +122,7 @@ def _stated(privacy: Privacy, proven: float) -> float:
     return min(rounded_up(proven), privacy.epsilon)
 
 
-def _noise(views: Views, privacy: Privacy, rounds: int) -> float:
+def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase]) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
     if privacy.epsilon is None:
@@ -125,8 +132,13 @@ def _noise(views: Views, privacy: Privacy, rounds: int) -> float:
             "Give `noise_multiplier`, or `epsilon` to have the noise found.",
         )
     validate.choice(tuple(views(1.0)), observer=privacy.observer)
+    who = privacy.observer
+    _require_room(privacy, before)
     found = plan(
-        [Phase(PHASE, lambda noise: views(noise)[privacy.observer], rounds, privacy.observer)],
+        [
+            *(Phase(one.name, one.views[who], one.rounds, who) for one in before),
+            Phase(PHASE, lambda noise: views(noise)[who], rounds, who),
+        ],
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         neighbours=privacy.neighbours,
@@ -135,9 +147,16 @@ def _noise(views: Views, privacy: Privacy, rounds: int) -> float:
     return found.noise[PHASE]
 
 
-def _rounds(event: ev.Event, noise: float, privacy: Privacy, rounds: int) -> int:
+def _rounds(
+    event: ev.Event,
+    noise: float,
+    privacy: Privacy,
+    rounds: int,
+    before: Sequence[PlannedPhase],
+) -> int:
     if privacy.noise_multiplier is None or privacy.epsilon is None:
         return rounds
+    _require_room(privacy, before)
     made = affordable(
         event,
         epsilon=privacy.epsilon,
@@ -145,11 +164,39 @@ def _rounds(event: ev.Event, noise: float, privacy: Privacy, rounds: int) -> int
         most=rounds,
         neighbours=privacy.neighbours,
         group=privacy.group,
+        before=_seen(privacy, before),
     )
     if made == 0:
         raise BudgetExceeded(
-            f"Epsilon {privacy.epsilon:g} does not allow a single round with noise {noise:g}.",
+            f"Epsilon {privacy.epsilon:g} does not allow a single round with noise {noise:g}"
+            + "".join(f", after the phase {one.name!r}" for one in before)
+            + ".",
             "Nothing was released, and nothing is spent.",
             "Give more noise, a lower sampling rate, or a larger epsilon.",
         )
     return made
+
+
+def _seen(privacy: Privacy, before: Sequence[PlannedPhase]) -> tuple[ev.Event, ...]:
+    """Return what the claim's observer sees of the phases before the training."""
+    found = (one.seen_by(privacy.observer) for one in before)
+    return tuple(event for event in found if event is not None)
+
+
+def _require_room(privacy: Privacy, before: Sequence[PlannedPhase]) -> None:
+    """Raise `BudgetExceeded` where nothing of a budget is left for training."""
+    seen = _seen(privacy, before)
+    if not seen or privacy.epsilon is None:
+        return
+    whole: ev.Event = ev.Compose(seen)
+    if privacy.group > 1:
+        whole = ev.Group(privacy.group, whole)
+    spent = account(whole, delta=privacy.delta, neighbours=privacy.neighbours)
+    if spent.epsilon.upper >= privacy.epsilon:
+        names = " and ".join(repr(one.name) for one in before)
+        raise BudgetExceeded(
+            f"The phase {names} alone spends epsilon {spent.epsilon.upper:.6g} of "
+            f"{privacy.epsilon:g}.",
+            "Nothing was released, and nothing is spent.",
+            "Give that phase more noise, or a larger epsilon.",
+        )

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Final
 
 from ..accountant.errors import InvalidInput
-from ..accountant.records import Progress, RunOpen
+from ..accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
+from .normalising import NORMALISE
 from .preparation import Prepared
+from .promise import PHASE
 from .system import digest
 
 _NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
@@ -19,7 +21,10 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
     require_same_settings(progress.opened, prepared.settings.to_json())
     require_same_plan(prepared, progress.opened)
-    return kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
+    require_moments_released(progress)
+    kept = kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
+    require_moments_kept(kept, progress)
+    return kept
 
 
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
@@ -54,6 +59,54 @@ def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
         )
 
 
+def require_moments_released(progress: Progress) -> None:
+    """Raise `InvalidInput` where moments to normalise by were begun to be released, and are lost.
+
+    The plan pays for one such release, and training cannot do without it.
+    """
+    found = _moments_of(progress)
+    if found is not None and found[1] is None:
+        raise InvalidInput(
+            "The run was cut off while it released the moments that features are normalised by.",
+            "They are spent and lost, and its plan pays for no other release of them.",
+            "Start a new run in another folder; what this one has spent counts beside it.",
+        )
+
+
+def require_moments_kept(kept: Checkpoint, progress: Progress) -> None:
+    """Raise `InvalidInput` unless the kept moments are exactly those that the log released."""
+    found = _moments_of(progress)
+    if found is None or found[1] is None:
+        if kept.moments is not None:
+            raise InvalidInput(
+                "The folder holds moments of features that the log never released.",
+                "A run goes on from what it released, and from nothing else.",
+                _NEW_RUN,
+            )
+        return
+    if kept.moments is None or kept.moments.digest != found[1].aggregate:
+        what = "are missing" if kept.moments is None else "are not those that the log released"
+        raise InvalidInput(
+            f"The moments that features are normalised by {what}.",
+            "They were released once; the plan pays for no other release of them.",
+            _NEW_RUN,
+        )
+
+
+def _moments_of(progress: Progress) -> tuple[RoundIntent, RoundRelease | None] | None:
+    """Return the intent to release moments, and its release if there is one; None before."""
+    for seq, intent in progress.intents.items():
+        if intent.phase == NORMALISE:
+            return intent, progress.releases.get(seq)
+    return None
+
+
+def _last_model(progress: Progress) -> RoundRelease | None:
+    """Return the newest release of a model; None where no model was released yet."""
+    made = [seq for seq in progress.releases if progress.intents[seq].phase == PHASE]
+    return progress.releases[max(made)] if made else None
+
+
 def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
     """Return the model from which the run goes on.
 
@@ -67,13 +120,13 @@ def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress)
     else:
         found = Checkpoint.read(place)
     own = digest(found.parameters)
-    last = progress.last_release
+    last = _last_model(progress)
     if found.run_id != progress.opened.run_id:
         raise _foreign(place, "belongs to another run")
     if last is None:
         if found.round == 0:
             return found
-        raise _foreign(place, "stands for a release, and the log has none")
+        raise _foreign(place, "stands for a release, and the log has none of a model")
     if own == last.model_out or own == progress.intents[last.intent].model_in:
         return found
     raise _foreign(place, "is not the one that the log released last")

@@ -7,6 +7,10 @@ The order of what is written, round by round:
 3. the checkpoint, which appears at once and whole;
 4. what the test data say, in the log.
 
+Where features are normalised by private moments, these are released first, once, and kept just
+before their release stands in the log: no round can be made without them, and they cannot be made
+again.  They count for nothing unless the log has their release.
+
 Whatever moment a run is cut off at, the log knows at least what the files show.  A round that was
 released and not kept is spent, as is one that was begun; the run goes on with the next one, from
 the model that was kept.
@@ -21,6 +25,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from ..accountant import events as ev
 from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import Guarantee
@@ -30,8 +36,10 @@ from ..accountant.records import Evaluation, Progress, Recorder, RunClose, RunOp
 from . import durable
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint, Measured
 from .interruption import Unbroken, held
+from .moments import Moments
 from .outcome import METRICS, write_metrics
 from .preparation import Prepared, measure, prepare, randomness, versions
+from .promise import PHASE
 from .resumption import require_resumable
 from .settings import Settings
 from .system import Parameters, digest
@@ -92,7 +100,8 @@ def carry_out(
     from .training import one_thread
 
     conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
-    with one_thread():
+    # A warning of numpy's in the middle of a round would tell of data before the noise.
+    with one_thread(), np.errstate(all="ignore"):
         if progress is None:
             conduct.open()
         else:
@@ -158,10 +167,11 @@ class _Conduct:
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
         self.spent = max((intent.round for intent in progress.intents.values()), default=0)
-        self.released = len(progress.releases)
+        self.released = sum(progress.intents[seq].phase == PHASE for seq in progress.releases)
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
+        self._normalise()
         own = self.prepared
         if self.kept.round and self._due(self.kept.round):
             self._measure()  # a run that was cut off before it measured what it had kept
@@ -179,6 +189,7 @@ class _Conduct:
         guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
         reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
         with held():
+            self.recorder.settle()  # before files show what the log says
             self.kept.write(self.folder / MODEL)
             write_metrics(
                 self.folder / METRICS,
@@ -189,13 +200,14 @@ class _Conduct:
                     "model": self.kept.model,
                     "planned": own.rounds,
                     "released": self.released,
+                    "normalisation_noise": own.settings.privacy.normalisation_noise,
                 },
                 self.kept.measured,
                 guarantees,
             )
             self.recorder.append(
                 RunClose(
-                    rounds=self.released,
+                    rounds=self.released + (self.kept.moments is not None),
                     reason=reason,
                     events=own.opening.plan.events,
                     epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
@@ -215,6 +227,27 @@ class _Conduct:
             self.kept.parameters,
             model,
         )
+
+    def _normalise(self) -> None:
+        """Normalise the features by moments, where the plan has them: new ones, or those kept."""
+        own, kept = self.prepared, self.kept.moments
+        step = own.system.normalising
+        if step is None:
+            return
+        if kept is None:
+            with held():  # an interruption in the middle would lose them
+                moments = step.release(self.gate, self._keep_moments)
+        else:
+            moments = step.moments(kept.released)
+            self.kept = replace(self.kept, moments=moments)
+        federation = moments.applied(own.federation)
+        own.system.normalised(federation)
+        self.prepared = replace(own, federation=federation)
+
+    def _keep_moments(self, moments: Moments) -> None:
+        self.kept = replace(self.kept, moments=moments)
+        with held():
+            self.kept.write(self._checkpoint)
 
     @property
     def _checkpoint(self) -> Path:

@@ -45,7 +45,7 @@ class DataSettings:
     silos: int | None = None
     allocation: Literal["uniform", "zipf"] = "zipf"
     labels_per_user: int | None = None
-    normalisation: Literal["public", "none"] = "public"
+    normalisation: Literal["public", "none", "private"] = "public"
     seed: int = 0
 
 
@@ -53,7 +53,8 @@ class DataSettings:
 class PrivacySettings:
     """`[privacy]`: what is promised.  `unit` is None for a system that promises nothing.
 
-    `group` is the number of records of one user that take part, where noise protects records.
+    `group` is the number of records of one user that take part, where noise protects records;
+    `normalisation_noise` the noise multiplier of the moments that features are normalised by.
     """
 
     unit: Unit | None = "user"
@@ -61,6 +62,7 @@ class PrivacySettings:
     delta: float = 1e-5
     epsilon: float | None = None
     noise_multiplier: float | None = None
+    normalisation_noise: float | None = None
     sampling_rate: float = 1.0
     group: int = 1
 

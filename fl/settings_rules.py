@@ -13,6 +13,7 @@ Complaint: TypeAlias = tuple[str, str, str]
 
 _PRIVATE: Final = ("uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
 _WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
+_USERS: Final = ("uldp-naive", "uldp-avg", "uldp-sgd")
 _TRAINING: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg")  # uldp-sgd sends a gradient
 
 _SUITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
@@ -83,6 +84,32 @@ def _noise(given: Given) -> Complaint | None:
     )
 
 
+def _moments(given: Given) -> Complaint | None:
+    private = given["data"].get("normalisation") == "private"
+    published = given.get("uldp", {}).get("as_published")
+    if private and (_system(given) not in _USERS or published):
+        name = f"{_system(given)} as published" if published else _system(given)
+        return (
+            f'has normalisation = "private" in [data], and {name} cannot pay for it',
+            "Moments of private records are a release for users, which its promise does not cover.",
+            'Write normalisation = "public", or choose uldp-avg, uldp-sgd or uldp-naive.',
+        )
+    noisy = "normalisation_noise" in given.get("privacy", {})
+    if noisy and not private:
+        return (
+            "gives `normalisation_noise` in [privacy], which has no effect",
+            'It is the noise of the moments that normalisation = "private" in [data] releases.',
+            'Leave it out, or write normalisation = "private" under [data].',
+        )
+    if private and not noisy:
+        return (
+            'has normalisation = "private" in [data], and lacks `normalisation_noise` in [privacy]',
+            "The moments of private records are released with that noise, and cost budget.",
+            "Write normalisation_noise = 5.0 under [privacy], for example.",
+        )
+    return None
+
+
 def _group(given: Given) -> Complaint | None:
     if _system(given) != "uldp-group" or "group_records" in given.get("uldp", {}):
         return None
@@ -129,6 +156,7 @@ _RULES: Final[tuple[Callable[[Given], Complaint | None], ...]] = (
     _without_effect,
     _unit,
     _noise,
+    _moments,
     _group,
     _rate,
     _published,

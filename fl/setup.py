@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from ..accountant import events as ev
 from ..accountant import records
 from ..accountant.errors import InvalidInput, Unsupported
+from ..accountant.mechanisms import Gaussian
 from ..accountant.plan import Plan
 from .federation import Federation
 from .local import Local
+from .normalising import Normalising
 from .promise import Promise, promise
 from .system import Opening, Parameters, Privacy
 
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a system is made of: public constants, a federation, and training inside its silos."""
+    """What a system is made of: public constants, a federation, and training inside its silos.
+
+    `normalising` is the phase that releases what features are normalised by, where there is one.
+    """
 
     name: str
     privacy: Privacy
@@ -31,6 +36,7 @@ class Setup:
     federation: Federation
     local: Local
     aggregation: str = "plain"
+    normalising: Normalising | None = None
 
     @property
     def users(self) -> int:
@@ -44,7 +50,7 @@ class Setup:
 
 
 class Promised:
-    """The part that all systems with one phase and one promise share; see `fl.system.System`.
+    """The part that all systems with one promise share; see `fl.system.System`.
 
     A system gives `views(noise)`: one round as each observer sees it.
     """
@@ -67,13 +73,23 @@ class Promised:
         """Return one round, as each observer sees it."""
         raise NotImplementedError
 
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return what draws the noise of this multiplier."""
+        raise NotImplementedError
+
     @cached_property
     def promise(self) -> Promise:
         """What the run promises, certified once."""
-        return promise(self.views, self.setup.privacy, self.setup.rounds)
+        own = self.setup
+        before = () if own.normalising is None else (own.normalising.phase,)
+        return promise(self.views, own.privacy, own.rounds, before)
 
     def plan(self) -> Plan:
-        """Return what will be released, fixed before the first release."""
+        """Return what will be released, fixed before the first release.
+
+        Raises `InvalidInput` for noise or a clip that no mechanism takes: now, not in a round.
+        """
+        self.mechanism(self.promise.noise_multiplier)
         return self.promise.plan
 
     def opening(self) -> Opening:
@@ -84,6 +100,15 @@ class Promised:
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
         return self.setup.local.initial()
+
+    @property
+    def normalising(self) -> Normalising | None:
+        """The phase that releases what features are normalised by, where there is one."""
+        return self.setup.normalising
+
+    def normalised(self, federation: Federation) -> None:
+        """Train on these features from now on; nothing else of the federation has changed."""
+        self.setup.local.use(federation)
 
 
 def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
@@ -105,6 +130,7 @@ def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
         federation,
         local,
         settings.security.aggregation,
+        _normalising(settings, federation),
     )
 
 
@@ -132,3 +158,36 @@ def everybody_joins(setup: Setup) -> None:
             "Every silo takes part with all of its users in each round.",
             "Leave `sampling_rate` out, or use uldp-avg or uldp-sgd.",
         )
+
+
+def public_features_only(setup: Setup) -> None:
+    """Raise `InvalidInput` where features are normalised by private moments, and may not be."""
+    if setup.normalising is not None:
+        raise InvalidInput(
+            f"{setup.name} does not normalise features by private moments.",
+            "Such moments are a release for users, and its promise does not cover that.",
+            "Give normalisation = 'public', or use uldp-avg, uldp-sgd or uldp-naive.",
+        )
+
+
+def _normalising(settings: Settings, federation: Federation) -> Normalising | None:
+    from .datasets.registry import scaling_of
+
+    noise = settings.privacy.normalisation_noise
+    if (settings.data.normalisation == "private") != (noise is not None):
+        raise InvalidInput(
+            "Private normalisation and `normalisation_noise` go together.",
+            "The moments are released with that noise, and nothing else has a use for it.",
+            "Give both, or neither.",
+        )
+    if noise is None:
+        return None
+    scaling = scaling_of(settings.data.name)
+    return Normalising(
+        noise,
+        settings.training.weighting,
+        settings.privacy.neighbours,
+        federation,
+        scaling.lower,
+        scaling.upper,
+    )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..accountant.randomness import Streams
     from .federation import Federation
     from .models import Model
+    from .normalising import Normalising
     from .settings import Settings
 
 Parameters: TypeAlias = "NDArray[np.float64]"
@@ -112,6 +113,16 @@ class System(Protocol):
 
     def initial(self) -> Parameters:
         """Return the model that the first round starts from; public."""
+
+    @property
+    def normalising(self) -> Normalising | None:
+        """The phase that releases what features are normalised by; None where there is none.
+
+        It is the first phase of the plan, and it is made before any round.
+        """
+
+    def normalised(self, federation: Federation) -> None:
+        """Train from now on on this federation: the same one, with normalised features."""
 
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
         """Make round `number` (from 1): one intent, one release, or an error and neither model.

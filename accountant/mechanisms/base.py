@@ -77,6 +77,8 @@ class Mechanism(ABC):
 
     def check_ticket(self, ticket: Ticket) -> None:
         """Raise `Unsupported` for a ticket whose intent states another mechanism."""
+        if ticket.admitted is self:
+            return
         stated = ticket.intent
         own = (self.contribution, self.weights_used, self.noise(stated.noise.draws))
         same = (stated.contribution, stated.weights, stated.noise) == own
@@ -86,6 +88,7 @@ class Mechanism(ABC):
                 "Its intent states other noise, another bound or another event than this one's.",
                 "Open the round with the intent of the mechanism that draws.",
             )
+        ticket.admitted = self
 
     def _is_promised(self, stated: records.RoundIntent, relation: str) -> bool:
         """Return whether an intent's event is true of this mechanism, under a relation.

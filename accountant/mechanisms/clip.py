@@ -58,17 +58,51 @@ def clipped_sum(
     Raises `InvalidInput` for other shapes, weights out of range, and where sums could overflow.
     """
     table = _table(rows)
+    everybody = np.zeros(len(table), dtype=np.int64)
+    (total,) = clipped_sums(
+        table, everybody, 1, weights, bound=bound, grid=grid, norm=norm, heaviest=heaviest
+    )
+    return np.asarray(total)
+
+
+def clipped_sums(
+    rows: ArrayLike,
+    groups: ArrayLike,
+    count: int,
+    weights: ArrayLike | None,
+    *,
+    bound: float,
+    grid: float,
+    norm: Norm,
+    heaviest: float = 1.0,
+) -> Integers:
+    """Return what `clipped_sum` does of each of `count` groups of rows by itself: (count, D).
+
+    `groups` (n,) says which group each row belongs to, from 0.  Raises as `clipped_sum`, for all
+    groups together.
+    """
+    table = _table(rows)
     factors = _weights(weights, len(table), heaviest)
+    owners = _groups(groups, len(table), count)
     largest = limits(bound, grid, factors)
-    if len(table) and (largest.max() > _EXACT or sum(map(int, largest)) > ROOM):
+    top = float(largest.max(initial=0.0))
+    if top > _EXACT or (top * len(table) > ROOM // 2 and sum(map(int, largest)) > ROOM):
         raise too_large()
-    total = np.zeros(table.shape[1], dtype=np.int64)
+    totals = np.zeros((count, table.shape[1]), dtype=np.int64)
+    if (owners[1:] < owners[:-1]).any():
+        order = np.argsort(owners, kind="stable")
+        table, owners = table[order], owners[order]
+        factors, largest = factors[order], largest[order]
     step = max(1, _CHUNK // max(1, table.shape[1]))
     for start in range(0, len(table), step):
         some = slice(start, start + step)
         part = clipped(table[some], factors[some], largest[some], grid, norm)
-        total += part.sum(axis=0, dtype=np.int64)
-    return total
+        # Sums of integers are exact, so those of a group are what lies between two of all.
+        sums = np.zeros((len(part) + 1, table.shape[1]), dtype=np.int64)
+        np.cumsum(part, axis=0, out=sums[1:])
+        ends = sums[np.searchsorted(owners[some], np.arange(count + 1))]
+        totals += ends[1:] - ends[:-1]
+    return totals
 
 
 def limits(bound: float, grid: float, weights: Floats) -> Floats:
@@ -84,7 +118,7 @@ def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm
     top = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
     broken = ~np.isfinite(top)
     scaled[broken], top[broken] = 0.0, 0.0
-    exponent = np.clip(np.frexp(top)[1], -1000, 1000)
+    exponent = np.minimum(np.maximum(np.frexp(top)[1], -1000), 1000)
     scaled *= np.ldexp(1.0, -exponent)[:, None]
     if norm == "l2":
         size = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
@@ -168,8 +202,21 @@ def _table(rows: ArrayLike) -> NDArray[Any]:
     return table
 
 
+def _groups(groups: ArrayLike, rows: int, count: int) -> Integers:
+    given = numbers(groups, "iu")
+    most = validate.count(count=count)
+    if given is None or given.shape != (rows,) or not ((given >= 0) & (given < most)).all():
+        raise InvalidInput(
+            f"`groups` must be integers from 0 to {most - 1}, one for each row.",
+            next_step="Give an array of shape (terms,).",
+        )
+    return given.astype(np.int64)
+
+
 def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> Floats:
     most = validate.positive(heaviest=heaviest)
+    if weights is None and most >= 1.0:
+        return np.ones(count)
     given = np.ones(count) if weights is None else numbers(weights)
     if given is None or given.shape != (count,) or not ((given >= 0.0) & (given <= most)).all():
         raise InvalidInput(

@@ -19,16 +19,22 @@ class Draws:
         self._whole: dict[str, list[int]] = {}  # the shares of each sum
         self._begun: dict[str, int] = {}  # the shares so far of an unfinished sum
 
-    def whole(self, shares: int | None, part: str) -> None:
-        """Count a sum with so many shares (all, if None)."""
+    def whole(self, shares: int | None, part: str, sums: int = 1) -> None:
+        """Count sums with so many shares (all, if None)."""
         made = self._noise.shares if shares is None else shares
         if not self._least <= made <= self._noise.shares:
             raise self._lacking(made)
-        self._begin(part)
-        self._whole.setdefault(part, []).append(made)
+        self._begin(part, sums)
+        self._whole.setdefault(part, []).extend([made] * sums)
 
     def share(self, part: str) -> None:
         """Count one share of a sum."""
+        if self._noise.draws > 1 and self._noise.tolerated_dropouts:
+            raise Unsupported(
+                "Shares of several sums are not counted where some may be missing.",
+                "Nothing would show which sum has too few of them.",
+                "Draw each sum whole, or let each be a round of its own.",
+            )
         begun = self._begun.get(part, 0)
         if not begun:
             self._begin(part)
@@ -54,12 +60,13 @@ class Draws:
             sums.setdefault(part, []).append(begun)
         return max(map(len, sums.values())), min(min(made) for made in sums.values())
 
-    def _begin(self, part: str) -> None:
-        """Check that one more sum may be drawn."""
+    def _begin(self, part: str, sums: int = 1) -> None:
+        """Check that one more sum, or several, may be drawn."""
         made = len(self._whole.get(part, [])) + (part in self._begun)
-        if made >= self._noise.draws:
+        more = made + sums - self._noise.draws
+        if more > 0:
             raise Unsupported(
-                f"The intent announces {self._noise.draws} draws; this is one more.",
+                f"The intent announces {self._noise.draws} draws; this is {_one(more)} more.",
                 "Every noisy sum is paid for before it is drawn.",
                 "State all draws of the round in its intent.",
             )
@@ -70,3 +77,7 @@ class Draws:
             f"Its promise needs at least {self._least} of them, and no more are announced.",
             "Abort the round, or announce how many may be missing.",
         )
+
+
+def _one(count: int) -> str:
+    return "one" if count == 1 else str(count)

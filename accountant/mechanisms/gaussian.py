@@ -32,7 +32,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal, Self
 
 import numpy as np
@@ -44,8 +44,9 @@ from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
 from ..sensitivity.release import multiplier, reach, root_up, up
 from .base import Mechanism
-from .clip import Floats, Integers, check_bound, check_totals, clipped_sum
+from .clip import Floats, Integers, check_bound, check_totals, clipped_sum, clipped_sums
 from .samplers import discrete_gaussian
+from .steps import Steps
 from .ticket import Ticket
 
 STEPS: Final = 20
@@ -192,6 +193,25 @@ class Gaussian(Mechanism):
             rows, weights, bound=self.bound, grid=self.grid, norm="l2", heaviest=heaviest
         )
 
+    def totals(
+        self, rows: ArrayLike, groups: ArrayLike, count: int, weights: ArrayLike | None = None
+    ) -> Integers:
+        """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
+
+        `groups` (n,) says which group each row belongs to, from 0.
+        """
+        heaviest = self.weights.largest_sum
+        return clipped_sums(
+            rows,
+            groups,
+            count,
+            weights,
+            bound=self.bound,
+            grid=self.grid,
+            norm="l2",
+            heaviest=heaviest,
+        )
+
     def noisy(
         self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
     ) -> list[Floats]:
@@ -211,6 +231,24 @@ class Gaussian(Mechanism):
         self.check_ticket(ticket)
         ticket.draw(len(sums), part)
         return [self._with_noise(ticket, *one) for one in zip(sums, names, strict=True)]
+
+    def steps(
+        self,
+        ticket: Ticket,
+        names: Sequence[str],
+        parts: Sequence[str],
+        *,
+        width: int,
+        count: int,
+    ) -> Steps:
+        """Return what gives `count` sums of each party noise, one after the other; see `Steps`.
+
+        What comes of it is what `noisy` makes for each sum by itself, of other random numbers.
+        `names` name the streams, `parts` the disjoint sets of units.  Raises as `noisy`.
+        """
+        self.check_ticket(ticket)
+        draw = partial(discrete_gaussian, scale=self._parameter)
+        return Steps(ticket, draw, self.grid, names=names, parts=parts, width=width, count=count)
 
     def share(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
         """Return one party's total with its share of the noise; a draw is made of all shares.

@@ -29,6 +29,7 @@ class Ticket:
     def __init__(self, gate: Gate, seq: int, intent: records.RoundIntent) -> None:
         self.seq = seq
         self.intent = intent
+        self.admitted: object = None  # the mechanism that was found to be the intent's
         self._gate = gate
         self._lock = threading.RLock()
         self._over = False
@@ -81,16 +82,16 @@ class Ticket:
                 self._streams[name] = (lent, lent.position)
             return self._streams[name][0]
 
-    def draw(self, shares: int | None = None, part: str = "") -> None:
+    def draw(self, shares: int | None = None, part: str = "", sums: int = 1) -> None:
         """Count one noisy sum, of `shares` noise shares (all, if None); call it before drawing.
 
         `part` names one of several disjoint sets of units, each with a count of its own: no unit
-        is in two of them.  Raises `Unsupported` for more sums than the intent announces, or with
-        fewer shares than its promise needs.
+        is in two of them.  `sums` counts several at once.  Raises `Unsupported` for more sums than
+        the intent announces, or with fewer shares than its promise needs.
         """
         with self._lock:
             self.check()
-            self._draws.whole(shares, part)
+            self._draws.whole(shares, part, validate.count(sums=sums))
 
     def draw_share(self, part: str = "") -> None:
         """Count one share of a noisy sum that is drawn share by share; otherwise like `draw`."""

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.optimize import minimize
 
 from .. import events as ev
 from ..composition import leaves
@@ -55,6 +54,8 @@ def cheapest_ratios(
     ratios = np.zeros(len(phases))
     if len(free) == 1:
         return (1.0,) * len(phases)
+    from scipy.optimize import minimize  # slow to load, and few plans search
+
     tables = _Tables.of(phases, delta, relation, group)
 
     def objective(place: FloatArray) -> float:

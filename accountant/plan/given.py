@@ -63,7 +63,7 @@ def given(
 
 
 def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhase, ...]:
-    found = tuple(phases)
+    found = tuple(phases) if isinstance(phases, (list, tuple)) else ()
     if not found or not all(isinstance(phase, (Phase, PlannedPhase)) for phase in found):
         raise InvalidInput(
             "A plan needs a list of one or more phases.",
@@ -74,6 +74,13 @@ def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhas
 
 def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
     if isinstance(phase, PlannedPhase):
+        validate.count(rounds=phase.rounds)
+        if phase.event not in phase.views.values():
+            raise InvalidInput(
+                f"Nobody sees what phase {phase.name!r} releases.",
+                "Its views are other events, and what it proves is about its views.",
+                "State its event among them, as `Phase.at` does.",
+            )
         return phase
     if not all(isinstance(made, ev.Event) for made in phase.seen.values()):
         raise InvalidInput(

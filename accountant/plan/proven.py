@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..account import account
+from ..errors import InvalidInput
 from ..guarantee import Guarantee, Neighbours, Step
 from .phases import PlannedPhase, composed
 
@@ -43,4 +44,6 @@ def of_units(guarantees: Mapping[str, Guarantee], unit: str) -> dict[str, Guaran
 
 def unit_named(counted: str, unit: str) -> str:
     """Return what `unit_of` says of records, said of units."""
+    if not isinstance(unit, str) or not unit.strip():
+        raise InvalidInput("A unit needs a name.", next_step="Give `unit` a name such as 'user'.")
     return counted.replace("record", unit)

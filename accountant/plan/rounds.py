@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .. import events as ev
 from .. import validate
 from ..account import account
@@ -17,13 +19,15 @@ def affordable(
     most: int,
     neighbours: str = "add-remove",
     group: int = 1,
+    before: Sequence[ev.Event] = (),
 ) -> int:
     """Return the largest number of rounds, at most `most`, whose epsilon is within the budget.
 
     `event` is one round, as the observer sees it to whom the budget is promised; `group` the number
-    of records of one unit.  The answer is certified by the same `account` that proves a plan, and
-    one round more, where that is at most `most`, is above the budget; 0 where one round is.  A run
-    cut there is fixed before its first release, so every engine may prove it.
+    of records of one unit; `before` what that observer sees besides, which is paid first.  The
+    answer is certified by the same `account` that proves a plan, and one round more, where that is
+    at most `most`, is above the budget; 0 where one round is.  A run cut there is fixed before its
+    first release, so every engine may prove it.
 
     Range: `epsilon` above 0, `delta` in (0, 1), `most` and `group` 1 or above.  Raises
     `InvalidInput`, and `Unsupported` where no engine has sound mathematics for the event.
@@ -38,7 +42,7 @@ def affordable(
     asked = validate.count(most=most)
 
     def within(rounds: int) -> bool:
-        seen = grouped([ev.Repeat(rounds, event)], size)
+        seen = grouped([*before, ev.Repeat(rounds, event)], size)
         return account(seen, delta=at_delta, neighbours=relation).epsilon.upper <= budget
 
     if within(asked):

@@ -20,3 +20,6 @@ class Recorder(Protocol):
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
         """Keep items in the sealed sidecar; return a hiding commitment for each, by name."""
+
+    def settle(self) -> None:
+        """Return when all that was appended and sealed is safely kept."""

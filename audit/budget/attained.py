@@ -9,10 +9,13 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
 from .derive import MODEL, is_alone, is_hidden
-from .facts import Facts, Setting, Unproven, share_of
+from .facts import SMOOTHING, Facts, Setting, Unproven, share_of
 
 _SHY: Final = Fraction(999_999, 1_000_000)
 """What clipping and truncation, each with its margin, may take from the largest contribution."""
+
+_FINE: Final = 2**16
+"""Grid steps in a share from which a sum over the grid is an integral, to less than `_SHY`."""
 
 
 def attained(facts: Facts, setting: Setting) -> ev.Event | None:
@@ -31,13 +34,16 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
     if not shown:
         return None
     try:
-        if setting.scope(own.unit) == "finer":
+        scope = setting.scope(own.unit)
+        if scope == "finer" or (setting.group > 1 and scope != "group"):
             return None
-        reached = Fraction(own.bound) * _SHY - 2 * Fraction(noise.grid) * facts.most_shares
-        square = max(
-            Fraction(noise.std) ** 2, Fraction(share_of(facts.noise)) ** 2 * facts.most_shares
-        )
-        if reached <= 0:
+        grid = Fraction(noise.grid)
+        reached = Fraction(own.bound) * _SHY - 2 * grid * facts.most_shares
+        share = max(Fraction(noise.share_std) ** 2, Fraction(share_of(noise)) ** 2)
+        # Noise may have been made with the smoothing on top of what is stated.
+        square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
+        square += SMOOTHING * grid**2 * facts.most_shares
+        if reached <= 0 or share_of(noise) < _FINE * noise.grid:
             return None
         event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
         if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):

@@ -159,7 +159,8 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
     ]
     if SILO in names:
         found.append(
-            "Noise was added inside each silo, before its update left it, and silos do not collude."
+            "Noise was added inside each silo, before its update left it, and silos do not collude "
+            "with each other or with the server."
         )
     if SILO in names:
         held = " of which it holds nothing itself" if SILO_WITH_RECORDS in names else ""

@@ -26,7 +26,16 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, repeated, root_down, up
-from .facts import SUMS, Facts, Setting, Unproven, share_of
+from .facts import (
+    LEAST_STEPS,
+    SMOOTHING,
+    SUMS,
+    Facts,
+    Setting,
+    Unproven,
+    share_of,
+    share_variance,
+)
 
 MODEL: Final = "model"
 SERVER: Final = "server"
@@ -101,7 +110,12 @@ def _seen_as_sum(facts: Facts, setting: Setting) -> ev.Event:
 
 def _seen_by_server(facts: Facts, setting: Setting) -> ev.Event:
     """Return what the updates of all silos reveal, each with its own share of the noise."""
-    if setting.aggregation != "plain" or is_alone(facts, setting):
+    if is_alone(facts, setting):
+        return _seen_as_sum(facts, setting)
+    if setting.aggregation != "plain":
+        # Masks hide the parts, if it is the silos that add the noise.
+        if facts.noise.shares == 1 < setting.silos:
+            raise Unproven("the log does not say who adds the one share of the noise")
         return _seen_as_sum(facts, setting)
     silos = _shared_by_silos(facts, setting)
     if facts.contribution.terms == "silo-delta":
@@ -109,7 +123,7 @@ def _seen_by_server(facts: Facts, setting: Setting) -> ev.Event:
     if facts.noise.family != "gaussian":
         return _seen_as_sum(facts, setting)  # counts a single share, as each update has
     # Weights w move the updates by sqrt(sum w^2) C: 1/sqrt(S) if uniform, at most the sum of w.
-    square = (_share(facts) / _bound_apart(facts, setting)) ** 2
+    square = share_variance(facts.noise) / _bound_apart(facts, setting) ** 2
     return ev.Gaussian(root_down(square * (silos if _is_uniform(facts) else 1)))
 
 
@@ -128,7 +142,7 @@ def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
     if facts.noise.family != "gaussian":
         doubled = 2 if holds and setting.neighbours != "replace-one" else 1
         return _noisy(facts, setting, _bound(facts, setting) * _weight(facts, setting) * doubled)
-    square = (_share(facts) / _bound_apart(facts, setting)) ** 2
+    square = share_variance(facts.noise) / _bound_apart(facts, setting) ** 2
     square *= silos * Fraction(facts.shares - 1, silos - 1)
     return uldp.insider_release(
         root_down(square),
@@ -155,7 +169,7 @@ def _naive(
     if facts.noise.family != "gaussian":
         return _seen_as_sum(facts, setting)
     per_silo = _bound(facts, setting) * setting.reach / 2 * _weight(facts, setting)
-    sigma = root_down((_share(facts) / per_silo) ** 2 * left / silos)
+    sigma = root_down(share_variance(facts.noise) / per_silo**2 * left / silos)
     return uldp.naive_release(
         sigma, rounds=1, silos=silos, seen=seen, neighbours=setting.neighbours
     ).event
@@ -165,12 +179,9 @@ def _noisy(facts: Facts, setting: Setting, bound: Fraction) -> ev.Event:
     """Return the event of a sum with all reliable noise, for a contribution bound."""
     noise, norm = facts.noise, facts.contribution.norm
     if noise.family == "gaussian":
-        square = _share(facts) ** 2 * facts.shares
-        if facts.shares == noise.shares:
-            square = min(square, Fraction(noise.std) ** 2)
-        return ev.Gaussian(root_down(square / bound**2))
+        return ev.Gaussian(root_down(share_variance(noise) * facts.shares / bound**2))
     # A sum of several shares is one share and something independent of the data.
-    scale, grid = _share(facts), Fraction(noise.grid)
+    scale, grid = Fraction(share_of(noise)), Fraction(noise.grid)
     if noise.family == "laplace":
         _need_l1(norm)
         return ev.Laplace(down(scale / bound))
@@ -182,15 +193,9 @@ def _noisy(facts: Facts, setting: Setting, bound: Fraction) -> ev.Event:
         return ev.DiscreteLaplace(down(scale / grid / steps), int(steps))
     if facts.single:
         return ev.DiscreteGaussian(down(scale / grid / steps), int(steps))
-    if scale >= _CONTINUOUS_FROM * grid:
-        return ev.Gaussian(root_down(((scale / grid) ** 2 - _SMOOTHING) / steps**2))
+    if scale >= LEAST_STEPS * grid:
+        return ev.Gaussian(root_down(((scale / grid) ** 2 - SMOOTHING) / steps**2))
     return ev.ZCDP(up((steps * setting.reach * grid / scale) ** 2 / 2))
-
-
-_CONTINUOUS_FROM: Final = 80
-_SMOOTHING: Final = 64
-"""From 80 steps on, a vector of discrete Gaussian noise is a post-processing of continuous noise
-whose variance is smaller by 64; proven in `accountant/mechanisms/gaussian.py`."""
 
 
 def _need_l1(norm: str) -> None:
@@ -242,17 +247,14 @@ def _weight(facts: Facts, setting: Setting) -> Fraction:
 def is_unweighted(facts: Facts, setting: Setting) -> bool:
     """Return whether every silo counts a user's term once, so that its weights sum to S."""
     own = facts.contribution
-    apart = setting.silos >= 2 and facts.noise.shares == setting.silos
+    apart = setting.silos >= 2 and facts.noise.shares >= 2
     return apart and facts.weights.rule == "none" and own.terms == "unit" and own.unit == "user"
 
 
 def _is_uniform(facts: Facts) -> bool:
-    """Return whether each silo's weight is 1/S."""
-    return facts.weights.rule == "uniform" and facts.weights.largest_sum <= 1.0 + 1e-9
-
-
-def _share(facts: Facts) -> Fraction:
-    return Fraction(share_of(facts.noise))
+    """Return whether a user's weights, which sum to 1, are spread evenly over the silos."""
+    uniform = facts.weights.rule == "uniform" and facts.weights.largest_sum <= 1.0 + 1e-9
+    return uniform and facts.contribution.unit == "user"
 
 
 def is_alone(facts: Facts, setting: Setting) -> bool:
@@ -283,6 +285,11 @@ def _on_sample(
     drawn = facts.sampling
     if drawn.method == "none":
         return base
+    there = setting.size(drawn.of)
+    if drawn.population is not None and there is not None and drawn.population > there:
+        raise Unproven(
+            f"a sample of {drawn.population:,} {drawn.of}s is stated where there are {there:,}"
+        )
     if isinstance(base, (ev.Laplace, ev.DiscreteLaplace)) and not facts.single:
         amplifies &= setting.neighbours != "replace-one"  # proven in one dimension
     if amplifies and is_hidden(facts, setting, observer):
@@ -316,6 +323,8 @@ def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
     drawn = facts.sampling
     if drawn.of != facts.contribution.unit:
         return False
+    if observer == SERVER and facts.noise.family not in SUMS and setting.aggregation == "plain":
+        return False  # who sends no message was not drawn
     in_one_silo = drawn.of in ("entry", "record")
     if not in_one_silo and drawn.drawn_by == "silos" and setting.silos > 1:
         return False  # the silos may draw a unit apart

@@ -21,8 +21,8 @@ announced; and what the log accounts for by an event."""
 class Doubts:
     """Doubts about single intents, by `seq`, and events beyond the rounds with their cause.
 
-    `reused` are lines whose randomness another line used too; `moved` lines whose clip norm differs
-    from the first of their phase, without anything that accounts for it.
+    `reused` are lines whose randomness another line used too; `moved` lines whose clip norm, or
+    largest weight, differs from the first of their phase, without anything that accounts for it.
     """
 
     reused: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class Doubts:
             if any(number in reused for number, _ in one.releases):
                 found.append("its randomness was used for another release too")
             if one.number in moved:
-                found.append("the clip norm changed between rounds and nothing accounts for it")
+                found.append("its clip or weights are not those of the first round, unaccounted")
             if found:
                 voids[one.seq] = tuple(found)
         return cls(tuple(sorted(reused)), tuple(sorted(moved)), voids, tuple(_extras(ledger)))
@@ -92,17 +92,17 @@ def _reused(ledger: Ledger) -> frozenset[int]:
 
 
 def _moved(ledger: Ledger) -> frozenset[int]:
-    """Return the intents whose clip norm is not the first of their phase, unaccounted.
+    """Return the intents whose clip norm or weights are not the first of their phase, unaccounted.
 
     A norm that is `released` is accounted where the log holds another phase, a second noisy sum in
     each round, or an event of its own that can have released it.
     """
-    phases: dict[str, float] = {}
+    phases: dict[str, tuple[float, str, float]] = {}
     changed: list[Spent] = []
     for one in ledger.spent:
         own = one.intent
-        first = phases.setdefault(own.phase, own.contribution.bound)
-        if own.contribution.bound != first:
+        clip = own.contribution.bound, own.contribution.norm, own.weights.largest_sum
+        if phases.setdefault(own.phase, clip) != clip:
             changed.append(one)
     accounted = len(phases) > 1 or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
     return frozenset(

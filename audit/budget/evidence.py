@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.composition import leaves
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
 from .attained import attained
@@ -18,9 +16,8 @@ from .doubts import Doubts
 from .facts import Facts, Setting
 from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
+from .planned import Counts, Planned, beside, near, tally
 from .total import Total, total
-
-Counts = dict[ev.Event, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,19 +64,6 @@ class Seen:
     supported: ev.Event
     stated: ev.Event | None
     verdict: Verdict
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The plan for one observer beside what the log states was made.
-
-    `left` are planned events that were not made, `beyond` planned ones that were made too often,
-    `foreign` made ones that the plan does not know.
-    """
-
-    left: Counts
-    beyond: Counts
-    foreign: Counts
 
 
 @dataclass(eq=False)
@@ -176,9 +160,8 @@ class Evidence:
     ) -> Total:
         own = self if group is None else self._for_groups(group)
         times = self.ledger.opened.tuning.trials if tuned else 1
-        extra = own.planned(observer).left if whole else {}
         below = own._below if observer in (MODEL, SERVER) and not tuned else {}
-        found = own._summed(observer, ignoring, times, extra, below)
+        found = own._summed(observer, ignoring, times, whole=whole, below=below)
         if observer != SERVER:
             return found
         # A server sees the model too, so its number is never the smaller one.
@@ -196,15 +179,25 @@ class Evidence:
         observer: str,
         ignoring: frozenset[str] = frozenset(),
         times: int = 1,
-        extra: Mapping[ev.Event, int] | None = None,
+        *,
+        whole: bool = False,
+        more: int = 0,
         below: Mapping[ev.Event, int] | None = None,
     ) -> Total:
-        """Return the total; where a stated event has another shape, of the worse reading."""
+        """Return the total; where a stated event has another shape, of the worse reading.
+
+        `whole` adds what is left of the plan, `more` so many rounds like the last one.
+        """
 
         def reading(*, stated: bool) -> Total:
             counts = self._counts(observer, ignoring, times, stated=stated)
-            for event, count in (extra or {}).items():
-                counts[event] = counts.get(event, 0) + count
+            extra = self._left(observer, stated=stated) if whole else {}
+            if more:
+                newest = max(self.kinds, key=lambda kind: max(kind.lines))
+                extra[self._counted(newest, observer, stated=stated)] = more
+            for event, count in extra.items():
+                wrapped = self._grouped(event)
+                counts[wrapped] = counts.get(wrapped, 0) + count
             relation = self.setting.neighbours
             lower = None if stated else below
             return total(counts, delta=self.delta, neighbours=relation, lower=lower)
@@ -217,24 +210,76 @@ class Evidence:
 
     def with_more(self, observer: str, count: int) -> Total:
         """Return the total with so many more rounds like the last one."""
-        newest = max(self.kinds, key=lambda kind: max(kind.lines))
-        event = self._grouped(self.seen(newest, observer).event)
-        return self._summed(observer, extra={event: count} if count else {})
+        found = self._summed(observer, more=count)
+        if observer != SERVER:
+            return found
+        model = self._summed(MODEL, more=count)
+        return model if model.upper > found.upper else found
 
     def _counts(
         self, observer: str, ignoring: frozenset[str], times: int, *, stated: bool
     ) -> Counts:
         counts: Counts = {}
         for kind in self.kinds:
-            seen = self.seen(kind, observer)
-            other = seen.stated if stated and seen.verdict == "different" else None
-            event = self._grouped(other or seen.event)
+            event = self._grouped(self._counted(kind, observer, stated=stated))
             counts[event] = counts.get(event, 0) + len(kind.spent) * times
         for cause, event in self.doubts.extras:
             if cause not in ignoring:
                 wrapped = self._grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + 1
         return counts
+
+    def _counted(self, kind: Kind, observer: str, *, stated: bool) -> ev.Event:
+        """Return what one round of a kind is counted as; `stated`: as stated, in another shape."""
+        seen = self.seen(kind, observer)
+        other = seen.stated if stated and seen.verdict == "different" else None
+        return other or seen.event
+
+    def _left(self, observer: str, *, stated: bool) -> Counts:
+        """Return what is left of the plan, as the rounds that were made of it are counted.
+
+        The same code would have made them, so facts that are weaker than the plan's event hold for
+        what is left too.  For an observer of whom the plan is silent, the model's is read, unless
+        as many rounds as planned were made; likewise where events say nothing (`as_published`).
+        """
+        plan = self.ledger.opened.plan
+        stated_to = (
+            {name for kind in self.kinds for name in kind.stated} if self.kinds else {observer}
+        )
+        known = observer if observer in plan.events and observer in stated_to else MODEL
+        silent = known != observer or self.setting.as_published
+        if silent and len(self.ledger.spent) >= plan.rounds:
+            return {}
+        left = self.planned(known).left
+        held = self._held(known) if left else {}
+        found: Counts = {}
+        for event, count in left.items():
+            cost, times = None if silent else event, count
+            same = event if event in held else near(event, held)
+            for kind, parts in held[same] if same is not None else ():
+                own = self._counted(kind, observer, stated=stated)
+                if cost is None or not covers(cost, own, 0.0):
+                    cost, times = own, -(-count // parts)
+            if cost is None and known != observer:
+                cost = ev.NoGuarantee(f"the plan does not say what {observer!r} sees of the rest")
+            cost = cost or event
+            found[cost] = found.get(cost, 0) + times
+        return found
+
+    def _held(self, observer: str) -> dict[ev.Event, list[tuple[Kind, int]]]:
+        """Return which kinds of rounds may stand for an event, and how often each states it."""
+        held: dict[ev.Event, list[tuple[Kind, int]]] = {}
+        for kind in self.kinds:
+            stated = self._ungrouped(kind.stated.get(observer))
+            try:
+                parts = {} if stated is None else tally([(stated, 1)])
+            except PrivplanError:
+                continue
+            if len(parts) > 1 and self.seen(kind, observer).verdict in ("same", "weaker"):
+                continue  # a round is more than each of its events, which are known to hold
+            for event, count in parts.items():
+                held.setdefault(event, []).append((kind, count))
+        return held
 
     def _grouped(self, event: ev.Event) -> ev.Event:
         size = self.setting.group
@@ -265,10 +310,34 @@ class Evidence:
 
     # --- the plan ---------------------------------------------------------------------------------
 
+    def unplanned_views(self, observer: str) -> tuple[int, ...]:
+        """Return the lines of rounds that say nothing of an observer whom the plan knows."""
+        if observer not in self.ledger.opened.plan.events:
+            return ()
+        silent = [kind for kind in self.kinds if observer not in kind.stated]
+        return tuple(sorted(line for kind in silent for line in kind.lines))
+
+    def missing(self, observer: str, event: ev.Event) -> bool:
+        """Return whether an event that is said to hold all rounds holds fewer, or weaker ones."""
+        made = [
+            (own, len(kind.spent))
+            for kind in self.kinds
+            if (own := self._ungrouped(kind.stated.get(observer))) is not None
+        ]
+        said = self._ungrouped(event)
+        try:
+            told = tally([(said, 1)]) if said is not None else {}
+            found = beside(told, tally(made))
+        except PrivplanError:
+            return False
+        if any(isinstance(one, ev.NoGuarantee) for one in told):
+            return False
+        return bool(found.beyond or found.foreign)
+
     def planned(self, observer: str) -> Planned:
         """Return the plan for an observer beside what was made; both empty where it has none."""
         plan = self._ungrouped(self.ledger.opened.plan.events.get(observer))
-        if plan is None or self.setting.as_published:
+        if plan is None:
             return Planned({}, {}, {})
         made = [
             (event, len(kind.spent))
@@ -276,39 +345,6 @@ class Evidence:
             if (event := self._ungrouped(kind.stated.get(observer))) is not None
         ]
         try:
-            found = _beside(_tally([(plan, 1)]), _tally(made))
+            return beside(tally([(plan, 1)]), tally(made))
         except PrivplanError as error:
             return Planned({ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {})
-        left = {self._grouped(event): count for event, count in found.left.items()}
-        return replace(found, left=left)
-
-
-def _tally(made: Iterable[tuple[ev.Event, int]]) -> Counts:
-    parts = leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in made)))
-    return {part.event: part.count for part in parts}
-
-
-def _beside(intended: Counts, made: Counts) -> Planned:
-    """Return what is left of intended counts, and what was made beyond; close events are equal."""
-    left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
-    for event, count in made.items():
-        same = event if event in left else _near(event, left)
-        if same is None:
-            foreign[event] = count
-            continue
-        taken = min(count, left[same])
-        left[same] -= taken
-        if count > taken:
-            beyond[event] = count - taken
-    return Planned({event: count for event, count in left.items() if count}, beyond, foreign)
-
-
-_MOST_COMPARED: Final = 64
-"""Most planned events that are searched for one that is nearly equal."""
-
-
-def _near(event: ev.Event, planned: Counts) -> ev.Event | None:
-    if len(planned) > _MOST_COMPARED:
-        return None
-    near = (one for one in planned if covers(one, event, 1e-9) and covers(event, one, 1e-9))
-    return next(near, None)

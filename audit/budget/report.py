@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -94,7 +95,8 @@ class BudgetReport:
         """Whether the log supports its claim; None where it claims no number."""
         if self.claim is None or self.claim.epsilon is None:
             return None
-        return self.total.upper <= self.claim.epsilon * (1.0 + ROUNDING)
+        upper = self.total.upper
+        return upper < math.inf and upper <= self.claim.epsilon * (1.0 + ROUNDING)
 
     @property
     def within_limit(self) -> bool | None:

@@ -127,7 +127,11 @@ def adaptive_clip(evidence: Evidence) -> Found | None:
     lines = evidence.doubts.moved
     if not lines:
         return None
-    return Found("The clip norm changes between rounds, and nothing accounts for it.", lines)
+    return Found(
+        "The clip norm, or the largest weight, changes between rounds, and nothing accounts for "
+        "it.",
+        lines,
+    )
 
 
 @rule(

@@ -47,6 +47,14 @@ def off_plan(evidence: Evidence) -> Found | None:
                 (),
                 left_over(evidence),
             )
+    for observer in evidence.ledger.opened.plan.events:
+        lines = evidence.unplanned_views(observer)
+        if lines:
+            return Found(
+                f"The plan says what {observer!r} sees, and {rounds(len(lines))} do not.",
+                lines,
+                severity="warning",
+            )
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...accountant import events as ev
+from ...accountant.records import Noise, RoundRelease
 from ..budget.derive import MODEL
 from ..budget.evidence import Evidence
 from ..budget.facts import CONTINUOUS
@@ -127,19 +128,28 @@ def reused_randomness(evidence: Evidence) -> Found | None:
     "unrecorded-randomness",
     "warning",
     why="Where a release does not say which random bytes it used, nobody can see whether they were "
-    "used before.",
+    "used before. Each value of each share of the noise takes more than a byte.",
     next_step="Record the range of every stream that noise was drawn from.",
 )
 def unrecorded_randomness(evidence: Evidence) -> Found | None:
-    """Fire where noise was drawn and no bytes of a stream are stated."""
+    """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
         for one in evidence.ledger.spent
-        if one.intent.noise.family != "none"
         for number, release in one.releases
-        if not any(own.last > own.first for own in release.streams)
+        if sum(max(own.last - own.first, 0) for own in release.streams)
+        < _least_bytes(one.intent.noise, release)
     )
-    return Found("Releases do not say what randomness they used.", lines) if lines else None
+    if not lines:
+        return None
+    return Found("Releases do not say what randomness they used, or not all of it.", lines)
+
+
+def _least_bytes(noise: Noise, release: RoundRelease) -> int:
+    """Return how many random bytes a release takes at least."""
+    if noise.family not in CONTINUOUS:
+        return int(noise.family != "none")
+    return max(release.values * release.draws * release.shares, 1)
 
 
 @rule(

@@ -130,6 +130,10 @@ def close_under_reports(evidence: Evidence) -> Found | None:
                 where,
                 derived,
             )
+    for observer, event in closed.events.items():
+        if evidence.missing(observer, event):
+            what = f"The last line leaves out rounds that {observer!r} saw, or states others."
+            return Found(what, where, left_over(evidence))
     if closed.rounds < evidence.ledger.released:
         what = f"The last line counts {closed.rounds:,} of {evidence.ledger.released:,} releases."
         return Found(what, where, left_over(evidence))

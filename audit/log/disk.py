@@ -9,7 +9,6 @@ from typing import Final, Self
 from ...accountant.errors import InvalidInput, LogBroken, Unsupported
 
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-_BLOCK: Final = 1 << 16
 
 
 class AppendFile:
@@ -66,22 +65,14 @@ class AppendFile:
             if durable:
                 os.fsync(self._descriptor)
         except OSError as error:
-            raise LogBroken(
-                f"{self.path} cannot be written: {error.strerror}.",
-                "Nothing is released that is not in the log.",
-                "Mend the disk or make room on it, and resume the run.",
-            ) from None
+            raise _unwritten(self.path, error) from None
 
-    def whole(self) -> int:
-        """Return the length of the file without a last line that does not end."""
-        end = self._size
-        while end > 0:
-            start = max(0, end - _BLOCK)
-            found = os.pread(self._descriptor, end - start, start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-        return 0
+    def settle(self) -> None:
+        """Return when the file is on the disk; raises `LogBroken` if the disk does not take it."""
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _unwritten(self.path, error) from None
 
     def cut(self, size: int) -> None:
         """Drop what stands behind the first `size` bytes, on the disk too."""
@@ -153,6 +144,14 @@ def _lock(path: Path, descriptor: int) -> None:
             "Two writers would spend the same budget twice.",
             "Wait until that run ends, or give another folder.",
         ) from None
+
+
+def _unwritten(path: Path, error: OSError) -> LogBroken:
+    return LogBroken(
+        f"{path} cannot be written: {error.strerror}.",
+        "Nothing is released that is not in the log.",
+        "Mend the disk or make room on it, and resume the run.",
+    )
 
 
 def _unusable(path: Path, error: OSError) -> InvalidInput:

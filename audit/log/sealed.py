@@ -75,11 +75,24 @@ def sealed_lines(items: Mapping[str, object], after: int | None) -> tuple[bytes,
     return "".join(lines).encode("ascii"), commitments
 
 
+def whole_size(data: bytes) -> int:
+    """Return the length of a sidecar without a torn end.
+
+    That is a last line that does not end, and whatever a machine that failed left behind as NUL
+    bytes, if nothing readable stands behind them.
+    """
+    hole = data.find(b"\0")
+    size = data.rfind(b"\n", 0, hole if hole >= 0 else len(data)) + 1
+    rest = data[size:].splitlines() if hole >= 0 else []
+    return len(data) if any(line.startswith(b"{") and b"\0" not in line for line in rest) else size
+
+
 @dataclass(frozen=True)
 class Sealed:
     """The items of a sidecar, every one checked against its own commitment.
 
-    `torn` is the length of a last line that was cut off; no commitment to it was ever given out.
+    `torn` is the length of an end that was cut off, or that a failing machine left as NUL bytes;
+    what was sealed there is lost.
     """
 
     items: tuple[SealedItem, ...]
@@ -100,9 +113,10 @@ class Sealed:
                 "Only the owner of a run, and whom they trust, can open what is sealed.",
                 "Ask the owner for the sidecar.",
             ) from None
-        *whole, rest = data.split(b"\n")
-        items = [_item(line, path, number) for number, line in enumerate(whole, 1)]
-        return cls(tuple(items), len(rest))
+        size = whole_size(data)
+        lines = data[:size].splitlines()
+        items = [_item(line, path, number) for number, line in enumerate(lines, 1)]
+        return cls(tuple(items), len(data) - size)
 
     def opening(self, commitment: str) -> SealedItem | None:
         """Return the item behind a commitment; None where it is not here."""

@@ -24,6 +24,7 @@ from ...accountant.records import (
     Randomness,
     Record,
     RoundAbort,
+    RunClose,
     RunOpen,
     RunRecover,
 )
@@ -33,7 +34,7 @@ from .course import Course
 from .decoding import Decoder
 from .disk import AppendFile, new_folder, sync_folder
 from .reader import Scan
-from .sealed import sealed_lines
+from .sealed import sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -41,10 +42,6 @@ if TYPE_CHECKING:
 Fsync: TypeAlias = Literal["records", "always", "never"]
 
 FSYNC: Final = ("records", "always", "never")
-
-LATER: Final = (RoundAbort, Evaluation)
-"""Records that `fsync="records"` leaves to the system: without them nothing is forgotten that was
-spent, and the next line takes them along."""
 
 _OWN: Final = (Head, RunRecover)
 """Records that only the log itself writes."""
@@ -54,9 +51,9 @@ class LogWriter:
     """The recorder of a run: each record becomes a line that is chained to all lines before.
 
     `fsync` says which lines are on the disk when `append` returns: `records` (all but aborts and
-    evaluations), `always`, or `never` (for benchmarks: a crash of the machine may then lose an
-    intent; `run.open` says so).  With `key`, heads are signed every `sign_every` lines and at the
-    end.
+    what public data say, which `settle` brings there), `always`, or `never` (for benchmarks: a
+    crash of the machine may then lose an intent; `run.open` says so).  With `key`, heads are
+    signed every `sign_every` lines and at the end.
 
     One process writes a folder, and any of its threads.  Whatever goes wrong in a write (a full
     disk, somebody else who writes, an interrupt) leaves the writer broken: it raises `LogBroken`
@@ -208,15 +205,32 @@ class LogWriter:
             return self._write(record)
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        """Keep items in the sidecar, on the disk; return a hiding commitment for each, by name."""
+        """Keep items in the sidecar; return a hiding commitment for each, by name.
+
+        Only `always` forces them to the disk at once: where the machine itself fails, an auditor
+        may miss the last of them, and nobody's privacy depends on that.
+        """
         with self._lock:
             self._usable()
             lines, commitments = sealed_lines(items, self._records - 1 if self._records else None)
             if lines:
                 self._trouble = "a write was interrupted"
-                self._sealed.write(lines, durable=self._fsync != "never")
+                self._sealed.write(lines, durable=self._fsync == "always")
                 self._trouble = ""
             return commitments
+
+    def settle(self) -> None:
+        """Return when every line of the log and of the sidecar is on the disk.
+
+        Does nothing with `fsync="never"`.  Raises `LogBroken` where the disk fails.
+        """
+        with self._lock:
+            self._usable()
+            if self._fsync != "never":
+                self._trouble = "the disk did not keep it"
+                self._sealed.settle()
+                self._log.settle()
+                self._trouble = ""
 
     def close(self) -> None:
         """Let go of the files and of the lock; this ends no run (`run.close` does)."""
@@ -265,9 +279,9 @@ class LogWriter:
         self._readable(line)
         # Until all is done, an interrupt or an error leaves the writer broken.
         self._trouble = "a write failed or was interrupted"
-        durable = self._fsync == "always" or (
-            self._fsync == "records" and not isinstance(record, LATER)
-        )
+        if self._fsync != "never" and isinstance(record, (RunOpen, RunClose)):
+            self._sealed.settle()
+        durable = self._fsync == "always" or (self._fsync == "records" and not _may_wait(record))
         self._log.write(line.encode("ascii") + b"\n", durable=durable)
         self._course.accept(record, seq)
         self._records, self._head = seq + 1, head
@@ -292,6 +306,17 @@ class LogWriter:
                 "Readers refuse longer lines.",
                 "Write what repeats as Repeat.",
             )
+
+
+def _may_wait(record: Record) -> bool:
+    """Return whether `fsync="records"` leaves a record to the system.
+
+    Without it nothing is forgotten that was spent; the next line takes it along, and `settle` does
+    before files show what it says.
+    """
+    if isinstance(record, Evaluation):
+        return record.data == "declared-public" and record.event is None
+    return isinstance(record, RoundAbort)
 
 
 def _resumable(scan: Scan) -> Progress:
@@ -319,5 +344,5 @@ def _sidecar(path: Path) -> AppendFile:
         return file
     file = AppendFile.open(path)
     file.protect()
-    file.cut(file.whole())
+    file.cut(whole_size(path.read_bytes()))
     return file

@@ -52,7 +52,10 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
     """
     source = _file(path)
     lines = files.text(source, files.content(source)).splitlines()
-    header = next(csv.reader(lines[:1]), [])
+    try:
+        header = next(csv.reader(lines[:1]), [])
+    except csv.Error:
+        header = []
     places = files.column_places(source, header, (*FEATURES, LABEL))
     rows = [line for line in lines[1:] if line]
     labels = _classes(source, rows, places[-1], len(header))
@@ -85,8 +88,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
 
 
 def _file(path: str | Path | None) -> Path:
-    if path is not None and Path(path).expanduser().is_file():
-        return Path(path).expanduser()
+    if path is not None and files.is_there(files.expanded(path), Path.is_file):
+        return files.expanded(path)
     return files.folder("creditcard", path, (FILE,)) / FILE
 
 

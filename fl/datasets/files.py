@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,14 +23,35 @@ def folder(name: str, path: str | Path | None, holds: Sequence[str]) -> Path:
             "It is not bundled and not downloaded.",
             f"Give the folder that holds {listed}.",
         )
-    found = Path(path).expanduser()
-    if not found.is_dir():
+    found = expanded(path)
+    if not is_there(found, Path.is_dir):
         raise InvalidInput(
-            f"There is no folder {found}.",
+            f"There is no folder {found!s:.200}.",
             f"The data set {name} is read from it.",
             f"Give the folder that holds {listed}.",
         )
     return found
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path with its `~` replaced, or refuse what is no path or names no home."""
+    if not isinstance(path, (str, Path)):
+        raise InvalidInput(f"`path` must be a text; it is {path!r:.60}.")
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise InvalidInput(
+            f"`path` begins with {str(path).split('/')[0]:.60}, and there is no such user here.",
+            next_step="Write the folder out.",
+        ) from None
+
+
+def is_there(path: Path, kind: Callable[[Path], bool]) -> bool:
+    """Return whether there is a file or a folder (`kind`); a name too long for one is none."""
+    try:
+        return kind(path)
+    except (OSError, ValueError):
+        return False
 
 
 def content(path: Path) -> bytes:
@@ -50,11 +71,15 @@ def content(path: Path) -> bytes:
 
 
 def require_md5(path: Path, raw: bytes, expected: str) -> None:
-    """Refuse a file whose MD5 is not the one published; it guards against mix-ups, not attacks."""
+    """Refuse a file whose MD5 is not the one published; it guards against mix-ups, not attacks.
+
+    The message keeps to the published one: a file that is another may be somebody's own, and a
+    digest tells whether records that one can guess are in it.
+    """
     found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
     if found != expected:
         raise InvalidInput(
-            f"{path.name} is not the published file: its MD5 is {found}, not {expected}.",
+            f"{path.name} is not the published file, whose MD5 is {expected}.",
             f"It was read from {path.parent}.",
             "Fetch the file again from its publisher, unchanged.",
         )
@@ -73,9 +98,15 @@ def text(path: Path, raw: bytes) -> str:
 def table(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
     """Return the named columns of a CSV file with a header, as text.
 
-    Raises `InvalidInput` for a missing file, a missing column and a row of another length.
+    Raises `InvalidInput` for a missing file, what is no CSV, a missing column and a row of another
+    length.
     """
-    rows = list(csv.reader(io.StringIO(text(path, content(path)))))
+    try:
+        rows = list(csv.reader(io.StringIO(text(path, content(path)))))
+    except csv.Error:
+        raise InvalidInput(
+            f"{path.name} is no CSV file.", next_step="Give the CSV file itself, unpacked."
+        ) from None
     header = rows[0] if rows else []
     places = column_places(path, header, columns)
     for line, row in enumerate(rows[1:], start=2):

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ...accountant.sensitivity.release import root_up
 from ..federation import Floats, Indices, checked_features, checked_indices
 
 
@@ -41,9 +43,10 @@ class Scaling:
 class Contributions:
     """What each user adds to a sum that a mechanism will release.
 
-    `rows` is (users, 2 features) float64, private; `bound` is the L2 norm that no row exceeds, a
-    constant that depends on the number of features alone.  If a user's records go (add-remove),
-    the sum moves by at most `bound`; if they are exchanged (replace-one), by at most twice that.
+    `rows` is (users, 2 features) float64, or one wider, private; `bound` is the L2 norm that no row
+    exceeds, a constant that depends on the number of features alone.  If a user's records go
+    (add-remove), the sum moves by at most `bound`; if they are exchanged (replace-one), by at most
+    twice that.
     """
 
     rows: NDArray[np.float64]
@@ -78,20 +81,38 @@ def publicly(features: Floats, scaling: Scaling) -> Floats:
     return apply(clip(features, scaling.lower, scaling.upper), scaling.mean, scaling.scale)
 
 
-def bounded_moments_contributions(
-    features: Floats, user: Indices, *, users: int, lower: ArrayLike, upper: ArrayLike
-) -> Contributions:
-    """Return per-user rows of first and second moments, each of L2 norm at most sqrt(5 d / 4).
+def contribution_bound(width: int, *, counted: bool = False) -> float:
+    """Return the L2 norm that no row of `bounded_moments_contributions` exceeds.
 
-    With z in [-1, 1]^d the record scaled from its public range, row u is (m, q) with m the mean of
-    z and q the mean of z^2 - 1/2 over the records of user u; zero for a user without records.
-    |m| <= 1 and |q| <= 1/2 in every coordinate, which gives the bound; how many records a user has
-    makes no difference to it.  The rows weigh every user alike, so the moments are those of a
-    record drawn from a user drawn at random.
+    It is sqrt(d), or sqrt(d + 1) with `counted`, rounded up; `width` is d, the values of a record.
+
+    >>> contribution_bound(16), contribution_bound(15, counted=True)
+    (4.0, 4.0)
+    """
+    return root_up(Fraction(validate.count(width=width) + counted))
+
+
+def bounded_moments_contributions(
+    features: Floats,
+    user: Indices,
+    *,
+    users: int,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    counted: bool = False,
+) -> Contributions:
+    """Return per-user rows of first and second moments, each of L2 norm at most sqrt(d).
+
+    With z in [-1, 1]^d the record scaled from its public range, row u is (m, v - 1) with m the mean
+    of z and v the mean of z^2 over the records of user u; zero for a user without records.  In each
+    coordinate m^2 <= v <= 1, so m^2 + (v - 1)^2 <= v + (1 - v) = 1, which gives the bound; how many
+    records a user has makes no difference to it.  With `counted` a row ends in 1, so that the sum
+    of rows holds the sum of their weights too; the bound is sqrt(d + 1) then.  The rows weigh every
+    user alike, so the moments are those of a record drawn from a user drawn at random.
 
     `features` is (records, ...), d values each; `user` is (records,); `lower` and `upper` are the
     public range.  A user's records in all silos are taken together; where silos cannot do that,
-    each silo calls this by itself and the rows are weighted by 1/|S|.
+    each silo calls this by itself and weighs the rows so that those of one user weigh at most 1.
 
     Raises `InvalidInput` for features that are not finite, indices out of range and a range that is
     empty or no float can divide by.
@@ -102,44 +123,68 @@ def bounded_moments_contributions(
     low, high = (_flat(one, finite) for one in _range(finite, lower, upper))
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     table = finite.reshape(len(finite), math.prod(finite.shape[1:])).astype(np.float64)
-    scaled = np.clip((table - middle) / half, -1.0, 1.0)
-    width = scaled.shape[1]
-    rows = np.zeros((parties, 2 * width))
+    width = table.shape[1]
+    rows = np.zeros((parties, 2 * width + counted))
     if len(table):
         order = np.argsort(holder, kind="stable")
         present, first, number = np.unique(holder[order], return_index=True, return_counts=True)
-        both = np.concatenate([scaled, np.square(scaled) - 0.5], axis=1)[order]
-        means = np.add.reduceat(both, first, axis=0) / number[:, None]
-        # The clip makes the bound exact whatever the sums above were rounded to.
-        rows[present, :width] = np.clip(means[:, :width], -1.0, 1.0)
-        rows[present, width:] = np.clip(means[:, width:], -0.5, 0.5)
-    return Contributions(rows, math.nextafter(math.sqrt(1.25 * width), math.inf))
+        scaled = np.clip((table[order] - middle) / half, -1.0, 1.0)
+        # A mechanism clips the rows again, so rounding moves nobody beyond the bound.
+        mean = np.add.reduceat(scaled, first, axis=0) / number[:, None]
+        square = np.add.reduceat(np.square(scaled), first, axis=0) / number[:, None]
+        rows[present, :width] = np.clip(mean, -1.0, 1.0)
+        rows[present, width : 2 * width] = np.clip(square - 1.0, -1.0, 0.0)
+        rows[present, 2 * width :] = 1.0
+    return Contributions(rows, contribution_bound(width, counted=counted))
 
 
 def moments_from_sum(
-    noisy: ArrayLike, *, users: int, lower: ArrayLike, upper: ArrayLike, least: float = 0.05
+    noisy: ArrayLike,
+    *,
+    users: int,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    least: float = 0.05,
+    deviation: float = 0.0,
+    fewest: float | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return (mean, scale) per feature from the noisy sum of `Contributions.rows`.
 
-    `noisy` is (2 d,); it is divided by |U|, which is public.  `least` keeps the scale at that share
-    of half the range or above, so that noise never makes it 0 or less.  `lower` and `upper` are
-    (d,) or single numbers, those that the rows were made with.
+    `noisy` is (2 d,), and is divided by |U|, which is public; or, of rows that were `counted`,
+    (2 d + 1,), and is divided by its last value, taken to be from `fewest` to |U|.  `deviation` is
+    that of the noise in one value.  The scale is at least that share of half the range which
+    `least` gives, and at least the deviation of the mean: then noise makes no scale 0 or less, and
+    no feature is far from 0 because its mean is not known.  `lower` and `upper` are (d,) or single
+    numbers, those that the rows were made with.
 
     Raises `InvalidInput` for another length, a sum that is not finite, and an empty range.
     """
     total = np.asarray(noisy, np.float64)
     floor = validate.positive(least=least)
-    if total.ndim != 1 or not total.size or total.size % 2 or not np.isfinite(total).all():
+    spread = validate.non_negative(deviation=deviation)
+    most = weight = float(validate.count(users=users))
+    counted = fewest is not None
+    if (
+        total.ndim != 1
+        or total.size < 2
+        or total.size % 2 != counted
+        or not np.isfinite(total).all()
+    ):
         raise InvalidInput(
-            "`noisy` must be a vector of two finite numbers per feature.",
+            "`noisy` must be a vector of two finite numbers per feature"
+            + (", and the sum of all weights." if counted else "."),
             next_step="Give the noisy sum of all rows.",
         )
-    first, second = np.split(total / validate.count(users=users), 2)
+    if fewest is not None:
+        weight = min(max(float(total[-1]), min(validate.positive(fewest=fewest), most)), most)
+        total = total[:-1]
+    first, second = np.split(total / weight, 2)
     low, high = _range(first[None], lower, upper)
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     mean = np.clip(first, -1.0, 1.0)
-    variance = np.clip(second + 0.5, 0.0, 1.0) - np.square(mean)
-    return middle + half * mean, half * np.sqrt(np.maximum(variance, floor**2))
+    variance = np.clip(second + 1.0, 0.0, 1.0) - np.square(mean)
+    smallest = max(floor, min(spread / weight, 1.0))
+    return middle + half * mean, half * np.sqrt(np.maximum(variance, smallest**2))
 
 
 def _range(

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from types import ModuleType
 from typing import Final, cast
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.random import Generator
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from .dataset import Dataset
-from .normalise import publicly
+from .normalise import Scaling, publicly
 
 _MODULES: Final = {
     "heart-disease": "heart_disease",
@@ -47,20 +48,18 @@ def load(
     Raises `InvalidInput` for an unknown name, a missing, truncated or wrong file, and
     `normalisation="private"`; `MissingExtra` where scikit-learn is needed and absent.
     """
-    module = _MODULES.get(name) if isinstance(name, str) else None
-    if module is None:
+    if not isinstance(name, str) or name not in _MODULES:
         raise _unknown(name)
     if normalisation == "private":
         raise InvalidInput(
             "Features are not normalised by statistics of private records here.",
             "Such statistics are a release, and must be drawn by an accounted mechanism.",
             "Load with `normalisation='none'`, release the moments"
-            " (`normalise.bounded_moments_contributions`), then use `normalise.apply`.",
+            " (`fl.normalising.Normalising`), and apply them.",
         )
     validate.choice(("public", "none"), normalisation=normalisation)
     chosen = np.random.default_rng(0) if rng is None else rng
-    reader = importlib.import_module(f".{module}", __package__)
-    data = cast(Dataset, reader.read(path, chosen))
+    data = cast(Dataset, _module(name).read(path, chosen))
     if normalisation == "none":
         return data
     return replace(
@@ -69,6 +68,21 @@ def load(
         test_features=publicly(data.test_features, data.scaling),
         normalisation=f"public constants: {data.scaling.source}",
     )
+
+
+def scaling_of(name: str) -> Scaling:
+    """Return the public constants of a data set's features, without its records.
+
+    Raises `InvalidInput` for an unknown name.
+    """
+    return cast(Scaling, _module(name).SCALING)
+
+
+def _module(name: object) -> ModuleType:
+    module = _MODULES.get(name) if isinstance(name, str) else None
+    if module is None:
+        raise _unknown(name)
+    return importlib.import_module(f".{module}", __package__)
 
 
 def _unknown(name: object) -> InvalidInput:

@@ -87,18 +87,20 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     """Return the data set from a folder with `brca.csv` and `train_test_split.csv`; no `rng`.
 
     Silos 0 to 5 are `REGIONS`.  Raises `InvalidInput` for a missing file or column, a value that
-    is no number, and a split that names no region or a patient who is not in the table.
+    is no number, a patient who stands twice in a file, and a split that names no region or a
+    patient who is not in the table.
     """
     place = files.folder("tcga-brca", path, _FILES)
     source, split_file = (place / name for name in _FILES)
     table = files.table(source, ("pid", *FEATURES, "E", "T"))
-    row_of = {patient: row for row, patient in enumerate(table["pid"])}
+    row_of = _rows(source, table["pid"])
     fold_of = _folds(split_file, row_of)
     chosen = np.array(sorted(fold_of), np.int64)
     columns = {name: files.numbers(source, name, table[name]) for name in (*FEATURES, "T", "E")}
-    features = np.column_stack([columns[name] for name in FEATURES])[chosen].astype(np.float32)
-    labels = np.column_stack([columns["T"], columns["E"]])[chosen].astype(np.float32)
-    test = np.array([fold_of[row][0] for row in chosen])
+    with np.errstate(over="ignore"):  # what is infinite as float32 is refused by its place
+        features = np.column_stack([columns[name] for name in FEATURES])[chosen].astype(np.float32)
+        labels = np.column_stack([columns["T"], columns["E"]])[chosen].astype(np.float32)
+    test = np.array([fold_of[row][0] for row in chosen], np.bool_)
     silo = np.array([fold_of[row][1] for row in chosen], np.int64)
     return Dataset(
         name="tcga-brca",
@@ -121,6 +123,19 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     )
 
 
+def _rows(path: Path, patients: list[str]) -> dict[str, int]:
+    """Return the row of each patient; refuse a patient who has two."""
+    row_of: dict[str, int] = {}
+    for row, patient in enumerate(patients):
+        if row_of.setdefault(patient, row) != row:
+            raise InvalidInput(
+                f"Line {row + 2} of {path.name} is of a patient who has another line.",
+                "Which of them counts is not known.",
+                "Fetch the file again.",
+            )
+    return row_of
+
+
 def _folds(path: Path, row_of: dict[str, int]) -> dict[int, tuple[bool, int]]:
     """Return for each row that the split lists whether it is a test record, and its region."""
     table = files.table(path, ("pid", "fold2"))
@@ -129,12 +144,16 @@ def _folds(path: Path, row_of: dict[str, int]) -> dict[int, tuple[bool, int]]:
         for fold in ("train", "test")
         for region in range(len(REGIONS))
     }
-    folds = {}
+    folds: dict[int, tuple[bool, int]] = {}
     for line, (patient, fold) in enumerate(zip(table["pid"], table["fold2"], strict=True), start=2):
-        if patient not in row_of or fold not in known:
-            wrong = (
-                "patient is not in brca.csv" if fold in known else "fold2 is no fold of a region"
-            )
+        wrong = None
+        if fold not in known:
+            wrong = "fold2 is no fold of a region"
+        elif patient not in row_of:
+            wrong = "patient is not in brca.csv"
+        elif row_of[patient] in folds:  # else a test record could be trained on
+            wrong = "patient stands in a line before it"
+        if wrong is not None:
             raise InvalidInput(
                 f"Line {line} of {path.name} does not fit: its {wrong}.",
                 next_step="Take both files from the same source.",

@@ -19,12 +19,12 @@ from typing import Final
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from ...accountant.errors import InvalidInput, Unsupported
 from ..models import Model
 from .blocks import Block, Indices, blocks
 from .minibatches import Source
+from .scores import Scores, is_one_score
 from .units import Precision, Recipe, Units
 
 Floats = NDArray[np.float64]
@@ -81,6 +81,10 @@ def delta_blocks(
     Units without records are left out.
     """
     start = _start(model, parameters, units)
+    if _is_quick(model, recipe.precision, device):
+        scores = _scores(model, units, recipe.seed, number)
+        parts = scores.blocks(recipe.batch)
+        return ((one.units, _finite(scores.deltas(start, one, recipe))) for one in parts)
     source = _source(model, units, recipe.seed, number, device, recipe.precision)
     parts = _blocks(model, units, recipe.batch, source)
     return ((one.units, _finite(_deltas(model, start, one, source, recipe))) for one in parts)
@@ -103,9 +107,14 @@ def gradients(
     `local_deltas`.
     """
     start = _start(model, parameters, units)
-    source = _source(model, units, seed, number, device, precision)
     piece = _PIECE if model.loss.additive else _WHOLE
     out = np.zeros((len(units), model.parameters))
+    if _is_quick(model, precision, device):
+        scores = _scores(model, units, seed, number)
+        for block in scores.blocks(piece):
+            out[block.units] = _finite(scores.gradients(start, block))
+        return out
+    source = _source(model, units, seed, number, device, precision)
     for block in _blocks(model, units, piece, source):
         out[block.units] = _finite(_gradients(model, start, block, source))
     return out
@@ -161,9 +170,9 @@ def per_example_gradients(
 
 
 @torch.inference_mode()
-def _deltas(model: Model, start: Tensor, block: Block, source: Source, recipe: Recipe) -> Tensor:
+def _deltas(model: Model, start: Floats, block: Block, source: Source, recipe: Recipe) -> Floats:
     """Return how far a block's units move the parameters: (units, D) float64."""
-    begun = start.to(source.device, source.dtype)
+    begun = torch.from_numpy(start).to(source.device, source.dtype)
     shared = model.spread(begun, len(block.units))
     # Never a view of what others share: training writes into it.
     weights = [one.clone(memory_format=torch.contiguous_format) for one in shared]
@@ -172,32 +181,43 @@ def _deltas(model: Model, start: Tensor, block: Block, source: Source, recipe: R
         model.add_gradient(
             own, part.x, part.labels, part.share, part.draws, into=own, scale=-recipe.local_rate
         )
-    return model.flat(weights).double() - begun.double()
+    moved: Floats = (model.flat(weights).double() - begun.double()).cpu().numpy()
+    return moved
 
 
 @torch.inference_mode()
-def _gradients(model: Model, start: Tensor, block: Block, source: Source) -> Tensor:
+def _gradients(model: Model, start: Floats, block: Block, source: Source) -> Floats:
     """Return the mean gradient of a block's units: (units, D) float64."""
-    weights = model.spread(start.to(source.device, source.dtype), len(block.units))
+    begun = torch.from_numpy(start).to(source.device, source.dtype)
+    weights = model.spread(begun, len(block.units))
     into = [torch.zeros_like(one, memory_format=torch.contiguous_format) for one in weights]
     for part in source.whole(block):
         own = [one[: part.units] for one in weights]
         target = [one[: part.units] for one in into]
         model.add_gradient(own, part.x, part.labels, part.share, part.draws, into=target, scale=1.0)
-    return model.flat(into).double()
-
-
-def _finite(rows: Tensor) -> Floats:
-    """Return rows as an array, with zeros for each row that is not finite."""
-    found: Floats = rows.cpu().numpy()
-    found[~np.isfinite(found).all(1)] = 0.0
+    found: Floats = model.flat(into).double().cpu().numpy()
     return found
 
 
-def _start(model: Model, parameters: ArrayLike, units: Units) -> Tensor:
+def _finite(rows: Floats) -> Floats:
+    """Return rows, with zeros in place of each that is not finite."""
+    rows[~np.isfinite(rows).all(1)] = 0.0
+    return rows
+
+
+def _is_quick(model: Model, precision: Precision, device: str) -> bool:
+    """Return whether `scores` does the same with less to do for each step."""
+    return precision == "float64" and device == "cpu" and is_one_score(model)
+
+
+def _start(model: Model, parameters: ArrayLike, units: Units) -> Floats:
     model.check_records(units.features.shape)
     model.check_labels(units.labels)
-    return torch.from_numpy(model.vector(parameters))
+    return model.vector(parameters)
+
+
+def _scores(model: Model, units: Units, seed: int, number: int) -> Scores:
+    return Scores(model, units, seed=seed, number=number, room=_ROOM["cpu"])
 
 
 def _source(

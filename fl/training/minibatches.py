@@ -103,9 +103,21 @@ class Source:
         return [int(np.sum(counts > step)) for step in range(int(counts[0]))]
 
     def _shuffled(self, block: Block, rows: Tensor, epoch: int) -> Tensor:
-        keys, sizes = derived(derived(self._keys[rows], epoch), _ORDER), self._sizes[rows]
-        return shuffled(keys, sizes, int(sizes.max()) + block.batch + block.width)
+        sizes = self._sizes[rows]
+        width = int(sizes.max()) + block.batch + block.width
+        return orders(self._keys[rows], sizes, range(epoch, epoch + 1), width)[0]
 
     def _tensor(self, values: NDArray[Any]) -> Tensor:
         """Return an array on the device; PyTorch shares no memory that may not be written."""
         return torch.tensor(values, device=self.device)
+
+
+def orders(keys: Tensor, sizes: Tensor, epochs: range, width: int) -> Tensor:
+    """Return each unit's order in some epochs: (epochs, units, width); see `shuffled`.
+
+    `keys` are those of the units in a round, `sizes` how many records they have: (units,).
+    """
+    names = torch.arange(epochs.start, epochs.stop, device=keys.device)[:, None]
+    own = derived(derived(keys[None], names), _ORDER)
+    found = shuffled(own.flatten(), sizes.repeat(len(epochs)), width)
+    return found.view(len(epochs), len(keys), width)

@@ -8,8 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def norms_of(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the norm of each row, (rows,); infinite where a square is too large for a float.
+
+    Without numpy's warning about that: on the standard error stream it would tell, before any
+    noise, that somebody's update was so large.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows)
+    return np.sqrt(squares)
+
+
 def about_norms(by_silo: Sequence[NDArray[np.float64]], bound: float) -> dict[str, object]:
-    """Return how many terms each silo had, their norms, and how many were clipped or no numbers.
+    """Return how many terms each silo had, their norms, and how many were clipped or not finite.
 
     `by_silo` holds the norms of each silo's terms before clipping: (terms,).  For the sealed
     sidecar only.

@@ -19,8 +19,10 @@ mixture of Gaussians mechanisms*, arXiv 2401.10294.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +35,16 @@ from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
 from ..federation import Federation, Indices
-from ..local import TorchLocal
+from ..local import Rows, TorchLocal
 from ..promise import PHASE
-from ..setup import Promised, Setup, everybody_joins, setup, users_only
+from ..setup import (
+    Promised,
+    Setup,
+    everybody_joins,
+    public_features_only,
+    setup,
+    users_only,
+)
 from ..system import Parameters, Round, digest
 from .flags import flagged
 
@@ -46,7 +55,7 @@ if TYPE_CHECKING:
 
 
 _ROOM: Final = 2**24
-"""How many numbers of gradients are made at once: 128 MB."""
+"""How many numbers of gradients or of samples are made at once: 128 MB."""
 
 
 class Group(Promised):
@@ -58,18 +67,22 @@ class Group(Promised):
     """
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
-        super().__init__(setup)
         users_only(setup)
+        if setup.privacy.group == 1:  # who gives one record is protected as that record is
+            setup = replace(setup, privacy=replace(setup.privacy, unit="record"))
+        super().__init__(setup)
         everybody_joins(setup)
+        public_features_only(setup)
         _add_remove_only(setup)
         # Refused now, not in the first round: a loss may couple records, and have none of these.
-        setup.local.record_gradients(setup.local.initial(), np.empty(0, np.int64), 0)
+        start = np.tile(setup.local.initial(), (setup.silos, 1))
+        setup.local.record_gradients(start, np.empty(0, np.int64), 0)
         self.nominal = Fraction(setup.privacy.group * setup.users, setup.silos)
         self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
         self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
         self.constant = float(Fraction(self.rate) * self.nominal)
         taking_part = flagged(setup.federation, setup.privacy.group, seed)
-        silos = setup.federation.by_silo()
+        self._silo, silos = setup.federation.silo, setup.federation.by_silo()
         self._records = [
             own[taking_part[own]] for own in (silos.records(silo) for silo in range(setup.silos))
         ]
@@ -101,11 +114,8 @@ class Group(Promised):
         mechanism = self.mechanism(self.promise.noise_multiplier)
         intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
         with gate.open(intent) as ticket:
-            deltas = [
-                self._descended(silo, parameters, number, mechanism, ticket) - parameters
-                for silo in range(self.setup.silos)
-            ]
-            total = np.sum(deltas, axis=0)
+            models = self._descended(parameters, number, mechanism, ticket)
+            total = np.sum(models - parameters, axis=0)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", self.constant),
@@ -131,28 +141,49 @@ class Group(Promised):
         )
 
     def _descended(
-        self,
-        silo: int,
-        parameters: Parameters,
-        number: int,
-        mechanism: Gaussian,
-        ticket: Ticket,
-    ) -> Parameters:
-        """Return the model after all steps in one silo; every step is noisy, so it is a release."""
-        own, local = self._records[silo], self.setup.local
-        # How much a fork is used does not show in the log; the number of records is private.
-        drawing = ticket.stream(f"sampling/silo-{silo}").fork()
+        self, parameters: Parameters, number: int, mechanism: Gaussian, ticket: Ticket
+    ) -> Rows:
+        """Return the model of each silo after all steps, (silos, D); every step is a release.
+
+        The silos descend side by side, each by itself.
+        """
+        silos, local = self.setup.silos, self.setup.local
+        noise = mechanism.steps(
+            ticket,
+            [f"noise/silo-{silo}" for silo in range(silos)],
+            [f"silo-{silo}" for silo in range(silos)],
+            width=parameters.size,
+            count=self.steps,
+        )
         length = self.setup.training.local_rate / self.constant
         most = max(1, _ROOM // parameters.size)
-        model = parameters
-        for step in range((number - 1) * self.steps, number * self.steps):
-            chosen: Indices = own[poisson(drawing, len(own), self.rate)]
-            total = np.zeros(model.size, np.int64)
-            for some in np.split(chosen, range(most, len(chosen), most)):
-                total += mechanism.total(local.record_gradients(model, some, step))
-            (noisy,) = mechanism.noisy(ticket, [total], [f"noise/silo-{silo}"], part=f"silo-{silo}")
-            model = model - length * noisy
-        return model
+        models = np.tile(parameters, (silos, 1))
+        for step, chosen in enumerate(self._samples(ticket), (number - 1) * self.steps):
+            totals = np.zeros(models.shape, np.int64)
+            for first in range(0, len(chosen), most):
+                some = chosen[first : first + most]
+                rows = local.record_gradients(models, some, step)
+                totals += mechanism.totals(rows, self._silo[some], silos)
+            models -= length * noise.noisy(totals)
+        return models
+
+    def _samples(self, ticket: Ticket) -> Iterator[Indices]:
+        """Yield which records join each step, in all silos."""
+        # How much a fork is used does not show in the log; the number of records is private.
+        drawing = [
+            ticket.stream(f"sampling/silo-{silo}").fork() for silo in range(self.setup.silos)
+        ]
+        everybody = np.concatenate(self._records)
+        ahead = max(1, _ROOM // max(1, everybody.size))
+        for first in range(0, self.steps, ahead):
+            steps = min(ahead, self.steps - first)
+            joins = [
+                poisson(stream, steps * len(own), self.rate).reshape(steps, len(own))
+                for stream, own in zip(drawing, self._records, strict=True)
+            ]
+            step, place = np.nonzero(np.hstack(joins))
+            chosen, ends = everybody[place], np.searchsorted(step, np.arange(steps + 1))
+            yield from (chosen[i:j] for i, j in itertools.pairwise(ends.tolist()))
 
 
 def group(settings: Settings, federation: Federation, model: Model, _: Streams) -> Group:

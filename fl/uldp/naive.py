@@ -35,7 +35,7 @@ from ..local import TorchLocal
 from ..promise import PHASE, Promise, claimed, rounded_up
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
 from ..system import Opening, Parameters, Round, digest
-from .facts import about_norms
+from .facts import about_norms, norms_of
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -62,6 +62,12 @@ class Naive(Promised):
                 "ULDP-NAIVE as published takes a noise multiplier, and no epsilon.",
                 "Noise found by its formula would not keep the budget.",
                 "Give `noise_multiplier`, or leave `as_published` out.",
+            )
+        if as_published and setup.normalising is not None:
+            raise InvalidInput(
+                "ULDP-NAIVE as published does not normalise features by private moments.",
+                "It promises nothing, so nothing would pay for their release.",
+                "Give normalisation = 'public', or leave `as_published` out.",
             )
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
@@ -140,18 +146,16 @@ class Naive(Promised):
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
         silos = range(self.setup.silos)
         with gate.open(intent) as ticket:
-            rows = [
-                self.setup.local.silo_delta(parameters, silo, number)[None, :] for silo in silos
-            ]
-            totals = [mechanism.total(row) for row in rows]
+            rows = self.setup.local.silo_deltas(parameters, number)
+            totals = mechanism.totals(rows, silos, len(silos))
             names = [f"noise/silo-{silo}" for silo in silos]
-            total = np.sum(mechanism.noisy(ticket, totals, names), axis=0)
+            total = np.sum(mechanism.noisy(ticket, list(totals), names), axis=0)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", float(self.setup.silos)),
                 aggregate=total.tobytes(),
                 model_out=digest(moved),
-                sealed=about_norms([np.linalg.norm(row, axis=1) for row in rows], mechanism.bound),
+                sealed=about_norms(np.split(norms_of(rows), silos[1:]), mechanism.bound),
                 values=total.size,
             )
         return Round(moved, released)

@@ -14,8 +14,8 @@ Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
@@ -23,32 +23,27 @@ from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
-from ...accountant.sensitivity import uldp
-from ...accountant.sensitivity.release import up
 from ..federation import Federation, Indices
-from ..local import Parts, Rows, TorchLocal
+from ..local import Part, TorchLocal
 from ..promise import PHASE
 from ..setup import Promised, Setup, setup, users_only
 from ..system import Parameters, Round, digest
-from .facts import about_norms
-from .weights import checked_weights, stated, user_weights
+from .facts import about_norms, norms_of
+from .sums import weighted_sum, weighted_views
+from .weights import checked_weights, user_weights
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
     from ..models import Model
     from ..settings import Settings
 
-Updates: TypeAlias = Callable[[Parameters, int, Indices, int], Parts]
-"""From a model, a silo, users of it and a round, to one update for each user."""
+Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
+"""From a model, users of each silo and a round, to one update for each user in each silo."""
 
 SAMPLING: Final = "sampling/users"
 """The stream that draws who joins."""
-
-_ROOM: Final = 2**61
-"""Largest sum of a silo, in steps of the grid; noise has as much room again in 64 bits."""
 
 
 class Weighted(Promised):
@@ -63,28 +58,19 @@ class Weighted(Promised):
         users_only(setup)
         rule = setup.training.weighting
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
-        self.stated = stated(rule)
         self._updates = _UPDATES[step](setup)
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        clip = self.setup.training.clip
-        made = Gaussian(
-            bound=clip,
-            std=up(Fraction(noise_multiplier) * Fraction(clip)),
-            shares=self.setup.silos,
-            terms="unit",
-            weights=self.stated,
-            unit="user",
+        own = self.setup
+        return weighted_sum(
+            noise_multiplier,
+            bound=own.training.clip,
+            users=own.users,
+            silos=own.silos,
+            rule=own.training.weighting,
         )
-        if self.setup.users * Fraction(clip) / Fraction(made.grid) > _ROOM:
-            raise InvalidInput(
-                "The clip is too many steps of the noise's grid for so many users.",
-                "A sum that overflows would wrap around, and no noise covers that.",
-                "Give more noise.",
-            )
-        return made
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return one round as who sees the model, the server, and one of the silos see it.
@@ -92,36 +78,14 @@ class Weighted(Promised):
         The server draws the sample and sees every silo's update, and a silo trains on those who
         were drawn: for both, nobody hides in the sample.
         """
-        own, silos = self.setup.privacy, self.setup.silos
-        worst = uldp.worst_weights(silos)
-        split = worst
-        if self.stated.rule == "uniform":
-            split = np.full((1, silos), up(Fraction(1, silos)))
-
-        def seen(weights: Rows, *, separately: bool) -> ev.Event:
-            return uldp.weighted_release(
-                noise_multiplier,
-                rounds=1,
-                weights=weights,
-                neighbours=own.neighbours,
-                rate=own.sampling_rate,
-                together=not separately,
-                knows_sample=separately,
-            ).event
-
-        views = {
-            "model": seen(worst, separately=False),
-            "server": seen(split, separately=True),
-        }
-        if silos > 1:
-            views["silo"] = uldp.insider_release(
-                noise_multiplier,
-                rounds=1,
-                silos=silos,
-                weighting=self.stated.rule,
-                neighbours=own.neighbours,
-            ).event
-        return views
+        own = self.setup
+        return weighted_views(
+            noise_multiplier,
+            silos=own.silos,
+            rule=own.training.weighting,
+            neighbours=own.privacy.neighbours,
+            rate=own.privacy.sampling_rate,
+        )
 
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
         """Make one round: sample the users, sum what each silo sends, divide by constants."""
@@ -129,14 +93,9 @@ class Weighted(Promised):
         intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
         with gate.open(intent) as ticket:
             joining = self._joining(ticket)
-            totals, norms = [], []
-            for silo in self._silos:
-                own = self._present[silo]
-                found = self._total(silo, own[joining[own]], parameters, number, mechanism)
-                totals.append(found[0])
-                norms.append(found[1])
+            totals, norms = self._totals(joining, parameters, number, mechanism)
             names = [f"noise/silo-{silo}" for silo in self._silos]
-            total = np.sum(mechanism.noisy(ticket, totals, names), axis=0)
+            total = np.sum(mechanism.noisy(ticket, list(totals), names), axis=0)
             constant = self.setup.privacy.sampling_rate * self.setup.users * self.setup.silos
             moved = parameters + self.setup.training.global_rate / constant * total
             released = ticket.close(
@@ -173,15 +132,20 @@ class Weighted(Promised):
             return np.ones(self.setup.users, bool)
         return poisson(ticket.stream(SAMPLING), self.setup.users, rate)
 
-    def _total(
-        self, silo: int, users: Indices, parameters: Parameters, number: int, mechanism: Gaussian
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the sum of these users' updates, clipped and weighted, and the updates' norms."""
-        total, norms = np.zeros(parameters.size, np.int64), [np.empty(0)]
-        for places, rows in self._updates(parameters, silo, users, number):
-            total += mechanism.total(rows, self.weights[users[places], silo])
-            norms.append(np.linalg.norm(rows, axis=1))
-        return total, np.concatenate(norms)
+    def _totals(
+        self, joining: NDArray[np.bool_], parameters: Parameters, number: int, mechanism: Gaussian
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
+        """Return each silo's sum of updates, clipped and weighted, and the updates' norms."""
+        users = [own[joining[own]] for own in self._present]
+        totals = np.zeros((self.setup.silos, parameters.size), np.int64)
+        norms, silos = [np.empty(0)], [np.empty(0, np.int64)]
+        for part in self._updates(parameters, users, number):
+            weights = self.weights[part.user, part.silo]
+            totals += mechanism.totals(part.rows, part.silo, self.setup.silos, weights)
+            norms.append(norms_of(part.rows))
+            silos.append(part.silo)
+        size, silo = np.concatenate(norms), np.concatenate(silos)
+        return totals, [size[silo == one] for one in self._silos]
 
 
 def average(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighted:
@@ -203,9 +167,9 @@ def _trained(own: Setup) -> Updates:
 
 
 def _descended(own: Setup) -> Updates:
-    def updates(parameters: Parameters, silo: int, users: Indices, number: int) -> Parts:
-        for places, rows in own.local.user_gradients(parameters, silo, users, number):
-            yield places, -rows
+    def updates(parameters: Parameters, users: Sequence[Indices], number: int) -> Iterator[Part]:
+        for part in own.local.user_gradients(parameters, users, number):
+            yield replace(part, rows=-part.rows)
 
     return updates
 

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import clip
-from privplan.accountant.mechanisms.clip import Norm, clipped, clipped_sum, limits
+from privplan.accountant.mechanisms.clip import Norm, clipped, clipped_sum, clipped_sums, limits
 
 MAX = float(np.finfo(np.float64).max)
 TINY = 5e-324
@@ -205,3 +205,31 @@ def test_sums_that_could_overflow_are_refused() -> None:
         clipped_sum(rows[:1], None, bound=1.0, grid=2.0**-53, norm="l2")
     total = clipped_sum(rows[:1000], None, bound=1.0, grid=2.0**-51, norm="l2")
     assert 0 < total[0] <= 1000 * 2**51
+
+
+@pytest.mark.parametrize("chunk", [7, 1 << 16])
+@pytest.mark.parametrize("ascending", [True, False])
+def test_groups_are_summed_by_themselves(
+    ascending: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clip, "_CHUNK", chunk)
+    rng = np.random.default_rng(0)
+    rows, weights = rng.normal(size=(40, 3)), rng.random(40)
+    groups = rng.choice([0, 1, 4], 40)  # 2, 3 and 5 have no rows
+    if ascending:
+        groups.sort()
+    found = clipped_sums(rows, groups, 6, weights, bound=1.0, grid=2.0**-20, norm="l2")
+    assert found.shape == (6, 3)
+    for group in range(6):
+        own = groups == group
+        alone = clipped_sum(rows[own], weights[own], bound=1.0, grid=2.0**-20, norm="l2")
+        assert found[group].tolist() == alone.tolist()
+    nobody = np.empty(0, int)
+    none = clipped_sums(np.empty((0, 3)), nobody, 2, None, bound=1.0, grid=2.0**-20, norm="l2")
+    assert none.tolist() == [[0, 0, 0]] * 2
+
+
+@pytest.mark.parametrize("groups", [[0, 2], [-1, 0], [0], [0.0, 1.0], [[0, 1]], "ab", [0, None]])
+def test_groups_are_places(groups: Any) -> None:
+    with pytest.raises(InvalidInput, match="groups"):
+        clipped_sums(np.zeros((2, 3)), groups, 2, None, bound=1.0, grid=1.0, norm="l2")

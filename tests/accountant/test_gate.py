@@ -555,6 +555,17 @@ def test_an_unfinished_sum_needs_enough_shares(tolerated: int) -> None:
             ticket.abort()
 
 
+def test_shares_of_several_sums_are_counted_only_where_none_may_be_missing() -> None:
+    """Of sums with 1, 3 and 2 shares one lacks noise, and the count says two sums of 3."""
+    scene = Scene()
+    own = replace(SHARED, tolerated_dropouts=1)
+    with scene.gate.open(intent(own, draws=3)) as ticket:
+        with pytest.raises(Unsupported, match="several sums"):
+            own.share(ticket, TOTAL, "a")
+        ticket.abort()
+    assert _positions(scene) == []
+
+
 def test_no_more_shares_are_stated_than_were_drawn() -> None:
     scene = Scene()
     own = replace(SHARED, tolerated_dropouts=1)

@@ -7,6 +7,7 @@ false alarm with the probability `FALSE_ALARM`.
 from __future__ import annotations
 
 import math
+import traceback
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,6 +40,7 @@ from privplan.accountant.mechanisms.about import covers
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.mechanisms.integers import clipped_integers
+from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity import selection, uldp
 
@@ -288,6 +290,14 @@ def test_bounds_from_private_data_are_refused(own: Mechanism) -> None:
         (ev.Exponential(1.1), ev.Exponential(1.0), True),
         (ev.Exponential(0.9), ev.Exponential(1.0), False),
         (ev.DiscreteGaussian(4.0, 2), ev.DiscreteGaussian(4.0, 3), False),
+        (ev.DiscreteGaussian(0.4, 1), ev.DiscreteGaussian(0.4, 1), True),
+        (ev.DiscreteGaussian(0.4, 1), ev.DiscreteGaussian(0.45, 1), False),
+        (ev.DiscreteLaplace(0.4, 1), ev.DiscreteLaplace(0.45, 1), True),
+        (
+            ev.TruncatedPoisson(0.3, 4, 9, ev.Gaussian(1.0)),
+            ev.TruncatedPoisson(0.2, 4, 9, ev.Gaussian(1.0)),
+            False,
+        ),
         (ev.FixedSize(4, 9, ev.Gaussian(1.0)), ev.FixedSize(5, 9, ev.Gaussian(1.0)), False),
     ],
 )
@@ -302,6 +312,121 @@ def test_overrides_may_only_be_less_private(
         else:
             with pytest.raises(Unsupported, match="not what its mechanism does"):
                 Gaussian(1.0, 4.0).intent(about, "add-remove")
+
+
+def test_less_discrete_gaussian_noise_may_look_more_private() -> None:
+    """Why a smaller multiplier of it does not cover a larger one."""
+    less, more = (
+        pp.account(ev.DiscreteGaussian(noise, 1), delta=1e-5).epsilon for noise in (0.4, 0.45)
+    )
+    assert less.upper < more.lower
+
+
+@pytest.mark.parametrize(
+    ("opened", "other", "relation"),
+    [
+        (RandomizedResponse(0.1, 4), RandomizedResponse(9.0, 4), "replace-one"),
+        (RandomizedResponse(0.1, 4), RandomizedResponse(0.1, 2), "replace-one"),
+        (Exponential(0.1, 1.0, "add-remove"), Exponential(9.0, 1.0, "add-remove"), "add-remove"),
+        (DiscreteGaussian(1, 2.0), DiscreteGaussian(1, 2.0, dimensions=5), "add-remove"),
+    ],
+    ids=str,
+)
+def test_a_ticket_is_for_the_event_it_states(
+    opened: Mechanism, other: Mechanism, relation: str
+) -> None:
+    """These state the same bound and noise: an epsilon and dimensions stand in the event alone."""
+    gate = Gate(Odometer(100.0, 1e-5, relation), Memory(), Streams.seeded(1))
+    ticket = gate.open(opened.intent(About(1, "test"), relation))
+    opened.check_ticket(ticket)
+    with pytest.raises(Unsupported, match="another mechanism"):
+        other.check_ticket(ticket)
+
+
+def test_a_sampled_vector_is_not_drawn_on_the_ticket_of_a_number() -> None:
+    single, vector = DiscreteLaplace(1, 2.0), DiscreteLaplace(1, 2.0, dimensions=3)
+    gate = Gate(Odometer(100.0, 1e-5, "replace-one"), Memory(), Streams.seeded(1))
+    ticket = gate.open(single.intent(About(1, "test", USERS), "replace-one"))
+    with pytest.raises(Unsupported, match="another mechanism"):
+        vector.noisy(ticket, np.zeros(3, dtype=np.int64), "a")
+    everybody = gate.open(single.intent(About(2, "test"), "replace-one"))
+    vector.noisy(everybody, np.zeros(3, dtype=np.int64), "a")  # the same event
+
+
+def test_numbers_of_numpy_are_taken_exactly() -> None:
+    """A square of narrow integers wraps around, and single floats are no fractions."""
+    for bound in (np.int8(100), np.int64(100)):
+        narrow = DiscreteGaussian(bound, 200.0, dimensions=2)  # type: ignore[arg-type]
+        assert narrow.event("add-remove") == DiscreteGaussian(100, 200.0, 2).event("add-remove")
+    wide = DiscreteGaussian(np.int64(2**32), 2.0**33, dimensions=2)  # type: ignore[arg-type]
+    total = wide.total([[2**32, 2**32]])
+    assert sum(int(one) ** 2 for one in total) <= 2**64
+    single = np.float32(0.1)
+    for own in (
+        Gaussian(single, single, np.int8(2)),  # type: ignore[arg-type]
+        Gaussian(Fraction(1, 3), 1.0),  # type: ignore[arg-type]
+        Laplace(single, single),  # type: ignore[arg-type]
+        RandomizedResponse(single, np.int16(3)),  # type: ignore[arg-type]
+        Exponential(single, single, "replace-one"),  # type: ignore[arg-type]
+    ):
+        own.intent(About(1, "test"), "replace-one")
+    assert Gaussian(Fraction(1, 3), 1.0).total([[0.25]]) == [2**18]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda _, bad: Gaussian(1.0, 4.0).total(bad),
+        lambda _, bad: Gaussian(1.0, 4.0).total([[1.0]], bad),
+        lambda _, bad: Laplace(1.0, 4.0).total(bad),
+        lambda _, bad: DiscreteGaussian(1, 4.0).total(bad),
+        lambda ticket, bad: RandomizedResponse(1.0, 4).reports(ticket, bad, "a"),
+        lambda ticket, bad: Exponential(1.0, 1.0, "add-remove").select(ticket, bad, "a"),
+    ],
+    ids=range(6),
+)
+@pytest.mark.parametrize("bad", [["4711"], [[4711], [4711, 4711]], [10**400 + 4711], [b"4711"]])
+def test_what_is_no_number_is_refused_and_not_shown(draw: Any, bad: Any) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        draw(ticket_for(Gaussian(1.0, 4.0)), bad)
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "4711" not in shown
+
+
+def test_noise_near_the_smallest_numbers_is_refused() -> None:
+    for tiny in (5e-324, 1e-310):
+        with pytest.raises(InvalidInput, match="too small"):
+            Laplace(tiny, tiny)
+
+
+def test_several_choices_by_one_sample_are_refused() -> None:
+    own = Exponential(1.0, 1.0, "add-remove")
+    gate = Gate(Odometer(100.0, 1e-5), Memory(), Streams.seeded(1))
+    ticket = gate.open(own.intent(About(1, "test", USERS, draws=3), "add-remove"))
+    with pytest.raises(Unsupported, match="one sample"):
+        own.select(ticket, [0.0, 1.0], "a", count=2)
+    assert ticket.stream("a").position == 0
+    own.select(ticket, [0.0, 1.0], "a")
+    everybody = About(2, "test", replace(USERS, rate=1.0), draws=2)
+    own.select(gate.open(own.intent(everybody, "add-remove")), [0.0, 1.0], "b", count=2)
+
+
+def test_the_most_candidates_may_be_equal() -> None:
+    own = Exponential(1.0, 1.0, "add-remove")
+    (chosen,) = own.select(ticket_for(own), np.zeros(2**20), "a")
+    assert 0 <= chosen < 2**20
+
+
+def test_integers_of_any_width_are_counted() -> None:
+    for kind in (np.uint8, np.int8, np.uint32, np.uint64):
+        assert DiscreteLaplace(5, 4.0).total(np.array([1, 9], dtype=kind)).tolist() == [6]
+
+
+def test_integer_sums_that_could_overflow_are_refused() -> None:
+    one = np.zeros((1, 1), dtype=np.int64)
+    many = np.broadcast_to(one, (2**21 + 1, 1))
+    with pytest.raises(InvalidInput, match="64-bit"):
+        DiscreteLaplace(2**40, 4.0).total(many)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.plan import Phase, affordable, given, plan
+from privplan.accountant.plan import Phase, PlannedPhase, affordable, given, plan
 
 
 def sampled(noise):
@@ -90,6 +90,11 @@ def test_what_protects_nobody_is_planned_as_infinite():
         ([Phase("a", ev.Gaussian, 1)], "'a' is not given"),
         ([Phase("a", ev.Gaussian(1.0), 1, views={"server": ev.Gaussian})], "'a' is not given"),
         ([Phase("a", ev.Gaussian(1.0), 1), Phase("a", ev.Gaussian(2.0), 1)], "Two phases"),
+        (None, "one or more phases"),
+        (Phase("a", ev.Gaussian(1.0), 1), "one or more phases"),
+        ([PlannedPhase("a", None, ev.Gaussian(5.0), 0, {"model": ev.Gaussian(5.0)})], "rounds"),
+        ([PlannedPhase("a", None, ev.Gaussian(5.0), 1, {})], "Nobody sees"),
+        ([PlannedPhase("a", None, ev.Gaussian(5.0), 1, {"model": ev.Gaussian(50.0)})], "Nobody"),
     ],
 )
 def test_phases_without_noise_are_refused(phases, message):
@@ -97,7 +102,9 @@ def test_phases_without_noise_are_refused(phases, message):
         given(phases, delta=1e-5)
 
 
-@pytest.mark.parametrize("wrong", [{"delta": 0.0}, {"group": 0}, {"neighbours": "close"}])
+@pytest.mark.parametrize(
+    "wrong", [{"delta": 0.0}, {"group": 0}, {"neighbours": "close"}, {"unit": 3}, {"unit": " "}]
+)
 def test_values_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidInput):
         given([Phase("a", ev.Gaussian(1.0), 1)], **{"delta": 1e-5, **wrong})
@@ -131,6 +138,16 @@ def test_rounds_agree_with_the_calibrator():
         lambda rounds: ev.Repeat(rounds, sampled(5.0)), epsilon=2.0, delta=1e-5, unknown="rounds"
     )
     assert affordable(sampled(5.0), epsilon=2.0, delta=1e-5, most=10_000) == found.value
+
+
+def test_what_is_seen_besides_is_paid_first():
+    """Rounds alike: one that is made before is one fewer after."""
+    alone = affordable(ev.Gaussian(5.0), epsilon=2.0, delta=1e-5, most=1000)
+    budget = {"epsilon": 2.0, "delta": 1e-5, "most": 1000}
+    for count in (1, alone - 1, alone, alone + 5):
+        before = [ev.Repeat(count, ev.Gaussian(5.0))]
+        found = affordable(ev.Gaussian(5.0), before=before, **budget)
+        assert found == max(alone - count, 0)
 
 
 def test_no_more_rounds_than_asked_for():

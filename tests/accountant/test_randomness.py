@@ -84,6 +84,31 @@ def test_long_draws_equal_short_ones() -> None:
     assert long == short
 
 
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_a_draw_that_is_interrupted_has_used_up_its_bytes(pieces: int) -> None:
+    """The cipher has moved on by some of them; none may come again, nor be stated twice."""
+    size = 3 * len(randomness._CHUNK)
+    whole = stream().bytes(size + 100)
+
+    class Interrupted:
+        def __init__(self, cipher: object) -> None:
+            self.cipher, self.left = cipher, pieces
+
+        def update_into(self, zeros: memoryview, out: memoryview) -> None:
+            self.cipher.update_into(zeros, out)  # type: ignore[attr-defined]
+            self.left -= 1
+            if not self.left:
+                raise KeyboardInterrupt
+
+    own = stream()
+    own.bytes(7)
+    own._flow._encryptor = Interrupted(own._flow._encryptor)  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        own.bytes(size - 7)
+    assert own.position == size
+    assert own.bytes(100) == whole[size:]
+
+
 def test_words_are_the_bytes_in_little_endian() -> None:
     one, other = stream(), stream()
     assert one.integers64(3).tolist() == [

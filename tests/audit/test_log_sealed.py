@@ -191,3 +191,24 @@ def test_values_do_not_show_in_messages(writer: LogWriter) -> None:
 def test_without_a_sidecar_nothing_opens(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="cannot be read"):
         Sealed.read(tmp_path)
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 40, b"\0" * 40 + b"\n", b'{"name"', b'{"na\0\0\n\0\0'])
+def test_an_end_that_a_failing_machine_left_is_torn(tmp_path: Path, tail: bytes) -> None:
+    folder = logs.small_log(tmp_path / "run", close=False)
+    path = folder / SEALED
+    before = path.read_bytes()
+    path.write_bytes(before + tail)
+    assert Sealed.read(folder).torn == len(tail)
+    writer, _ = LogWriter.resume(folder, randomness=logs.SECURE)
+    writer.close()
+    assert path.read_bytes() == before
+
+
+def test_a_hole_in_the_middle_is_no_torn_end(tmp_path: Path) -> None:
+    path = logs.small_log(tmp_path / "run", close=False) / SEALED
+    first, rest = path.read_bytes().split(b"\n", 1)
+    assert rest
+    path.write_bytes(b"\0" * len(first) + b"\n" + rest)
+    with pytest.raises(InvalidInput, match="Line 1 of"):
+        Sealed.read(path.parent)

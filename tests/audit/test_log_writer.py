@@ -124,7 +124,10 @@ def test_each_line_is_one_write(writer: LogWriter, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        ("records", {"run.open", "round.intent", "round.release", "run.close", "audit.result"}),
+        (
+            "records",
+            {"run.open", "round.intent", "round.release", "run.close", "audit.result"},
+        ),
         (
             "always",
             {
@@ -156,14 +159,30 @@ def test_what_is_on_the_disk_when_append_returns(
     seq = append(logs.intent(1))
     synced.clear()
     sealed = writer.seal({"batch": 3})
-    assert bool(synced) == (policy != "never")
+    assert bool(synced) == (policy == "always")
     append(logs.release(1, seq, sealed))
     append(RoundAbort(2, None, "refused"))
     append(Evaluation(1, "declared-public", {"accuracy": "0.5"}))
+    synced.clear()
+    writer.settle()
+    both = {log, writer._sealed._descriptor}
+    assert set(synced) == (set() if policy == "never" else both)
     append(AuditResult("claim", {}))
     append(logs.closing())
     assert found == expected
     assert json.loads(logs.lines_of(tmp_path / "run")[0])["fsync"] == policy
+
+
+def test_what_private_data_say_of_a_model_does_not_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a release of its own, so its line is there before anybody can see it."""
+    writer = LogWriter.create(tmp_path / "run")
+    writer.append(logs.opening())
+    synced: list[int] = []
+    monkeypatch.setattr(disk_module.os, "fsync", synced.append)
+    writer.append(Evaluation(1, "private", {"accuracy": "0.5"}))
+    assert synced == [writer._log._descriptor]
 
 
 def test_a_recovery_is_on_the_disk_too(writer: LogWriter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,6 +285,11 @@ FAULTS = [
 ]
 
 
+def sealed_for_good(writer: LogWriter) -> None:
+    writer.seal({"batch": 17})
+    writer.settle()
+
+
 @pytest.mark.parametrize(("call", "fault", "error"), FAULTS)
 @pytest.mark.parametrize("sealing", [False, True])
 def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
@@ -282,7 +306,7 @@ def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
     with monkeypatch.context() as patched:
         patched.setattr(disk_module.os, call, fault)
         with pytest.raises(error):
-            _ = writer.seal({"batch": 17}) if sealing else writer.append(logs.intent(2))
+            _ = sealed_for_good(writer) if sealing else writer.append(logs.intent(2))
     # The disk is well again, and the writer is not.
     for attempt in (
         lambda: writer.append(logs.release(1, first)),

@@ -142,6 +142,16 @@ def test_a_closed_or_empty_standard_input(redirection: str) -> None:
     assert "Standard input is empty" in done.stderr
 
 
+def test_an_unforeseen_error_does_not_show_the_values_it_was_given(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PRIVPLAN_DEBUG", raising=False)
+    assert output.fail(ValueError("could not convert 'blood pressure 180'"), as_json=True) == 3
+    shown = capsys.readouterr()
+    assert "ValueError" in shown.err
+    assert "180" not in shown.err + shown.out
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("flags", ["", "--json"])
 def test_an_answer_that_cannot_be_written_is_an_error(flags: str) -> None:

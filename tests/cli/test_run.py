@@ -400,6 +400,45 @@ def test_a_log_that_lost_its_lines_is_not_cleared_away(
 
 
 @pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("empty", [True, False])
+def test_a_run_that_another_process_began_meanwhile_is_not_cleared_away(
+    empty: bool, run: Run, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.fl import preparation
+
+    folder, prepare = Path("out"), preparation.prepare
+    folder.mkdir()
+    Path(written()).rename(folder / "config.toml")
+    for name in ("log.jsonl", "sealed.jsonl") if empty else ():
+        (folder / name).touch()
+    resume = ("run", "--resume", "--out", "out")
+
+    def slowly(*values: Any, **named: Any) -> Any:
+        monkeypatch.setattr(preparation, "prepare", prepare)
+        assert run(*resume).code == 0  # the other process
+        return prepare(*values, **named)
+
+    monkeypatch.setattr(preparation, "prepare", slowly)
+    assert "was begun by another process" in refused(*resume)
+    assert run("audit", "log", "out").code == 0
+    assert len(list(folder.iterdir())) == 5
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_configuration_that_cannot_be_kept_leaves_no_folder(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("privplan.fl.durable.write", full)
+    outcome = run("run", written(), "--out", "out")
+    assert outcome.code == 3
+    assert "config.toml cannot be written: No space left on device" in outcome.err
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("fl")
 def test_other_records_are_refused(
     cut: Callable[..., Any], refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,3 +540,30 @@ def test_the_example_works_out_of_the_box(run: Run) -> None:
     outcome = run("run", str(ROOT / "examples" / "breast-cancer.toml"), "--out", "out", "--json")
     assert outcome.code == 0, outcome.err
     assert outcome.json["result"]["epsilon"]["upper"] <= 8.0
+
+
+@pytest.mark.parametrize(
+    ("privacy", "more", "code"),
+    [
+        ("noise_multiplier = 1e19", "", 2),
+        ("noise_multiplier = 5.0", "clip = 1e308", 3),
+        ("noise_multiplier = 5.0", "clip = 1e-300", 3),
+    ],
+)
+@pytest.mark.parametrize("system", ["uldp-avg", "uldp-naive"])
+@pytest.mark.usefixtures("fl")
+def test_noise_that_cannot_be_drawn_is_refused_before_there_is_a_folder(
+    system: str, privacy: str, more: str, code: int, refused: Refused
+) -> None:
+    config = written(system=system, privacy=privacy, more=more)
+    assert refused("run", config, "--out", "out", code=code)
+    assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_group_of_one_record_is_promised_what_that_record_is(run: Run) -> None:
+    """Who gives one record is that record; the audit supports it without a remark."""
+    config = written(system="uldp-group", more="batch = 4\n[uldp]\ngroup_records = 1")
+    assert run("run", config, "--out", "out").code == 0
+    code, found = audited(run)
+    assert (code, found["unit"], found["hazards"]) == (0, "record", [])

@@ -12,6 +12,7 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundIntent, RoundRelease
 from privplan.fl.federation import Federation
+from privplan.fl.local import Part
 from privplan.fl.settings import TrainingSettings
 from privplan.fl.setup import Setup
 from privplan.fl.system import Privacy
@@ -66,24 +67,29 @@ class Plain:
     def _own(self, user, silo):
         return np.flatnonzero((self.federation.user == user) & (self.federation.silo == silo))
 
-    def user_deltas(self, parameters, silo, users, _):
-        for place, user in enumerate(users):
-            own = self._own(user, silo)
-            if len(own):
-                yield np.array([place]), self.delta(parameters, own)[None, :]
+    def _parts(self, made, parameters, users):
+        for silo, those in enumerate(users):
+            for user in those:
+                own = self._own(user, silo)
+                if len(own):
+                    yield Part(np.array([user]), np.array([silo]), made(parameters, own)[None, :])
 
-    def user_gradients(self, parameters, silo, users, _):
-        for place, user in enumerate(users):
-            own = self._own(user, silo)
-            if len(own):
-                yield np.array([place]), self.gradient(parameters, own)[None, :]
+    def user_deltas(self, parameters, users, _):
+        return self._parts(self.delta, parameters, users)
 
-    def silo_delta(self, parameters, silo, _):
-        return self.delta(parameters, np.flatnonzero(self.federation.silo == silo))
+    def user_gradients(self, parameters, users, _):
+        return self._parts(self.gradient, parameters, users)
 
-    def record_gradients(self, parameters, chosen, _):
-        rows = [self.gradient(parameters, np.array([record])) for record in chosen]
-        return np.array(rows).reshape(len(rows), parameters.size)
+    def silo_deltas(self, parameters, _):
+        silo = self.federation.silo
+        silos = range(self.federation.silos)
+        return np.array([self.delta(parameters, np.flatnonzero(silo == one)) for one in silos])
+
+    def record_gradients(self, models, chosen, _):
+        silos = self.federation.silo[chosen]
+        pairs = zip(silos, chosen, strict=True)
+        rows = [self.gradient(models[silo], np.array([record])) for silo, record in pairs]
+        return np.array(rows).reshape(len(rows), models.shape[1])
 
 
 class Linear(Plain):
@@ -108,6 +114,9 @@ class Log:
     def seal(self, items):
         self.sealed.append(dict(items))
         return dict.fromkeys(items, "0" * 64)
+
+    def settle(self):
+        """It keeps nothing back."""
 
     @property
     def intents(self):
@@ -177,12 +186,18 @@ def training():
 def totals(monkeypatch):
     """Return a list that collects the integer sums of every draw, before their noise."""
     from privplan.accountant.mechanisms import Gaussian
+    from privplan.accountant.mechanisms.steps import Steps
 
-    seen, noisy = [], Gaussian.noisy
+    seen, noisy, one_noisy = [], Gaussian.noisy, Steps.noisy
 
     def watched(self, ticket, sums, *rest, **named):
         seen.append([one.copy() for one in sums])
         return noisy(self, ticket, sums, *rest, **named)
 
+    def step_watched(self, sums):
+        seen.append(sums.copy())
+        return one_noisy(self, sums)
+
     monkeypatch.setattr(Gaussian, "noisy", watched)
+    monkeypatch.setattr(Steps, "noisy", step_watched)
     return seen

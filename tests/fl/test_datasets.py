@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import os
 import struct
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -191,6 +193,9 @@ def test_tcga_rows_follow_the_table_and_the_split(tmp_path: Path) -> None:
         ("train_test_split.csv", "P1", "P9", r"Line 3 .* patient is not in brca\.csv"),
         ("train_test_split.csv", "test_0", "test_6", "Line 3 .* fold2 is no fold of a region"),
         ("train_test_split.csv", "fold2", "fold3", "has no column fold2"),
+        ("brca.csv", "P1,", "P0,", r"Line 3 of brca\.csv is of a patient who has another line"),
+        ("train_test_split.csv", "P1", "P2", "Line 3 .* patient stands in a line before it"),
+        ("brca.csv", "101", "1" * 200_000, r"brca\.csv is no CSV file"),
     ],
 )
 def test_a_wrong_tcga_file_is_refused(
@@ -200,6 +205,20 @@ def test_a_wrong_tcga_file_is_refused(
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(InvalidInput, match=message):
         load("tcga-brca", tmp_path)
+
+
+def test_numbers_beyond_float32_are_refused_without_a_warning(tmp_path: Path) -> None:
+    path = tiny_tcga(tmp_path) / "brca.csv"
+    path.write_text(path.read_text().replace("61", "1e39"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InvalidInput, match="NaN or infinite"):
+            load("tcga-brca", tmp_path)
+
+
+def test_a_split_without_patients_has_no_test_records(tmp_path: Path) -> None:
+    (tiny_tcga(tmp_path) / "train_test_split.csv").write_text("pid,fold,fold2\n")
+    assert load("tcga-brca", tmp_path).records == 0
 
 
 def test_a_binary_file_is_no_table(tmp_path: Path) -> None:
@@ -387,11 +406,29 @@ def test_a_missing_path_or_folder_is_refused(name: str, tmp_path: Path) -> None:
         load(name, tmp_path)
 
 
+@pytest.mark.parametrize("name", ["heart-disease", "tcga-brca", "creditcard", "mnist"])
+@pytest.mark.parametrize("path", ["~nobody-of-this-name/data", "a/" * 5_000, 5])
+def test_a_path_that_is_none_is_refused(name: str, path: object) -> None:
+    with pytest.raises(InvalidInput, match=r"`path`|There is no folder"):
+        load(name, path)  # type: ignore[arg-type]
+
+
+def test_the_digest_of_a_file_that_is_not_the_published_one_is_not_told(
+    heart: Path, copied: Callable[[Path], Path]
+) -> None:
+    place = copied(heart)
+    wrong = place / "processed.va.data"
+    wrong.write_bytes(wrong.read_bytes() + b"\n")
+    with pytest.raises(InvalidInput, match="not the published file") as refused:
+        load("heart-disease", place)
+    assert hashlib.md5(wrong.read_bytes()).hexdigest() not in str(refused.value)
+
+
 # -- normalisation ------------------------------------------------------------------------------
 
 
 def test_private_normalisation_is_refused_and_says_what_to_do() -> None:
-    with pytest.raises(InvalidInput, match="bounded_moments_contributions"):
+    with pytest.raises(InvalidInput, match=r"fl\.normalising"):
         load("digits", normalisation="private")
     with pytest.raises(InvalidInput, match="`normalisation` must be one of public, none"):
         load("digits", normalisation="zscore")

@@ -46,6 +46,13 @@ SOURCES = (
     "torch.nn.init.*",
     "torch.nn.*Dropout*",
     "torch.nn.functional.*dropout*",
+    "torch.nn.functional.gumbel_softmax",
+    "torch.utils.data.*Sampler",
+    "torch.utils.data.random_split",
+    "sklearn.utils.resample",
+    "sklearn.utils.shuffle",
+    "sklearn.model_selection.*Split",
+    "sklearn.model_selection.*split",
     "torch.cuda.manual_seed*",
     "*.mechanisms.samplers*",
     "*.mechanisms.tables*",
@@ -68,16 +75,56 @@ IN_PLACE = {
 }
 """Methods that draw at random (torch's in-place ones, scipy's), whatever they are called on."""
 
+DRAWING = {
+    "binomial",
+    "gumbel",
+    "gumbel_softmax",
+    "integers",
+    "laplace",
+    "logistic",
+    "multinomial",
+    "multivariate_normal",
+    "normal",
+    "permutation",
+    "permuted",
+    "rand",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "random",
+    "random_split",
+    "randperm",
+    "resample",
+    "rrelu",
+    "shuffle",
+    "standard_cauchy",
+    "standard_exponential",
+    "standard_gamma",
+    "standard_normal",
+    "standard_t",
+    "train_test_split",
+}
+"""Functions that draw at random when they are called on whatever: a generator or a module that came
+as an argument has no name that could be resolved."""
+
 ALLOWED: dict[str, tuple[set[str], str]] = {
-    "allocation.py": ({"numpy.random*"}, "a public seed deals records out to users and silos"),
-    "datasets/*.py": ({"numpy.random*"}, "a public seed splits records for training and testing"),
+    "allocation.py": (
+        {"numpy.random*", "call.*"},
+        "a public seed deals records out to users and silos",
+    ),
+    "datasets/*.py": (
+        {"numpy.random*", "call.*"},
+        "a public seed splits records for training and testing",
+    ),
     "models/*.py": ({"numpy.random*"}, "initial weights, from a public seed"),
     "preparation.py": (
         {"numpy.random*", "*.Streams.secure", "*.Streams.seeded"},
         "the one place where a run gets its streams; and the public seed of [data]",
     ),
     "runner.py": ({"secrets", "secrets.token_hex"}, "the name of a run"),
-    "uldp/flags.py": ({"numpy.random*"}, "which records take part, from a public seed"),
+    "uldp/flags.py": ({"numpy.random*", "call.*"}, "which records take part, from a public seed"),
 }
 """By file: which sources, and why they protect nobody."""
 
@@ -105,8 +152,11 @@ def names_used(text: str) -> set[str]:
             dotted = _dotted(node, known)
             if dotted:
                 found.add(dotted)
-        elif isinstance(node, ast.Call) and node.args and _is_loader(node, known):
-            first = node.args[0]
+        elif isinstance(node, ast.Call):
+            called = node.func
+            if isinstance(called, ast.Attribute) and called.attr in DRAWING:
+                found.add(f"call.{called.attr}")
+            first = node.args[0] if node.args and _is_loader(node, known) else None
             if isinstance(first, ast.Constant) and isinstance(first.value, str):
                 found.add(first.value)
     return found
@@ -131,7 +181,8 @@ def sources_in(text: str) -> set[str]:
     return {
         name
         for name in names_used(text)
-        if name.startswith("method.") or any(fnmatch.fnmatch(name, one) for one in SOURCES)
+        if name.startswith(("method.", "call."))
+        or any(fnmatch.fnmatch(name, one) for one in SOURCES)
     }
 
 
@@ -195,6 +246,14 @@ def test_every_listed_use_is_there() -> None:
         "from ...accountant.mechanisms.samplers import discrete_gaussian",
         "from ..accountant.mechanisms import samplers",
         "from ..accountant.randomness import Streams\nown = Streams.seeded(1)",
+        "def add(rng, x):\n    return x + rng.normal(0.0, 1.0, len(x))",
+        "def add(self, x):\n    return x + self.rng.standard_normal(x.shape)",
+        "def add(torch, x):\n    return x + torch.randn_like(x)",
+        "def sample(rng, users, rate):\n    return rng.random(users) < rate",
+        "from torch.utils.data import WeightedRandomSampler",
+        "from torch.nn import functional as F\ny = F.gumbel_softmax(x)",
+        "from sklearn.model_selection import train_test_split",
+        "from sklearn.utils import resample",
     ],
 )
 def test_the_rule_sees_each_way_around_it(text: str) -> None:

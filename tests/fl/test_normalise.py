@@ -18,7 +18,7 @@ def test_every_contribution_stays_within_the_stated_bound() -> None:
         features, user, users=42, lower=-3.0, upper=[1.0, 2.0, 3.0, 4.0, 5.0]
     )
     assert made.rows.shape == (42, 10)
-    assert made.bound == pytest.approx(np.sqrt(1.25 * 5))
+    assert made.bound == pytest.approx(np.sqrt(5))
     assert np.linalg.norm(made.rows, axis=1).max() <= made.bound
     assert not made.rows[40:].any()
     extreme = normalise.bounded_moments_contributions(
@@ -58,6 +58,65 @@ def test_moments_without_noise_are_those_of_the_users() -> None:
     assert normal.std(axis=0) == pytest.approx([1.0, 1.0], abs=1e-3)
 
 
+def test_no_records_whatever_make_a_row_longer_than_its_bound() -> None:
+    """Searched at random, from records at the ends, in the middle and between."""
+    rng = np.random.default_rng(3)
+    longest = 0.0
+    for width, spread, counted in (
+        (1, 1.0, False),
+        (1, 3.0, True),
+        (4, 0.3, True),
+        (4, 9.0, False),
+    ):
+        features = rng.normal(0, spread, (4000, width)).astype(np.float32)
+        user = rng.integers(0, 2000, 4000)
+        made = normalise.bounded_moments_contributions(
+            features, user, users=2000, lower=-1.0, upper=1.0, counted=counted
+        )
+        assert made.rows.shape == (2000, 2 * width + counted)
+        assert made.bound == normalise.contribution_bound(width, counted=counted)
+        assert made.bound == pytest.approx(np.sqrt(width + counted))
+        found = np.linalg.norm(made.rows, axis=1).max()
+        assert found <= made.bound * (1.0 + 1e-14)
+        longest = max(longest, found / made.bound)
+    assert longest > 0.999
+
+
+def test_rows_that_are_counted_give_moments_whatever_they_weigh() -> None:
+    rng = np.random.default_rng(4)
+    features = rng.normal([2.0, -3.0], [0.5, 1.0], (3000, 2)).astype(np.float32)
+    made = normalise.bounded_moments_contributions(
+        features, np.arange(3000) % 60, users=80, lower=-8.0, upper=8.0, counted=True
+    )
+    assert made.rows[:60, -1].tolist() == [1.0] * 60
+    assert not made.rows[60:].any()
+    total = 0.25 * made.rows.sum(axis=0)
+    mean, scale = normalise.moments_from_sum(
+        total, users=80, lower=[-8.0, -8.0], upper=8.0, fewest=10.0
+    )
+    assert mean == pytest.approx(features.mean(axis=0), abs=1e-5)
+    assert scale == pytest.approx(features.std(axis=0), abs=1e-4)
+
+
+def test_a_weight_that_cannot_be_is_cut_to_what_can() -> None:
+    for shown, taken in ((-3.0, 2.0), (1.0, 2.0), (5.0, 5.0), (99.0, 10.0)):
+        mean, _ = normalise.moments_from_sum(
+            [1.0, 0.0, shown], users=10, lower=-1.0, upper=1.0, fewest=2.0
+        )
+        assert mean.tolist() == [1.0 / taken]
+
+
+def test_a_scale_is_not_below_what_is_unknown_of_its_mean() -> None:
+    small = [0.0, -10.0]  # no spread at all
+    for deviation, scale in ((0.0, 0.05), (1.0, 0.1), (7.0, 0.7), (1e9, 1.0)):
+        found = normalise.moments_from_sum(
+            small, users=10, lower=-2.0, upper=2.0, deviation=deviation
+        )
+        assert found[1].tolist() == pytest.approx([2.0 * scale])
+    with pytest.raises(InvalidInput, match="deviation"):
+        normalise.moments_from_sum(small, users=10, lower=-2.0, upper=2.0, deviation=-1.0)
+
+
 def test_noise_never_makes_a_scale_zero() -> None:
     mean, scale = normalise.moments_from_sum(
         [1e9, -1e9, -1e9, 1e9], users=10, lower=[0.0, 0.0], upper=[4.0, 4.0]
@@ -76,8 +135,11 @@ def test_bad_constants_are_refused() -> None:
         normalise.apply(features, [0.0, 0.0, 0.0], 1.0)
     with pytest.raises(InvalidInput, match="`upper` must be finite"):
         normalise.clip(features, 0.0, np.nan)
-    with pytest.raises(InvalidInput, match="two finite numbers per feature"):
+    with pytest.raises(InvalidInput, match=r"two finite numbers per feature\.") as caught:
         normalise.moments_from_sum([1.0, 2.0, 3.0], users=2, lower=0.0, upper=1.0)
+    assert "weights" not in str(caught.value)
+    with pytest.raises(InvalidInput, match="and the sum of all weights"):
+        normalise.moments_from_sum([1.0, 2.0], users=2, lower=0.0, upper=1.0, fewest=1.0)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])

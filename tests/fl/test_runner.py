@@ -298,6 +298,9 @@ class Failing:
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
         return self.writer.seal(items)
 
+    def settle(self) -> None:
+        self.writer.settle()
+
 
 def interrupted(
     settings: Settings,

@@ -289,6 +289,7 @@ def test_contradictions_are_refused(tables: dict[str, str], what: str) -> None:
         (b"\xff\xfe", "is not UTF-8"),
         (b"#" * (LIMIT + 1), "is larger than 1 MiB"),
         (b"a = " + b"[" * 100_000, "is not TOML"),
+        (b"a = " + b"9" * 5_000, "is not TOML"),
         (b"run = 3", "needs `run` to be a table"),
         (b"[[run]]\nrounds = 3", "needs `run` to be a table"),
         (b"rounds = 3", "unknown key outside of a table"),

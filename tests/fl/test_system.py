@@ -118,7 +118,7 @@ def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny
 
     def gradients(one, chosen):
         local = TorchLocal(settings("uldp-group", model="mlp"), one, model)
-        return local.record_gradients(start, chosen, 3)
+        return local.record_gradients(np.tile(start, (2, 1)), chosen, 3)
 
     everybody = gradients(federation, np.arange(60))
     for user in range(5):
@@ -134,6 +134,28 @@ def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny
         assert np.linalg.norm(everybody, axis=1).min() > 0.0
 
 
+@pytest.mark.parametrize("name", ["logistic", "mlp"])
+def test_local_training_is_on_the_features_in_use(name, tiny):
+    """Whatever it has kept from before."""
+    federation = tiny(users=4, silos=2)
+    other = replace(federation, features=federation.features * np.float32(0.5))
+    model = model_named(name, 4, 2)
+    local, fresh = (TorchLocal(settings("fedavg"), one, model) for one in (federation, other))
+    start, users = local.initial(), [np.arange(4)] * 2
+
+    def answers(one):
+        yield from (part.rows for part in one.user_deltas(start, users, 1))
+        yield from (part.rows for part in one.user_gradients(start, users, 1))
+        yield one.silo_deltas(start, 1)
+        yield one.record_gradients(np.tile(start, (2, 1)), np.arange(40), 1)
+
+    before = list(answers(local))
+    local.use(other)
+    for old, new, expected in zip(before, answers(local), answers(fresh), strict=True):
+        assert np.array_equal(new, expected)
+        assert not np.array_equal(old, new)
+
+
 def test_local_training_answers_for_the_users_that_are_asked(tiny):
     from privplan.fl.training import Recipe, Units, gradients, local_deltas
 
@@ -141,36 +163,40 @@ def test_local_training_answers_for_the_users_that_are_asked(tiny):
     model = model_named("logistic", 4, 2)
     local = TorchLocal(settings("uldp-avg"), federation, model)
     start, recipe = local.initial(), Recipe(0.2, 2, 4)
-    asked = np.array([0, 2, 5])
-    for silo in range(3):
-        answers = {
-            "deltas": list(local.user_deltas(start, silo, asked, 7)),
-            "gradients": list(local.user_gradients(start, silo, asked, 7)),
+    asked = [np.array([0, 2, 5]), np.array([1]), np.array([2, 3, 4])]
+    answers = {
+        "deltas": local.user_deltas(start, asked, 7),
+        "gradients": local.user_gradients(start, asked, 7),
+    }
+    found = {
+        kind: {
+            (int(user), int(silo)): row
+            for part in parts
+            for user, silo, row in zip(part.user, part.silo, part.rows, strict=True)
         }
-        found = {
-            kind: {
-                int(asked[place]): row
-                for places, rows in parts
-                for place, row in zip(places, rows, strict=True)
-            }
-            for kind, parts in answers.items()
-        }
-        here = [user for user in asked if federation.counts[user, silo]]
-        assert sorted(found["deltas"]) == sorted(found["gradients"]) == here
-        for user in here:
-            own = np.flatnonzero((federation.user == user) & (federation.silo == silo))
-            unit = Units(
-                federation.features,
-                federation.labels,
-                own,
-                np.array([0, len(own)]),
-                np.array([user]),
-                np.array([silo]),
-            )
-            delta = local_deltas(model, start, unit, recipe, number=7)[0]
-            assert np.array_equal(found["deltas"][user], delta)
-            assert np.array_equal(found["gradients"][user], gradients(model, start, unit)[0])
-    assert list(local.user_deltas(start, 0, np.array([], np.int64), 1)) == []
+        for kind, parts in answers.items()
+    }
+    here = {
+        (int(user), silo)
+        for silo, users in enumerate(asked)
+        for user in users
+        if federation.counts[user, silo]
+    }
+    assert set(found["deltas"]) == set(found["gradients"]) == here
+    for user, silo in here:
+        own = np.flatnonzero((federation.user == user) & (federation.silo == silo))
+        unit = Units(
+            federation.features,
+            federation.labels,
+            own,
+            np.array([0, len(own)]),
+            np.array([user]),
+            np.array([silo]),
+        )
+        delta = local_deltas(model, start, unit, recipe, number=7)[0]
+        assert np.array_equal(found["deltas"][user, silo], delta)
+        assert np.array_equal(found["gradients"][user, silo], gradients(model, start, unit)[0])
+    assert list(local.user_deltas(start, [np.array([], np.int64)] * 3, 1)) == []
 
 
 def test_fedavg_averages_the_silos_and_promises_nothing(tiny, run):
@@ -181,7 +207,8 @@ def test_fedavg_averages_the_silos_and_promises_nothing(tiny, run):
     assert system.plan().guarantees["model"].epsilon.upper == math.inf
     models, log = run(system)
     local = TorchLocal(settings("fedavg"), federation, model_named("logistic", 4, 2))
-    deltas = [local.silo_delta(models[0], silo, 1) for silo in range(3)]
+    deltas = local.silo_deltas(models[0], 1)
+    assert deltas.shape == (3, 5)
     assert np.allclose(models[1], models[0] + 2.0 * np.mean(deltas, axis=0))
     assert all(one.event == ev.NoGuarantee("no noise") for one in log.intents)
     assert {one.noise.family for one in log.intents} == {"none"}

@@ -24,7 +24,7 @@ def clipped(vector, bound):
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Return a list that collects the samples of records, in order."""
+    """Return a list that collects the samples of records: those of all steps of a silo in one."""
     seen, original = [], module.poisson
 
     def watched(stream, count, rate):
@@ -46,7 +46,7 @@ def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run, drawn):
     setup = small(tiny, made_of, noise_multiplier=1e-7, rounds=2, training={"clip": 0.1})
     system = Group(setup, seed=4)
     models, _ = run(system)
-    own, federation, samples = setup.training, setup.federation, iter(drawn)
+    own, federation, samples = setup.training, setup.federation, iter(by_step(drawn, system))
     q, nominal = 4 / 9, 3 * 6 / 2
     assert (system.rate, system.steps) == (pytest.approx(q), 2 * 3)
     flags = module.flagged(federation, 3, 4)
@@ -67,13 +67,18 @@ def test_without_noise_it_is_the_printed_algorithm(tiny, made_of, run, drawn):
     assert next(samples, None) is None
 
 
+def by_step(drawn, system):
+    """Return each sample of records by itself, by round, silo and step."""
+    return [one for mask in drawn for one in mask.reshape(system.steps, len(mask) // system.steps)]
+
+
 def test_every_step_in_every_silo_has_the_noise_that_is_stated(tiny, made_of, run, training):
     class Still(training["plain"]):
         def initial(self):
             return np.zeros(400)
 
-        def record_gradients(self, parameters, chosen, _):
-            return np.zeros((len(chosen), parameters.size))
+        def record_gradients(self, models, chosen, _):
+            return np.zeros((len(chosen), models.shape[1]))
 
     setup = small(tiny, made_of, local=Still, rounds=2, training={"global_rate": 1.0})
     system = Group(setup)
@@ -92,14 +97,19 @@ def test_samples_are_poisson_and_may_be_empty(tiny, made_of, run, drawn, totals)
     system = Group(setup, rate=0.1)
     run(system)
     assert system.steps == 2 * 10
-    sizes = np.array([sample.size for sample in drawn])
-    counts = np.array([sample.sum() for sample in drawn])
+    samples = by_step(drawn, system)
+    assert len(samples) == 20 * 2 * system.steps
+    sizes = np.array([sample.size for sample in samples])
+    counts = np.array([sample.sum() for sample in samples])
     expected, spread = 0.1 * sizes.sum(), math.sqrt(0.09 * sizes.sum())
     assert abs(counts.sum() - expected) < 5 * spread
     assert len(set(counts)) > 3  # Poisson, not a fixed size
     assert (counts == 0).any()
-    empty = [sums for (sums,), count in zip(totals, counts, strict=True) if not count]
-    assert empty
+    by_silo = np.moveaxis(np.reshape(totals, (20, system.steps, 2, -1)), 1, 2)
+    sums = by_silo.reshape(len(samples), -1)
+    empty = sums[counts == 0]
+    assert empty.size
+    assert np.any(sums[counts > 0])
     assert not np.any(empty)  # noise is all that such a step releases
 
 
@@ -135,8 +145,9 @@ def test_an_empty_silo_takes_all_its_noisy_steps(tiny, made_of, run, totals):
     gone = replace(federation, silo=np.where(federation.user == 0, 1, 0)).without(0)
     system = Group(made_of("uldp-group", gone, group=2, rounds=1))
     models, _ = run(system)
-    assert len(totals) == 2 * system.steps
-    assert not np.any([sums[0] for sums in totals[system.steps :]])
+    assert len(totals) == system.steps
+    assert np.any([sums[0] for sums in totals])
+    assert not np.any([sums[1] for sums in totals])
     assert np.isfinite(models).all()
 
 
@@ -148,7 +159,7 @@ def test_a_record_moves_a_step_by_its_own_gradient(tiny, made_of, run, totals, m
         totals.clear()
         system = Group(made_of("uldp-group", one, group=3, rounds=1, training={"clip": 0.1}))
         run(system)
-        return [totals[0][0], totals[system.steps][0]], system.mechanism(5.0)
+        return totals[0], system.mechanism(5.0)
 
     everybody, mechanism = first_step(federation)
     for user in range(6):
@@ -184,7 +195,7 @@ def test_every_view_is_the_records_event_and_the_promise_the_groups(size, tiny, 
     for whom in ("model", "server", "silo"):
         assert plan.guarantees[whom].epsilon == again.epsilon
     claim = system.opening().claim
-    assert (claim.unit, claim.group) == ("user", size)
+    assert (claim.unit, claim.group) == ("record" if size == 1 else "user", size)
     assert again.epsilon.upper <= claim.epsilon <= again.epsilon.upper * (1 + 1e-5)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.sensitivity import uldp
+from privplan.fl.uldp.naive import Naive
 from privplan.fl.uldp.weighted import SAMPLING, Weighted
 
 
@@ -193,9 +195,9 @@ def test_training_that_diverges_counts_as_nothing(tiny, made_of, run, totals, tr
     federation = tiny(users=3, silos=2, records=12)
 
     class Diverging(training["plain"]):
-        def user_deltas(self, parameters, silo, users, number):
-            for places, rows in super().user_deltas(parameters, silo, users, number):
-                yield places, np.where(users[places][:, None] == 1, np.nan, rows)
+        def user_deltas(self, parameters, users, number):
+            for part in super().user_deltas(parameters, users, number):
+                yield replace(part, rows=np.where(part.user[:, None] == 1, np.nan, part.rows))
 
     def sums(local, one):
         totals.clear()
@@ -214,8 +216,8 @@ def test_users_join_as_often_as_the_rate_says_and_in_all_silos_alike(tiny, made_
     seen = []
 
     class Watched(training["plain"]):
-        def user_deltas(self, _, silo, users, number):
-            seen.append((number, silo, users.copy()))
+        def user_deltas(self, _, users, number):
+            seen.extend((number, silo, those.copy()) for silo, those in enumerate(users))
             return iter(())
 
     rounds, rate = 200, 0.3
@@ -433,3 +435,35 @@ def test_a_sum_that_could_overflow_is_refused(tiny, made_of):
     setup = made_of("uldp-avg", tiny(), noise_multiplier=1e-13)
     with pytest.raises(InvalidInput):
         Weighted(setup, step="average").mechanism(1e-13)
+
+
+# What nobody is told.
+
+
+@pytest.mark.parametrize("name", ["uldp-avg", "uldp-naive"])
+def test_no_warning_tells_that_an_update_was_huge(name, tiny, made_of, run):
+    setup = made_of(name, tiny(), rounds=1)
+    large = _Large(setup.local)
+    object.__setattr__(setup, "local", large)
+    system = Naive(setup) if name == "uldp-naive" else Weighted(setup, step="average")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _, log = run(system)
+    assert log.sealed[0]["not_finite"] > 0  # only the sidecar knows
+
+
+class _Large:
+    """Training whose updates are finite, and their squares are not."""
+
+    def __init__(self, local):
+        self._local = local
+
+    def __getattr__(self, name):
+        return getattr(self._local, name)
+
+    def user_deltas(self, *given):
+        for part in self._local.user_deltas(*given):
+            yield replace(part, rows=part.rows * 1e300)
+
+    def silo_deltas(self, *given):
+        return self._local.silo_deltas(*given) * 1e300

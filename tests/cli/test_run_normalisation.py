@@ -1,0 +1,182 @@
+"""`privplan run` with normalisation = "private": one release more, in the plan, log and audit."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant import records
+from privplan.audit.log import read, verify
+
+from .conftest import Refused, Run
+
+CONFIG = """\
+[run]
+system = "{system}"
+rounds = 2
+[data]
+name = "breast-cancer"
+users = 6
+silos = 2
+{data}
+[privacy]
+{privacy}
+{more}
+"""
+
+TRAINING = "[training]\nlocal_rate = 0.1\nlocal_epochs = 1\nbatch = 64"
+
+PRIVATE = 'normalisation = "private"'
+NOISE = "noise_multiplier = 5.0\nnormalisation_noise = 3.0"
+
+needs_fl = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+
+def written(
+    *, system: str = "uldp-avg", data: str = PRIVATE, privacy: str = NOISE, more: str = TRAINING
+) -> str:
+    Path("run.toml").write_text(CONFIG.format(system=system, data=data, privacy=privacy, more=more))
+    return "run.toml"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"privacy": "noise_multiplier = 5.0"}, "lacks `normalisation_noise` in [privacy]"),
+        ({"data": ""}, "gives `normalisation_noise` in [privacy], which has no effect"),
+        ({"data": 'normalisation = "none"'}, "which has no effect"),
+        ({"system": "fedavg", "privacy": ""}, "fedavg cannot pay for it"),
+        (
+            {"system": "uldp-group", "more": "[uldp]\ngroup_records = 4"},
+            "uldp-group cannot pay for it",
+        ),
+        (
+            {"system": "uldp-naive", "more": "[uldp]\nas_published = true"},
+            "uldp-naive as published cannot pay for it",
+        ),
+        (
+            {"privacy": "noise_multiplier = 5.0\nnormalisation_noise = 0"},
+            "`normalisation_noise` must be",
+        ),
+        ({"data": 'normalisation = "privat"'}, 'Did you mean normalisation = "private"?'),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    changes: dict[str, str], what: str, refused: Refused
+) -> None:
+    assert what in refused("run", written(**changes), "--out", "out")
+    assert not Path("out").exists()
+
+
+def test_the_page_shows_the_keys(run: Run) -> None:
+    page = " ".join(run("explain", "run").out.split())
+    assert "normalisation_noise noise over the bound on one user" in page
+    assert "released with noise, once, before the training (private)" in page
+    assert "A run that is cut off in the middle of that release has lost it" in page
+
+
+@needs_fl
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"more": f'{TRAINING}\nweighting = "records"'},
+        {"system": "uldp-sgd", "more": "", "privacy": "epsilon = 4.0\nnormalisation_noise = 5.0"},
+        {"system": "uldp-naive"},
+        {"privacy": f'{NOISE}\nsampling_rate = 0.5\nneighbours = "replace-one"'},
+        {"privacy": f"{NOISE}\nepsilon = 1.8"},
+    ],
+)
+def test_the_audit_derives_both_phases(changes: dict[str, str], run: Run) -> None:
+    outcome = run("run", written(**changes), "--out", "out", "--json")
+    assert outcome.code == 0, outcome.err
+    said = outcome.json["result"]
+    assert run("audit", "log", "out").code == 0
+    audited = run("audit", "budget", "out", "--json")
+    found = audited.json["result"]
+    assert audited.code == 0, found["hazards"]
+    assert not [one for one in found["hazards"] if one["severity"] != "note"]
+    own = [line.record for line in read("out")]
+    (close,) = [one for one in own if isinstance(one, records.RunClose)]
+    derived = {one["observer"]: one["epsilon"]["upper"] for one in found["observers"]}
+    for who, epsilon in close.epsilon.items():
+        assert derived[who] == pytest.approx(epsilon, rel=1e-5)
+    assert found["rounds"] == found["released"] == said["rounds"] + 1
+    phases = [one.phase for one in own if isinstance(one, records.RoundIntent)]
+    assert phases == ["normalise", *["train"] * said["rounds"]]
+
+
+@needs_fl
+def test_the_report_says_that_features_were_normalised(run: Run) -> None:
+    outcome = run("run", written(), "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert "by moments with noise multiplier 3; each epsilon pays for them" in outcome.out
+    with np.load("out/model.npz") as arrays:
+        assert arrays["normalisation_mean"].shape == (30,)
+        assert (arrays["normalisation_scale"] > 0.0).all()
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """Return what became of runs that were killed at each write: folder, kills, last exit code."""
+    folder = tmp_path_factory.mktemp("killed")
+    config = folder / "run.toml"
+    config.write_text(
+        CONFIG.format(system="uldp-avg", data=PRIVATE, privacy=NOISE, more=TRAINING).replace(
+            "rounds = 2", "rounds = 1"
+        )
+    )
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import killing\n"
+        "config, folder = Path(sys.argv[1]), Path(sys.argv[2])\n"
+        "folder.mkdir()\n"
+        "killing.attempt(config, folder / 'first')\n"
+        "os.fsync = lambda _: None\n"
+        "killing.every_write(config, folder)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, config, folder / "runs"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@needs_fl
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="kills need fork")
+def test_killed_at_every_write_no_moments_are_released_twice(killed: list[dict[str, Any]]) -> None:
+    lost = 0
+    assert len(killed) > 25
+    for one in killed:
+        folder = Path(one["folder"])
+        own = [line.record for line in read(folder)]
+        begun = [record for record in own if isinstance(record, records.RoundIntent)]
+        made = [record for record in own if isinstance(record, records.RoundRelease)]
+        assert [record.round for record in begun] in ([0], [0, 1])
+        if verify(folder).complete:
+            assert [record.round for record in begun] == [0, 1]
+            assert made[0].round == 0
+            continue
+        lost += 1
+        assert one["code"] == 1
+        assert not made
+        assert len(begun) == 1
+    # Between the intent and the release of the moments: their file, and the start of the line.
+    assert 1 <= lost <= 8
