@@ -17,6 +17,10 @@ ACCOUNTED: Final = "accounted"
 announced; and what the log accounts for by an event."""
 
 
+NORMALISING: Final = "normalise"
+"""The phase that releases what features are normalised by; it knows of no clip."""
+
+
 @dataclass(frozen=True)
 class Doubts:
     """Doubts about single intents, by `seq`, and events beyond the rounds with their cause.
@@ -94,8 +98,9 @@ def _reused(ledger: Ledger) -> frozenset[int]:
 def _moved(ledger: Ledger) -> frozenset[int]:
     """Return the intents whose clip norm or weights are not the first of their phase, unaccounted.
 
-    A norm that is `released` is accounted where the log holds another phase, a second noisy sum in
-    each round, or an event of its own that can have released it.
+    A norm that is `released` is accounted where the log holds another phase (but not the one that
+    releases moments), a second noisy sum in each round, or an event of its own that can have
+    released it.
     """
     phases: dict[str, tuple[float, str, float]] = {}
     changed: list[Spent] = []
@@ -104,7 +109,8 @@ def _moved(ledger: Ledger) -> frozenset[int]:
         clip = own.contribution.bound, own.contribution.norm, own.weights.largest_sum
         if phases.setdefault(own.phase, clip) != clip:
             changed.append(one)
-    accounted = len(phases) > 1 or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
+    releasing = [name for name in phases if name != NORMALISING]
+    accounted = len(releasing) > 1 or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
     return frozenset(
         one.number
         for one in changed

@@ -548,3 +548,11 @@ def test_a_contribution_by_record_in_another_norm_supports_no_laplace() -> None:
     assert math.isinf(upper(change(weighted())))
     right = intents(noise=part(family="laplace"), contribution=Contribution(CLIP, "l1", "user"))
     assert math.isfinite(upper(right(weighted())))
+
+
+@pytest.mark.parametrize(("phase", "fires"), [("normalise", True), ("norms", False)])
+def test_released_moments_account_for_no_clip(phase: str, fires: bool) -> None:
+    """Another phase may have released the norms; the one that releases moments has not."""
+    moving = clips("released")(weighted())
+    first = replace(moving[1], phase=phase)  # type: ignore[type-var]
+    assert ("adaptive-clip" in found([moving[0], first, *moving[2:]])) == fires
