@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from . import options, rounding
 from .audit_log_command import Folder
-from .output import Report, plain, show, table
+from .output import Report, paragraph, plain, show, table
 
 if TYPE_CHECKING:
     from ..accountant.records import Claim
@@ -182,19 +181,8 @@ def _hazard(hazard: Hazard) -> str:
     return "\n".join(
         [
             f"{hazard.severity} {hazard.id}{where}",
-            _paragraph("  ", hazard.what),
-            _paragraph("   why: ", hazard.why),
-            _paragraph("  next: ", hazard.next_step),
+            paragraph("  ", hazard.what),
+            paragraph("   why: ", hazard.why),
+            paragraph("  next: ", hazard.next_step),
         ]
-    )
-
-
-def _paragraph(label: str, text: str) -> str:
-    return textwrap.fill(
-        plain(text),
-        width=88,
-        initial_indent=label,
-        subsequent_indent=" " * len(label),
-        break_long_words=False,
-        break_on_hyphens=False,
     )

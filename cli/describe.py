@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, Literal
 
 from . import rounding
-from .output import plain, table
+from .output import paragraph, plain, table
 
 if TYPE_CHECKING:
     from ..accountant.events import Event
@@ -191,10 +190,10 @@ def derivation_text(guarantee: Guarantee) -> str:
     """Return the steps of a derivation, numbered, each with its source and conditions."""
     lines: list[str] = []
     for number, step in enumerate(guarantee.derivation, start=1):
-        lines.append(_paragraph(f"{number:>2}. ", f"{step.stage}: {step.statement}"))
+        lines.append(paragraph(f"{number:>2}. ", f"{step.stage}: {step.statement}"))
         if step.source:
-            lines.append(_paragraph("    source:  ", step.source))
-        lines += [_paragraph("    given:   ", condition) for condition in step.conditions]
+            lines.append(paragraph("    source:  ", step.source))
+        lines += [paragraph("    given:   ", condition) for condition in step.conditions]
     return "\n".join(lines)
 
 
@@ -218,24 +217,13 @@ def routes_text(routes: tuple[Route, ...]) -> str:
     for route in routes:
         number = "-" if route.bounds is None else rounding.up(route.bounds.upper)
         label = f"{route.name:<{width}}  {number:<9} "
-        lines.append(_paragraph(label, route.refused if route.bounds is None else route.source))
+        lines.append(paragraph(label, route.refused if route.bounds is None else route.source))
     return "\n".join(lines)
 
 
 def bullets(sentences: tuple[str, ...]) -> str:
     """Return sentences as a list."""
-    return "\n".join(_paragraph(" -  ", sentence) for sentence in sentences)
-
-
-def _paragraph(label: str, text: str) -> str:
-    return textwrap.fill(
-        plain(text),
-        width=88,
-        initial_indent=label,
-        subsequent_indent=" " * len(label),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return "\n".join(paragraph(" -  ", sentence) for sentence in sentences)
 
 
 def _children(event: Event) -> list[Event]:

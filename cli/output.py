@@ -112,6 +112,18 @@ def plain(text: str) -> str:
     )
 
 
+def paragraph(label: str, text: str) -> str:
+    """Return `text` plain and wrapped, behind a label and as far in as it."""
+    return textwrap.fill(
+        plain(text),
+        width=88,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def table(rows: Sequence[tuple[str, str]]) -> str:
     """Return rows of a label and a text, the labels in one column."""
     width = max((len(label) for label, _ in rows), default=0) + 3

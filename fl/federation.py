@@ -53,16 +53,11 @@ class Pairs(Groups):
     """The groups of `Federation.pairs`: group g holds the records of `user[g]` in `silo[g]`.
 
     `user` and `silo` are (groups,).  Only pairs that have a record are listed, by silo first and
-    user second, so that the pairs of one silo are neighbours (`of_silo`).
+    user second, so that the pairs of one silo are neighbours.
     """
 
     user: Indices
     silo: Indices
-
-    def of_silo(self, silo: int) -> slice:
-        """Return which groups are in this silo, as a slice over groups."""
-        first, last = np.searchsorted(self.silo, [silo, silo + 1])
-        return slice(int(first), int(last))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

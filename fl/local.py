@@ -81,8 +81,9 @@ class TorchLocal:
     """Local training of a model by `fl.training`: plain SGD, all users of all silos at once."""
 
     def __init__(self, settings: Settings, federation: Federation, model: Model) -> None:
-        from .training import Recipe
+        from .training import Recipe, device_named
 
+        device_named(settings.run.device)  # refused now, not in the first round
         own = settings.training
         self.federation, self.model = federation, model
         self.device, self.seed = settings.run.device, own.seed

@@ -160,7 +160,7 @@ class _Conduct:
                 f"The streams are those of segment {own.segment}; this is the start after "
                 f"{progress.recoveries} others that were cut off.",
                 "Streams of another segment may have been used before.",
-                "Prepare the run with one segment more than its log has recoveries.",
+                "Somebody else may have taken up the run meanwhile: resume it again.",
             )
         self.kept = require_resumable(own, self.folder, progress)
         for _, intent in sorted(progress.intents.items()):

@@ -23,11 +23,6 @@ class Progress:
     recoveries: int
 
     @property
-    def last_release(self) -> RoundRelease | None:
-        """The newest release; None where nothing was released yet."""
-        return self.releases[max(self.releases)] if self.releases else None
-
-    @property
     def dangling(self) -> tuple[int, ...]:
         """Intents without a release; they count as spent."""
         return tuple(sorted(set(self.intents) - set(self.releases)))

@@ -224,10 +224,11 @@ def _source(
     model: Model, units: Units, seed: int, number: int, device: str, precision: Precision
 ) -> Source:
     dtype = {"float64": torch.float64, "float32": torch.float32}[precision]
-    return Source(model, units, seed=seed, number=number, device=_device(device), dtype=dtype)
+    return Source(model, units, seed=seed, number=number, device=device_named(device), dtype=dtype)
 
 
-def _device(name: str) -> torch.device:
+def device_named(name: str) -> torch.device:
+    """Return a device of PyTorch's; raise `InvalidInput` for one that is not here."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)

@@ -9,7 +9,6 @@ by.  The formulas stand in `accountant.sensitivity.uldp`.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,10 @@ from numpy.typing import NDArray
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian
+from ...accountant.mechanisms.clip import ROOM
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import up
 from .weights import stated
-
-_ROOM: Final = 2**61
-"""Largest sum of a silo, in steps of the grid; noise has as much room again in 64 bits."""
 
 
 def weighted_sum(
@@ -41,7 +38,7 @@ def weighted_sum(
         weights=stated(rule),
         unit="user",
     )
-    if users * Fraction(bound) / Fraction(made.grid) > _ROOM:
+    if users * Fraction(bound) / Fraction(made.grid) > ROOM:
         raise InvalidInput(
             "The clip is too many steps of the noise's grid for so many users.",
             "A sum that overflows would wrap around, and no noise covers that.",

@@ -265,5 +265,3 @@ def test_progress_finds_dangling_intents() -> None:
     assert isinstance(release, records.RoundRelease)
     progress = records.Progress(opened, {1: intent, 3: intent, 4: intent}, {3: release}, 0)
     assert progress.dangling == (1, 4)
-    assert progress.last_release is release
-    assert records.Progress(opened, {}, {}, 0).last_release is None

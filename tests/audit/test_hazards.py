@@ -26,6 +26,7 @@ from privplan.accountant.records import (
     Tuning,
     Weights,
 )
+from privplan.audit.budget.doubts import NORMALISING
 from privplan.audit.hazards import RULES, Hazard
 
 from .ledgers import (
@@ -556,3 +557,8 @@ def test_released_moments_account_for_no_clip(phase: str, fires: bool) -> None:
     moving = clips("released")(weighted())
     first = replace(moving[1], phase=phase)  # type: ignore[type-var]
     assert ("adaptive-clip" in found([moving[0], first, *moving[2:]])) == fires
+
+
+def test_the_phase_that_releases_moments_has_one_name() -> None:
+    """The audit works without the systems, so it says the name again."""
+    assert NORMALISING == pytest.importorskip("privplan.fl.normalising").NORMALISE

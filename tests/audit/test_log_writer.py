@@ -435,7 +435,6 @@ def test_a_resumed_log_goes_on(tmp_path: Path) -> None:
         with writer:
             assert progress.recoveries == recoveries
             assert len(progress.intents) == 3 + recoveries
-            assert progress.last_release is not None
             writer.append(logs.intent(4 + recoveries))  # and cut off
     last = verify(folder)
     assert last.ok
@@ -462,7 +461,7 @@ def test_progress_knows_all_that_was_spent(tmp_path: Path) -> None:
     assert progress.opened.run_id == opened.run_id
     assert set(progress.intents) == {first, second, third}
     assert progress.dangling == (second, third)
-    assert progress.last_release == logs.release(1, first)
+    assert progress.releases == {first: logs.release(1, first)}
     with pytest.raises(InvalidInput, match="was cut off before a recovery"):
         again.append(logs.release(3, third))
 

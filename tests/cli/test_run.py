@@ -567,3 +567,15 @@ def test_a_group_of_one_record_is_promised_what_that_record_is(run: Run) -> None
     assert run("run", config, "--out", "out").code == 0
     code, found = audited(run)
     assert (code, found["unit"], found["hazards"]) == (0, "record", [])
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_device_that_is_not_here_is_refused_before_there_is_a_folder(refused: Refused) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    text = Path(written(system="fedavg", run='device = "cuda"')).read_text()
+    Path("run.toml").write_text(text.replace("[privacy]\nnoise_multiplier = 5.0\n", ""))
+    assert "no device" in refused("run", "run.toml", "--out", "out")
+    assert not Path("out").exists()
