@@ -108,7 +108,10 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     if found.planned is not None and not found.complete:
         rows.append(("planned", f"epsilon {_up(found.planned.upper)} at its end"))
     rows += [
-        (f"before {plain(row.observer)}", _number(row.total.upper, row.total.refusal))
+        (
+            f"before {plain(row.observer)}",
+            _number(row.total.upper, row.total.refusal) + _scope(row.observer),
+        )
         for row in found.rows
         if row.observer != claim.observer
     ]
@@ -157,6 +160,11 @@ def _left(found: BudgetReport, left: int) -> str:
     more = f"{left:,} more rounds like the last one" if left > 1 else "1 more round like the last"
     planned = max(found.planned_rounds - found.spent, 0)
     return f"{more}; round {found.spent + left + 1:,} would exceed it ({planned:,} are planned)"
+
+
+def _scope(observer: str) -> str:
+    """Return of what a number holds: a silo sees the records that it holds itself."""
+    return ", of records in other silos" if observer.startswith("silo") else ""
 
 
 def _number(upper: float, refusal: str) -> str:

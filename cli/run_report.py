@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WHO: Final[Mapping[str, str]] = {
     "model": "whoever sees the released models",
     "server": "the server, which sees every silo's noisy update",
-    "silo": "a silo, which knows its own noise",
+    "silo": "a silo, which knows its own noise, for records in other silos",
 }
 
 _SEEDED: Final = (

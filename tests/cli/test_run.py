@@ -579,3 +579,13 @@ def test_a_device_that_is_not_here_is_refused_before_there_is_a_folder(refused: 
     Path("run.toml").write_text(text.replace("[privacy]\nnoise_multiplier = 5.0\n", ""))
     assert "no device" in refused("run", "run.toml", "--out", "out")
     assert not Path("out").exists()
+
+
+@pytest.mark.usefixtures("fl")
+def test_what_is_said_against_a_silo_is_said_of_records_elsewhere(run: Run) -> None:
+    """A silo sees what it holds, so no number can be about that."""
+    said = run("run", written(), "--out", "out").out
+    assert "against a silo, which knows its own noise, for records in other silos" in said
+    rows = [one for one in run("audit", "budget", "out").out.splitlines() if "before silo" in one]
+    assert rows
+    assert all(one.endswith(", of records in other silos") for one in rows)
