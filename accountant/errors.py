@@ -9,6 +9,8 @@
     |-- BudgetExceeded        a release would cost more than what is left
     |-- MissingExtra          an optional dependency is not installed
     |-- LogBroken             the log of a run cannot be written
+    |-- ProtocolFault         a party sent what the protocol does not allow
+        |-- MissingParty      a party did not answer in time
 
 Each carries three sentences for a person: what happened, why, and what to do next.  Only the
 command line turns them into exit codes.
@@ -60,3 +62,14 @@ class MissingExtra(PrivplanError):
 
 class LogBroken(PrivplanError):
     """The log of a run could not be written, so nothing more may be drawn or released."""
+
+
+class ProtocolFault(PrivplanError):
+    """A party sent what the protocol does not allow, so it was stopped for everybody.
+
+    Its sentences name parties and steps, never what was received.
+    """
+
+
+class MissingParty(ProtocolFault):
+    """A party that the protocol needs did not answer in time."""

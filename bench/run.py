@@ -28,9 +28,12 @@ def main() -> None:
     import log
     import peers
     import runs
+    import secagg
+    import shares
     import shuffling
     import startup
     import training
+    import weighting
     from rich.console import Console
     from verdicts import summary
 
@@ -51,6 +54,9 @@ def main() -> None:
         *log.show(console, quick),
         *audit.show(console, quick),
         *training.show(console, quick),
+        *secagg.show(console, quick),
+        *shares.show(console),
+        *weighting.show(console, quick),
         *startup.show(console, person, quick),
     ]
     console.print(summary(verdicts))

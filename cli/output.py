@@ -38,6 +38,8 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
     "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
     "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
     "LogBroken": (NOT_COMPUTABLE, "Nothing is released that is not in the log."),
+    "ProtocolFault": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
+    "MissingParty": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
 }
 """The exit code of each kind of error, and its reason where the error itself gives none."""
 

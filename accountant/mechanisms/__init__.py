@@ -1,6 +1,7 @@
 """Mechanisms: they state the event, and draw its noise through the gate, exactly."""
 
 from .about import About
+from .fine import FineGaussian
 from .gate import Gate
 from .gaussian import Gaussian
 from .integers import DiscreteGaussian, DiscreteLaplace
@@ -14,6 +15,7 @@ __all__ = [
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
+    "FineGaussian",
     "Gate",
     "Gaussian",
     "Laplace",

@@ -166,7 +166,7 @@ def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integ
         )
     if len({one.shape for one in found}) > 1:
         raise InvalidInput("All sums of one draw must have the same length.")
-    if any(one.size and max(int(one.max()), -int(one.min())) > 2 * ROOM for one in found):
+    if sum(max(int(one.max()), -int(one.min())) for one in found if one.size) > 2 * ROOM:
         raise InvalidInput("A sum is too large for 64-bit integers with noise.")
     return found
 

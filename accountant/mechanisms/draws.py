@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import records
-from ..errors import Unsupported
+from ..errors import InvalidInput, Unsupported
 
 
 class Draws:
@@ -17,7 +17,7 @@ class Draws:
         self._noise = noise
         self._least = noise.shares - noise.tolerated_dropouts
         self._whole: dict[str, list[int]] = {}  # the shares of each sum
-        self._begun: dict[str, int] = {}  # the shares so far of an unfinished sum
+        self._begun: dict[str, set[str]] = {}  # whose shares an unfinished sum has so far
 
     def whole(self, shares: int | None, part: str, sums: int = 1) -> None:
         """Count sums with so many shares (all, if None)."""
@@ -27,28 +27,41 @@ class Draws:
         self._begin(part, sums)
         self._whole.setdefault(part, []).extend([made] * sums)
 
-    def share(self, part: str) -> None:
-        """Count one share of a sum."""
+    def check_share(self, part: str, name: str) -> None:
+        """Refuse what `share` may not count."""
         if self._noise.draws > 1 and self._noise.tolerated_dropouts:
             raise Unsupported(
                 "Shares of several sums are not counted where some may be missing.",
                 "Nothing would show which sum has too few of them.",
                 "Draw each sum whole, or let each be a round of its own.",
             )
-        begun = self._begun.get(part, 0)
-        if not begun:
+        if part not in self._begun:
             self._begin(part)
-        self._begun[part] = begun + 1
-        if begun + 1 == self._noise.shares:
-            self._whole.setdefault(part, []).append(self._begun.pop(part))
+        elif name in self._begun[part]:
+            raise InvalidInput(
+                "A party has drawn its share of this sum already.",
+                "Two shares of one party do not stand for the noise of two.",
+                "Give every share a stream of its own, and draw it once.",
+            )
 
-    def done(self) -> tuple[int, int]:
-        """Return the number of sums, and the fewest shares of one; refuse what lacks noise."""
+    def share(self, part: str, name: str) -> None:
+        """Count one share of a sum, that of the party `name`, which has no other in it."""
+        self.check_share(part, name)
+        begun = self._begun.setdefault(part, set())
+        begun.add(name)
+        if len(begun) == self._noise.shares:
+            self._whole.setdefault(part, []).append(len(self._begun.pop(part)))
+
+    def done(self, arrived: int | None = None) -> tuple[int, int]:
+        """Return the number of sums, and the fewest shares of one; refuse what lacks noise.
+
+        `arrived` says of how many shares they were in the end, of those that were drawn.
+        """
         for begun in self._begun.values():
-            if begun < self._least:
-                raise self._lacking(begun)
+            if len(begun) < self._least:
+                raise self._lacking(len(begun))
         if not self._whole and not self._begun:
-            if self._noise.family == "none":
+            if self._noise.family == "none" and not arrived:
                 return 0, 0
             raise Unsupported(
                 "No noise was drawn in this round.",
@@ -57,8 +70,14 @@ class Draws:
             )
         sums = {part: list(made) for part, made in self._whole.items()}
         for part, begun in self._begun.items():
-            sums.setdefault(part, []).append(begun)
-        return max(map(len, sums.values())), min(min(made) for made in sums.values())
+            sums.setdefault(part, []).append(len(begun))
+        drawn = min(min(made) for made in sums.values())
+        fewest = drawn if arrived is None else arrived
+        if fewest > drawn:
+            raise InvalidInput(f"`shares` is {fewest}, but sums of {drawn} were drawn.")
+        if fewest < self._least:
+            raise self._lacking(fewest)
+        return max(map(len, sums.values())), fewest
 
     def _begin(self, part: str, sums: int = 1) -> None:
         """Check that one more sum, or several, may be drawn."""

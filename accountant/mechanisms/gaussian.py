@@ -42,6 +42,7 @@ from .. import events as ev
 from .. import records, validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
+from ..randomness import Stream
 from ..sensitivity.release import multiplier, reach, root_up, up
 from .base import Mechanism
 from .clip import Floats, Integers, check_bound, check_totals, clipped_sum, clipped_sums
@@ -93,6 +94,8 @@ class Gaussian(Mechanism):
             tolerated_dropouts=validate.count_from(0, tolerated_dropouts=self.tolerated_dropouts),
         )
         validate.choice(("unit", "silo-delta"), terms=self.terms)
+        if not isinstance(self.weights, records.Weights):
+            raise InvalidInput(f"`weights` must be Weights; it is a {type(self.weights).__name__}.")
         validate.positive(largest_sum=self.weights.largest_sum)
         if self.tolerated_dropouts >= self.shares:
             raise InvalidInput(
@@ -221,16 +224,22 @@ class Gaussian(Mechanism):
         the streams, all different.  `part`: see `Ticket.draw`.  Raises `Unsupported` for a ticket
         of another mechanism, and for more draws, or fewer shares, than it announces.
         """
-        return [self._units(steps) for steps in self.noisy_steps(ticket, totals, names, part)]
+        return [self.units(steps) for steps in self.noisy_steps(ticket, totals, names, part)]
 
     def noisy_steps(
         self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
     ) -> list[Integers]:
-        """Return what `noisy` does, as integers: in steps of the grid."""
+        """Return what `noisy` does, as integers: in steps of the grid.
+
+        Their sum fits in 64 bits, and is the same whoever adds them up, and in whatever order.
+        """
         sums = check_totals(totals, names)
         self.check_ticket(ticket)
         ticket.draw(len(sums), part)
-        return [self._with_noise(ticket, *one) for one in zip(sums, names, strict=True)]
+        return [
+            self._with_noise(ticket.stream(name), own)
+            for own, name in zip(sums, names, strict=True)
+        ]
 
     def steps(
         self,
@@ -255,14 +264,22 @@ class Gaussian(Mechanism):
 
         For parties that draw their shares apart; `noisy` draws all of them.
         """
+        return self.units(self.share_steps(ticket, total, name, part))
+
+    def share_steps(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Integers:
+        """Return what `share` does, as integers: in steps of the grid, (D,).
+
+        Every party's total is below 2^62 here; that all of them together stay below it, whoever
+        adds them up must know.
+        """
         (own,) = check_totals([total], [name])
         self.check_ticket(ticket)
-        ticket.draw_share(part)
-        return self._units(self._with_noise(ticket, own, name))
+        return self._with_noise(ticket.draw_share(name, part), own)
 
-    def _with_noise(self, ticket: Ticket, total: Integers, name: str) -> Integers:
-        noise = discrete_gaussian(ticket.stream(name), len(total), self._parameter)
-        return np.asarray(total + noise)
-
-    def _units(self, steps: Integers) -> Floats:
+    def units(self, steps: Integers) -> Floats:
+        """Return integers on the grid as floats, in units; sums are made before, of integers."""
         return steps.astype(np.float64) * self.grid
+
+    def _with_noise(self, stream: Stream, total: Integers) -> Integers:
+        noise = discrete_gaussian(stream, len(total), self._parameter)
+        return np.asarray(total + noise)

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from .. import records, validate
-from ..errors import InvalidInput, PrivplanError
+from ..errors import MissingParty, PrivplanError
 from ..randomness import Stream
 from .draws import Draws
 
@@ -56,7 +56,7 @@ class Ticket:
                 "Call `close` before leaving.",
             )
         try:
-            self.abort("error" if issubclass(kind, Exception) else "interrupted")
+            self.abort(_reason(error))
         except Exception:  # the log has failed: the intent dangles, which counts as spent
             error.add_note("The abort of the round could not be recorded; it counts as spent.")
 
@@ -93,11 +93,17 @@ class Ticket:
             self.check()
             self._draws.whole(shares, part, validate.count(sums=sums))
 
-    def draw_share(self, part: str = "") -> None:
-        """Count one share of a noisy sum that is drawn share by share; otherwise like `draw`."""
+    def draw_share(self, name: str, part: str = "") -> Stream:
+        """Count one share of a noisy sum, and return the stream `name`, to draw it from.
+
+        For a sum that is drawn share by share, of which a stream gives one; otherwise like `draw`.
+        """
         with self._lock:
             self.check()
-            self._draws.share(part)
+            self._draws.check_share(part, name)
+            stream = self.stream(name)  # where it is not to be had, nothing is counted
+            self._draws.share(part, name)
+            return stream
 
     def close(
         self,
@@ -113,20 +119,21 @@ class Ticket:
         """Record the release and return its sequence number; only then hand the result on.
 
         `aggregate` is the noisy sum, of which the log keeps the SHA-256; `sealed` goes to the
-        sidecar, and its commitments to the log.  `shares` and the number of sums are counted.
-        Raises `Unsupported` where a sum was announced and its noise was not drawn, and whatever
-        the recorder raises: then the round has no release.
+        sidecar, and its commitments to the log.  The number of sums is counted, and so are the
+        shares of their noise; `shares` is given where not all of them arrived.  Raises
+        `Unsupported` where a sum was announced and its noise was not drawn, or arrived in fewer
+        shares than its promise needs, and whatever the recorder raises: then the round has no
+        release.
         """
         with self._lock:
             self.check()
-            draws, fewest = self._draws.done()
-            if shares is not None and shares > fewest:
-                raise InvalidInput(f"`shares` is {shares}, but sums of {fewest} were drawn.")
+            arrived = None if shares is None else validate.count_from(0, shares=shares)
+            draws, fewest = self._draws.done(arrived)
             release = records.RoundRelease(
                 round=self.intent.round,
                 intent=self.seq,
                 streams=tuple(stream.range_since(at) for stream, at in self._streams.values()),
-                shares=fewest if shares is None else shares,
+                shares=fewest,
                 draws=draws,
                 values=validate.count(values=values),
                 clip_enforced=clip_enforced,
@@ -148,3 +155,9 @@ class Ticket:
         self._over = True
         self._gate.take_back(set(self._streams))
         return self._gate.append(record)
+
+
+def _reason(error: BaseException) -> AbortReason:
+    if isinstance(error, MissingParty):
+        return "missing-party"
+    return "error" if isinstance(error, Exception) else "interrupted"

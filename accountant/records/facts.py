@@ -84,6 +84,40 @@ class Randomness(Fact):
 
 
 @dataclass(frozen=True)
+class Security(Fact):
+    """The protocol by which silos' updates are summed unseen: its public parameters.
+
+    `protocol` is `pairwise-masks` (the sum alone is seen, weights are each silo's own) or
+    `private-weighting` (and nobody sees a user's weights).  `parties` take part, at least `fewest`
+    must reach the end, `threshold` of a party's `degree` neighbours recover what it leaves behind.
+    `ring_bits` is the size of the ring in which is summed, `key_bits` that of a Paillier key;
+    numbers that a protocol has no use for are 0.  `count_limit` is the public bound on a user's
+    count N_u, `count_cap` that on one silo's part of it, `records_per_count` how many records count
+    once; `slots` and `chosen` are those of the oblivious transfer.  `noise` says where the noise
+    stands: on `every-residue` of what is decrypted, or on `multiples` only, as it was published,
+    which leaves the rest without any.  `server` says from which server updates are hidden: from one
+    that sends what it likes (`malicious`), or one that follows the protocol and looks at all it
+    gets; in either case `colluders` of the parties may tell it what they know, and no more.
+    """
+
+    protocol: Literal["pairwise-masks", "private-weighting"]
+    parties: int
+    fewest: int
+    threshold: int = 0
+    degree: int = 0
+    ring_bits: int = 0
+    key_bits: int = 0
+    count_limit: int = 0
+    count_cap: int = 0
+    records_per_count: int = 0
+    slots: int = 0
+    chosen: int = 0
+    noise: Literal["every-residue", "multiples"] = "every-residue"
+    server: Literal["malicious", "honest-but-curious"] = "honest-but-curious"
+    colluders: int = 0
+
+
+@dataclass(frozen=True)
 class Tuning(Fact):
     """How the settings of a run were chosen: `trials` runs, on public data only or at a cost.
 
@@ -138,7 +172,7 @@ class Sampling(Fact):
     method: Literal["none", "poisson", "fixed-size", "shuffled", "truncated-poisson"] = "none"
     of: Unit = "user"
     rate: float = 1.0
-    drawn_by: Literal["nobody", "server", "silos", "shared-secret"] = "nobody"
+    drawn_by: Literal["nobody", "server", "silos", "shared-secret", "oblivious-transfer"] = "nobody"
     batch: int | None = None
     population: int | None = None
 

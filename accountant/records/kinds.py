@@ -18,10 +18,12 @@ from .facts import (
     Population,
     Randomness,
     Sampling,
+    Security,
     StreamRange,
     Tuning,
     Weights,
 )
+from .shape import LATER
 
 SCHEMA: Final = "privplan-log/1"
 
@@ -38,9 +40,11 @@ class RunOpen(Record):
     """The first line: what the run promises, plans and rests on.
 
     `as_published` marks a method that is run as its paper prints it, although it is not sound.
-    `aggregation` says what the server sees: every silo's update (`plain`), or only their sum.
-    `dataset` is a commitment; `configuration` is what the person asked for; `opened` is the time
-    (UTC, ISO 8601).  `fsync` says which records are forced to the disk before the run goes on; the
+    `aggregation` says what the server sees: every silo's update (`plain`), only their sum
+    (`masked`), or that under weights which nobody sees (`private-weighting`); `security` holds the
+    parameters of the protocol, where there is one.  `dataset` is a commitment; `configuration` is
+    what the person asked for; `opened` is the time (UTC, ISO 8601).  `fsync` says which records
+    are forced to the disk before the run goes on; the
     log fills it in (`never`: a crash of the machine may lose intents).
     """
 
@@ -52,6 +56,7 @@ class RunOpen(Record):
     population: Population
     randomness: Randomness
     aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    security: Security | None = field(default=None, metadata=LATER)
     as_published: bool = False
     tuning: Tuning = field(default_factory=Tuning)
     dataset: str | None = None

@@ -11,7 +11,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import Field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as _type_hints
 
 from .. import events as ev
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from .facts import Fact
 
 T = TypeVar("T", bound="Fact")
+
+LATER: Final[Mapping[str, object]] = {"later": True}
+"""Marks a field that its kind did not always have: where it is None, no line holds it."""
 
 MAX_INTEGER = 2**63 - 1
 """Larger integers are refused: no counter of a run reaches them."""
@@ -48,12 +51,17 @@ def encoded(fact: Fact) -> dict[str, object]:
     if kind:
         result["type"] = kind
     for item in fields(fact):
-        result[item.name] = _encoded(getattr(fact, item.name), hints(type(fact))[item.name])
+        value = getattr(fact, item.name)
+        if value is not None or item.metadata != LATER:
+            result[item.name] = _encoded(value, hints(type(fact))[item.name])
     return result
 
 
 def decoded(cls: type[T], source: object, where: str) -> T:
-    """Return the fact that a JSON object describes; every field must be there, and no other."""
+    """Return the fact that a JSON object describes; every field must be there, and no other.
+
+    Those that are marked `LATER` may be missing, and are None then.
+    """
     if not isinstance(source, dict):
         raise InvalidInput(f"`{where}` must be an object; it is a {type(source).__name__}.")
     known: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}
@@ -68,6 +76,7 @@ def decoded(cls: type[T], source: object, where: str) -> T:
                 "A reader that skips what it does not know would miss what it means.",
                 f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
             )
+    known = {name: own for name, own in known.items() if name in source or own.metadata != LATER}
     missing = next((name for name in known if name not in source), None)
     if missing is not None:
         raise InvalidInput(f"`{where}` lacks the field `{missing}`.")

@@ -495,6 +495,33 @@ def test_shares_and_their_sum_have_the_stated_noise(shares: int, dropouts: int) 
         assert stats.pearsonr(drawn[0], other).pvalue > FALSE_ALARM
 
 
+def test_shares_drawn_apart_and_together_sum_to_the_same_number() -> None:
+    """Bit for bit, in whatever order and in a ring, since they are integers until the end."""
+    own, names = Gaussian(0.1, 0.5, 5), ["a", "b", "c", "d", "e"]
+    totals = [own.total(np.full((2, 40), 0.01 * party)) for party in range(5)]
+    together = own.noisy_steps(ticket_for(own), totals, names)
+    ticket = ticket_for(own)
+    apart = [
+        own.share_steps(ticket, *one) for one in reversed(list(zip(totals, names, strict=True)))
+    ]
+    with pytest.raises(Unsupported, match="announces 1 draws"):
+        own.share_steps(ticket, totals[0], "f")
+    ticket.close()
+    assert all((one == other).all() for one, other in zip(together, reversed(apart), strict=True))
+    ring = np.sum([one.view(np.uint64) for one in apart], axis=0, dtype=np.uint64)
+    total = own.units(np.sum(together, axis=0))
+    assert (own.units(ring.view(np.int64)) == total).all()
+    again = own.noisy(ticket_for(own), totals, names)
+    assert all((own.units(s) == x).all() for s, x in zip(together, again, strict=True))
+    assert (own.share(ticket_for(own), totals[0], "a") == again[0]).all()
+
+
+def test_units_are_steps_of_the_grid_rounded_once() -> None:
+    own = Gaussian(0.1, 0.5)
+    steps = np.array([0, 1, -3, 2**53 + 1, -(2**60) - 1])
+    assert own.units(steps).tolist() == [float(z * Fraction(own.grid)) for z in steps.tolist()]
+
+
 @pytest.mark.parametrize(
     ("totals", "names"),
     [
@@ -507,8 +534,9 @@ def test_shares_and_their_sum_have_the_stated_noise(shares: int, dropouts: int) 
         ([np.zeros(3, dtype=np.int64), np.zeros(4, dtype=np.int64)], ["a", "b"]),
         ([np.array([2**62 + 1])], ["a"]),
         ([np.array([-(2**63)])], ["a"]),
+        ([np.array([2**61 + 1])] * 2, ["a", "b"]),  # each fits, and their sum does not
     ],
-    ids=range(9),
+    ids=range(10),
 )
 def test_sums_that_are_no_sums_get_no_noise(totals: list[np.ndarray], names: list[str]) -> None:
     own = Gaussian(1.0, 4.0, shares=max(1, len(totals)))

@@ -114,6 +114,15 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random*", "call.*"},
         "a public seed deals records out to users and silos",
     ),
+    "crypto/paillier/keys.py": (
+        {"secrets", "secrets.randbelow"},
+        "randomness of ciphertexts, from the operating system",
+    ),
+    "crypto/paillier/residues.py": (
+        {"os.urandom"},
+        "randomness of ciphertexts, from the operating system",
+    ),
+    "crypto/keys.py": ({"os.urandom"}, "keys, seeds and nonces, from the operating system"),
     "datasets/*.py": (
         {"numpy.random*", "call.*"},
         "a public seed splits records for training and testing",
@@ -124,6 +133,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         "the one place where a run gets its streams; and the public seed of [data]",
     ),
     "runner.py": ({"secrets", "secrets.token_hex"}, "the name of a run"),
+    "uldp/weighting/published_parties.py": (
+        {"random", "random.*", "secrets", "secrets.*"},
+        "weak seeds, as they were published: no guarantee",
+    ),
     "uldp/flags.py": ({"numpy.random*", "call.*"}, "which records take part, from a public seed"),
 }
 """By file: which sources, and why they protect nobody."""

@@ -1,0 +1,252 @@
+"""What Paillier ciphertexts say beside their plaintext: their randomness, and noise-free residues.
+
+A ciphertext c = (1+n)^m rho^n mod n^2 shows R = rho^n to the owner of the key, R = c (1+n)^(-m);
+and R is known to *everybody*, since R = c modulo n, and n-th residues modulo n^2 are told apart by
+their value modulo n.  So a product of powers that nobody re-randomises tells its exponents' zeros
+and equalities, whatever is added to the plaintext.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from .finding import FALSE_ALARM, Finding, decided, places_of
+
+ALL_SILOS: Final = "all together"
+
+_MOST_WRAPS: Final = 729  # 3^6
+
+
+def plaintext(ciphertext: int, primes: tuple[int, int]) -> int:
+    """Return what a ciphertext holds, in [0, n), by the private key (p, q)."""
+    p, q = primes
+    n, order = p * q, math.lcm(p - 1, q - 1)
+    return (pow(ciphertext, order, n * n) - 1) // n * pow(order, -1, n) % n
+
+
+def randomness(ciphertext: int, primes: tuple[int, int]) -> int:
+    """Return R = c (1+n)^(-Dec c) mod n^2, the randomness of a ciphertext, by the private key."""
+    n = math.prod(primes)
+    return ciphertext * (1 - n * plaintext(ciphertext, primes)) % (n * n)
+
+
+def decrypted_sums(sent: Mapping[str, Sequence[int]], primes: tuple[int, int]) -> list[int]:
+    """Return V_j, what the product over all senders of their j-th ciphertexts holds: signed."""
+    n = math.prod(primes)
+    opened = [
+        plaintext(math.prod(column) % (n * n), primes)
+        for column in zip(*sent.values(), strict=True)
+    ]
+    return [value - n if value > n // 2 else value for value in opened]
+
+
+def shown_randomness(
+    sent: Mapping[str, Sequence[int]],
+    modulus: int,
+    *,
+    invited: Sequence[int] = (),
+    largest: int = 2,
+) -> Finding:
+    """Look for ciphertexts whose randomness is 1, or is related to another one's.
+
+    `sent` holds ciphertexts by who sent them (or by sender and round); they are also looked at
+    multiplied together, where masks between the senders cancel.  Relations R_j^a = R_k^b are tried
+    for 1 <= |a|, |b| <= `largest`; `invited`, the ciphertexts that the exponents were applied to,
+    makes up for exponents that were reduced modulo n.
+
+    R = 1: nothing was moved there.  R_j^a = R_k^b: every user moved the two in the ratio b : a.
+
+    If each R is uniform, one comparison succeeds with probability at most `largest`^4 / phi(n).
+    """
+    n = validate_modulus(modulus)
+    entries = list(_entries(sent, n))
+    ones = [place for place, residue in entries if residue == 1]
+    moved = [(place, residue) for place, residue in entries if residue != 1]
+    wraps = _wraps(invited, n)
+    related: set[tuple[tuple[str, int], tuple[str, int]]] = set()
+    powers = {a: [pow(residue, a, n) for _, residue in moved] for a in range(1, largest + 1)}
+    known: dict[int, list[tuple[int, int]]] = {}
+    for a, own in powers.items():
+        for index, residue in enumerate(own):
+            known.setdefault(residue, []).append((a, index))
+    for a, own in powers.items():
+        for index, residue in enumerate(own):
+            for turned in (residue, pow(residue, -1, n)):
+                for wrap in wraps:
+                    for b, other in known.get(turned * wrap % n, ()):
+                        if index < other and math.gcd(a, b) == 1:
+                            related.add((moved[index][0], moved[other][0]))
+    tried = len(entries) + 2 * (largest * len(moved)) ** 2 * len(wraps)
+    anything = bool(ones or related)
+    pairs = [place for pair in sorted(related) for place in pair]
+    return decided(
+        "paillier-randomness",
+        tried * largest**4 / n if anything else 1.0,
+        FALSE_ALARM,
+        f"Ciphertexts show their randomness: it is 1 in {len(ones)} of {len(entries)}, so nobody "
+        f"moved those parameters, and {len(related)} pairs are moved in a fixed ratio.",
+        f"No randomness of {len(entries)} ciphertexts is 1 or related to another's.",
+        places_of(dict.fromkeys(ones + pairs)),
+        {"unmoved": ones, "related": sorted(related)},
+    )
+
+
+def noise_free_residue(
+    draws: Sequence[Sequence[int]],
+    modulus: int,
+    *,
+    without: Sequence[Sequence[int]] = (),
+    false_alarm: float = FALSE_ALARM,
+) -> Finding:
+    """Look for what noise leaves untouched of decrypted integers V: their residue mod `modulus`.
+
+    `draws` is (repetitions, parameters), each with fresh noise on the same updates; `without` the
+    same without a target user.  If the noise covers every residue, V mod m is uniform, whatever
+    the updates are.  Looked for: a residue that all repetitions have in common (probability
+    m^(1-repetitions) a parameter), a prime factor that m has in common with all V, and a
+    distribution that is not uniform, or not the same without the user (chi-square).
+    """
+    m = validate.count_from(2, modulus=modulus)
+    ours, theirs = _table(draws, m), _table(without, m)
+    p_values = {
+        "constant": min(_constant(ours, m), _constant(theirs, m)),
+        "factor": min(_factor(ours, m), _factor(theirs, m)),
+        "shape": min(_shape(ours, m), _shape(theirs, m)),
+        "user": _apart(ours, theirs, m),
+    }
+    best = min(p_values, key=lambda name: p_values[name])
+    sentence = {
+        "constant": "The residue is the same under all noise, so it is a function of raw updates.",
+        "factor": "All values share a factor with the modulus, which no noise ever touches.",
+        "shape": "The residues are not uniform, so the noise does not cover them.",
+        "user": "The residues differ from those without the target user by no matter of noise.",
+    }
+    differs = bool(theirs) and any(one not in theirs for one in ours)
+    also = " It is another one without the target user." if differs and best == "constant" else ""
+    return decided(
+        "noise-free-residue",
+        7 * p_values[best],
+        false_alarm,
+        sentence[best] + also,
+        f"The residues of {sum(len(row) for row in ours)} values look uniform.",
+        recovered={"residues": ours[0] if ours else [], "differs": differs},
+    )
+
+
+# --- randomness -----------------------------------------------------------------------------------
+
+
+def validate_modulus(modulus: int) -> int:
+    """Return an odd modulus of 16 bits or more; `InvalidInput` for another."""
+    if modulus < 2**15 or modulus % 2 == 0:
+        raise InvalidInput("`modulus` must be a Paillier modulus.")
+    return modulus
+
+
+def _entries(sent: Mapping[str, Sequence[int]], n: int) -> Iterator[tuple[tuple[str, int], int]]:
+    for label, ciphertexts in sent.items():
+        for index, ciphertext in enumerate(ciphertexts):
+            yield (label, index), ciphertext % n
+    if len(sent) > 1 and len({len(one) for one in sent.values()}) == 1:
+        for index, column in enumerate(zip(*sent.values(), strict=True)):
+            yield (ALL_SILOS, index), math.prod(column) % n
+
+
+def _wraps(invited: Sequence[int], n: int) -> list[int]:
+    """Return what exponents that differ by multiples of n make: c^(n t), |t| at most 1 a user."""
+    once = [pow(ciphertext % n, n, n) for ciphertext in invited]
+    choices = [(1, one, pow(one, -1, n)) for one in once]
+    if 3 ** len(once) > _MOST_WRAPS:
+        every = math.prod(once) % n
+        return [1, every, pow(every, -1, n)]
+    return list({math.prod(chosen) % n for chosen in product(*choices)})
+
+
+# --- residues -------------------------------------------------------------------------------------
+
+
+def _table(draws: Sequence[Sequence[int]], m: int) -> list[list[int]]:
+    table = [[int(value) % m for value in row] for row in draws]
+    if len({len(row) for row in table}) > 1:
+        raise InvalidInput("Every repetition must have the same number of parameters.")
+    return table
+
+
+def _constant(table: list[list[int]], m: int) -> float:
+    if len(table) < 2:
+        return 1.0
+    same = sum(len(set(column)) == 1 for column in zip(*table, strict=True))
+    ways = math.log(math.comb(len(table[0]), same))  # a union bound over which they are
+    return math.exp(min(0.0, ways - same * (len(table) - 1) * math.log(m)))
+
+
+def _factor(table: list[list[int]], m: int) -> float:
+    flat = [value for row in table for value in row]
+    if not flat:
+        return 1.0
+    shared = math.gcd(*flat, m)
+    found = [prime for prime in _primes(m) if shared % prime == 0]
+    return len(_primes(m)) * float(max(found)) ** -len(flat) if found else 1.0
+
+
+def _shape(table: list[list[int]], m: int) -> float:
+    """Return a p-value for uniformity over equal ranges, and modulo small primes, of m."""
+    flat = [value for row in table for value in row]
+    tests = []
+    for bins, counted in _binnings(flat, m):
+        if bins > 1:
+            tests.append(_chi_square(counted, _shares(bins, m, counted)))
+    return len(tests) * min(tests) if tests else 1.0
+
+
+def _apart(ours: list[list[int]], theirs: list[list[int]], m: int) -> float:
+    """Return a p-value for differences that are uniform, as they are if both residues are."""
+    if not ours or not theirs or len(ours[0]) != len(theirs[0]):
+        return 1.0
+    differences = [
+        [(a - b) % m for a, b in zip(one, other, strict=True)]
+        for one, other in zip(ours, theirs, strict=False)
+    ]
+    return min(1.0, 2 * min(_constant(differences, m), _shape(differences, m)))
+
+
+def _binnings(flat: list[int], m: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    room = len(flat) // 20
+    bins = min(64, m, room)
+    if bins > 1:
+        yield bins, np.bincount([value * bins // m for value in flat], minlength=bins)
+    for prime in _primes(m):
+        if prime <= min(room, 64):
+            yield prime, np.bincount([value % prime for value in flat], minlength=prime)
+
+
+def _shares(bins: int, m: int, counted: NDArray[np.int64]) -> NDArray[np.float64]:
+    if m % bins == 0:
+        return np.full(len(counted), 1.0 / bins)
+    edges = [-(-m * one // bins) for one in range(bins + 1)]
+    return np.diff(np.array(edges, dtype=object)).astype(np.float64) / m
+
+
+def _chi_square(counted: NDArray[np.int64], shares: NDArray[np.float64]) -> float:
+    from scipy.stats import chi2
+
+    expected = shares * counted.sum()
+    statistic = ((counted - expected) ** 2 / expected).sum()
+    return float(chi2.sf(statistic, len(counted) - 1))
+
+
+def _primes(m: int) -> list[int]:
+    """Return the prime factors of m below 10,000."""
+    found: list[int] = []
+    for candidate in range(2, 10_000):
+        if m % candidate == 0 and all(candidate % one for one in found):
+            found.append(candidate)
+    return found

@@ -1,0 +1,148 @@
+"""What an attack found, and what is read out of the messages that a party received."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.errors import InvalidInput, MissingExtra
+from ...fl.parties import Message
+
+FALSE_ALARM = 1e-6
+"""How often an attack that rests on chance may find something in a sound transcript."""
+
+Vector = Sequence[int] | NDArray[np.uint64] | NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one attack found in a transcript, how sure that is, and one sentence for a person.
+
+    `p_value` is a bound on the probability that a sound protocol gives as much, corrected for all
+    that was tried; the leak is `found` where it is at most `false_alarm`.  `places` says where,
+    `recovered` is what the attacker now has.
+
+    An attack that finds nothing proves nothing but that it finds nothing.  What one does find may
+    be a fact about people from before the noise: it belongs to a test, or to a trusted auditor's
+    sealed file, never into a log.
+    """
+
+    attack: str
+    found: bool
+    p_value: float
+    false_alarm: float
+    what: str
+    places: tuple[str, ...] = ()
+    recovered: object = field(default=None, repr=False, compare=False)
+
+
+def values(message: Message) -> Iterator[int | str | bytes]:
+    """Yield every value in a message's body, depth first, names of mappings included.
+
+    Raises `InvalidInput` for a body that is not MessagePack.
+    """
+    try:
+        import msgpack
+    except ImportError:
+        raise MissingExtra(
+            "Reading messages between parties needs the package msgpack, which is not installed.",
+            "They travel in its format.",
+            'Install the extra: pip install "privplan[fl]".',
+        ) from None
+    try:
+        body = msgpack.unpackb(message.body, raw=False, strict_map_key=False)
+    except Exception:
+        raise InvalidInput("A message of the transcript holds no MessagePack.") from None
+    yield from _flat(body)
+
+
+def residues(
+    view: Iterable[Message], kind: str, width: int, *, round: int | None = None
+) -> dict[str, list[int]]:
+    """Return the big numbers that each sender sent in messages of a kind, in their order.
+
+    All byte strings of a body are cut into big-endian numbers of `width` bytes, the form in which
+    ciphertexts and residues travel; `round` picks one round.  Keys are senders.
+    """
+    found: dict[str, list[int]] = {}
+    for message, part in _parts(view, kind, round):
+        if len(part) % width:
+            raise InvalidInput(f"A message {message.kind!r} holds no numbers of {width} bytes.")
+        found.setdefault(message.sender, []).extend(
+            int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)
+        )
+    return found
+
+
+def words(
+    view: Iterable[Message], kind: str, bits: int, *, round: int | None = None
+) -> dict[str, NDArray[np.uint64]]:
+    """Return the 32- or 64-bit words that each sender sent in messages of a kind: little-endian."""
+    found: dict[str, list[NDArray[np.uint64]]] = {}
+    for message, part in _parts(view, kind, round):
+        if bits not in (32, 64) or len(part) % (bits // 8):
+            raise InvalidInput(f"A message {message.kind!r} holds no words of {bits} bits.")
+        read = np.frombuffer(part, dtype=f"<u{bits // 8}").astype(np.uint64)
+        found.setdefault(message.sender, []).append(read)
+    return {sender: np.concatenate(parts) for sender, parts in found.items()}
+
+
+def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+    """Return places in words: a label and an index."""
+    return tuple(f"{label}[{index}]" for label, index in parts)
+
+
+def top_words(vector: Vector, modulus: int) -> NDArray[np.uint64]:
+    """Return floor(2^64 v / modulus) of each residue v, so that all rings look like Z_{2^64}."""
+    if isinstance(vector, np.ndarray) and modulus in (2**32, 2**64):
+        shift = np.uint64(64 - (modulus.bit_length() - 1))
+        return np.asarray(vector.astype(np.uint64) << shift)
+    return np.array([(int(one) << 64) // modulus for one in vector], dtype=np.uint64)
+
+
+def decided(
+    attack: str,
+    p_value: float,
+    false_alarm: float,
+    yes: str,
+    no: str,
+    places: tuple[str, ...] = (),
+    recovered: object = None,
+) -> Finding:
+    """Return the finding for a p-value: `yes` in words where it is at most `false_alarm`."""
+    p_value = min(1.0, p_value)
+    found = p_value <= false_alarm
+    return Finding(
+        attack,
+        found,
+        p_value,
+        false_alarm,
+        yes if found else no,
+        places if found else (),
+        recovered if found else None,
+    )
+
+
+def _parts(
+    view: Iterable[Message], kind: str, round: int | None
+) -> Iterator[tuple[Message, bytes]]:
+    for message in view:
+        if message.kind == kind and round in (None, message.round):
+            for part in values(message):
+                if isinstance(part, bytes):
+                    yield message, part
+
+
+def _flat(body: object) -> Iterator[int | str | bytes]:
+    if isinstance(body, Mapping):
+        for name, inner in body.items():
+            yield from _flat(name)
+            yield from _flat(inner)
+    elif isinstance(body, list | tuple):
+        for inner in body:
+            yield from _flat(inner)
+    elif isinstance(body, int | str | bytes):
+        yield body

@@ -1,0 +1,198 @@
+"""Masked vectors as the server receives them: are they uniform, and does a mask come twice?
+
+A masked vector is uniform in its ring, and so is the difference of two that were masked afresh.
+Plain updates are small beside the ring: where a vector, or a difference, is near zero far too
+often, the mask is missing, or was the same in both.  The share of what is near zero has an exact
+distribution; the chi-square tests beside it are asymptotic, with at least 20 expected in each cell
+(by simulation, their false alarms are within about 15% of what is stated at 1e-4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .finding import FALSE_ALARM, Finding, Vector, decided, top_words
+
+_NEAR: Final = (4, 10, 20, 30)
+"""Near zero: within 2^-bits of the ring's size."""
+
+_MOST_LAGGED: Final = 4096
+
+Words = NDArray[np.uint64]
+
+
+def unmasked(
+    vectors: Mapping[str, Vector], modulus: int, *, false_alarm: float = FALSE_ALARM
+) -> Finding:
+    """Look for values that are not uniform in [0, `modulus`), each vector and all together.
+
+    `vectors` holds what one party received, by a label.  Tested: how many are near zero (exact),
+    and chi-square of the highest and the lowest bits.
+    """
+    tops = {label: top_words(vector, modulus) for label, vector in vectors.items()}
+    lows = {label: _low_bits(vector) for label, vector in vectors.items()}
+    if len(vectors) > 1:
+        tops["all"] = np.concatenate(list(tops.values()))
+        lows["all"] = np.concatenate(list(lows.values()))
+    p_values = {
+        label: _either(_near_zero(top), _cells(top >> np.uint64(56)), _cells(lows[label], modulus))
+        for label, top in tops.items()
+    }
+    worst = len(p_values) * min(p_values.values(), default=1.0)
+    return decided(
+        "unmasked",
+        worst,
+        false_alarm,
+        "Values that a party received are not uniform in their ring: a mask is missing or weak.",
+        f"{sum(len(one) for one in vectors.values())} values look uniform in their ring.",
+        tuple(label for label, p in p_values.items() if len(p_values) * p <= false_alarm),
+    )
+
+
+def reused_masks(
+    vectors: Mapping[str, Vector],
+    modulus: int,
+    *,
+    blocks: Mapping[str, tuple[int, int]] | None = None,
+    false_alarm: float = FALSE_ALARM,
+) -> Finding:
+    """Look for a mask that was used twice: over rounds, by two parties, or for two tensors.
+
+    `vectors` holds masked vectors by a label (a party and round).  `blocks` names where in a
+    vector each tensor lies, (first, last + 1); without it, a vector of up to 4,096 values is
+    compared with itself at every distance.  A difference that is near zero too often means that
+    both have the same mask.
+
+    Where the masks of several pairs add up, only a mask that is the same as a whole is seen.
+    """
+    parts = {label: top_words(vector, modulus) for label, vector in vectors.items()}
+    if blocks:
+        parts = {
+            f"{label}/{name}": words[first:last]
+            for label, words in parts.items()
+            for name, (first, last) in blocks.items()
+        }
+    p_values = dict(_differences(parts))
+    if not blocks:
+        for label, words in parts.items():
+            if 16 <= len(words) <= _MOST_LAGGED:
+                p_values[f"{label}, with itself"] = _lagged(words)
+    worst = len(p_values) * min(p_values.values(), default=1.0)
+    return decided(
+        "reused-masks",
+        worst,
+        false_alarm,
+        "Two masked vectors differ by far too little: they have the same mask.",
+        f"{len(p_values)} differences of masked vectors look uniform.",
+        tuple(label for label, p in p_values.items() if len(p_values) * p <= false_alarm),
+    )
+
+
+def reused_keystream(hidden: Mapping[str, bytes], *, false_alarm: float = FALSE_ALARM) -> Finding:
+    """Look for byte strings that were hidden under the same key: their xor has too few ones.
+
+    `hidden` holds ciphertexts, or seeds under a key, by a label.  Over the common length, counted
+    from the front and from the back: the number of ones in the xor, and the longest run of equal
+    bytes.  Both distributions are exact.
+    """
+    p_values: dict[str, float] = {}
+    for (label, one), (other_label, other) in combinations(hidden.items(), 2):
+        length = min(len(one), len(other))
+        if length:
+            p_values[f"{label} and {other_label}"] = _either(
+                _alike(one[:length], other[:length]), _alike(one[-length:], other[-length:])
+            )
+    worst = len(p_values) * min(p_values.values(), default=1.0)
+    return decided(
+        "reused-keystream",
+        worst,
+        false_alarm,
+        "Two hidden values differ in far too few bits: one key hid both, or they are equal.",
+        f"{len(p_values)} pairs of hidden values are as different as random ones.",
+        tuple(label for label, p in p_values.items() if len(p_values) * p <= false_alarm),
+    )
+
+
+# --- p-values -------------------------------------------------------------------------------------
+
+
+def _either(*p_values: float) -> float:
+    return min(1.0, len(p_values) * min(p_values))
+
+
+def _near_zero(words: Words) -> float:
+    """Return a p-value for how many words, uniform in Z_{2^64}, are near zero."""
+    return _rare(_near(words), len(words))
+
+
+def _near(words: Words) -> list[int]:
+    """Return how many words are near zero, by every measure of it; the ring wraps around."""
+    distance = np.minimum(words, np.uint64(0) - words)
+    return [int((distance < np.uint64(1 << (64 - bits))).sum()) for bits in _NEAR]
+
+
+def _rare(counted: ArrayLike, size: ArrayLike) -> float:
+    """Return a p-value for numbers of words near zero, (.., measures), of `size` words (..)."""
+    from scipy.stats import binom
+
+    found = np.asarray(counted)
+    if not found.size:
+        return 1.0
+    chances = [2.0 ** (1 - bits) for bits in _NEAR]
+    p_values = np.asarray(binom.sf(found - 1, np.asarray(size)[..., None], chances))
+    return min(1.0, found.size * float(p_values.min()))
+
+
+def _cells(bytes_of: Words, modulus: int = 0) -> float:
+    """Return a p-value for the uniformity of values in [0, 256): chi-square over few enough cells.
+
+    A modulus that is no multiple of 256 must be so large that this makes no difference.
+    """
+    from scipy.stats import chisquare
+
+    if modulus and modulus % 256 and modulus < 2**64:
+        return 1.0
+    room = len(bytes_of) // 20
+    if room < 2:
+        return 1.0
+    bits = min(8, room.bit_length() - 1)
+    shift = np.uint64(0 if modulus else 8 - bits)
+    counted = np.bincount(
+        ((bytes_of >> shift) & np.uint64(2**bits - 1)).astype(np.int64), minlength=2**bits
+    )
+    return float(chisquare(counted).pvalue)
+
+
+def _low_bits(vector: Vector) -> Words:
+    if isinstance(vector, np.ndarray):
+        return np.asarray(vector.astype(np.uint64) & np.uint64(255))
+    return np.array([int(one) & 255 for one in vector], dtype=np.uint64)
+
+
+def _differences(parts: Mapping[str, Words]) -> Iterator[tuple[str, float]]:
+    for (label, one), (other_label, other) in combinations(parts.items(), 2):
+        length = min(len(one), len(other))
+        if length:
+            yield f"{label} and {other_label}", _near_zero(one[:length] - other[:length])
+
+
+def _lagged(words: Words) -> float:
+    lags = np.arange(1, len(words) - 7)
+    return _rare([_near(words[lag:] - words[:-lag]) for lag in lags], len(words) - lags)
+
+
+def _alike(one: bytes, other: bytes) -> float:
+    from scipy.stats import binom
+
+    xored = np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)
+    ones = int(np.unpackbits(xored).sum())
+    few = float(binom.cdf(ones, 8 * len(xored), 0.5))
+    edges = np.flatnonzero(np.concatenate(([1], xored, [1])))
+    longest = int(np.diff(edges).max()) - 1
+    run = len(xored) * 256.0**-longest if longest else 1.0
+    return _either(few, run)

@@ -1,0 +1,1 @@
+"""Cryptography between parties: fixed point, keys, masks, shares, Paillier, oblivious transfer."""

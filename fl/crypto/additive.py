@@ -1,0 +1,133 @@
+"""Additive shares of a vector: all of them together give it, any fewer say nothing.
+
+In Z_{2^64} a vector x of D words becomes n - 1 seeds and one full share:
+
+    last = x - sum_i expand(seed_i)    (mod 2^64)
+
+so that n - 1 of the n parties receive 32 bytes instead of 8 D.  Whoever lacks one seed, or the
+last share, has what cannot be told from uniform words, as long as AES-128 in counter mode cannot
+be told from random: computationally hidden, where shares drawn in full would hide perfectly.
+
+`no_guarantee_float_shares` is DISCO's form, for study: it hides nothing that it should.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...accountant.randomness import Secret
+from . import masks
+from .keys import KEY_BYTES, derive, fresh
+
+Words: TypeAlias = NDArray[np.uint64]
+Floats32: TypeAlias = NDArray[np.float32]
+
+SEED_BYTES: Final = KEY_BYTES
+
+_SESSION: Final = b"additive share"
+_LABEL: Final = b"seed"
+
+DISCO_MAGNITUDE: Final = 100.0
+"""M of DISCO's shares, uniform in [-M, M)."""
+
+DISCO_SEED_BITS: Final = 47
+
+
+def share(words: Words, parties: int) -> tuple[list[Secret], Words]:
+    """Return `parties` - 1 fresh seeds and the last share, (D,) of uint64: see the module.
+
+    `parties` is 2 or above.  Several tensors are one vector, end to end: each call draws new
+    seeds, and a seed is never used for two vectors.  Raises `InvalidInput` for other arrays.
+
+    >>> seeds, last = share(np.arange(4, dtype=np.uint64), 3)
+    >>> (last + sum(expand(seed, 4) for seed in seeds)).tolist()
+    [0, 1, 2, 3]
+    """
+    if not isinstance(words, np.ndarray) or words.dtype != np.uint64 or words.ndim != 1:
+        raise InvalidInput("`words` must be a vector of uint64.", "Shares live modulo 2^64.")
+    seeds = [fresh(SEED_BYTES) for _ in range(validate.count_from(2, parties=parties) - 1)]
+    last = np.array(words, order="C")
+    add_expanded(last, seeds, sign=-1)
+    return seeds, last
+
+
+def expand(seed: bytes, count: int) -> Words:
+    """Return the share that a seed stands for: `count` words.  `InvalidInput` for other lengths."""
+    out = np.zeros(validate.count_from(0, count=count), np.uint64)
+    add_expanded(out, [seed], sign=1)
+    return out
+
+
+def add_expanded(words: Words, seeds: Sequence[bytes], *, sign: Literal[1, -1]) -> None:
+    """Add (`sign` 1) or subtract (-1) the shares of some seeds, in place.
+
+    Raises `InvalidInput` for other arrays than vectors of uint64, other signs and other lengths.
+    """
+    if not isinstance(words, np.ndarray) or words.dtype != np.uint64:
+        raise InvalidInput("`words` must be a vector of uint64.", "Shares live modulo 2^64.")
+    if any(len(seed) != SEED_BYTES for seed in seeds):
+        raise InvalidInput(f"A seed must have {SEED_BYTES} bytes.")
+    masks.masks_into(
+        words,
+        [masks.Mask(seed, _LABEL, sign) for seed in seeds],
+        session=_SESSION,
+        round=0,
+    )
+
+
+def no_guarantee_float_shares(
+    tensors: Sequence[Floats32],
+    parties: int,
+    *,
+    seeds: Sequence[int] | None = None,
+    magnitude: float = DISCO_MAGNITUDE,
+) -> list[list[Floats32]]:
+    """Return DISCO's float shares of some tensors, as published: **no-guarantee**, for study.
+
+    Row i of the result is the share of party i: one float32 tensor for each of `tensors` (1-D).
+    The first `parties` - 1 are uniform in [-M, M), the last is the secret minus their sum.  It
+    gives away, to who sees one share or partial sum:
+
+    - the difference of any two tensors, exactly: each share starts its generator from *one* seed
+      (of 47 bits) for every tensor, so all tensors have the same masks;
+    - about every single number: masks are bounded and numbers are not reduced, so a share beyond
+      M, or how often it comes near, says what the secret was.
+
+    `seeds` fixes the shares' seeds (47 bits each), for replication.  The generator here is a
+    sound one instead of DISCO's `alea`: neither leak is its fault.
+    Source: epfml/disco, `discojs/src/privacy.ts` and `aggregator/secure.ts`, 2024.
+    """
+    others = validate.count_from(2, parties=parties) - 1
+    width = validate.positive(magnitude=magnitude)
+    if seeds is None:
+        seeds = [int.from_bytes(fresh(6), "little") % 2**DISCO_SEED_BITS for _ in range(others)]
+    if len(seeds) != others:
+        raise InvalidInput("There must be one seed fewer than parties.")
+    secrets = [np.asarray(one, np.float32) for one in tensors]
+    drawn = [[_uniform(seed, len(one), width) for one in secrets] for seed in seeds]
+    last = [
+        one - np.sum([row[index] for row in drawn], axis=0, dtype=np.float32)
+        for index, one in enumerate(secrets)
+    ]
+    return [*drawn, last]
+
+
+def _uniform(seed: int, count: int, magnitude: float) -> Floats32:
+    """Return `count` floats in [-M, M]: a longer draw from one seed begins with a shorter one."""
+    key = derive(b"disco float share" + seed.to_bytes(8, "little"), b"seed")
+    block = 1 << 12
+    words = np.concatenate(
+        [
+            masks.words(key, block, session=_SESSION, round=number, label=b"floats")
+            for number in range(-(-count // block))
+        ]
+        or [np.empty(0, np.uint64)]
+    )[:count]
+    unit = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return (magnitude * (2.0 * unit - 1.0)).astype(np.float32)

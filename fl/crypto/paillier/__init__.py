@@ -1,0 +1,1 @@
+"""Paillier encryption for weighted sums: keys, packing, products of powers, blinding."""

@@ -1,0 +1,1 @@
+"""Sums of integer vectors of which nobody sees more than the total."""

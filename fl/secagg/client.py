@@ -1,0 +1,289 @@
+"""A party of a masked sum: it hides its words, and helps to unmask the sum and nothing else.
+
+Each step of a round is one method, to be called once and in order.  What a step needs is handed
+on by the one before and is gone afterwards: after `mask` the party has no key of its own left,
+only shares of others, and after `recover` not these either.  Keys and seeds are fresh in every
+round, so what is recovered of one round is of no use in another.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, cast
+
+import numpy as np
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...accountant.randomness import Secret
+from ..crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, fresh, lock, unlock, verify
+from ..crypto.masks import Mask, RingWords, masks_into
+from ..crypto.shamir import split
+from ..parties import SERVER, Post
+from .group import Group, View, parted
+from .messages import (
+    Advert,
+    Adverts,
+    Confirmations,
+    Confirmed,
+    Masked,
+    Recovery,
+    Relayed,
+    Shares,
+    Survivors,
+    blamed_on,
+    fault,
+    listed,
+)
+
+SHARE_BYTES: Final = 2 * KEY_BYTES
+"""Bytes of what one holder gets: a share of the seed, then one of the private mask key."""
+
+
+_scratch = threading.local()
+
+
+def commitment_to(seed: bytes) -> bytes:
+    """Return what binds a party to the seed of its own mask, and tells nothing of it."""
+    return bytes(derive(seed, b"commitment to the seed of a party's own mask"))
+
+
+@dataclass(frozen=True)
+class _Advertised:
+    round: int
+    lock_pair: KeyPair
+    mask_pair: KeyPair
+    advert: Advert
+
+
+@dataclass(frozen=True)
+class _Shared:
+    view: View
+    mask_pair: KeyPair
+    seed: Secret
+    channels: Mapping[str, Secret]  # by neighbour: what messages between the two are locked with
+    own: Secret
+
+
+@dataclass(frozen=True)
+class _Masked:
+    view: View
+    sharing: tuple[str, ...]
+    held: Mapping[str, Secret]  # by owner: shares of both its secrets, and of this party's own
+
+
+@dataclass(frozen=True)
+class _Confirmed:
+    before: _Masked
+    survivors: tuple[str, ...]
+    signature: bytes
+
+
+State = TypeVar("State")
+
+
+class Client:
+    """One party, from round to round; its only way out is its post.
+
+    A `ProtocolFault` in any step ends the round for this party, whose state is dropped;
+    `MissingParty` says that nothing came from the server, so that the party was left out.
+    """
+
+    def __init__(self, post: Post, group: Group, identity: Identity) -> None:
+        if group.roster.get(post.name) != identity.public:
+            raise InvalidInput(f"The roster has another identity for {post.name}.")
+        self.name = post.name
+        self._post = post
+        self._group = group
+        self._identity = identity
+        self._last = -1
+        self._state: object | None = None
+        self._away = False
+
+    def advertise(self, round: int) -> None:
+        """Begin a round: send fresh keys.  Raises `InvalidInput` for a round that is not later."""
+        number = validate.count_from(0, round=round)
+        if number <= self._last:
+            raise InvalidInput(f"`round` must be above {self._last}, the last; it is {number}.")
+        self._last = number
+        self._state = None
+        self._post.enter(self._group.session, number, forget=self._away)
+        self._away = True  # until the round is done
+        locks, masks = KeyPair.new(), KeyPair.new()
+        claim = self._group.claim(number, self.name, locks.public, masks.public)
+        advert = Advert(locks.public, masks.public, self._identity.sign(claim))
+        self._post.send(SERVER, advert)
+        self._state = _Advertised(number, locks, masks, advert)
+
+    def share(self) -> None:
+        """Look at everybody's keys, and share the own secrets among the neighbours."""
+        before = self._take(_Advertised)
+        received = self._post.receive(Adverts, SERVER)
+        view = self._viewed(before, received)
+        neighbours = view.neighbours(self.name)
+        self._enough_holders(len(neighbours) + 1)
+        for name in neighbours:
+            view.check(name)
+        seed = fresh()
+        dealt = split(
+            seed + before.mask_pair.secret,
+            threshold=self._group.terms.threshold,
+            holders=[self._group.holders[name] for name in (self.name, *neighbours)],
+        )
+        channels: dict[str, Secret] = {}
+        locked: dict[str, bytes] = {}
+        for name in neighbours:
+            with blamed_on(name):
+                key = agree(before.lock_pair, view.adverts[name].lock_key, view.context(b"lock"))
+            channels[name] = key
+            share = dealt[self._group.holders[name]]
+            locked[name] = lock(key, share, view.address(self.name, name))
+        self._post.send(SERVER, Shares(commitment_to(seed), locked))
+        own = dealt[self._group.holders[self.name]]
+        self._state = _Shared(view, before.mask_pair, seed, channels, own)
+
+    def mask(self, words: RingWords | Callable[[], RingWords]) -> None:
+        """Send the words, masked; `words` (or what they are computed by) is left as it is.
+
+        A vector of the terms' length and type.  Raises `InvalidInput` for any other, before
+        anything is sent.
+        """
+        before = self._take(_Shared)
+        view, terms = before.view, self._group.terms
+        received = self._post.receive(Relayed, SERVER)
+        sharing = self._listed(received.sharing, set(view.adverts), "shared secrets")
+        held = {name: self._opened(before, name, received) for name in received.locked}
+        if set(held) != set(view.neighbours(self.name)) & set(sharing):
+            raise fault("The server did not hand on exactly the shares of the neighbours.")
+        self._enough_holders(len(held) + 1)
+        masks = [Mask(before.seed, b"own", 1)]
+        for name in held:
+            with blamed_on(name):
+                key = agree(before.mask_pair, view.adverts[name].mask_key, view.context(b"mask"))
+            masks.append(Mask(key, b"pair", self._group.sign(self.name, name)))
+        masked = _room(terms.length, terms.words)
+        masked[:] = _checked(words() if callable(words) else words, terms.length, terms.words)
+        masks_into(masked, masks, session=self._group.session, round=view.round)
+        self._post.send(SERVER, Masked(masked.tobytes()))
+        self._state = _Masked(view, sharing, {**held, self.name: before.own})
+
+    def confirm(self) -> None:
+        """Sign who survived, before any share is given away; for a server that may lie."""
+        before = self._take(_Masked)
+        survivors = self._survivors(before)
+        agreed = before.view.agreement(listed(before.sharing), listed(survivors))
+        signature = self._identity.sign(agreed)
+        self._post.send(SERVER, Confirmed(signature))
+        self._state = _Confirmed(before, survivors, signature)
+
+    def recover(self) -> None:
+        """Give away one share of each neighbour: of its seed if it survived, else of its key."""
+        if self._group.terms.signed:
+            confirmed = self._take(_Confirmed)
+            before, survivors = confirmed.before, confirmed.survivors
+            self._check_confirmations(confirmed)
+        else:
+            before = self._take(_Masked)
+            survivors = self._survivors(before)
+        alive = set(survivors)
+        seeds = {n: bytes(s[:KEY_BYTES]) for n, s in before.held.items() if n in alive}
+        keys = {n: bytes(s[KEY_BYTES:]) for n, s in before.held.items() if n not in alive}
+        self._post.send(SERVER, Recovery(seeds, keys))
+
+    def finish(self) -> None:
+        """End the round; raises `ProtocolFault` if anything came that nobody asked for."""
+        self._state = None
+        self._post.leave()
+        self._away = False
+
+    def stop(self) -> None:
+        """Drop everything: the round is over for this party."""
+        self._state = None
+
+    def _take(self, kind: type[State]) -> State:
+        """Return what the step before left, which is gone with it."""
+        state, self._state = self._state, None
+        if not isinstance(state, kind):
+            raise InvalidInput(f"{self.name} was asked for a step that is not the next one.")
+        return state
+
+    def _viewed(self, before: _Advertised, received: Adverts) -> View:
+        if any(name not in self._group.roster for name in received.adverts):
+            raise fault("The server shows keys of a party that nobody knows.")
+        adverts = {}
+        for name, raw in received.adverts.items():
+            with blamed_on(name):
+                adverts[name] = parted(raw)
+        if adverts.get(self.name) != before.advert:
+            raise fault(f"The server shows other keys of {self.name} than it has.")
+        self._listed(self._group.ordered(adverts), set(adverts), "advertised keys")
+        return View(self._group, before.round, adverts)
+
+    def _listed(self, names: tuple[str, ...], among: set[str], did: str) -> tuple[str, ...]:
+        """Return a list of who did something, if the server may show it to this party."""
+        if names != self._group.ordered(set(names)) or not set(names) <= among:
+            raise fault(f"The server's list of who {did} is not one that there can be.")
+        if self.name not in names:
+            raise fault(f"The server says that {self.name}, to which it says so, has not {did}.")
+        if len(names) < self._group.terms.fewest:
+            raise fault(
+                f"Only {len(names)} parties {did}, of at least {self._group.terms.fewest}, and the "
+                "server goes on."
+            )
+        return names
+
+    def _enough_holders(self, count: int) -> None:
+        if count < self._group.terms.threshold:
+            raise fault(f"{self.name} would have {count} holders of its shares, which is too few.")
+
+    def _opened(self, before: _Shared, name: str, received: Relayed) -> Secret:
+        with blamed_on(name):
+            if name not in before.channels:
+                raise fault("Shares came from a party that is no neighbour.")
+            share = unlock(
+                before.channels[name],
+                received.locked[name],
+                before.view.address(name, self.name),
+            )
+            if len(share) != SHARE_BYTES:
+                raise fault("Shares have another length.")
+        return share
+
+    def _survivors(self, before: _Masked) -> tuple[str, ...]:
+        received = self._post.receive(Survivors, SERVER)
+        return self._listed(received.names, set(before.sharing), "survived")
+
+    def _check_confirmations(self, own: _Confirmed) -> None:
+        signatures = self._post.receive(Confirmations, SERVER).signatures
+        signers = self._group.ordered(set(signatures))
+        if len(signers) != len(signatures) or not set(signers) <= set(own.survivors):
+            raise fault("The server shows a signature of a party that did not survive.")
+        if signatures.get(self.name) != own.signature:
+            raise fault(f"The server shows another signature of {self.name} than it gave.")
+        if len(signers) < self._group.terms.fewest:
+            raise fault("The server shows too few signatures of who survived.")
+        agreed = own.before.view.agreement(listed(own.before.sharing), listed(own.survivors))
+        for name in signers:
+            if name != self.name:
+                with blamed_on(name):
+                    verify(self._group.roster[name], signatures[name], agreed)
+
+
+def _checked(words: Any, length: int, kind: np.dtype[np.unsignedinteger]) -> RingWords:
+    if not isinstance(words, np.ndarray) or words.dtype != kind or words.shape != (length,):
+        raise InvalidInput(
+            f"The words to be summed must be a vector of {length} {kind.name} numbers.",
+            "All parties add vectors of one length in one ring.",
+            "Encode them with the terms' length and ring.",
+        )
+    return cast("RingWords", words)
+
+
+def _room(length: int, kind: np.dtype[np.unsignedinteger]) -> RingWords:
+    """Return this thread's vector to mask in: new memory for every round would cost more time."""
+    found: RingWords | None = getattr(_scratch, "words", None)
+    if found is None or found.shape != (length,) or found.dtype != kind:
+        found = _scratch.words = cast("RingWords", np.empty(length, kind))
+    return found

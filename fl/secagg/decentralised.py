@@ -1,0 +1,338 @@
+"""A sum without a server: additive shares among peers, as in DISCO, in Z_{2^64} and with seeds.
+
+Peers u = 1..n with vectors of integers x_u, words modulo 2^64:
+
+1. `hello`    a fresh public key, signed together with the session, the round and the group
+2. `share`    x_u = last_u + sum_v expand(seed_uv); seed_uv goes to v, locked; last_u stays
+3. `slices`   p_u = last_u + sum_v expand(seed_vu), cut into n slices; slice v of p_u goes to v
+4. `totals`   v adds up its slice of all p_u and sends that slice of the total to everybody
+5. `confirm`  all compare a digest of the total
+
+All p_u together make the total and any fewer cannot be told from uniform words, so a peer, or any
+group of them, learns the total of the others and no more.  (In DISCO each p_u goes to everybody;
+the slices carry the same in 2 D words a peer instead of (n - 1) D.)  The total needs fewer bits
+than a word has, and sums modulo a smaller power of two are the same sums, so only the low bytes of
+words travel: 2 D (n - 1) / n times `FixedPoint.bytes_needed` bytes in all.
+
+Each peer knows the group beforehand, the names and the Ed25519 keys, and refuses a group below
+`fewest`.  One that is missing, or says anything else than the protocol expects, ends the round for
+everybody: there is no smaller group.  Channels are assumed to be authentic (`fl.parties`), and
+for the total to be right peers must follow the protocol: one that lies about its vector, or tells
+everybody the same wrong slice of the total, is believed.
+
+What a peer learns from the total less its own vector is for the noise in x_u to cover.
+Source: the topology is DISCO's (epfml/disco, `aggregator/secure.ts`, 2024).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
+from ...accountant.randomness import Secret
+from ..crypto import additive, keys
+from ..crypto.fixed_point import FixedPoint
+from ..parties import Body, Post
+
+_LEAST: Final = 3
+"""Peers below which the total, less one's own vector, is another's."""
+
+
+@dataclass(frozen=True)
+class Hello(Body):
+    """A fresh X25519 key and the sender's signature of it; see `Group.context`."""
+
+    kind: ClassVar[str] = "peer-hello"
+    public: bytes
+    signature: bytes
+
+
+@dataclass(frozen=True)
+class Share(Body):
+    """The seed of one share, locked for the receiver."""
+
+    kind: ClassVar[str] = "peer-share"
+    locked: bytes
+
+
+@dataclass(frozen=True)
+class Partial(Body):
+    """The receiver's slice of the sender's partial sum: words, their low bytes only."""
+
+    kind: ClassVar[str] = "peer-partial"
+    words: bytes
+
+
+@dataclass(frozen=True)
+class Total(Body):
+    """The sender's slice of the total: words, their low bytes only."""
+
+    kind: ClassVar[str] = "peer-total"
+    words: bytes
+
+
+@dataclass(frozen=True)
+class Confirmation(Body):
+    """A digest of the whole total."""
+
+    kind: ClassVar[str] = "peer-confirmation"
+    digest: bytes
+
+
+@dataclass(frozen=True)
+class Group:
+    """What all peers have agreed on beforehand.
+
+    `roster` gives each peer's Ed25519 public key by its name, `fewest` (3 or above) how many there
+    must be, `grid` what the integers are and that the sum of all fits (modulus 2^64), `length` how
+    many integers a vector has.  Raises `InvalidInput` where there are fewer peers, more of them
+    than terms of the grid, or two with one key.
+    """
+
+    roster: Mapping[str, bytes]
+    fewest: int
+    grid: FixedPoint
+    length: int
+
+    def __post_init__(self) -> None:
+        """Check the group."""
+        roster = dict(self.roster)
+        object.__setattr__(self, "roster", roster)
+        validate.count(length=self.length)
+        if len(roster) < validate.count_from(_LEAST, fewest=self.fewest):
+            raise InvalidInput(
+                f"There are {len(roster)} peers, and there must be {self.fewest}.",
+                "In a small group the total says much about each.",
+                "Wait until there are enough.",
+            )
+        if len(set(roster.values())) != len(roster):
+            raise InvalidInput("Two peers have the same key.", "One party must not count twice.")
+        if any(len(public) != keys.KEY_BYTES for public in roster.values()):
+            raise InvalidInput(f"A peer's key must have {keys.KEY_BYTES} bytes.")
+        if self.grid.modulus != 2**64 or self.grid.terms < len(roster):
+            raise InvalidInput(
+                "The grid must be for the ring modulo 2^64, and for as many terms as peers.",
+                "Otherwise the sum may wrap around.",
+            )
+
+    @cached_property
+    def peers(self) -> tuple[str, ...]:
+        """All names, in the order of the slices."""
+        return tuple(sorted(self.roster))
+
+    @property
+    def width(self) -> int:
+        """Bytes of a word that travel."""
+        return self.grid.bytes_needed
+
+    def part(self, peer: str) -> slice:
+        """Return which part of a vector a peer adds up."""
+        index, count = self.peers.index(peer), len(self.peers)
+        return slice(self.length * index // count, self.length * (index + 1) // count)
+
+    def context(self, session: bytes, round: int) -> bytes:
+        """Return a digest of all this, the session and the round: what signatures and keys bind."""
+        grid = (self.grid.step.hex(), self.grid.bound.hex(), str(self.grid.terms))
+        parts = [session, str(round).encode(), str(self.fewest).encode(), str(self.length).encode()]
+        parts += [one.encode() for one in grid]
+        for name in self.peers:
+            parts += [name.encode(), self.roster[name]]
+        digest = hashlib.sha256(b"privplan decentralised sum")
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "little") + part)
+        return digest.digest()
+
+
+class Peer:
+    """One peer in one round; each step once, in the order of the module.
+
+    `steps` is its vector as integers, (D,) of int64.  Raises `InvalidInput`, before anything is
+    sent, for a peer that is not of the group, an identity that is not the roster's, and a vector
+    of another length or beyond the grid's bound.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        identity: keys.Identity,
+        post: Post,
+        session: bytes,
+        round: int,
+        steps: NDArray[np.int64],
+    ) -> None:
+        """Enter the round."""
+        if group.roster.get(post.name) != identity.public:
+            raise InvalidInput(f"{post.name} is not in the group under this identity.")
+        if not isinstance(steps, np.ndarray) or steps.shape != (group.length,):
+            raise InvalidInput(f"A vector must have {group.length} integers.")
+        self._held = group.grid.to_ring(steps).view(np.uint64)
+        self._group, self._identity, self._post = group, identity, post
+        self._others = tuple(name for name in group.peers if name != post.name)
+        self._context = group.context(session, round)
+        self._pair = keys.KeyPair.new()
+        self._keys: dict[str, Secret] = {}
+        self._total = np.empty(0, np.uint64)
+        self._digest = b""
+        self._next = "hello"
+        post.enter(session, round)
+
+    def hello(self) -> None:
+        """Send a fresh key to everybody."""
+        with self._step("hello", "share"):
+            signed = self._identity.sign(self._said_by(self._post.name, self._pair.public))
+            for other in self._others:
+                self._post.send(other, Hello(self._pair.public, signed))
+
+    def share(self) -> None:
+        """Check everybody's key, then send everybody a share."""
+        with self._step("share", "slices"):
+            for name, hello in self._post.gather(Hello, self._others).items():
+                said = self._said_by(name, hello.public)
+                keys.verify(self._group.roster[name], hello.signature, said)
+                self._keys[name] = keys.agree(self._pair, hello.public, self._context)
+            seeds, self._held = additive.share(self._held, len(self._group.peers))
+            for other, seed in zip(self._others, seeds, strict=True):
+                locked = keys.lock(self._keys[other], seed, self._way(self._post.name, other))
+                self._post.send(other, Share(locked))
+
+    def slices(self) -> None:
+        """Add what the others shared, and send each its slice of the result."""
+        with self._step("slices", "totals"):
+            seeds = []
+            for name, shared in self._post.gather(Share, self._others).items():
+                way = self._way(name, self._post.name)
+                seed = keys.unlock(self._keys[name], shared.locked, way)
+                if len(seed) != additive.SEED_BYTES:
+                    raise _fault(f"{name} sent a share that is no seed.")
+                seeds.append(seed)
+            additive.add_expanded(self._held, seeds, sign=1)
+            for other in self._others:
+                self._post.send(other, Partial(self._packed(self._held[self._group.part(other)])))
+
+    def totals(self) -> None:
+        """Add up one's own slice of all partial sums, and send it to everybody."""
+        with self._step("totals", "confirm"):
+            own = self._group.part(self._post.name)
+            total = self._held[own].copy()
+            for name, partial in self._post.gather(Partial, self._others).items():
+                total += self._unpacked(partial.words, own, name)
+            self._total = np.zeros(self._group.length, np.uint64)
+            packed = self._packed(total)
+            self._total[own] = self._unpacked(packed, own, self._post.name)
+            self._held = np.empty(0, np.uint64)
+            for other in self._others:
+                self._post.send(other, Total(packed))
+
+    def confirm(self) -> None:
+        """Put the total together and tell everybody its digest."""
+        with self._step("confirm", "result"):
+            for name, total in self._post.gather(Total, self._others).items():
+                own = self._group.part(name)
+                self._total[own] = self._unpacked(total.words, own, name)
+            digest = hashlib.sha256(self._context)
+            digest.update(self._total.astype("<u8", copy=False).data)
+            self._digest = digest.digest()
+            for other in self._others:
+                self._post.send(other, Confirmation(self._digest))
+
+    def result(self) -> NDArray[np.int64]:
+        """Return the total, (D,) of int64, if everybody has the same."""
+        with self._step("result", ""):
+            for name, theirs in self._post.gather(Confirmation, self._others).items():
+                if theirs.digest != self._digest:
+                    raise _fault(f"{name} was told another total than {self._post.name}.")
+            self._post.leave()
+            return self._group.grid.from_ring(self._total)
+
+    def __repr__(self) -> str:
+        return f"Peer({self._post.name})"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("What a peer knows is not pickled or copied.")
+
+    @contextmanager
+    def _step(self, step: str, following: str) -> Iterator[None]:
+        """Take a step; refuse it out of order, and every step after one that failed."""
+        if self._next != step:
+            raise InvalidInput(
+                f"{self._post.name} cannot take the step {step!r} now.",
+                "Each step is taken once, in order; after a fault there is no next one.",
+                "Begin a new round with new peers.",
+            )
+        self._next = ""
+        yield
+        self._next = following
+
+    def _said_by(self, name: str, public: bytes) -> bytes:
+        return b"peer-hello" + self._context + public + name.encode()
+
+    def _way(self, sender: str, receiver: str) -> bytes:
+        places = (self._group.peers.index(name) for name in (sender, receiver))
+        return b"peer-share" + self._context + b"".join(one.to_bytes(8, "little") for one in places)
+
+    def _packed(self, words: NDArray[np.uint64]) -> bytes:
+        columns = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
+        return columns[:, : self._group.width].tobytes()
+
+    def _unpacked(self, raw: bytes, part: slice, sender: str) -> NDArray[np.uint64]:
+        """Return words from their low bytes, the sign carried to the top."""
+        width, count = self._group.width, part.stop - part.start
+        if len(raw) != width * count:
+            raise _fault(f"{sender} sent a slice of another length.")
+        columns = np.zeros((count, 8), np.uint8)
+        columns[:, 8 - width :] = np.frombuffer(raw, np.uint8).reshape(count, width)
+        words = columns.view("<i8").reshape(-1) >> np.int64(8 * (8 - width))
+        return words.astype(np.int64, copy=False).view(np.uint64)
+
+
+def decentralised_sum(
+    posts: Mapping[str, Post],
+    group: Group,
+    identities: Mapping[str, keys.Identity],
+    session: bytes,
+    round: int,
+    inputs: Mapping[str, NDArray[np.int64]],
+) -> dict[str, NDArray[np.int64]]:
+    """Carry out one round among all peers in this process; return the total as each peer has it.
+
+    `posts` are the peers' posts, by name.  `inputs` holds each peer's steps, (D,) of int64; a peer
+    without any is missing, which ends the round for all.  The session must be new for every run of
+    the protocol, and the round new within it.  Raises `MissingParty`, `ProtocolFault`, and
+    `InvalidInput` before anything is sent.
+    """
+    peers = set(group.peers)
+    if set(posts) != peers or set(identities) != peers:
+        raise InvalidInput("`posts` and `identities` must hold one of every peer of the group.")
+    if not inputs or not peers.issuperset(inputs):
+        raise InvalidInput("`inputs` must be of peers of the group, and there must be some.")
+    present = [
+        Peer(group, identities[name], posts[name], session, round, inputs[name])
+        for name in group.peers
+        if name in inputs
+    ]
+    try:
+        for step in (Peer.hello, Peer.share, Peer.slices, Peer.totals, Peer.confirm):
+            for peer in present:
+                step(peer)
+        return {name: peer.result() for name, peer in zip(group.peers, present, strict=True)}
+    except PrivplanError:
+        for post in posts.values():  # what was under way belongs to no later round
+            post.enter(session, round, forget=True)
+        raise
+
+
+def _fault(what: str) -> ProtocolFault:
+    return ProtocolFault(
+        what,
+        "The total can no longer be trusted, or no longer hides the others.",
+        "Find out why, and begin again with new keys; the budget of the round is spent.",
+    )

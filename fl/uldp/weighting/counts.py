@@ -1,0 +1,86 @@
+"""Counts of records, as the protocol weighs by them.
+
+A silo counts its own records of a user by a public rule, which looks at nobody else's:
+
+    c_su = min(cap, ceil(n_su / records_per_count))
+
+so that N_u = sum_s c_su + 1 never exceeds N_max, though nobody sees it.  Weights c_su / N_u are 0
+or above and sum to N_u - 1 of N_u: below 1, so one user moves a weighted sum of rows of norm C by
+less than C, whatever `records_per_count` is.  The dummy 1 stands in every user's N_u, so that no
+N_u is 0, which blinding would not hide.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ....accountant.errors import InvalidInput
+from ....accountant.sensitivity.release import down
+from .terms import WeightingTerms
+
+DUMMY = 1
+"""What is counted for every user, by silo 0, whether or not anybody has records of it."""
+
+
+def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
+    """Return c_su from record counts n_su, of any shape; each is computed from its own n_su alone.
+
+    Raises `InvalidInput` for what are no integers, 0 or above.
+
+    >>> terms = WeightingTerms(users=2, silos=3, dimensions=1, largest=1, tail=0)
+    >>> reduced_counts([[1, 500, 0], [0, 0, 0]], terms).tolist()
+    [[1, 13, 0], [0, 0, 0]]
+    """
+    table = np.asarray(counts)
+    if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
+        raise InvalidInput(
+            "Counts of records must be integers, 0 or above.",
+            next_step="Give `Federation.counts`.",
+        )
+    whole, rest = np.divmod(table.astype(np.uint64), np.uint64(terms.records_per_count))
+    capped = np.minimum(whole + (rest > 0), np.uint64(terms.count_cap))
+    return np.asarray(capped, dtype=np.int64)
+
+
+def checked_shares(shares: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
+    """Return one silo's reduced counts, (users,); refuse a count above the cap.
+
+    Raises `InvalidInput`, which holds no count.
+    """
+    found = np.asarray(shares)
+    if found.shape != (terms.users,) or found.dtype.kind not in "iu":
+        raise InvalidInput(f"A silo needs one integer count for each of {terms.users} users.")
+    if ((found < 0) | (found > terms.count_cap)).any():
+        raise InvalidInput(
+            f"A silo's count of a user must be at least 0 and at most {terms.count_cap}.",
+            "With more, N_u could exceed the limit, and a weight would be no integer.",
+            "Reduce the counts with `reduced_counts`.",
+        )
+    return found.astype(np.int64)
+
+
+def totals(reduced: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return N_u of every user from the whole table (users, silos); for audits and tests.
+
+    In the protocol nobody has this table.
+    """
+    return np.asarray(reduced.sum(axis=1) + DUMMY, dtype=np.int64)
+
+
+def exact_weights(reduced: NDArray[np.int64]) -> list[list[Fraction]]:
+    """Return w_su = c_su / N_u from the whole table (users, silos); for audits and tests."""
+    return [
+        [Fraction(int(one), int(total)) for one in row]
+        for row, total in zip(reduced, totals(reduced), strict=True)
+    ]
+
+
+def rounded_weights(reduced: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return w_su as floats, none above its exact value: shape (users, silos)."""
+    exact = exact_weights(reduced)
+    return np.array([[down(one) if one else 0.0 for one in row] for row in exact]).reshape(
+        reduced.shape
+    )

@@ -1,0 +1,117 @@
+"""How silos come to share keys and a seed, through a server that relays what they say.
+
+The server could put itself between two silos by handing each of them a key of its own.  So every
+silo signs its key with an identity (Ed25519) that all silos know beforehand, the `Roster`: who
+stands behind a name is the one thing that the protocol takes for granted.  A signature covers the
+session, the terms and the server's Paillier key, so silos that were told different ones, or whose
+keys come from another session, do not accept each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn, TypeAlias
+
+from ....accountant.errors import ProtocolFault
+from ....accountant.randomness import Secret
+from ...crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, lock, unlock, verify
+from .messages import SiloKey, SiloKeys
+from .terms import WeightingTerms
+
+Roster: TypeAlias = Mapping[str, bytes]
+"""The public half of each silo's identity, by name; known to all silos beforehand."""
+
+SEED_BYTES: Final = KEY_BYTES
+
+_PROTOCOL: Final = b"privplan private weighting 1"
+
+
+@dataclass(frozen=True)
+class PairKeys:
+    """What two silos share: a key for each purpose."""
+
+    seed: Secret
+    histogram: Secret
+    ciphertexts: Secret
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Keys are not pickled or copied.")
+
+
+def facts(session: bytes, terms: WeightingTerms, modulus: bytes) -> bytes:
+    """Return 32 bytes that stand for what all silos must agree on."""
+    parts = (_PROTOCOL, session, terms.digest(), modulus)
+    return hashlib.sha256(_joined(parts)).digest()
+
+
+def introduce(identity: Identity, name: str, public: bytes, agreed: bytes) -> SiloKey:
+    """Return a silo's key of this session with its signature; `agreed` is `facts`."""
+    return SiloKey(public, identity.sign(_statement(name, public, agreed)))
+
+
+def pair_keys(
+    name: str,
+    own: KeyPair,
+    listed: SiloKeys,
+    names: Sequence[str],
+    roster: Roster,
+    agreed: bytes,
+) -> dict[str, PairKeys]:
+    """Return the keys that the silo `name` shares with each other silo in `names`.
+
+    Raises `ProtocolFault` unless there is exactly one signed key of every silo, one's own is what
+    was sent, no two are equal, and none is malformed or of low order.
+    """
+    if set(listed.publics) != set(names) or set(listed.signatures) != set(names):
+        raise _fault(f"{name} was not given one key of every silo.")
+    if not hmac.compare_digest(listed.publics[name], own.public):
+        raise _fault(f"{name} was given another key in its own name.")
+    if len(set(listed.publics.values())) != len(names):
+        raise _fault(f"{name} was given one key under two names.")
+    found = {}
+    for other in names:
+        if other != name:
+            public = listed.publics[other]
+            verify(roster[other], listed.signatures[other], _statement(other, public, agreed))
+            found[other] = _purposes(agree(own, public, agreed))
+    return found
+
+
+def lock_seed(keys: PairKeys, seed: Secret, receiver: str, agreed: bytes) -> bytes:
+    """Return the seed, locked for one silo."""
+    return lock(keys.seed, seed, _joined((b"seed", receiver.encode(), agreed)))
+
+
+def unlock_seed(keys: PairKeys, locked: bytes, receiver: str, agreed: bytes) -> Secret:
+    """Return the seed that silo 0 has locked; `ProtocolFault` if it was not for us, or spoilt."""
+    seed = unlock(keys.seed, locked, _joined((b"seed", receiver.encode(), agreed)))
+    if len(seed) != SEED_BYTES:
+        raise _fault(f"{receiver} was given a seed of a wrong length.")
+    return seed
+
+
+def _purposes(shared: Secret) -> PairKeys:
+    return PairKeys(
+        derive(shared, b"weighting: seed"),
+        derive(shared, b"weighting: histogram"),
+        derive(shared, b"weighting: ciphertexts"),
+    )
+
+
+def _statement(name: str, public: bytes, agreed: bytes) -> bytes:
+    return _joined((_PROTOCOL, b"silo key", name.encode(), public, agreed))
+
+
+def _joined(parts: Sequence[bytes]) -> bytes:
+    return b"".join(len(one).to_bytes(8, "big") + one for one in parts)
+
+
+def _fault(what: str) -> ProtocolFault:
+    return ProtocolFault(
+        what,
+        "The server relays the silos' keys, and could put one of its own among them.",
+        "Find out what the server did, and begin a new session.",
+    )

@@ -1,0 +1,267 @@
+"""The server and a silo of the private weighting protocol as it was published: no guarantee.
+
+What they do, and what is wrong with it, stands in `published.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....accountant.errors import MissingExtra
+from ...parties import SERVER, Body, Post
+
+SEED_BITS: Final = 32
+"""Bits of every seed, as published."""
+
+SETUP_ROUND: Final = 0
+
+
+@dataclass(frozen=True)
+class PublicModulus(Body):
+    """Setup (a): the Paillier modulus, big-endian."""
+
+    kind: ClassVar[str] = "published-modulus"
+    modulus: bytes
+
+
+@dataclass(frozen=True)
+class PublicPoints(Body):
+    """Setup (a), (b): one silo's public key, and then those of all."""
+
+    kind: ClassVar[str] = "published-points"
+    points: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class HiddenSeed(Body):
+    """Setup (c): R xor SK_0s, 32 bytes for each silo but the first."""
+
+    kind: ClassVar[str] = "published-seed"
+    hidden: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Histogram(Body):
+    """Setup (e): r_u n_su plus masks, modulo n, for each user."""
+
+    kind: ClassVar[str] = "published-histogram"
+    blinded: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Inverses(Body):
+    """Round (a): Enc(1 / B_u) for each user."""
+
+    kind: ClassVar[str] = "published-inverses"
+    ciphertexts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Updates(Body):
+    """Round (c): one ciphertext for each parameter."""
+
+    kind: ClassVar[str] = "published-updates"
+    ciphertexts: tuple[bytes, ...]
+
+
+@dataclass(frozen=True)
+class Public:
+    """What everybody knows: C, P, and how short the seeds are."""
+
+    multiple: int
+    step: float
+    seed_bits: int
+
+
+@dataclass
+class Server:
+    """The server: it holds the Paillier key, and what arrives."""
+
+    post: Post
+    silos: Sequence[str]
+    key_bits: int
+    inverses: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._public, self._private = _phe().generate_paillier_keypair(n_length=self.key_bits)
+        self.modulus = int(self._public.n)
+        self.primes = int(self._private.p), int(self._private.q)
+
+    def announce(self) -> None:
+        for name in self.silos:
+            self.post.send(name, PublicModulus(wide(self.modulus, self.modulus)))
+
+    def relay_points(self) -> None:
+        points = self.post.gather(PublicPoints, self.silos)
+        for name in self.silos:
+            every = tuple(points[one].points[0] for one in self.silos)
+            self.post.send(name, PublicPoints(every))
+
+    def relay_seeds(self) -> None:
+        hidden = self.post.receive(HiddenSeed, self.silos[0]).hidden
+        for name, one in zip(self.silos[1:], hidden, strict=True):
+            self.post.send(name, HiddenSeed((one,)))
+
+    def invert(self) -> None:
+        rows = [_numbers(self.post.receive(Histogram, name).blinded) for name in self.silos]
+        self.inverses = [pow(sum(column), -1, self.modulus) for column in zip(*rows, strict=True)]
+
+    def invite(self, joining: Sequence[bool]) -> None:
+        square = self.modulus**2
+        sent = tuple(
+            wide(int(self._public.raw_encrypt(inverse if joins else 0)), square)
+            for inverse, joins in zip(self.inverses, joining, strict=True)
+        )
+        for name in self.silos:
+            self.post.send(name, Inverses(sent))
+
+    def total(self) -> list[int]:
+        rows = [_numbers(self.post.receive(Updates, name).ciphertexts) for name in self.silos]
+        products = [math.prod(column) % self.modulus**2 for column in zip(*rows, strict=True)]
+        values = [int(self._private.raw_decrypt(product)) for product in products]
+        return [v - self.modulus if v > self.modulus // 2 else v for v in values]
+
+
+class Silo:
+    """One silo: it holds its own counts, its keys, and what is public."""
+
+    def __init__(self, number: int, post: Post, counts: Sequence[int], public: Public) -> None:
+        self.number, self.post, self.counts, self.public = number, post, counts, public
+        self.modulus = 0
+        self.shared: dict[int, bytes] = {}
+        self.seed = 0
+
+    def introduce(self) -> None:
+        self.modulus = int.from_bytes(self.post.receive(PublicModulus, SERVER).modulus, "big")
+        self._own, public = _new_pair()
+        self.post.send(SERVER, PublicPoints((public,)))
+
+    def agree(self) -> None:
+        points = self.post.receive(PublicPoints, SERVER).points
+        for other, point in enumerate(points):
+            if other != self.number:
+                self.shared[other] = _exchange(self._own, point)
+
+    def share_seed(self) -> None:
+        self.seed = secrets.randbits(self.public.seed_bits)
+        self.post.send(
+            SERVER,
+            HiddenSeed(tuple(hide_seed(self.seed, key) for _, key in sorted(self.shared.items()))),
+        )
+
+    def send_histogram(self) -> None:
+        if self.number:
+            hidden = self.post.receive(HiddenSeed, SERVER).hidden[0]
+            self.seed = int.from_bytes(
+                hide_seed(int.from_bytes(hidden, "big"), self.shared[0]), "big"
+            )
+        self.factors = blinding_factors(self.seed, len(self.counts), self.modulus)
+        masks = self._masks(SETUP_ROUND, len(self.counts))
+        self.post.send(
+            SERVER,
+            Histogram(
+                tuple(
+                    wide((factor * count + mask) % self.modulus, self.modulus)
+                    for factor, count, mask in zip(self.factors, self.counts, masks, strict=True)
+                )
+            ),
+        )
+
+    def answer(self, number: int, deltas: NDArray[np.float64], noise: NDArray[np.float64]) -> None:
+        from ...crypto.paillier.arithmetic import powmod  # gmpy2: ten times as fast as Python
+
+        n, square, multiple = self.modulus, self.modulus**2, self.public.multiple
+        invited = _numbers(self.post.receive(Inverses, SERVER).ciphertexts)
+        sent: list[bytes] = []
+        for parameter, mask in enumerate(self._masks(number, len(noise))):
+            product = 1
+            for user, ciphertext in enumerate(invited):
+                weight = self.counts[user] * self.factors[user] * multiple
+                exponent = self._encode(deltas[user, parameter]) * weight % n
+                product = product * int(powmod(ciphertext, exponent, square)) % square
+            plain = self._encode(noise[parameter]) * multiple + mask
+            sent.append(wide(product * (1 + n * (plain % n)) % square, square))
+        self.post.send(SERVER, Updates(tuple(sent)))
+
+    def _encode(self, value: float) -> int:
+        return round(float(value) / self.public.step) % self.modulus
+
+    def _masks(self, number: int, count: int) -> list[int]:
+        total = [0] * count
+        for other, key in self.shared.items():
+            masks = pair_masks(key, number, count, self.modulus, self.public.seed_bits)
+            sign = 1 if self.number < other else -1
+            total = [one + sign * mask for one, mask in zip(total, masks, strict=True)]
+        return total
+
+
+# --- what seeds become, for parties and for who guesses them --------------------------------------
+
+
+def hide_seed(seed: int, key: bytes) -> bytes:
+    """Return a seed under a key of 32 bytes, as published: R xor SK.  Its own inverse."""
+    return (seed ^ int.from_bytes(key, "big")).to_bytes(32, "big")
+
+
+def blinding_factors(seed: int, users: int, modulus: int) -> list[int]:
+    """Return r_u for each user, from the Mersenne Twister under the seed R."""
+    generator = random.Random(seed)
+    return [generator.randrange(1, modulus) for _ in range(users)]
+
+
+def pair_masks(
+    key: bytes, number: int, count: int, modulus: int, seed_bits: int = SEED_BITS
+) -> list[int]:
+    """Return a pair's additive masks of a round: `seed_bits` of a hash of their key, expanded."""
+    digest = hashlib.sha256(key + number.to_bytes(8, "big")).digest()
+    generator = random.Random(int.from_bytes(digest, "big") % 2**seed_bits)
+    return [generator.randrange(modulus) for _ in range(count)]
+
+
+# --- bytes, numbers and libraries -----------------------------------------------------------------
+
+
+def wide(value: int, below: int) -> bytes:
+    """Return a number as big-endian bytes, as many as all numbers below a bound need."""
+    return value.to_bytes((below.bit_length() + 7) // 8, "big")
+
+
+def _numbers(parts: Sequence[bytes]) -> list[int]:
+    return [int.from_bytes(one, "big") for one in parts]
+
+
+def _new_pair() -> tuple[Any, bytes]:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    own = X25519PrivateKey.generate()
+    return own, own.public_key().public_bytes_raw()
+
+
+def _exchange(own: Any, point: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+    shared: bytes = own.exchange(X25519PublicKey.from_public_bytes(point))
+    return hashlib.sha256(shared).digest()
+
+
+def _phe() -> ModuleType:
+    try:
+        from phe import paillier
+    except ImportError:
+        raise MissingExtra(
+            "The published protocol needs the package phe, which is not installed.",
+            "It encrypts with Paillier's system.",
+            'Install the extra: pip install "privplan[fl]".',
+        ) from None
+    module: ModuleType = paillier
+    return module

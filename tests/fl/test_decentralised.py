@@ -1,0 +1,427 @@
+"""Sums among peers: exact, the same for all, small on the wire, and ended by any fault."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
+from privplan.fl.crypto import additive, keys
+from privplan.fl.crypto.fixed_point import FixedPoint
+from privplan.fl.parties import Body, Network
+from privplan.fl.secagg import decentralised
+from privplan.fl.secagg.decentralised import (
+    Confirmation,
+    Group,
+    Hello,
+    Partial,
+    Peer,
+    Share,
+    Total,
+    decentralised_sum,
+)
+
+SESSION = b"a session of its own"
+KINDS = {one.kind: one for one in (Hello, Share, Partial, Total, Confirmation)}
+
+FAULTS = ("twice", "round", "session", "kind", "empty", "longer", "bit")
+WRONG = [
+    (kind, fault) for kind in KINDS for fault in FAULTS if (kind, fault) != (Partial.kind, "bit")
+]
+
+
+class Peers:
+    """Some peers on a network, with their identities."""
+
+    def __init__(self, count=4, length=11, *, bound=1000.0, step=1.0, fewest=3, meddling=None):
+        self.names = [f"silo-{index}" for index in range(count)]
+        self.identities = {name: keys.Identity.new() for name in self.names}
+        self.grid = FixedPoint(step=step, bound=bound, terms=count, modulus=2**64)
+        roster = {name: one.public for name, one in self.identities.items()}
+        self.group = Group(roster, fewest, self.grid, length)
+        self.network = Network(self.names, keep=True, meddling=meddling)
+        self.posts = {name: self.network.post(name) for name in self.names}
+
+    def inputs(self, seed=0):
+        rng = np.random.default_rng(seed)
+        most = self.grid.largest
+        return {
+            name: rng.integers(-most, most, self.group.length, endpoint=True) for name in self.names
+        }
+
+    def sum(self, inputs, round=1, session=SESSION):
+        return decentralised_sum(self.posts, self.group, self.identities, session, round, inputs)
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_all_peers_have_the_exact_total(data) -> None:
+    count = data.draw(st.integers(3, 7))
+    length = data.draw(st.integers(1, 12))
+    bound = data.draw(st.sampled_from([1, 127, 2**30, 2**52, (2**63 - 1) // (2 * count)]))
+    peers = Peers(count, length, bound=float(min(bound, 2**59)))
+    most = peers.grid.largest
+    extremes = st.integers(-most, most) | st.sampled_from([-most, 0, most])
+    rows = [data.draw(st.lists(extremes, min_size=length, max_size=length)) for _ in peers.names]
+    inputs = {name: np.array(row, np.int64) for name, row in zip(peers.names, rows, strict=True)}
+    totals = peers.sum(inputs)
+    expected = [sum(column) for column in zip(*rows, strict=True)]
+    assert set(totals) == set(peers.names)
+    assert all(total.tolist() == expected for total in totals.values())
+
+
+def test_ten_peers_and_a_million_numbers() -> None:
+    """At most 10 MB from each peer, all messages counted, and 1e-8 from the mean of the floats."""
+    count, length = 10, 1_000_000
+    peers = Peers(count, length, bound=100.0, step=2.0**-27)
+    rng = np.random.default_rng(5)
+    values = {name: rng.uniform(-100.0, 100.0, length) for name in peers.names}
+    totals = peers.sum({name: peers.grid.encode(one) for name, one in values.items()})
+    mean = np.mean(list(values.values()), axis=0)
+    for total in totals.values():
+        assert np.abs(peers.grid.decode(total) / count - mean).max() <= 1e-8
+    assert max(peers.network.sent.values()) <= 10_000_000
+
+
+def test_rounds_follow_one_another() -> None:
+    peers = Peers()
+    for number in range(3):
+        inputs = peers.inputs(number)
+        assert np.array_equal(peers.sum(inputs, number)["silo-0"], sum(inputs.values()))
+
+
+def test_the_order_of_names_does_not_matter() -> None:
+    peers = Peers()
+    turned = dict(reversed(list(peers.group.roster.items())))
+    again = replace(peers.group, roster=turned)
+    assert again.peers == peers.group.peers
+    assert again.context(SESSION, 1) == peers.group.context(SESSION, 1)
+
+
+# --- what a peer sees -----------------------------------------------------------------------------
+
+
+def test_no_seed_and_no_vector_is_in_any_message(monkeypatch) -> None:
+    seeds, shared = [], additive.share
+
+    def watched(words, parties):
+        found = shared(words, parties)
+        seeds.extend(found[0])
+        return found
+
+    monkeypatch.setattr(decentralised.additive, "share", watched)
+    peers = Peers(4, 40)
+    inputs = peers.inputs()
+    peers.sum(inputs)
+    everything = b"".join(
+        message.body for name in peers.names for message in peers.network.view(name)
+    )
+    assert len(seeds) == 12
+    assert not any(bytes(seed) in everything for seed in seeds)
+    for row in inputs.values():
+        assert row.astype("<i8").tobytes()[:16] not in everything
+        packed = row.astype("<i8").view(np.uint8).reshape(-1, 8)[:, : peers.group.width]
+        assert packed[:10].tobytes() not in everything
+
+
+def partial_words(peers, sender):
+    """Return the slices that a peer sent, as the bytes of words, one row each."""
+    sent = [one for one in peers.network.said(sender) if one.kind == Partial.kind]
+    raw = b"".join(Partial.unpack(one.body).words for one in sent)
+    return np.frombuffer(raw, np.uint8).reshape(-1, peers.group.width)
+
+
+@pytest.mark.parametrize("value", [0, 1000])
+def test_what_a_peer_sends_is_uniform_whatever_its_vector(value) -> None:
+    """Every byte of every word, 2 x 60,000 words; chi-square of 255 below 400: about 1e-8 each."""
+    peers = Peers(3, 90_000)
+    peers.sum({name: np.full(90_000, value) for name in peers.names})
+    columns = partial_words(peers, "silo-1").T
+    assert len(columns) == peers.group.width > 1
+    for column in columns:
+        counts = np.bincount(column, minlength=256)
+        expected = len(column) / 256
+        assert ((counts - expected) ** 2 / expected).sum() < 400
+
+
+def test_the_same_vector_looks_new_in_every_round() -> None:
+    peers = Peers(3, 3000)
+    inputs = peers.inputs()
+    peers.sum(inputs, 1)
+    peers.sum(inputs, 2)
+    words = partial_words(peers, "silo-1")
+    half = len(words) // 2
+    assert (words[:half] == words[half:]).mean() < 0.03  # 1/256 by chance
+
+
+# --- who may take part ----------------------------------------------------------------------------
+
+
+def test_peers_insist_on_enough_of_them() -> None:
+    peers = Peers(4)
+    roster = peers.group.roster
+    with pytest.raises(InvalidInput, match="There are 4 peers, and there must be 5"):
+        Group(roster, 5, peers.grid, 3)
+    with pytest.raises(InvalidInput, match="fewest"):
+        Group(roster, 2, peers.grid, 3)
+    two = {name: roster[name] for name in ("silo-0", "silo-1")}
+    with pytest.raises(InvalidInput, match="There are 2 peers"):
+        Group(two, 3, peers.grid, 3)
+
+
+def test_groups_that_do_not_fit_are_refused() -> None:
+    peers = Peers(4)
+    roster, grid = peers.group.roster, peers.grid
+    twice = {**roster, "silo-9": roster["silo-0"]}
+    with pytest.raises(InvalidInput, match="same key"):
+        Group(twice, 3, replace(grid, terms=5), 3)
+    with pytest.raises(InvalidInput, match="32 bytes"):
+        Group({**roster, "silo-0": b"short"}, 3, grid, 3)
+    with pytest.raises(InvalidInput, match="terms"):
+        Group(roster, 3, replace(grid, terms=3), 3)
+    with pytest.raises(InvalidInput, match="grid"):
+        Group(roster, 3, replace(grid, modulus=2**32), 3)
+    with pytest.raises(InvalidInput, match="length"):
+        Group(roster, 3, grid, 0)
+
+
+@pytest.mark.parametrize("bad", ["identity", "length", "kind", "bound"])
+def test_nothing_is_sent_where_a_peers_own_part_is_wrong(bad) -> None:
+    peers = Peers()
+    inputs = peers.inputs()
+    if bad == "identity":
+        peers.identities["silo-3"] = keys.Identity.new()
+    elif bad == "length":
+        inputs["silo-3"] = inputs["silo-3"][:-1]
+    elif bad == "kind":
+        inputs["silo-3"] = inputs["silo-3"].astype(float)
+    else:
+        inputs["silo-3"][0] = 1001
+    with pytest.raises(InvalidInput) as caught:
+        peers.sum(inputs)
+    assert "1001" not in str(caught.value)
+    assert sum(peers.network.sent.values()) == 0
+
+
+def test_inputs_and_posts_are_of_the_group_and_of_nobody_else() -> None:
+    peers = Peers()
+    inputs = peers.inputs()
+    stray = {**inputs, "silo-9": inputs["silo-0"]}
+    fewer = {name: post for name, post in peers.posts.items() if name != "silo-3"}
+    known = {name: one for name, one in peers.identities.items() if name != "silo-3"}
+    for posts, identities, own in (
+        (peers.posts, peers.identities, stray),
+        (peers.posts, peers.identities, {}),
+        (fewer, peers.identities, inputs),
+        (peers.posts, known, inputs),
+    ):
+        with pytest.raises(InvalidInput):
+            decentralised_sum(posts, peers.group, identities, SESSION, 1, own)
+    assert sum(peers.network.sent.values()) == 0
+
+
+def test_a_peer_is_not_copied() -> None:
+    """A copy could take a step twice, with what must be used once."""
+    peers = Peers()
+    own = (peers.identities["silo-0"], peers.posts["silo-0"], SESSION, 1)
+    peer = Peer(peers.group, *own, peers.inputs()["silo-0"])
+    for way in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="not pickled or copied"):
+            way(peer)
+    assert repr(peer) == "Peer(silo-0)"
+
+
+def test_a_stranger_does_not_enter() -> None:
+    peers = Peers()
+    roster = {name: key for name, key in peers.group.roster.items() if name != "silo-3"}
+    group = replace(peers.group, roster=roster)
+    own = (peers.identities["silo-3"], peers.posts["silo-3"])
+    with pytest.raises(InvalidInput, match="not in the group"):
+        Peer(group, *own, SESSION, 1, np.zeros(11, np.int64))
+
+
+@pytest.mark.parametrize("change", ["roster", "fewest", "length", "grid", "session", "round"])
+def test_peers_that_agreed_on_something_else_refuse_one_another(change) -> None:
+    peers = Peers()
+    group, session, round = peers.group, SESSION, 1
+    if change == "roster":
+        other = replace(group, roster={**group.roster, "silo-2": keys.Identity.new().public})
+    elif change == "fewest":
+        other = replace(group, fewest=4)
+    elif change == "length":
+        other = replace(group, length=12)
+    elif change == "grid":
+        other = replace(group, grid=replace(group.grid, step=0.5))
+    else:
+        other = group
+    own = {"session": b"another", "round": 2}
+    steps = {"silo-0": np.zeros(other.length, np.int64)}
+    made = [
+        Peer(
+            other if name == "silo-0" else group,
+            peers.identities[name],
+            peers.posts[name],
+            own["session"] if change == "session" and name == "silo-0" else session,
+            own["round"] if change == "round" and name == "silo-0" else round,
+            steps.get(name, np.zeros(group.length, np.int64)),
+        )
+        for name in group.peers
+    ]
+    for peer in made:
+        peer.hello()
+    with pytest.raises(ProtocolFault):
+        made[1].share()
+    with pytest.raises(ProtocolFault):
+        made[0].share()
+
+
+def test_a_digest_binds_every_part_of_the_agreement() -> None:
+    group = Peers().group
+    found = {
+        group.context(SESSION, 1),
+        group.context(SESSION, 2),
+        group.context(SESSION + b"1", 1),
+        replace(group, length=12).context(SESSION, 1),
+        replace(group, fewest=4).context(SESSION, 1),
+        replace(group, grid=replace(group.grid, step=0.5)).context(SESSION, 1),
+        replace(group, grid=replace(group.grid, bound=999.0)).context(SESSION, 1),
+        replace(group, grid=replace(group.grid, terms=5)).context(SESSION, 1),
+    }
+    assert len(found) == 8
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def test_a_missing_peer_ends_the_round_for_all_and_the_next_one_begins_clean() -> None:
+    peers = Peers()
+    inputs = peers.inputs()
+    with pytest.raises(MissingParty, match="silo-2"):
+        peers.sum({name: one for name, one in inputs.items() if name != "silo-2"})
+    assert not any(one.kind != Hello.kind for one in peers.network.view("silo-0"))
+    assert np.array_equal(peers.sum(inputs, 2)["silo-2"], sum(inputs.values()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_peer_that_falls_silent_at_any_step_is_missed(kind) -> None:
+    def silent(message):
+        return () if message.kind == kind and message.sender == "silo-1" else (message,)
+
+    peers = Peers(meddling=silent)
+    with pytest.raises(MissingParty, match="silo-1"):
+        peers.sum(peers.inputs())
+
+
+@pytest.mark.parametrize(("kind", "fault"), WRONG)
+def test_a_message_that_is_wrong_ends_the_round(kind, fault) -> None:
+    """One message of each kind: repeated, from elsewhere, of another length, or a bit changed.
+
+    A changed bit of a partial sum is another vector of its sender's, which nobody can see.
+    """
+    met = []
+
+    def meddling(message):
+        if message.kind != kind or (message.sender, message.receiver) != ("silo-1", "silo-2"):
+            return (message,)
+        met.append(message)
+        if fault == "twice":
+            return (message, message)
+        if fault in ("round", "session", "kind"):
+            other = {"round": 7, "session": b"another", "kind": "other"}
+            return (replace(message, **{fault: other[fault]}),)
+        return (replace(message, body=changed(KINDS[kind].unpack(message.body), fault).pack()),)
+
+    peers = Peers(meddling=meddling)
+    with pytest.raises(ProtocolFault):
+        peers.sum(peers.inputs())
+    assert met
+
+
+def changed(body: Body, fault: str) -> Body:
+    """Return a body whose last field is empty, longer by a byte, or differs in one bit."""
+    name = list(body.__dataclass_fields__)[-1]
+    raw = getattr(body, name)
+    new = {"empty": b"", "longer": raw + b"\0", "bit": bytes([raw[0] ^ 1]) + raw[1:]}[fault]
+    return replace(body, **{name: new})
+
+
+@pytest.mark.parametrize("public", [bytes(32), (1).to_bytes(32, "little"), bytes(31), b"\xff" * 32])
+def test_a_bad_key_is_refused_even_when_it_is_signed(public) -> None:
+    peers = Peers()
+    made = [
+        Peer(
+            peers.group,
+            peers.identities[name],
+            peers.posts[name],
+            SESSION,
+            1,
+            np.zeros(11, np.int64),
+        )
+        for name in peers.group.peers
+    ]
+    made[0]._pair.public = public
+    for peer in made:
+        peer.hello()
+    with pytest.raises(ProtocolFault, match="public key"):
+        made[1].share()
+
+
+def test_a_peer_that_tells_two_totals_is_found_out() -> None:
+    """One slice of the total differs for one receiver: without the last step, models would fork."""
+
+    def two_faced(message):
+        if message.kind == Total.kind and (message.sender, message.receiver) == (
+            "silo-1",
+            "silo-2",
+        ):
+            words = bytearray(Total.unpack(message.body).words)
+            words[0] ^= 1
+            return (replace(message, body=Total(bytes(words)).pack()),)
+        return (message,)
+
+    peers = Peers(meddling=two_faced)
+    with pytest.raises(ProtocolFault, match="another total"):
+        peers.sum(peers.inputs())
+
+
+def test_a_share_of_another_pair_does_not_open() -> None:
+    def crossed(message):
+        if message.kind == Share.kind and message.sender == "silo-1":
+            seen.append(message)
+            return (replace(message, body=seen[0].body),)
+        return (message,)
+
+    seen = []
+    peers = Peers(meddling=crossed)
+    with pytest.raises(ProtocolFault, match="does not open"):
+        peers.sum(peers.inputs())
+
+
+def test_after_a_fault_a_peer_takes_no_further_step() -> None:
+    peers = Peers()
+    peer = Peer(
+        peers.group,
+        peers.identities["silo-0"],
+        peers.posts["silo-0"],
+        SESSION,
+        1,
+        np.zeros(11, np.int64),
+    )
+    with pytest.raises(InvalidInput, match="cannot take"):
+        peer.slices()
+    peer.hello()
+    with pytest.raises(InvalidInput, match="cannot take"):
+        peer.hello()
+    with pytest.raises(MissingParty):
+        peer.share()
+    sent = peers.network.sent["silo-0"]
+    for step in (peer.share, peer.slices, peer.totals, peer.confirm, peer.result):
+        with pytest.raises(InvalidInput, match="cannot take"):
+            step()
+    assert peers.network.sent["silo-0"] == sent
