@@ -11,15 +11,24 @@ from .output import Report, plain, table
 
 if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
+    from ..accountant.records import Security
     from ..fl.checkpoint import Measured
     from ..fl.runner import RunResult
     from .run_folder import Ready
 
 _WHO: Final[Mapping[str, str]] = {
     "model": "whoever sees the released models",
-    "server": "the server, which sees every silo's noisy update",
     "silo": "a silo, which knows its own noise, for records in other silos",
+    "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
 }
+_OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
+"""Under private weighting, where silos of both kinds see something else."""
+_SERVER: Final[Mapping[str, str]] = {
+    "plain": "the server, which sees every silo's noisy update",
+    "masked": "the server, which sees only the sum of the silos' noisy updates",
+    "private-weighting": "the server, which sees only the noisy sum, and nobody's weights",
+}
+"""What the server sees, by the aggregation of the run."""
 
 _SEEDED: Final = (
     "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
@@ -116,6 +125,7 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
         "head": head,
         "seeded": own.settings.run.seed is not None,
         "as_published": own.opening.as_published,
+        "aggregation": own.opening.aggregation,
     }
 
 
@@ -137,6 +147,9 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
         rows.append(
             ("normalised", f"by moments with noise multiplier {noise}; each epsilon pays for them")
         )
+    security = own.opening.security
+    if security is not None:
+        rows.append(("summed", _protocol(security)))
     if result.measured:
         last = result.measured[-1]
         rows.append(
@@ -149,6 +162,22 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     rows.append(("log", f"{folder}/log.jsonl, head {(head or '')[:16]}"))
     rows.append(("next", f"privplan audit budget {folder}"))
     return rows
+
+
+def _protocol(security: Security) -> str:
+    """Return how the silos' updates were summed, in a line."""
+    if security.protocol == "pairwise-masks":
+        missing = security.parties - security.fewest
+        allowed = f", {missing:,} of which may be missing" if missing else ""
+        ring = f"under pairwise masks, modulo 2^{security.ring_bits}"
+        return f"{ring}: {security.parties:,} silos{allowed}"
+    drawn = ", as published" if security.noise == "multiples" else ""
+    if security.slots:
+        drawn = f"; users drawn by 1-of-{security.slots:,} oblivious transfer"
+    return (
+        f"by private weighting, {security.key_bits:,}-bit Paillier, counts up to "
+        f"{security.count_limit:,} a user{drawn}"
+    )
 
 
 def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
@@ -166,10 +195,11 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             f"{rounding.as_given(claim.delta)}, {changed}",
         )
     )
-    rows.append(("against", _who(claim.observer)))
+    aggregation = ready.prepared.opening.aggregation
+    rows.append(("against", _who(claim.observer, aggregation)))
     for who, one in result.guarantees.items():
         if who != claim.observer:
-            rows.append(("", f"{_of(one)} against {_who(who)}"))
+            rows.append(("", f"{_of(one)} against {_who(who, aggregation)}"))
     return rows
 
 
@@ -177,7 +207,11 @@ def _of(one: Guarantee) -> str:
     return f"epsilon {rounding.up(one.epsilon.upper)}"
 
 
-def _who(observer: str) -> str:
+def _who(observer: str, aggregation: str) -> str:
+    if observer == "server":
+        return _SERVER[aggregation]
+    if observer == "silo" and aggregation == "private-weighting":
+        return _OTHER_SILO
     return _WHO.get(observer, observer)
 
 

@@ -13,12 +13,11 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from ..accountant import events as ev
 from ..accountant import records
 from ..accountant.mechanisms import Gate
 from ..accountant.plan import Plan, PlannedPhase, given
+from .aggregation import float_sum
 from .federation import Federation
 from .local import TorchLocal
 from .promise import PHASE, claimed
@@ -28,6 +27,7 @@ from .system import Opening, Parameters, Round, digest
 if TYPE_CHECKING:
     from ..accountant.randomness import Streams
     from .models import Model
+    from .parties import Network
     from .settings import Settings
 
 NO_NOISE: Final = ev.NoGuarantee("no noise")
@@ -42,6 +42,7 @@ class FedAvg:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         public_features_only(setup)
+        self.aggregator = setup.aggregator
 
     @property
     def name(self) -> str:
@@ -57,11 +58,17 @@ class FedAvg:
         own = self.setup
         planned = records.Planned(own.rounds, {"model": self._plan.seen_by("model")})
         population = records.Population(own.users, own.silos)
-        return Opening(claimed(own.privacy, None), planned, population)
+        claim = claimed(own.privacy, None)
+        return Opening(claim, planned, population, own.aggregation, self.aggregator.security)
 
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
         return self.setup.local.initial()
+
+    @property
+    def network(self) -> Network | None:
+        """Between whom messages travel, where updates are masked."""
+        return self.aggregator.network
 
     def normalised(self, federation: Federation) -> None:
         """Train on these features from now on."""
@@ -71,7 +78,8 @@ class FedAvg:
         """Make one round: train in every silo, and average."""
         own = self.setup
         with gate.open(_intent(number, parameters)) as ticket:
-            total = np.sum(own.local.silo_deltas(parameters, number), axis=0)
+            rows = own.local.silo_deltas(parameters, number)
+            total = float_sum(self.aggregator, number, rows)
             moved = parameters + own.training.global_rate / own.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", float(own.silos)),

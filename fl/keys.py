@@ -36,8 +36,9 @@ MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
 UNITS: Final = ("record", "user", "silo", "entry")
 RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
 
-AGGREGATIONS: Final = ("plain",)
-LATER_AGGREGATIONS: Final = ("masked", "private-weighting")
+AGGREGATIONS: Final = ("plain", "masked", "private-weighting")
+
+KEY_BITS: Final = (2048, 3072, 4096)
 
 FSYNC: Final = ("records", "always", "never")
 
@@ -80,12 +81,26 @@ def flag(**field: object) -> bool:
     return value
 
 
-def key_bits(**field: object) -> int:
-    """Return an integer from 2048 to 16384."""
+def dropouts(**field: object) -> int:
+    """Return an integer, 0 or above."""
+    return validate.count_from(0, **field)
+
+
+def count_limit(**field: object) -> int:
+    """Return an integer from 2 to 1000."""
+    return _between(2, 1000, **field)
+
+
+def slots(**field: object) -> int:
+    """Return an integer from 2 to 1000."""
+    return _between(2, 1000, **field)
+
+
+def _between(least: int, most: int, **field: object) -> int:
     ((name, value),) = field.items()
-    found = validate.count_from(2048, **field)
-    if found > 16384:
-        raise InvalidInput(f"`{name}` must be an integer from 2048 to 16384; it is {value!r}.")
+    found = validate.count_from(least, **field)
+    if found > most:
+        raise InvalidInput(f"`{name}` must be an integer from {least} to {most}; it is {value!r}.")
     return found
 
 
@@ -110,6 +125,17 @@ def _word(name: str, words: tuple[str, ...], meaning: str, default: str, why: st
         return validate.choice(words, **field)
 
     return Key(name, check, meaning, default, why, words)
+
+
+def _choice(name: str, values: tuple[int, ...], meaning: str, default: str, why: str = "") -> Key:
+    def check(**field: object) -> int:
+        ((_, value),) = field.items()
+        if isinstance(value, bool) or value not in values:
+            allowed = ", ".join(map(str, values))
+            raise InvalidInput(f"`{name}` must be one of {allowed}; it is {value!r:.60}.")
+        return validate.count(**field)
+
+    return Key(name, check, meaning, default, why)
 
 
 TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
@@ -260,8 +286,63 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         Key("seed", seed, "seed of the first model and the order of batches (public)", "0"),
     ),
     "security": (
-        _word("aggregation", AGGREGATIONS, "what the server sees: every update", "plain"),
-        Key("key_bits", key_bits, "length of keys, for aggregations that use any", "3072"),
+        _word(
+            "aggregation",
+            AGGREGATIONS,
+            "what the server sees: every silo's update (plain), only their sum (masked), or only "
+            "the sum under weights that nobody sees (private-weighting: uldp-avg, uldp-sgd)",
+            "plain",
+        ),
+        Key(
+            "dropouts",
+            dropouts,
+            "masked: how many silos may be missing from a round; the others add more noise for it",
+            "0",
+            "The noise is made for the silos that are left.",
+        ),
+        _choice(
+            "key_bits",
+            KEY_BITS,
+            "private-weighting: length of the Paillier key",
+            "3072",
+            "Shorter keys can be broken, and longer ones are not offered.",
+        ),
+        Key(
+            "count_limit",
+            count_limit,
+            "private-weighting: most counts of one user over all silos, one of them a dummy; each "
+            "silo keeps to its part of it",
+            "40",
+            "The numbers that are encrypted grow with the least common multiple of 1 to this.",
+        ),
+        Key(
+            "records_per_count",
+            validate.count,
+            "private-weighting: how many records of a user in a silo count once",
+            "1",
+            "A coarser count is a weight that is a little less exact.",
+        ),
+        Key(
+            "slots",
+            slots,
+            "private-weighting with sampled users: draw them by 1-of-slots oblivious transfer, so "
+            "that neither server nor silos know who joins; slots x sampling_rate must be whole",
+            "none: the server draws",
+            "A user joins if the answer that the silos open is one of the real ones.",
+        ),
+        Key(
+            "keep_transcripts",
+            flag,
+            "keep every message that a party received, for audits of the protocol",
+            "false",
+        ),
+        Key(
+            "processes",
+            validate.count,
+            "private-weighting: processes that share the encryption",
+            "1",
+            "It changes how long a run takes, and nothing else.",
+        ),
     ),
     "uldp": (
         Key(

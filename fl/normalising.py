@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -27,9 +27,11 @@ from ..accountant import events as ev
 from ..accountant import validate
 from ..accountant.mechanisms import About, Gate, Gaussian
 from ..accountant.plan import PlannedPhase
+from .aggregation import Aggregator, Plain, noisy_sum
 from .datasets import normalise
 from .federation import Federation
 from .moments import Moments
+from .settings import SecuritySettings
 from .uldp.sums import weighted_sum, weighted_views
 from .uldp.weights import RULES, checked_weights, user_weights
 
@@ -45,8 +47,9 @@ class Normalising:
     """One noisy sum of users' moments; nothing is drawn until `release`.
 
     `federation` has features as they are read, `lower` and `upper` are their public range, for each
-    feature or for all.  `rule` is that of the weights, `noise_multiplier` sigma above.  Raises
-    `InvalidInput` for noise that is not above 0 and another rule.
+    feature or for all.  `rule` is that of the weights, `noise_multiplier` sigma above, and
+    `aggregator` adds up what silos send, as `security` says.  Raises `InvalidInput` for noise that
+    is not above 0 and another rule.
     """
 
     noise_multiplier: float
@@ -55,6 +58,8 @@ class Normalising:
     federation: Federation
     lower: ArrayLike
     upper: ArrayLike
+    aggregator: Aggregator = field(default_factory=Plain)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
 
     def __post_init__(self) -> None:
         validate.positive(normalisation_noise=self.noise_multiplier)
@@ -71,7 +76,12 @@ class Normalising:
         own = self.federation
         bound = normalise.contribution_bound(self._width, counted=self.counted)
         return weighted_sum(
-            self.noise_multiplier, bound=bound, users=own.users, silos=own.silos, rule=self.rule
+            self.noise_multiplier,
+            bound=bound,
+            users=own.users,
+            silos=own.silos,
+            rule=self.rule,
+            tolerated_dropouts=self.security.dropouts,
         )
 
     @cached_property
@@ -82,6 +92,8 @@ class Normalising:
             silos=self.federation.silos,
             rule=self.rule,
             neighbours=self.neighbours,
+            aggregation=self.security.aggregation,
+            tolerated_dropouts=self.security.dropouts,
         )
 
     @property
@@ -100,10 +112,12 @@ class Normalising:
         about = About(ROUND, NORMALISE, views=others, event_override=self.views["model"])
         totals = self.totals()  # before the intent: a run that is cut off here has spent nothing
         with gate.open(mechanism.intent(about, self.neighbours)) as ticket:
-            names = [f"{NORMALISE}/silo-{silo}" for silo in range(len(totals))]
-            made = self.moments(np.sum(mechanism.noisy(ticket, totals, names), axis=0))
+            arrived = noisy_sum(self.aggregator, ROUND, mechanism, ticket, totals, NORMALISE)
+            made = self.moments(mechanism.units(arrived.total))
             keep(made)
-            ticket.close(aggregate=made.content, values=made.released.size)
+            ticket.close(
+                aggregate=made.content, values=made.released.size, shares=len(arrived.silos)
+            )
         return made
 
     def totals(self) -> list[NDArray[np.int64]]:

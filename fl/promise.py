@@ -92,6 +92,34 @@ def promise(
     return Promise(noise, found, claimed(privacy, _stated(privacy, proven)))
 
 
+def unproven(
+    views: Views,
+    privacy: Privacy,
+    rounds: int,
+    event: ev.NoGuarantee,
+    published: Callable[[float], float],
+) -> Promise:
+    """Return the promise of a method that is run as published and is not sound: none.
+
+    `event` says why, in every round; `published` is the paper's formula, from the noise multiplier
+    to the epsilon that is claimed.  Raises `InvalidInput` unless the noise is given.
+    """
+    noise = privacy.noise_multiplier
+    if noise is None or privacy.epsilon is not None:
+        raise InvalidInput(
+            "A method as published takes a noise multiplier, and no epsilon.",
+            "Noise found by its formula would not keep the budget.",
+            "Give `noise_multiplier`, or leave `as_published` out.",
+        )
+    plan = given(
+        [PlannedPhase(PHASE, noise, event, rounds, views(noise))],
+        delta=privacy.delta,
+        neighbours=privacy.neighbours,
+        unit=privacy.unit,
+    )
+    return Promise(noise, plan, claimed(privacy, rounded_up(published(noise))))
+
+
 def claimed(privacy: Privacy, epsilon: float | None) -> Claim:
     """Return the claim of an epsilon, which may be None."""
     return Claim(

@@ -48,6 +48,7 @@ def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
         "plan": own.plan == opened.plan,
         "population": own.population == opened.population,
         "aggregation": own.aggregation == opened.aggregation,
+        "protocol": own.security == opened.security,
         "as_published": own.as_published == opened.as_published,
     }
     other = [name for name, agrees in same.items() if not agrees]

@@ -43,6 +43,7 @@ from .promise import PHASE
 from .resumption import require_resumable
 from .settings import Settings
 from .system import Parameters, digest
+from .transcripts import append_transcripts
 
 Report = Callable[[Measured, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
@@ -142,6 +143,7 @@ class _Conduct:
                     population=own.opening.population,
                     randomness=randomness(own.settings),
                     aggregation=own.opening.aggregation,
+                    security=own.opening.security,
                     as_published=own.opening.as_published,
                     tuning=_tuning(own.settings),
                     dataset=sealed["dataset"],
@@ -176,7 +178,10 @@ class _Conduct:
         if self.kept.round and self._due(self.kept.round):
             self._measure()  # a run that was cut off before it measured what it had kept
         for number in range(self.spent + 1, own.rounds + 1):
-            made = own.system.round(number, self.kept.parameters, self.gate)
+            try:
+                made = own.system.round(number, self.kept.parameters, self.gate)
+            finally:
+                self._keep_transcripts()
             self.spent, self.released = number, self.released + 1
             self._keep(number, made.parameters)
             if self._due(number):
@@ -243,6 +248,12 @@ class _Conduct:
         federation = moments.applied(own.federation)
         own.system.normalised(federation)
         self.prepared = replace(own, federation=federation)
+
+    def _keep_transcripts(self) -> None:
+        """Keep what the parties saw, where the settings ask for it; of failed rounds too."""
+        network = self.prepared.system.network
+        if network is not None and self.prepared.settings.security.keep_transcripts:
+            append_transcripts(self.folder, network)
 
     def _keep_moments(self, moments: Moments) -> None:
         self.kept = replace(self.kept, moments=moments)

@@ -15,8 +15,8 @@ from ..accountant.records import Relation, Unit
 
 Fsync = Literal["records", "always", "never"]
 
-UNLOGGED: Final = ("path", "fsync", "sign_key")
-"""Keys that never reach the log: a path may name a person, and how a log is kept is no setting."""
+UNLOGGED: Final = ("path", "fsync", "sign_key", "keep_transcripts", "processes")
+"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +84,22 @@ class TrainingSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SecuritySettings:
-    """`[security]`: what the server sees."""
+    """`[security]`: what the server sees, and by which protocol it is kept from the rest.
+
+    `dropouts` is how many silos may be missing from a masked sum.  For private weighting:
+    `count_limit` bounds a user's count over all silos, `records_per_count` records of it count
+    once, and `slots` are those of the oblivious transfer by which users are sampled (None: the
+    server samples).  `keep_transcripts` keeps what each party saw; `processes` share the work.
+    """
 
     aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    dropouts: int = 0
     key_bits: int = 3072
+    count_limit: int = 40
+    records_per_count: int = 1
+    slots: int | None = None
+    keep_transcripts: bool = False
+    processes: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,6 @@ _MISSPELT: Final = "A misspelt name would silently change a number."
 _LATER: Final = {
     ("run", "system"): (keys.LATER_SYSTEMS, keys.SYSTEMS),
     ("data", "name"): (keys.LATER_DATASETS, keys.DATASETS),
-    ("security", "aggregation"): (keys.LATER_AGGREGATIONS, keys.AGGREGATIONS),
 }
 """Words that are planned, beside those that can be used."""
 
@@ -151,6 +150,8 @@ def completed(given: Given) -> Settings:
     tables = {name: dict(given.get(name, {})) for name in keys.TABLES}
     run, data, training = tables["run"], tables["data"], tables["training"]
     usual = defaults_for(data["name"], run["system"], data.get("users"))
+    if tables["security"].get("aggregation") == "private-weighting":
+        training.setdefault("weighting", "records")  # the only weights that it is made for
     for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
         training.setdefault(key, getattr(usual, key))
     training.setdefault("dropout", usual.dropout if training["model"] == usual.model else 0.0)

@@ -26,9 +26,22 @@ _SUITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
     ("training", "dropout"): _TRAINING,
     ("uldp", "group_records"): ("uldp-group",),
     ("uldp", "record_rate"): ("uldp-group",),
-    ("uldp", "as_published"): ("uldp-naive",),
+    ("uldp", "as_published"): _USERS,
 }
 """Keys that only some systems have a use for."""
+
+_MASKED: Final = ("masked",)
+_WEIGHED: Final = ("private-weighting",)
+
+_SERVES: Final[Mapping[str, tuple[str, ...]]] = {
+    "dropouts": _MASKED,
+    "count_limit": _WEIGHED,
+    "records_per_count": _WEIGHED,
+    "slots": _WEIGHED,
+    "processes": _WEIGHED,
+    "keep_transcripts": _MASKED + _WEIGHED,
+}
+"""Keys of [security] that only some aggregations have a use for."""
 
 
 def complaint(given: Given) -> Complaint | None:
@@ -60,6 +73,63 @@ def _without_effect(given: Given) -> Complaint | None:
                 f"Leave `{key}` out, or choose another system.",
             )
     return None
+
+
+def _aggregation(given: Given) -> str:
+    return str(given.get("security", {}).get("aggregation", "plain"))
+
+
+def _unused_protocol(given: Given) -> Complaint | None:
+    own = _aggregation(given)
+    for key, aggregations in _SERVES.items():
+        if key in given.get("security", {}) and own not in aggregations:
+            return (
+                f'gives `{key}` in [security], which aggregation = "{own}" has no use for',
+                f"It belongs to {' and '.join(aggregations)}.",
+                f"Leave `{key}` out, or choose another aggregation.",
+            )
+    return None
+
+
+def _hidden_weights(given: Given) -> Complaint | None:
+    if _aggregation(given) != "private-weighting":
+        return None
+    what = 'has aggregation = "private-weighting" in [security], and '
+    if _system(given) not in _WEIGHTED:
+        return (
+            f"{what}{_system(given)} has no weights to hide",
+            "The protocol weights every user by its records, and nobody sees how many they are.",
+            'Choose uldp-avg or uldp-sgd, or write aggregation = "masked".',
+        )
+    if given.get("training", {}).get("weighting", "records") != "records":
+        return (
+            f'{what}weighting = "uniform" in [training]',
+            "Uniform weights are public; there is nothing to hide.",
+            'Write weighting = "records", or aggregation = "masked".',
+        )
+    if given["data"].get("normalisation") == "private":
+        return (
+            f'{what}normalisation = "private" in [data]',
+            "The moments would be summed under weights in the clear, which tell the counts.",
+            'Write normalisation = "public", or aggregation = "masked".',
+        )
+    return None
+
+
+def _slots(given: Given) -> Complaint | None:
+    slots = given.get("security", {}).get("slots")
+    if slots is None:
+        return None
+    rate = given.get("privacy", {}).get("sampling_rate", 1.0)
+    chosen = round(rate * slots)
+    if 0 < chosen < slots and chosen / slots == rate:
+        return None
+    nearest = min(max(chosen, 1), slots - 1) / slots
+    return (
+        f"gives slots = {slots} in [security] for sampling_rate = {rate!r} in [privacy]",
+        "A user joins with probability k / slots, where k of so many answers are real.",
+        f"Write sampling_rate = {nearest!r}, or other slots.",
+    )
 
 
 def _unit(given: Given) -> Complaint | None:
@@ -135,9 +205,28 @@ def _published(given: Given) -> Complaint | None:
         return None
     return (
         "gives `epsilon` in [privacy] beside as_published = true in [uldp]",
-        "The published sensitivity is half of the truth, so no noise found by it keeps a target.",
+        "What is published keeps no target, so no noise can be found for one.",
         "Give noise_multiplier alone, or leave as_published out.",
     )
+
+
+def _published_weighting(given: Given) -> Complaint | None:
+    published = given.get("uldp", {}).get("as_published")
+    if not published or _system(given) not in _WEIGHTED:
+        return None
+    if _aggregation(given) != "private-weighting":
+        return (
+            f"has as_published = true in [uldp], and {_system(given)} is sound as it is published",
+            "It is the private weighting protocol of the paper that leaks.",
+            'Leave it out, or write aggregation = "private-weighting" under [security].',
+        )
+    if "slots" in given.get("security", {}):
+        return (
+            "gives `slots` in [security] beside as_published = true in [uldp]",
+            "The protocol is run as the paper's code has it, and there the server draws.",
+            "Leave one of them out.",
+        )
+    return None
 
 
 def _device(given: Given) -> Complaint | None:
@@ -154,11 +243,15 @@ def _device(given: Given) -> Complaint | None:
 _RULES: Final[tuple[Callable[[Given], Complaint | None], ...]] = (
     _promises_nothing,
     _without_effect,
+    _unused_protocol,
+    _hidden_weights,
+    _slots,
     _unit,
     _noise,
     _moments,
     _group,
     _rate,
+    _published_weighting,
     _published,
     _device,
 )

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ..accountant import events as ev
 from ..accountant import records
 from ..accountant.errors import InvalidInput, Unsupported
-from ..accountant.mechanisms import Gaussian
+from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan
+from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
 from .local import Local
 from .normalising import Normalising
 from .promise import Promise, promise
-from .system import Opening, Parameters, Privacy
+from .settings import SecuritySettings
+from .system import Aggregation, Opening, Parameters, Privacy
 
 if TYPE_CHECKING:
+    from .parties import Network
     from .settings import Settings, TrainingSettings
 
 
@@ -26,7 +29,8 @@ if TYPE_CHECKING:
 class Setup:
     """What a system is made of: public constants, a federation, and training inside its silos.
 
-    `normalising` is the phase that releases what features are normalised by, where there is one.
+    `aggregator` adds up what the silos send; `normalising` is the phase that releases what features
+    are normalised by, where there is one.
     """
 
     name: str
@@ -35,8 +39,14 @@ class Setup:
     training: TrainingSettings
     federation: Federation
     local: Local
-    aggregation: str = "plain"
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    aggregator: Aggregator = field(default_factory=Plain)
     normalising: Normalising | None = None
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """What the server sees of the silos' updates."""
+        return self.security.aggregation
 
     @property
     def users(self) -> int:
@@ -55,14 +65,18 @@ class Promised:
     A system gives `views(noise)`: one round as each observer sees it.
     """
 
+    aggregations: ClassVar[tuple[Aggregation, ...]] = ("plain", "masked")
+    """By which protocols its updates can be summed."""
+
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        if setup.aggregation != "plain":
+        if setup.aggregation not in self.aggregations:
             raise Unsupported(
-                f"{setup.name} has no aggregation {setup.aggregation!r} yet.",
+                f"{setup.name} has no aggregation {setup.aggregation!r}.",
                 "What the server sees decides what it learns, so none is taken for another.",
-                "Use aggregation 'plain', where the server sees every silo's noisy update.",
+                f"Use one of {', '.join(self.aggregations)}.",
             )
+        self.aggregator = setup.aggregator
 
     @property
     def name(self) -> str:
@@ -73,7 +87,7 @@ class Promised:
         """Return one round, as each observer sees it."""
         raise NotImplementedError
 
-    def mechanism(self, noise_multiplier: float) -> Gaussian:
+    def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return what draws the noise of this multiplier."""
         raise NotImplementedError
 
@@ -94,8 +108,18 @@ class Promised:
 
     def opening(self) -> Opening:
         """Return what the run states first."""
-        population = records.Population(self.setup.users, self.setup.silos)
-        return Opening(self.promise.claim, self.promise.planned, population)
+        return Opening(
+            self.promise.claim,
+            self.promise.planned,
+            records.Population(self.setup.users, self.setup.silos),
+            self.setup.aggregation,
+            self.aggregator.security,
+        )
+
+    @property
+    def network(self) -> Network | None:
+        """Between whom messages travel, where parties exchange any."""
+        return self.aggregator.network
 
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
@@ -113,7 +137,7 @@ class Promised:
 
 def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
     """Return what the settings say that a system is made of."""
-    own = settings.privacy
+    own, by = settings.privacy, aggregator(settings.security, federation.silos)
     return Setup(
         settings.run.system,
         Privacy(
@@ -129,8 +153,9 @@ def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
         settings.training,
         federation,
         local,
-        settings.security.aggregation,
-        _normalising(settings, federation),
+        settings.security,
+        by,
+        _normalising(settings, federation, by),
     )
 
 
@@ -170,7 +195,7 @@ def public_features_only(setup: Setup) -> None:
         )
 
 
-def _normalising(settings: Settings, federation: Federation) -> Normalising | None:
+def _normalising(settings: Settings, federation: Federation, by: Aggregator) -> Normalising | None:
     from .datasets.registry import scaling_of
 
     noise = settings.privacy.normalisation_noise
@@ -190,4 +215,6 @@ def _normalising(settings: Settings, federation: Federation) -> Normalising | No
         federation,
         scaling.lower,
         scaling.upper,
+        by,
+        settings.security,
     )

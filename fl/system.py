@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import as_neighbours
-from ..accountant.records import Claim, Planned, Population
+from ..accountant.records import Claim, Planned, Population, Security
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .federation import Federation
     from .models import Model
     from .normalising import Normalising
+    from .parties import Network
     from .settings import Settings
 
 Parameters: TypeAlias = "NDArray[np.float64]"
@@ -83,6 +84,7 @@ class Opening:
     plan: Planned
     population: Population
     aggregation: Aggregation = "plain"
+    security: Security | None = None
     as_published: bool = False
 
 
@@ -120,6 +122,10 @@ class System(Protocol):
 
         It is the first phase of the plan, and it is made before any round.
         """
+
+    @property
+    def network(self) -> Network | None:
+        """Between whom messages travel; None where no party talks to another."""
 
     def normalised(self, federation: Federation) -> None:
         """Train from now on on this federation: the same one, with normalised features."""

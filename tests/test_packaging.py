@@ -135,8 +135,10 @@ def test_readme_shows_what_the_commands_print(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     (event,) = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "event.json").write_text(event)
-    (ward,) = re.findall(r"```toml\n(.*?)```", readme, re.DOTALL)
-    (tmp_path / "ward.toml").write_text(ward)
+    described = re.findall(r"`(\w+\.toml)`[^`]*?```toml\n(.*?)```", readme, re.DOTALL)
+    assert [name for name, _ in described] == ["ward.toml", "sealed.toml"]
+    for name, content in described:
+        (tmp_path / name).write_text(content)
     blocks = re.findall(r"```console\n(.*?)```", readme, re.DOTALL)
     shown = [one for block in blocks for one in re.split(r"^\$ privplan ", block, flags=re.M)[1:]]
     assert len(shown) > len(blocks)

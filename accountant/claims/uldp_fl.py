@@ -22,6 +22,7 @@ from ..engines.rdp.moments import FloatArray
 from ..sensitivity import uldp
 from .claim import Claim
 from .proofs import epsilon, nothing_holds, upper_epsilon
+from .uldp_leaks import protocol_1_randomness, protocol_1_residue
 
 NOISE: Final = 5.0
 DELTA: Final = 1e-5
@@ -86,21 +87,6 @@ def _record_divergence(rate: float, noise: float, orders: FloatArray) -> FloatAr
     """Return the exact Renyi divergence of the sampled Gaussian, which the paper's program uses."""
     event = ev.Gaussian(noise) if rate == 1.0 else ev.Poisson(rate, ev.Gaussian(noise))
     return curve(event, "add-remove").at(orders)
-
-
-def protocol_1_residue(noise: int, deltas: tuple[int, ...], counts: tuple[int, ...]) -> int:
-    """Return what Protocol 1 shows its server of one coordinate of one user, whatever the noise.
-
-    The decrypted integer is V = sum_s C n_s / N d_s + C z with C = lcm(1..N_max) and z an integer:
-    V mod C does not depend on z.  `deltas` d_s are encoded, `counts` n_s add up to N <= 20.
-
-    >>> protocol_1_residue(0, (3, 4), (1, 6)) == protocol_1_residue(12345, (3, 4), (1, 6)) != 0
-    True
-    """
-    common = math.lcm(*range(1, 21))
-    total = sum(counts)
-    moved = sum(common * n // total * d for d, n in zip(deltas, counts, strict=True))
-    return (moved + common * noise) % common
 
 
 # --- the rows -----------------------------------------------------------------------------------
@@ -267,6 +253,77 @@ def _protocol_1() -> Claim:
     )
 
 
+def _protocol_1_ciphertexts() -> Claim:
+    """Theorem 2.  Neighbours: a user who alone moves a parameter in a silo, or nobody there."""
+    with_user = {protocol_1_randomness((3, 0), added) for added in (0, 1, 10**6)}
+    without = {protocol_1_randomness((0, 0), added) for added in (0, 1, 10**6)}
+    told_apart = not with_user & without
+    why = (
+        "Silos' ciphertexts carry the server's own randomness, raised to the users' deltas, under "
+        "masks and noise that hide the plaintext alone."
+    )
+    return _row(
+        "Protocol 1 (AVG-w), ciphertexts, 100 rounds",
+        published_user_epsilon(100),
+        nothing_holds(why, DELTA),
+        math.inf if told_apart else 0.0,
+        why,
+        "Protocol 1 and Theorem 2",
+        observer="server",
+    )
+
+
+def _private_weighting(*, rate: float = 1.0) -> Claim:
+    """Protocol 1 as it is done here: fresh randomness, noise on the decrypted integer's grid.
+
+    With a dummy among at most `MOST_RECORDS` counts a user's weights sum to a little less than 1.
+    """
+
+    def seen(noise: float) -> ev.Event:
+        step: ev.Event = ev.Gaussian(noise)
+        return ev.Repeat(100, ev.Poisson(rate, step) if rate < 1.0 else step)
+
+    why = "With noise on every residue the server sees the noisy sum and nothing else."
+    setting = "Protocol 1, its leaks closed, 100 rounds"
+    if rate < 1.0:
+        setting += f", rate {rate:g} by oblivious transfer"
+        why = "And nobody knows the sample: the server knows the real slots, the silos the index."
+    return _row(
+        setting,
+        published_user_epsilon(100, rate=rate),
+        upper_epsilon(seen(NOISE), DELTA, "add-remove"),
+        epsilon(seen(NOISE * MOST_RECORDS / (MOST_RECORDS - 1)), DELTA, "add-remove")[1],
+        why,
+        "Theorem 5 and the sub-sampling by oblivious transfer",
+        observer="server",
+    )
+
+
+def _transferred_silo(rate: float) -> Claim:
+    def seen(noise: float) -> ev.Event:
+        return ev.Repeat(100, ev.Poisson(rate, ev.Gaussian(noise)))
+
+    run = uldp.insider_release(
+        NOISE,
+        rounds=100,
+        silos=5,
+        weighting="records",
+        holds_user=False,
+        rate=rate,
+        knows_sample=False,
+    )
+    attained = NOISE * math.sqrt(4 / 5) * MOST_RECORDS / (MOST_RECORDS - 1)
+    return _row(
+        f"Protocol 1, its leaks closed, 100 rounds, rate {rate:g} by oblivious transfer",
+        published_user_epsilon(100, rate=rate),
+        upper_epsilon(run.event, DELTA, run.neighbours),
+        epsilon(seen(attained), DELTA, run.neighbours)[1],
+        "The sample hides a user from a silo that has nothing of it, and the silo knows its noise.",
+        "Theorem 5 and the sub-sampling by oblivious transfer",
+        observer="silo",
+    )
+
+
 ROWS: Final = (
     partial(_figure_2, 1, "2.85"),
     *(partial(_figure_2, size) for size in (2, 4, 8, 16)),
@@ -282,5 +339,9 @@ ROWS: Final = (
     *(partial(_sampled, rate) for rate in (0.1, 0.3, 0.5, 0.7)),
     _sampled_seen,
     _protocol_1,
+    _protocol_1_ciphertexts,
+    _private_weighting,
+    partial(_private_weighting, rate=0.1),
+    partial(_transferred_silo, 0.1),
 )
 """One function per row, in the order of the table."""

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,8 +34,7 @@ from .. import validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import as_neighbours
 from .release import Release, Sensitivity, reach, repeated, root_down, up
-
-_ULP: Final = 2.0**-52
+from .weight_sums import ULP, row_sums, table_of, weight_sum
 
 
 def naive_sensitivity_as_published(clip: float, silos: int) -> float:
@@ -72,12 +70,17 @@ def naive_release(
     seen: int | None = None,
     together: bool = True,
     neighbours: str = "add-remove",
+    tolerated_dropouts: int = 0,
 ) -> Release:
     """Return what ULDP-NAIVE reveals of a user to who sees `seen` of the silos (all, if left out).
 
     Each silo moves by 2C and has noise sigma C sqrt(|S|), so over the |A| silos seen, together or
     each by itself, mu = 2 sqrt(|A|/|S|) / sigma.  The relation makes no difference: a user that is
     removed, and one whose records are exchanged, both move a silo across the ball.
+
+    Where the noise of t of them may be missing (`tolerated_dropouts`), each silo's is larger by
+    sqrt(|S|/(|S|-t)), and a sum counts all terms and |A| - t shares:
+    mu = 2 |A| sqrt(|S|-t) / (|S| sqrt(|A|-t) sigma).
 
     >>> naive_release(5.0, rounds=100, silos=5).event
     Repeat(count=100, event=Gaussian(noise_multiplier=2.5))
@@ -88,7 +91,17 @@ def naive_release(
     watched = total if seen is None else validate.count(seen=seen)
     if watched > total:
         raise InvalidInput(f"`seen` must be at most `silos` ({total}); it is {watched}.")
-    scaled = root_down((reach(relation) * sigma / 2) ** 2 * Fraction(total, watched))
+    missing = validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
+    if missing >= watched:
+        raise Unsupported(
+            "No share of the noise is left in what is seen.",
+            f"Of {watched} shares {missing} may be missing.",
+            "Tolerate fewer dropouts.",
+        )
+    left = Fraction(total, total - missing)
+    if together:
+        left *= Fraction(watched - missing, watched)
+    scaled = root_down((reach(relation) * sigma / 2) ** 2 * Fraction(total, watched) * left)
     return Release(
         repeated(validate.count(rounds=rounds), ev.Gaussian(scaled)),
         relation,
@@ -99,30 +112,6 @@ def naive_release(
             "no silo that is seen tells its noise",
         ),
     )
-
-
-def weight_sum(weights: ArrayLike) -> float:
-    """Return the largest sum of one user's weights, rounded up; refuse more than 1.
-
-    `weights` is (users, silos), each 0 or above.  A sum may exceed 1 by rounding alone, by |S|
-    units in the last place, and then is counted as it is.
-
-    Raises `InvalidInput` for another shape, a weight that is negative or no number, and a sum
-    above 1, naming the row.
-
-    >>> weight_sum([[0.5, 0.5], [0.25, 0.25]]) >= 1.0
-    True
-    """
-    table = _table(weights)
-    sums = _row_sums(table)
-    too_large = np.flatnonzero(sums > 1.0 + table.shape[1] * _ULP)
-    if too_large.size:
-        raise InvalidInput(
-            f"The weights of user {too_large[0]} (a row of `weights`) sum to more than 1.",
-            "A user then moves the sum by more than the clip C that the noise was made for.",
-            "Divide each user's weights by their sum.",
-        )
-    return float(sums.max())
 
 
 def weighted_sensitivity(
@@ -177,7 +166,7 @@ def weighted_release(
     """
     relation = as_neighbours(neighbours)
     weight_sum(weights)
-    table = _table(weights)
+    table = table_of(weights)
     silos = table.shape[1]
     watched = _silos_seen(seen, silos)
     scaled = _scaled(table[:, watched], silos, noise_multiplier, together)
@@ -202,6 +191,9 @@ def insider_release(
     weighting: str = "uniform",
     holds_user: bool = True,
     neighbours: str = "add-remove",
+    rate: float = 1.0,
+    knows_sample: bool = True,
+    tolerated_dropouts: int = 0,
 ) -> Release:
     """Return what the aggregate reveals to one silo, about a user's records in the other silos.
 
@@ -216,8 +208,30 @@ def insider_release(
       near 0, mu = 2 sqrt(|S|/(|S|-1)) / sigma.
 
     Exchanged (`replace-one`), they move the sum by (1 - w) C + (1 - w') C + |w - w'| C <= 2C, or
-    2C (|S|-1)/|S| with uniform weights.  Sampling is not counted: a silo that trains only on the
-    users who were drawn knows them.  Raises `Unsupported` for a single silo.  Derived here.
+    2C (|S|-1)/|S| with uniform weights.  Weights c_su / (sum_s c_su + 1), with a dummy in every
+    user's count, are `records` weights too: all that is used is that they are 0 or above, sum to
+    at most 1, and that a silo's own weight grows by no more than the others' lose.
+
+    `tolerated_dropouts` t: silos whose noise may be missing.  A share then has the variance
+    sigma^2 C^2 / (|S|-t), and |S|-t-1 shares are left, so mu grows by the square root of
+    ((|S|-1)/|S|) (|S|-t)/(|S|-t-1).
+
+    `rate` counts only against a silo that does not know who was drawn (`knows_sample` False): under
+    private weighting, where it works on all of its users alike.  A silo that trains on those who
+    were drawn knows them.  **Poisson sampling holds for a user of whom the silo has nothing.**  The
+    draw b of that user is independent of all that the silo has: its own data, its noise, the draws
+    of others (give it those), and earlier rounds.  Given them, the silo sees v + b x + noise, v
+    known, x being what the records elsewhere come to, |x| <= C, and the data sets differ in x
+    alone.  That is what the model shows of a user, with the noise of fewer silos, and is the
+    sampled Gaussian under `add-remove` (x and 0) and `replace-one` (x and x') alike.  For a user of
+    whom it has a share, neither data set is the one without the user, x and x' lie in opposite
+    directions, and no proof here covers that pair: it is refused.
+
+    It is for silos that follow the protocol.  One that does not can mark a user by more than the
+    clip, and read the draw, or the user's count, from the result.
+
+    Raises `Unsupported` for a single silo, where no share of noise is left, and for a sample that
+    is to hide a user from a silo that holds a part of it.  Derived here.
 
     >>> insider_release(5.0, rounds=100, silos=2, weighting="records", holds_user=False).event
     Repeat(count=100, event=Gaussian(noise_multiplier=3.5355339059327373))
@@ -231,18 +245,39 @@ def insider_release(
             "There are no records elsewhere to protect from it.",
             "Give the number of silos, 2 or above.",
         )
+    counted = total - validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
+    if counted < 2:
+        raise Unsupported(
+            "A silo that subtracts its share of the noise may be left with none.",
+            f"Of {total} shares {tolerated_dropouts} may be missing.",
+            "Tolerate fewer dropouts.",
+        )
+    hidden = validate.probability(rate=rate) < 1.0 and not knows_sample
+    if hidden and holds_user:
+        raise Unsupported(
+            "Sampling is not proven against a silo that holds a part of the user.",
+            "When the rest goes, the weight here grows: the sum moves in every round either way.",
+            "Give rate = 1, or holds_user = False for users of whom the silo holds nothing.",
+        )
     square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
-    square *= Fraction(total - 1, total)
+    square *= Fraction(counted - 1, counted)
     if weighting == "uniform":
         square *= Fraction(total, total - 1) ** 2
     elif holds_user and relation != "replace-one":
         square /= 4
+    event: ev.Event = ev.Gaussian(root_down(square))
+    if hidden:
+        event = ev.Poisson(rate, event)
     return Release(
-        repeated(validate.count(rounds=rounds), ev.Gaussian(root_down(square))),
+        repeated(validate.count(rounds=rounds), event),
         relation,
         "silo",
         "user",
-        conditions=(*_conditions(), "the unit is a user's records in the other silos"),
+        conditions=(
+            *_conditions(),
+            "the unit is a user's records in the other silos",
+            "silos follow the protocol, and no silo colludes with another or with the server",
+        ),
     )
 
 
@@ -253,9 +288,9 @@ def _scaled(
     sigma = Fraction(validate.positive(noise_multiplier=noise_multiplier))
     watched = table.shape[1]
     if together:
-        worst = Fraction(float(_row_sums(table).max())) ** 2 / watched
+        worst = Fraction(float(row_sums(table).max())) ** 2 / watched
     else:
-        worst = Fraction(float(_row_sums(np.square(table) * (1.0 + 2.0 * _ULP)).max()))
+        worst = Fraction(float(row_sums(np.square(table) * (1.0 + 2.0 * ULP)).max()))
     if worst == 0:
         raise InvalidInput(
             "No user has a weight in the silos that are seen.",
@@ -263,37 +298,6 @@ def _scaled(
             "Check `weights` and `seen`.",
         )
     return root_down(sigma**2 / (silos * worst))
-
-
-def _row_sums(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of each row, rounded up: what each addition loses is added up beside it."""
-    total, lost, size = np.zeros((3, len(table)))
-    for column in table.T:
-        after = total + column
-        kept = after - total
-        error = (total - (after - kept)) + (column - kept)  # exact (Knuth's two-sum)
-        total, lost, size = after, lost + error, size + np.abs(error)
-    lost = lost + (len(table.T) + 2) * _ULP * size
-    return np.where(lost > 0.0, np.nextafter(total + lost, np.inf), total)
-
-
-def _table(weights: ArrayLike) -> NDArray[np.float64]:
-    try:
-        table = np.asarray(weights, np.float64)
-    except (TypeError, ValueError):
-        table = np.empty(0)
-    if table.ndim != 2 or 0 in table.shape:
-        raise InvalidInput(
-            "`weights` must be a table of numbers, one row per user and one column per silo.",
-            next_step="Give an array of shape (users, silos).",
-        )
-    bad = np.flatnonzero(~((table >= 0.0) & np.isfinite(table)).all(axis=1))
-    if bad.size:
-        raise InvalidInput(
-            f"The weights of user {bad[0]} (a row of `weights`) are not all numbers, 0 or above.",
-            next_step="Give finite weights that are not negative.",
-        )
-    return table
 
 
 def _silos_seen(seen: Sequence[int] | None, silos: int) -> list[int]:

@@ -8,8 +8,9 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
-from .derive import MODEL, is_alone, is_hidden
-from .facts import SMOOTHING, Facts, Setting, Unproven, share_of
+from .facts import MODEL, SMOOTHING, Facts, Setting, Unproven, is_alone, share_of
+from .protocol import is_private, largest_weight, multiple, settled, transfer_rate
+from .samples import is_hidden
 
 _SHY: Final = Fraction(999_999, 1_000_000)
 """What clipping and truncation, each with its margin, may take from the largest contribution."""
@@ -26,6 +27,8 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
     are given away.  Of several sums in a round, or one in each silo, a model shows only what they
     come to together.
     """
+    rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
+    facts, setting = settled(facts, setting)
     own, noise, drawn = facts.contribution, facts.noise, facts.sampling
     plain = own.terms == "unit" and own.norm == "l2" and noise.family == "gaussian"
     if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
@@ -39,6 +42,9 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
             return None
         grid = Fraction(noise.grid)
         reached = Fraction(own.bound) * _SHY - 2 * grid * facts.most_shares
+        if setting.security is not None and is_private(setting):
+            reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
+            reached *= largest_weight(setting.security)
         share = max(Fraction(noise.share_std) ** 2, Fraction(share_of(noise)) ** 2)
         # Noise may have been made with the smoothing on top of what is stated.
         square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
@@ -47,7 +53,7 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
             return None
         event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
         if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
-            event = ev.Poisson(max(drawn.rate * float(_SHY) - 2.0**-40, 0.0), event)
+            event = ev.Poisson(max(rate * float(_SHY) - 2.0**-40, 0.0), event)
         elif drawn.method != "none":
             return None
         return repeated(facts.made, event)

@@ -12,8 +12,8 @@ from ...accountant import validate
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..log.reader import BadLine, Scan
-from .derive import SILO, SILO_WITH_RECORDS
 from .evidence import Evidence
+from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
 from .report import BudgetReport, Chain, GroupRow, Row
 from .total import Total, nothing
@@ -148,6 +148,31 @@ def _left(evidence: Evidence, most: float | None) -> int | None:
     return low
 
 
+def _of_protocol(evidence: Evidence) -> list[str]:
+    """Return what must be true of how silos' updates were summed and weighted."""
+    own = evidence.ledger.opened.security
+    private = own is not None and own.protocol == "private-weighting"
+    found = []
+    if own is not None:
+        found.append(
+            f"The protocol `{own.protocol}` was carried out with these parameters, by parties that "
+            "follow it."
+        )
+    if private:
+        found.append(
+            "The server does not collude with any silo: together they know how many records each "
+            "user has, and what is said against either of them is void."
+        )
+    elif evidence.setting.silos > 1 and any(
+        kind.facts.weights.rule == "records" for kind in evidence.kinds
+    ):
+        found.append(
+            "Nobody who is named here learns a user's weights, which are made from the number of "
+            "its records; only private weighting keeps them from all parties."
+        )
+    return found
+
+
 def _assumptions(evidence: Evidence) -> tuple[str, ...]:
     """Return what must be true of the run for the numbers to hold."""
     ledger, names = evidence.ledger, evidence.observers
@@ -167,6 +192,7 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
         found.append(
             f"Before `{SILO}` the unit is what others hold of a {evidence.setting.unit}{held}."
         )
+    found += _of_protocol(evidence)
     if any(one.facts.noise.std == 0.0 and not one.facts.voids for one in evidence.kinds):
         found.append("The epsilon of local randomizers stands in their event, and was not checked.")
     if evidence.settled(ledger.opened.claim.observer).epsilon.lower > 0.0:

@@ -11,9 +11,10 @@ number of silos, k the noise shares that can be relied on, s the deviation of on
     silo              subtracts its share: W C / (s sqrt(k-1)), or C (S-1)/S / (s sqrt(k-1))
 
 for the shift in standard deviations; the formulas of the last two are those of
-`accountant/sensitivity/uldp.py`.  A unit draws on a sample only against who does not know it, and
-only where the units of the sample are those that are clipped.  What nothing here covers supports no
-guarantee.
+`accountant/sensitivity/uldp.py`.  A server that sees the sum alone, by a protocol whose facts fit
+(`protocol`), sees what the model shows.  A unit draws on a sample only against who does not know it
+(`samples`), and only where the units of the sample are those that are clipped.  What nothing here
+covers supports no guarantee.
 """
 
 from __future__ import annotations
@@ -28,23 +29,21 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, repeated, root_down, up
 from .facts import (
     LEAST_STEPS,
+    MODEL,
+    SERVER,
+    SILO,
+    SILO_WITH_RECORDS,
     SMOOTHING,
     SUMS,
     Facts,
     Setting,
     Unproven,
+    is_alone,
     share_of,
     share_variance,
 )
-
-MODEL: Final = "model"
-SERVER: Final = "server"
-SILO: Final = "silo"
-SILO_WITH_RECORDS: Final = "silo-with-records"
-"""A silo that holds a part of the unit; `silo` holds nothing of it."""
-
-_SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
-"""Samplers in which another unit takes the place of one that goes."""
+from .protocol import require_strong_key, settled
+from .samples import on_sample
 
 _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
     "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
@@ -60,11 +59,12 @@ def supported(facts: Facts, setting: Setting, observer: str) -> ev.Event:
     of the promise, and for one record where the promise is for a group of them.
     """
     try:
+        facts, setting = settled(facts, setting)
         if facts.voids:
             raise Unproven("; ".join(facts.voids))
         scope = setting.scope(facts.contribution.unit)
         base = _base(facts, setting, observer)
-        event = _on_sample(base, facts, setting, observer, amplifies=scope != "finer")
+        event = on_sample(base, facts, setting, observer, amplifies=scope != "finer")
         return repeated(facts.draws, event)
     except Unproven as error:
         return ev.NoGuarantee(str(error))
@@ -113,10 +113,7 @@ def _seen_by_server(facts: Facts, setting: Setting) -> ev.Event:
     if is_alone(facts, setting):
         return _seen_as_sum(facts, setting)
     if setting.aggregation != "plain":
-        # Masks hide the parts, if it is the silos that add the noise.
-        if facts.noise.shares == 1 < setting.silos:
-            raise Unproven("the log does not say who adds the one share of the noise")
-        return _seen_as_sum(facts, setting)
+        return _seen_as_sum(facts, setting)  # the protocol's facts fit, so each silo adds a share
     silos = _shared_by_silos(facts, setting)
     if facts.contribution.terms == "silo-delta":
         return _naive(facts, setting, silos, silos)
@@ -133,6 +130,7 @@ def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
         raise Unproven("a single silo holds all data itself")
     if is_alone(facts, setting):
         return _seen_as_sum(facts, setting)
+    require_strong_key(setting)
     silos = _shared_by_silos(facts, setting)
     if facts.shares < 2:
         raise Unproven("a silo that subtracts its share is left with no noise")
@@ -257,12 +255,6 @@ def _is_uniform(facts: Facts) -> bool:
     return uniform and facts.contribution.unit == "user"
 
 
-def is_alone(facts: Facts, setting: Setting) -> bool:
-    """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
-    inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
-    return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"
-
-
 def _shared_by_silos(facts: Facts, setting: Setting) -> int:
     """Return the number of silos, each of which added one share of the noise."""
     if setting.silos < 1 or facts.noise.shares != setting.silos:
@@ -273,77 +265,3 @@ def _shared_by_silos(facts: Facts, setting: Setting) -> int:
     if facts.contribution.terms == "whole":
         raise Unproven("the log does not say what the parts of the release are")
     return setting.silos
-
-
-# --- the sample ---------------------------------------------------------------------------------
-
-
-def _on_sample(
-    base: ev.Event, facts: Facts, setting: Setting, observer: str, *, amplifies: bool
-) -> ev.Event:
-    """Return the event on its sample, as far as the observer does not know it."""
-    drawn = facts.sampling
-    if drawn.method == "none":
-        return base
-    there = setting.size(drawn.of)
-    if drawn.population is not None and there is not None and drawn.population > there:
-        raise Unproven(
-            f"a sample of {drawn.population:,} {drawn.of}s is stated where there are {there:,}"
-        )
-    if isinstance(base, (ev.Laplace, ev.DiscreteLaplace)) and not facts.single:
-        amplifies &= setting.neighbours != "replace-one"  # proven in one dimension
-    if amplifies and is_hidden(facts, setting, observer):
-        if _is_far(facts, setting):
-            base = _halved(base)
-        if drawn.method == "poisson":
-            return base if facts.rate == 1.0 else ev.Poisson(facts.rate, base)
-        if drawn.method in ("fixed-size", "truncated-poisson") and drawn.batch and drawn.population:
-            if drawn.method == "truncated-poisson":
-                return ev.TruncatedPoisson(drawn.rate, drawn.batch, drawn.population, base)
-            if drawn.batch < drawn.population:
-                return ev.FixedSize(drawn.batch, drawn.population, base)
-    if drawn.method in _SHIFTING and setting.neighbours == "add-remove":
-        return _halved(base)
-    return base
-
-
-def _is_far(facts: Facts, setting: Setting) -> bool:
-    """Return whether a unit that is not drawn leaves the sum farther away than C.
-
-    Poisson sampling under replace-one sets both data sets against the rounds without the unit, from
-    which terms that stay lie up to two clips away, while C is one clip.
-    """
-    near = facts.contribution.terms == "unit" or facts.sampling.method == "fixed-size"
-    is_sum = facts.noise.family in SUMS  # a bare epsilon says itself what it holds for
-    return setting.neighbours == "replace-one" and is_sum and not near
-
-
-def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
-    """Return whether a sample hides the clipped units from an observer."""
-    drawn = facts.sampling
-    if drawn.of != facts.contribution.unit:
-        return False
-    if observer == SERVER and facts.noise.family not in SUMS and setting.aggregation == "plain":
-        return False  # who sends no message was not drawn
-    in_one_silo = drawn.of in ("entry", "record")
-    if not in_one_silo and drawn.drawn_by == "silos" and setting.silos > 1:
-        return False  # the silos may draw a unit apart
-    if observer == SERVER:
-        return drawn.drawn_by in ("silos", "shared-secret")
-    if observer in (SILO, SILO_WITH_RECORDS):
-        return in_one_silo and drawn.drawn_by == "silos"
-    return True
-
-
-def _halved(event: ev.Event) -> ev.Event:
-    """Return the event of a sum that moves twice as far: a unit that goes lets another one in."""
-    match event:
-        case ev.Gaussian(noise):
-            return ev.Gaussian(noise / 2.0)
-        case ev.Laplace(noise):
-            return ev.Laplace(noise / 2.0)
-        case ev.ZCDP(rho):
-            return ev.ZCDP(4.0 * rho)
-        case ev.Pure(epsilon):
-            return ev.Pure(2.0 * epsilon)
-    raise Unproven(f"`{event.type}` on a sample whose size is fixed is not understood")

@@ -11,9 +11,9 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
 from .attained import attained
-from .derive import MODEL, SERVER, SILO, SILO_WITH_RECORDS, supported
+from .derive import supported
 from .doubts import Doubts
-from .facts import Facts, Setting
+from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally

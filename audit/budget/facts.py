@@ -9,7 +9,15 @@ from typing import Final, Literal
 
 from ...accountant import events as ev
 from ...accountant.guarantee import Neighbours, as_neighbours
-from ...accountant.records import Contribution, Noise, RoundIntent, RunOpen, Sampling, Weights
+from ...accountant.records import (
+    Contribution,
+    Noise,
+    RoundIntent,
+    RunOpen,
+    Sampling,
+    Security,
+    Weights,
+)
 from ...accountant.sensitivity.release import root_down
 from .ledger import Spent
 
@@ -35,6 +43,12 @@ LARGEST: Final = 1e100
 LEAST: Final = 1e-100
 """Bounds and noise outside of this range are mistakes."""
 
+MODEL: Final = "model"
+SERVER: Final = "server"
+SILO: Final = "silo"
+SILO_WITH_RECORDS: Final = "silo-with-records"
+"""Observers.  `silo-with-records` holds a part of the unit; `silo` holds nothing of it."""
+
 Scope = Literal["same", "finer", "group"]
 """How the unit of a promise lies in what is clipped together: it is that, a part of it, or several
 of it."""
@@ -58,7 +72,8 @@ class Unproven(Exception):
 class Setting:
     """What holds for the whole run: the promise's unit and relation, and who is there to see.
 
-    `users` and `records` are how many there are, None where that is not public.
+    `users` and `records` are how many there are, None where that is not public; `aggregation` says
+    what the server sees, and `security` by which protocol (see `protocol.settled`).
     """
 
     unit: str
@@ -69,6 +84,7 @@ class Setting:
     as_published: bool
     users: int | None = None
     records: int | None = None
+    security: Security | None = None
 
     @classmethod
     def of(cls, opened: RunOpen, *, group: int | None = None) -> Setting:
@@ -83,6 +99,7 @@ class Setting:
             opened.as_published,
             opened.population.users,
             opened.population.records,
+            opened.security,
         )
 
     @property
@@ -219,6 +236,12 @@ def _noise_voids(noise: Noise) -> list[str]:
             f"`noise.grid` is {noise.grid!r}, too coarse for noise of deviation {share_of(noise)!r}"
         )
     return found
+
+
+def is_alone(facts: Facts, setting: Setting) -> bool:
+    """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
+    inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
+    return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"
 
 
 def share_of(noise: Noise) -> float:

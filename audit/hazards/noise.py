@@ -6,9 +6,8 @@ import math
 
 from ...accountant import events as ev
 from ...accountant.records import Noise, RoundRelease
-from ..budget.derive import MODEL
 from ..budget.evidence import Evidence
-from ..budget.facts import CONTINUOUS
+from ..budget.facts import CONTINUOUS, MODEL
 from .hazard import Found, left_over, lines_of, rounds, rule
 from .units import parts_of
 

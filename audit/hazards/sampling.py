@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ..budget.derive import MODEL, SERVER, SILO, is_hidden
 from ..budget.evidence import Evidence
+from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ..budget.protocol import settled
+from ..budget.samples import is_hidden
 from .hazard import Found, left_over, lines_of, rule
 from .units import SAMPLERS, holds, parts_of
 
@@ -46,14 +48,14 @@ def shuffled_as_poisson(evidence: Evidence) -> Found | None:
     explains=True,
 )
 def rate_mismatch(evidence: Evidence) -> Found | None:
-    """Fire where a rate is below batch / population, or an event's rate below the facts'."""
+    """Fire where a rate is below batch / population, chosen / slots, or an event's below those."""
     bad, rates = [], (0.0, 0.0)
     for kind in evidence.kinds:
-        facts = kind.facts
+        facts, _ = settled(kind.facts, evidence.setting)
         if facts.sampling.method != "poisson":
             continue
         stated = [one.rate for one in parts_of(kind.stated[MODEL]) if isinstance(one, ev.Poisson)]
-        least = min([facts.sampling.rate, *stated])
+        least = min([kind.facts.sampling.rate, *stated])
         if least < facts.rate * (1.0 - 1e-9):
             bad.append(kind)
             rates = least, facts.rate
@@ -76,7 +78,7 @@ def rate_mismatch(evidence: Evidence) -> Found | None:
 )
 def known_sample(evidence: Evidence) -> Found | None:
     """Fire where amplification is stated against the server or a silo that knows the sample."""
-    for observer in (SERVER, SILO):
+    for observer in (SERVER, SILO, SILO_WITH_RECORDS):
         bad = [
             kind
             for kind in evidence.kinds

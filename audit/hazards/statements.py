@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ...accountant import events as ev
-from ..budget.derive import MODEL, SERVER, SILO
 from ..budget.doubts import EVALUATION, TUNING
 from ..budget.evidence import Evidence
+from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from .hazard import Found, disputed, left_over, lines_of, rounds, rule
 
 CLOSE = 1e-5
@@ -173,7 +173,10 @@ def undisclosed_observer(evidence: Evidence) -> Found | None:
     disclosed = {opened.claim.observer, *opened.plan.events, *(closed.epsilon if closed else ())}
     viewed = {name for kind in evidence.kinds for name in kind.stated} - {MODEL}
     promised = evidence.settled(opened.claim.observer).upper
-    for observer in (SERVER, SILO, *sorted(viewed - {SERVER, SILO})):
+    known = [SERVER, SILO]
+    if opened.aggregation == "private-weighting":  # elsewhere `silo` stands for every silo
+        known.append(SILO_WITH_RECORDS)
+    for observer in (*known, *sorted(viewed - set(known))):
         if observer in disclosed or observer not in evidence.observers:
             continue
         upper = evidence.settled(observer).upper

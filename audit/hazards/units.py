@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...accountant import events as ev
-from ..budget.derive import MODEL, is_hidden, moves
+from ..budget.derive import moves
 from ..budget.evidence import Evidence, Kind
-from ..budget.facts import Setting, Unproven
+from ..budget.facts import MODEL, Setting, Unproven
+from ..budget.samples import is_hidden
 from .hazard import Found, left_over, lines_of, rule
 
 SAMPLERS = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches, ev.RandomAllocation)

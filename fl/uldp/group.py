@@ -34,6 +34,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
+from ..aggregation import float_sum
 from ..federation import Federation, Indices
 from ..local import Rows, TorchLocal
 from ..promise import PHASE
@@ -100,8 +101,9 @@ class Group(Promised):
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return one round of one record; the same for all, as its silo alone draws the samples.
 
-        The server sees every silo's update by itself, and a silo may take its own off the model:
-        both leave a record the noise and the samples of its own silo.
+        Whether the server sees every silo's update by itself or, under masks, only their sum, and
+        though a silo may take its own off the model: a record has the noise and the samples of its
+        own silo, and nobody sees more than what that silo sends.
         """
         step: ev.Event = ev.Gaussian(noise_multiplier)
         if self.rate < 1.0:
@@ -115,7 +117,7 @@ class Group(Promised):
         intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
         with gate.open(intent) as ticket:
             models = self._descended(parameters, number, mechanism, ticket)
-            total = np.sum(models - parameters, axis=0)
+            total = float_sum(self.aggregator, number, models - parameters)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", self.constant),

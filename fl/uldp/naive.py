@@ -16,6 +16,7 @@ Theorem 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -27,12 +28,12 @@ from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import About, Gate, Gaussian
-from ...accountant.plan import PlannedPhase, given
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import reach, up
+from ..aggregation import noisy_sum
 from ..federation import Federation
 from ..local import TorchLocal
-from ..promise import PHASE, Promise, claimed, rounded_up
+from ..promise import PHASE, Promise, unproven
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
 from ..system import Opening, Parameters, Round, digest
 from .facts import about_norms, norms_of
@@ -83,27 +84,36 @@ class Naive(Promised):
             shares=silos,
             terms="silo-delta",
             unit="user",
+            tolerated_dropouts=self.setup.security.dropouts,
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it."""
+        """Return one round as who sees the model, the server, and one of the silos see it.
+
+        A server that sees every silo's update learns no more than one that sees their sum: a user
+        may swing every silo as far, in one direction, so the sum shows all that there is to see.
+        """
         silos, relation = self.setup.silos, self.setup.privacy.neighbours
         if self.as_published:
             whom = ("model", "server", "silo") if silos > 1 else ("model", "server")
             return dict.fromkeys(whom, PUBLISHED)
         stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
 
-        def seen(silos_seen: int, *, together: bool = True) -> ev.Event:
+        missing = self.setup.security.dropouts
+
+        def seen(silos_seen: int) -> ev.Event:
+            if missing >= silos_seen:
+                return ev.NoGuarantee("a silo that takes its own noise off may be left with none")
             return uldp.naive_release(
                 stated,
                 rounds=1,
                 silos=silos,
                 seen=silos_seen,
-                together=together,
                 neighbours=relation,
+                tolerated_dropouts=missing,
             ).event
 
-        views = {"model": seen(silos), "server": seen(silos, together=False)}
+        views = {"model": seen(silos), "server": seen(silos)}
         if silos > 1:
             views["silo"] = seen(silos - 1)  # it knows its own noise
         return views
@@ -114,24 +124,15 @@ class Naive(Promised):
         if not self.as_published:
             return super().promise
         own, rounds = self.setup.privacy, self.setup.rounds
-        noise = own.noise_multiplier
-        assert noise is not None  # checked when it was made
-        views = self.views(noise)
-        plan = given(
-            [PlannedPhase(PHASE, noise, PUBLISHED, rounds, views)],
-            delta=own.delta,
-            neighbours=own.neighbours,
-            unit=own.unit,
-        )
-        published = published_user_epsilon(rounds, noise=noise, delta=own.delta)
-        return Promise(noise, plan, claimed(own, rounded_up(published)))
+
+        def claim(noise: float) -> float:
+            return published_user_epsilon(rounds, noise=noise, delta=own.delta)
+
+        return unproven(self.views, own, rounds, PUBLISHED, claim)
 
     def opening(self) -> Opening:
         """Return what the run states first; a run as published is marked."""
-        found = super().opening()
-        return Opening(
-            found.claim, found.plan, found.population, found.aggregation, self.as_published
-        )
+        return replace(super().opening(), as_published=self.as_published)
 
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
         """Make one round: train in every silo, clip its update, sum, divide by |S|."""
@@ -148,8 +149,8 @@ class Naive(Promised):
         with gate.open(intent) as ticket:
             rows = self.setup.local.silo_deltas(parameters, number)
             totals = mechanism.totals(rows, silos, len(silos))
-            names = [f"noise/silo-{silo}" for silo in silos]
-            total = np.sum(mechanism.noisy(ticket, list(totals), names), axis=0)
+            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals))
+            total = mechanism.units(arrived.total)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", float(self.setup.silos)),
@@ -157,6 +158,7 @@ class Naive(Promised):
                 model_out=digest(moved),
                 sealed=about_norms(np.split(norms_of(rows), silos[1:]), mechanism.bound),
                 values=total.size,
+                shares=len(arrived.silos),
             )
         return Round(moved, released)
 

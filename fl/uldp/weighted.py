@@ -15,16 +15,18 @@ Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
+from ..aggregation import noisy_sum
 from ..federation import Federation, Indices
 from ..local import Part, TorchLocal
 from ..promise import PHASE
@@ -42,23 +44,120 @@ if TYPE_CHECKING:
 Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
 """From a model, users of each silo and a round, to one update for each user in each silo."""
 
+Drawer: TypeAlias = Literal["server", "oblivious-transfer"]
+
 SAMPLING: Final = "sampling/users"
 """The stream that draws who joins."""
 
 
-class Weighted(Promised):
-    """ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`); see the module.
+@dataclass(frozen=True, eq=False)
+class Summed:
+    """The noisy sum of one round: `total` (D,) in units, and how many silos' noise is in it.
 
-    `setup.training.weighting` is the rule of the weights: `uniform` or `records`.  Raises
-    `InvalidInput` for a unit or a relation that it does not protect.
+    `norms` are those of the updates before they were clipped, by silo, and `sealed` what else may
+    only be sealed.
+    """
+
+    total: NDArray[np.float64]
+    shares: int
+    norms: Sequence[NDArray[np.float64]]
+    sealed: Mapping[str, object]
+
+
+class Weighting(Promised):
+    """What ULDP-AVG (`step` is `average`) and ULDP-SGD (`gradient`) do, whoever knows the weights.
+
+    Raises `InvalidInput` for a unit or a relation that they do not protect.
     """
 
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup)
         users_only(setup)
+        if setup.aggregation == "private-weighting" and setup.normalising is not None:
+            raise InvalidInput(
+                f"{setup.name} under private weighting does not normalise by private moments.",
+                "The moments would be summed under weights in the clear, which tell the counts.",
+                "Give normalisation = 'public', or aggregation = 'masked'.",
+            )
+        self.updates = _UPDATES[step](setup)
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return one round as who sees the model, the server, and one of the silos see it."""
+        own = self.setup
+        return weighted_views(
+            noise_multiplier,
+            silos=own.silos,
+            rule=own.training.weighting,
+            neighbours=own.privacy.neighbours,
+            rate=self.rate,
+            aggregation=own.aggregation,
+            drawn_by=self.drawn_by,
+            tolerated_dropouts=own.security.dropouts,
+        )
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make one round: sample the users, sum what each silo sends, divide by constants."""
+        own = self.setup
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        intent = mechanism.intent(self._about(number, parameters), own.privacy.neighbours)
+        with gate.open(intent) as ticket:
+            found = self.summed(ticket, number, parameters)
+            constant = self.rate * own.users * own.silos
+            moved = parameters + own.training.global_rate / constant * found.total
+            released = ticket.close(
+                normaliser=records.Normaliser("constant", constant),
+                aggregate=found.total.tobytes(),
+                model_out=digest(moved),
+                sealed={**found.sealed, **about_norms(found.norms, own.training.clip)},
+                values=found.total.size,
+                shares=found.shares,
+            )
+        return Round(moved, released)
+
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+        """Return the noisy sum of one round."""
+        raise NotImplementedError
+
+    @property
+    def rate(self) -> float:
+        """The probability with which a user joins a round."""
+        return self.setup.privacy.sampling_rate
+
+    @property
+    def drawn_by(self) -> Drawer:
+        """Who draws the sample of users, where there is one."""
+        return "server"
+
+    def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
+        """Return which users join, in all silos alike: (users,)."""
+        if self.rate == 1.0:
+            return np.ones(self.setup.users, bool)
+        return poisson(ticket.stream(SAMPLING), self.setup.users, self.rate)
+
+    def _about(self, number: int, parameters: Parameters) -> About:
+        sampling = records.Sampling()
+        if self.rate < 1.0:
+            sampling = records.Sampling("poisson", "user", self.rate, self.drawn_by)
+        return About(
+            number,
+            PHASE,
+            sampling,
+            self.promise.views,
+            digest(parameters),
+            self.promise.event,
+        )
+
+
+class Weighted(Weighting):
+    """ULDP-AVG or ULDP-SGD with weights that are known; see the module.
+
+    `setup.training.weighting` is the rule of the weights: `uniform` or `records`.
+    """
+
+    def __init__(self, setup: Setup, *, step: str) -> None:
+        super().__init__(setup, step=step)
         rule = setup.training.weighting
         self.weights = checked_weights(user_weights(rule, setup.federation.counts))
-        self._updates = _UPDATES[step](setup)
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
@@ -70,67 +169,21 @@ class Weighted(Promised):
             users=own.users,
             silos=own.silos,
             rule=own.training.weighting,
+            tolerated_dropouts=own.security.dropouts,
         )
 
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        """Return one round as who sees the model, the server, and one of the silos see it.
-
-        The server draws the sample and sees every silo's update, and a silo trains on those who
-        were drawn: for both, nobody hides in the sample.
-        """
-        own = self.setup
-        return weighted_views(
-            noise_multiplier,
-            silos=own.silos,
-            rule=own.training.weighting,
-            neighbours=own.privacy.neighbours,
-            rate=own.privacy.sampling_rate,
-        )
-
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
-        """Make one round: sample the users, sum what each silo sends, divide by constants."""
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+        """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
-        intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
-        with gate.open(intent) as ticket:
-            joining = self._joining(ticket)
-            totals, norms = self._totals(joining, parameters, number, mechanism)
-            names = [f"noise/silo-{silo}" for silo in self._silos]
-            total = np.sum(mechanism.noisy(ticket, list(totals), names), axis=0)
-            constant = self.setup.privacy.sampling_rate * self.setup.users * self.setup.silos
-            moved = parameters + self.setup.training.global_rate / constant * total
-            released = ticket.close(
-                normaliser=records.Normaliser("constant", constant),
-                aggregate=total.tobytes(),
-                model_out=digest(moved),
-                sealed={"joined": int(joining.sum()), **about_norms(norms, mechanism.bound)},
-                values=total.size,
-            )
-        return Round(moved, released)
-
-    @property
-    def _silos(self) -> range:
-        return range(self.setup.silos)
-
-    def _about(self, number: int, parameters: Parameters) -> About:
-        rate = self.setup.privacy.sampling_rate
-        sampling = records.Sampling()
-        if rate < 1.0:
-            sampling = records.Sampling("poisson", "user", rate, "server")
-        return About(
-            number,
-            PHASE,
-            sampling,
-            self.promise.views,
-            digest(parameters),
-            self.promise.event,
+        joining = self.joining(ticket)
+        totals, norms = self._totals(joining, parameters, number, mechanism)
+        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals))
+        return Summed(
+            mechanism.units(arrived.total),
+            len(arrived.silos),
+            norms,
+            {"joined": int(joining.sum())},
         )
-
-    def _joining(self, ticket: Ticket) -> NDArray[np.bool_]:
-        """Return which users join, in all silos alike: (users,)."""
-        rate = self.setup.privacy.sampling_rate
-        if rate == 1.0:
-            return np.ones(self.setup.users, bool)
-        return poisson(ticket.stream(SAMPLING), self.setup.users, rate)
 
     def _totals(
         self, joining: NDArray[np.bool_], parameters: Parameters, number: int, mechanism: Gaussian
@@ -139,27 +192,36 @@ class Weighted(Promised):
         users = [own[joining[own]] for own in self._present]
         totals = np.zeros((self.setup.silos, parameters.size), np.int64)
         norms, silos = [np.empty(0)], [np.empty(0, np.int64)]
-        for part in self._updates(parameters, users, number):
+        for part in self.updates(parameters, users, number):
             weights = self.weights[part.user, part.silo]
             totals += mechanism.totals(part.rows, part.silo, self.setup.silos, weights)
             norms.append(norms_of(part.rows))
             silos.append(part.silo)
         size, silo = np.concatenate(norms), np.concatenate(silos)
-        return totals, [size[silo == one] for one in self._silos]
+        return totals, [size[silo == one] for one in range(self.setup.silos)]
 
 
-def average(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighted:
+def average(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighting:
     """Return ULDP-AVG."""
-    return Weighted(_setup(settings, federation, model), step="average")
+    return _made(settings, federation, model, "average")
 
 
-def gradient(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighted:
+def gradient(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighting:
     """Return ULDP-SGD."""
-    return Weighted(_setup(settings, federation, model), step="gradient")
+    return _made(settings, federation, model, "gradient")
 
 
-def _setup(settings: Settings, federation: Federation, model: Model) -> Setup:
-    return setup(settings, federation, TorchLocal(settings, federation, model))
+def _made(settings: Settings, federation: Federation, model: Model, step: str) -> Weighting:
+    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    if own.aggregation != "private-weighting":
+        return Weighted(own, step=step)
+    if settings.uldp.as_published:
+        from .published import Published
+
+        return Published(own, step=step)
+    from .hidden import Hidden  # brings cryptography with it
+
+    return Hidden(own, step=step)
 
 
 def _trained(own: Setup) -> Updates:

@@ -10,7 +10,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from privplan.accountant.claims import delm, disco, fedpower, uldp_fl
+from privplan.accountant.claims import delm, disco, fedpower, uldp_fl, uldp_leaks
 from privplan.accountant.claims import flame_published as flame
 
 # --- Uldp-FL ------------------------------------------------------------------------------------
@@ -101,8 +101,30 @@ def test_the_residue_of_protocol_1_does_not_see_the_noise() -> None:
         )
         assert exact.denominator == 1
         value = int(exact) + common * noise
-        assert uldp_fl.protocol_1_residue(noise, deltas, counts) == value % common
-        assert uldp_fl.protocol_1_residue(0, deltas, counts) == int(exact) % common
+        assert uldp_leaks.protocol_1_residue(noise, deltas, counts) == value % common
+        assert uldp_leaks.protocol_1_residue(0, deltas, counts) == int(exact) % common
+
+
+def test_the_randomness_of_protocol_1_is_the_servers_own_raised_to_the_deltas() -> None:
+    """By phe's Paillier, on another key: the product of randomness, whatever is added."""
+    paillier = pytest.importorskip("phe.paillier")
+    public, secret = paillier.generate_paillier_keypair(n_length=128)
+    n, square = public.n, public.nsquare
+    for exponents, added in (((0, 0), 7), ((3, 0), 7), ((3, 0), 10**9), ((2, 5), 0)):
+        expected = (
+            math.prod(
+                pow(user, 10_007 * 10_009 * exponent, (10_007 * 10_009) ** 2)
+                for user, exponent in enumerate(exponents, 2)
+            )
+            % (10_007 * 10_009) ** 2
+        )
+        assert uldp_leaks.protocol_1_randomness(exponents, added) == expected
+        cipher = public.raw_encrypt(added % n, r_value=1)
+        for user, exponent in enumerate(exponents, 2):
+            cipher = cipher * pow(public.raw_encrypt(1, r_value=user), exponent, square) % square
+        left = cipher * pow(1 + n, -secret.raw_decrypt(cipher), square) % square
+        assert left == math.prod(pow(u, n * e, square) for u, e in enumerate(exponents, 2)) % square
+        assert (left == 1) == (exponents == (0, 0)) == (expected == 1)
 
 
 # --- FLAME --------------------------------------------------------------------------------------

@@ -331,7 +331,7 @@ def test_after_the_log_failed_nothing_opens_draws_or_closes() -> None:
         lambda: stream.bytes(1),
         lambda: early.stream("early"),
         early.draw,
-        early.draw_share,
+        lambda: early.draw_share("noise"),
         early.close,
         early.abort,
         early.__enter__,
@@ -441,7 +441,7 @@ def test_nothing_is_drawn_after_the_end() -> None:
         lambda: stream.fork(),
         lambda: poisson(stream, 3, 0.5),
         ticket.draw,
-        ticket.draw_share,
+        lambda: ticket.draw_share("noise"),
         ticket.__enter__,
     ):
         with pytest.raises(PrivplanError, match="over"):
@@ -574,6 +574,31 @@ def test_no_more_shares_are_stated_than_were_drawn() -> None:
         with pytest.raises(InvalidInput, match="shares"):
             ticket.close(shares=3)
         ticket.close(shares=2)
+
+
+@pytest.mark.parametrize("dropouts", [0, 1])
+@pytest.mark.parametrize("by_share", [False, True])
+def test_what_arrived_with_fewer_shares_than_promised_is_not_released(
+    dropouts: int, by_share: bool
+) -> None:
+    """All parties drew their noise, and some of it was lost on the way."""
+    scene = Scene()
+    own = replace(SHARED, tolerated_dropouts=dropouts)
+    with scene.gate.open(intent(own)) as ticket:
+        if by_share:
+            for name in ("a", "b", "c"):
+                own.share_steps(ticket, TOTAL, name)
+        else:
+            own.noisy(ticket, [TOTAL] * 3, ["a", "b", "c"])
+        for arrived in range(3 - dropouts):
+            with pytest.raises(Unsupported, match=f"a sum has {arrived}"):
+                ticket.close(shares=arrived)
+        for broken in (-1, True, 2.0, "3"):
+            with pytest.raises(InvalidInput, match="shares"):
+                ticket.close(shares=broken)  # type: ignore[arg-type]
+        assert scene.recorder.types == ["round.intent"]
+        ticket.close(shares=3 - dropouts)
+    assert scene.recorder.types == ["round.intent", "round.release"]
 
 
 def test_a_ticket_is_for_one_mechanism() -> None:

@@ -13,7 +13,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.sensitivity import uldp
+from privplan.accountant.sensitivity import uldp, weight_sums
 from privplan.accountant.sensitivity.uldp import (
     insider_release,
     naive_release,
@@ -293,6 +293,7 @@ def test_bad_input_is_refused() -> None:
 
 
 def test_examples_run() -> None:
-    found = doctest.testmod(uldp)
-    assert found.attempted > 0
-    assert found.failed == 0
+    for module in (uldp, weight_sums):
+        found = doctest.testmod(module)
+        assert found.attempted > 0
+        assert found.failed == 0

@@ -26,6 +26,7 @@ from privplan.accountant.records import (
     RunClose,
     RunOpen,
     Sampling,
+    Security,
     StreamRange,
     Weights,
 )
@@ -35,6 +36,10 @@ from privplan.audit.budget.report import Chain
 from privplan.audit.log.canonical import LOG, START, chained
 
 SIGMA, CLIP, DELTA, USERS = 5.0, 0.1, 1e-5, 50
+LIMIT = 41
+FINE = math.nextafter(2.0**-18 / math.lcm(*range(1, LIMIT + 1)), 1.0)
+"""The grid of private weighting: digits of 16 bits, divided by lcm(1..LIMIT)."""
+
 SECURE = Randomness("operating-system")
 
 Records = list[Record]
@@ -51,20 +56,41 @@ def weighted(
     neighbours: str = "add-remove",
     drawn_by: str = "server",
     views: bool = True,
+    aggregation: str = "plain",
+    dropouts: int = 0,
 ) -> Records:
-    """Return the log of a run of ULDP-AVG with noise 5, as its own code would write it."""
-    table = np.full((1, silos), 1.0 / silos) if rule == "uniform" else uldp.worst_weights(silos)
+    """Return the log of a run of ULDP-AVG with noise 5, as its own code would write it.
+
+    With another aggregation than `plain` it has a protocol that fits it: masks, of which `dropouts`
+    parties may be missing, or private weighting with counts up to 41.
+    """
+    apart, private = aggregation == "plain", aggregation == "private-weighting"
+    even = apart and rule == "uniform"
+    table = np.full((1, silos), 1.0 / silos) if even else uldp.worst_weights(silos)
     given: dict[str, Any] = {"rounds": 1, "neighbours": neighbours}
     model = uldp.weighted_release(SIGMA, weights=uldp.worst_weights(silos), rate=rate, **given)
-    server = uldp.weighted_release(SIGMA, weights=table, together=False, **given)
+    server = uldp.weighted_release(
+        SIGMA,
+        weights=table,
+        together=not apart,
+        rate=rate,
+        knows_sample=drawn_by == "server",
+        **given,
+    )
     seen = {"model": model.event}
     if views:
         seen["server"] = server.event
     if views and silos > 1:
-        silo = uldp.insider_release(SIGMA, silos=silos, weighting=rule, holds_user=False, **given)
-        seen["silo"] = silo.event
+        inside: dict[str, Any] = {"silos": silos, "weighting": rule, "tolerated_dropouts": dropouts}
+        silo = uldp.insider_release(SIGMA, holds_user=False, **inside, **given).event
+        seen["silo"] = silo
+        if private:
+            holds = uldp.insider_release(SIGMA, **inside, **given)
+            seen["silo-with-records"] = holds.event
+            if rate < 1.0 and drawn_by != "shared-secret":
+                seen["silo"] = ev.Poisson(rate, silo)
     reach = 2 if neighbours == "replace-one" else 1
-    share = math.nextafter(SIGMA * CLIP / math.sqrt(silos), 1.0)
+    share = math.nextafter(SIGMA * CLIP / math.sqrt(silos - dropouts), 1.0)
     sampling = Sampling()
     if rate < 1.0:
         sampling = Sampling("poisson", "user", rate, drawn_by)  # type: ignore[arg-type]
@@ -73,13 +99,38 @@ def weighted(
         "train",
         model.event,
         Contribution(CLIP, "l2", "user"),
-        Noise("gaussian", SIGMA * CLIP, silos, share, 0, 1, 2.0**-24),
+        Noise("gaussian", SIGMA * CLIP, silos, share, dropouts, 1, FINE if private else 2.0**-24),
         reach * CLIP,
         Weights(rule),  # type: ignore[arg-type]
         sampling,
         {who: event for who, event in seen.items() if who != "model"},
     )
-    return run_of(intent, seen, rounds, silos=silos, neighbours=neighbours)
+    records = run_of(intent, seen, rounds, silos=silos, neighbours=neighbours)
+    if apart:
+        return records
+    transfer = (10, round(10 * rate)) if drawn_by == "oblivious-transfer" else (0, 0)
+    security = weighing(silos, *transfer) if private else masks(silos, silos - dropouts)
+    return changed(records, RunOpen, aggregation=aggregation, security=security)
+
+
+def masks(parties: int, fewest: int) -> Security:
+    """Return the facts of masked sums in a complete graph."""
+    return Security("pairwise-masks", parties, fewest, fewest, parties - 1, 64)
+
+
+def weighing(parties: int, slots: int = 0, chosen: int = 0) -> Security:
+    """Return the facts of private weighting with counts up to 41."""
+    return Security(
+        "private-weighting",
+        parties,
+        parties,
+        key_bits=3072,
+        count_limit=LIMIT,
+        count_cap=(LIMIT - 1) // parties,
+        records_per_count=1,
+        slots=slots,
+        chosen=chosen,
+    )
 
 
 def naive(rounds: int = 100, *, neighbours: str = "add-remove", silos: int = 5) -> Records:

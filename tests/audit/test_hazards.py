@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -31,6 +32,7 @@ from privplan.audit.hazards import RULES, Hazard
 
 from .ledgers import (
     CLIP,
+    FINE,
     SECURE,
     SIGMA,
     Change,
@@ -41,6 +43,7 @@ from .ledgers import (
     closing,
     grouped,
     intents,
+    masks,
     naive,
     opening,
     part,
@@ -60,7 +63,45 @@ CLEAN: dict[str, Callable[[], Records]] = {
     ),
     "one silo": lambda: weighted(silos=1),
     "groups of records": grouped,
+    "masked": lambda: weighted(aggregation="masked"),
+    "masked, some may be missing": lambda: weighted(aggregation="masked", dropouts=2),
+    "masked, two silos": lambda: weighted(aggregation="masked", silos=2, rule="records"),
+    "masked, sampled by the server": lambda: weighted(aggregation="masked", rate=0.1),
+    "masked, sampled by the silos": lambda: weighted(
+        aggregation="masked", rate=0.1, drawn_by="shared-secret", dropouts=1
+    ),
+    "masked, groups of records": lambda: under_masks(grouped()),
+    "private weights": lambda: private(),
+    "private weights, sampled by the server": lambda: private(rate=0.3),
+    "private weights, oblivious transfer": lambda: private(rate=0.3, drawn_by=TRANSFER),
+    "private weights, oblivious transfer, replaced": lambda: private(
+        rate=0.3, drawn_by=TRANSFER, neighbours="replace-one", silos=2
+    ),
+    "private weights, sampled by the silos": lambda: private(rate=0.3, drawn_by="shared-secret"),
 }
+
+
+TRANSFER = "oblivious-transfer"
+
+
+def private(**options: Any) -> Records:
+    return weighted(rule="records", aggregation="private-weighting", **options)
+
+
+def masked() -> Records:
+    return weighted(aggregation="masked")
+
+
+def transferred() -> Records:
+    return private(rate=0.1, drawn_by=TRANSFER)
+
+
+def under_masks(records: Records) -> Records:
+    return opening(aggregation="masked", security=masks(5, 5))(records)
+
+
+def security(**fields: object) -> Change:
+    return opening(security=part(**fields))
 
 
 def sampled() -> Records:
@@ -226,6 +267,19 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
             view_of("server", ev.Poisson(0.1, PLAIN)),
         ),
     ),
+    "missing-protocol": (masked, opening(security=None), lambda _: weighted()),
+    "protocol-mismatch": (masked, security(parties=4), security(threshold=2)),
+    "noise-in-multiples": (
+        private,
+        security(noise="multiples"),
+        intents(noise=part(grid=FINE / 2.0)),
+    ),
+    "fewest-below-noise": (
+        masked,
+        security(fewest=4),
+        lambda _: weighted(aggregation="masked", dropouts=1),
+    ),
+    "weak-key": (private, security(key_bits=1024), security(key_bits=2048)),
     "visible-messages": (
         weighted,
         also(
@@ -520,6 +574,14 @@ def test_the_published_naive_is_marked_and_its_claim_fails() -> None:
     assert {hazard.id for hazard in report.hazards} == {"as-published"}
     assert report.supported is False
     assert not report.ok
+
+
+def test_silos_that_hold_some_of_the_user_are_named_where_others_have_a_sample() -> None:
+    log = private(rate=0.1, drawn_by=TRANSFER)
+    silent = found(view_of("silo-with-records", None)(log))
+    assert "silo-with-records" in silent["undisclosed-observer"].what
+    assert "undisclosed-observer" not in found(log)
+    assert "undisclosed-observer" not in found(weighted(rule="records"))
 
 
 def test_a_resumed_run_that_knows_its_state_is_clean_but_for_a_note() -> None:

@@ -188,16 +188,20 @@ def totals(monkeypatch):
     from privplan.accountant.mechanisms import Gaussian
     from privplan.accountant.mechanisms.steps import Steps
 
-    seen, noisy, one_noisy = [], Gaussian.noisy, Steps.noisy
+    seen, share, one_noisy = [], Gaussian.share_steps, Steps.noisy
+    under = []
 
-    def watched(self, ticket, sums, *rest, **named):
-        seen.append([one.copy() for one in sums])
-        return noisy(self, ticket, sums, *rest, **named)
+    def watched(self, ticket, total, *rest, **named):
+        if not under or under[-1] is not ticket:
+            under.append(ticket)
+            seen.append([])
+        seen[-1].append(total.copy())
+        return share(self, ticket, total, *rest, **named)
 
     def step_watched(self, sums):
         seen.append(sums.copy())
         return one_noisy(self, sums)
 
-    monkeypatch.setattr(Gaussian, "noisy", watched)
+    monkeypatch.setattr(Gaussian, "share_steps", watched)
     monkeypatch.setattr(Steps, "noisy", step_watched)
     return seen

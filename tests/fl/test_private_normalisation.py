@@ -569,13 +569,13 @@ def test_a_full_disk_at_each_file_never_releases_moments_twice(
 def test_an_interruption_waits_until_the_moments_are_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    noisy = Gaussian.noisy
+    share = Gaussian.share_steps
 
     def interrupted(*given: Any, **named: Any) -> Any:
         os.kill(os.getpid(), signal.SIGINT)
-        return noisy(*given, **named)
+        return share(*given, **named)
 
-    monkeypatch.setattr(Gaussian, "noisy", interrupted)
+    monkeypatch.setattr(Gaussian, "share_steps", interrupted)
     with pytest.raises(KeyboardInterrupt):
         started(SMALL, tmp_path)
     monkeypatch.undo()

@@ -367,7 +367,7 @@ def test_an_interruption_is_an_abort_and_the_run_goes_on(
         os.kill(os.getpid(), signal.SIGINT)
         raise AssertionError("the interruption was not seen")
 
-    monkeypatch.setattr(prepared.system, "_updates", training)
+    monkeypatch.setattr(prepared.system, "updates", training)
     with LogWriter.create(tmp_path) as writer, pytest.raises(KeyboardInterrupt):
         carry_out(prepared, tmp_path, writer)
     assert kinds(tmp_path) == ["run.open", "round.intent", "round.abort"]

@@ -96,6 +96,30 @@ def test_every_given_value_is_kept() -> None:
     assert found.log == settings.LogSettings(fsync="never", sign_key=Path("key.pem"))
 
 
+def test_protocols_have_their_own_keys() -> None:
+    masked = read(security='aggregation = "masked"\ndropouts = 1\nkeep_transcripts = true')
+    assert masked.security == settings.SecuritySettings(
+        aggregation="masked", dropouts=1, keep_transcripts=True
+    )
+    hidden = read(
+        privacy="epsilon = 8\nsampling_rate = 0.3",
+        security='aggregation = "private-weighting"\nkey_bits = 4096\ncount_limit = 60\n'
+        "records_per_count = 3\nslots = 10\nprocesses = 2",
+    )
+    assert hidden.security == settings.SecuritySettings(
+        aggregation="private-weighting",
+        key_bits=4096,
+        count_limit=60,
+        records_per_count=3,
+        slots=10,
+        processes=2,
+    )
+    assert hidden.training.weighting == "records"  # the only weights that there are to hide
+    said = hidden.to_json()["security"]
+    assert "processes" not in said
+    assert "keep_transcripts" not in said
+
+
 def test_numbers_have_their_type() -> None:
     found = read(privacy="epsilon = 8", training="clip = 1")
     assert isinstance(found.privacy.epsilon, float)
@@ -167,10 +191,6 @@ def test_systems_to_come_are_refused_as_such(system: str) -> None:
 
 
 def test_other_things_to_come_are_refused_as_such() -> None:
-    for word in ("masked", "private-weighting"):
-        error = refused(made(security=f'aggregation = "{word}"'), Unsupported)
-        assert "not available yet" in error.what
-        assert "plain" in error.next_step
     refused(made(data='name = "ratings"'), Unsupported)
     for table in keys.LATER_TABLES:
         refused(made(**{table: "users = 3"}), Unsupported)
@@ -217,6 +237,15 @@ def test_other_things_to_come_are_refused_as_such() -> None:
         ("training", 'weighting = "equal"'),
         ("security", "key_bits = 512"),
         ("security", "key_bits = 99999"),
+        ("security", "key_bits = 3000"),
+        ("security", "key_bits = true"),
+        ("security", "dropouts = -1"),
+        ("security", "count_limit = 1"),
+        ("security", "count_limit = 1001"),
+        ("security", "slots = 1"),
+        ("security", "records_per_count = 0"),
+        ("security", "processes = 0"),
+        ("security", 'keep_transcripts = "yes"'),
         ("uldp", 'as_published = "yes"'),
         ("uldp", "group_records = 0"),
         ("uldp", "record_rate = 0.0"),
@@ -245,7 +274,55 @@ def test_what_is_out_of_range_is_refused_by_name(table: str, line: str) -> None:
         ({"privacy": 'epsilon = 8\nunit = "record"'}, "needs `unit` in [privacy] to be user"),
         ({"run": 'system = "uldp-group"'}, "lacks `group_records` in [uldp]"),
         ({"uldp": "group_records = 8"}, "uldp-avg has no use for it"),
-        ({"uldp": "as_published = true"}, "uldp-avg has no use for it"),
+        ({"uldp": "as_published = true"}, "uldp-avg is sound as it is published"),
+        ({"security": "dropouts = 1"}, 'aggregation = "plain" has no use for'),
+        ({"security": "slots = 10"}, 'aggregation = "plain" has no use for'),
+        (
+            {"security": 'aggregation = "masked"\ncount_limit = 40'},
+            'aggregation = "masked" has no use for',
+        ),
+        (
+            {"security": 'aggregation = "private-weighting"\ndropouts = 1'},
+            'aggregation = "private-weighting" has no use for',
+        ),
+        (
+            {"run": 'system = "uldp-naive"', "security": 'aggregation = "private-weighting"'},
+            "uldp-naive has no weights to hide",
+        ),
+        (
+            {
+                "security": 'aggregation = "private-weighting"',
+                "training": 'weighting = "uniform"',
+            },
+            'weighting = "uniform" in [training]',
+        ),
+        (
+            {
+                "data": 'name = "heart-disease"\nnormalisation = "private"',
+                "privacy": "epsilon = 8\nnormalisation_noise = 5.0",
+                "security": 'aggregation = "private-weighting"',
+            },
+            'normalisation = "private" in [data]',
+        ),
+        (
+            {"security": 'aggregation = "private-weighting"\nslots = 10'},
+            "gives slots = 10 in [security] for sampling_rate = 1.0",
+        ),
+        (
+            {
+                "privacy": "epsilon = 8\nsampling_rate = 0.25",
+                "security": 'aggregation = "private-weighting"\nslots = 10',
+            },
+            "gives slots = 10 in [security] for sampling_rate = 0.25",
+        ),
+        (
+            {
+                "privacy": "noise_multiplier = 5.0\nsampling_rate = 0.3",
+                "security": 'aggregation = "private-weighting"\nslots = 10',
+                "uldp": "as_published = true",
+            },
+            "gives `slots` in [security] beside as_published",
+        ),
         (
             {"run": 'system = "uldp-naive"', "privacy": "epsilon = 8\nsampling_rate = 0.5"},
             "gives `sampling_rate` in [privacy], and uldp-naive has no use for it",

@@ -242,8 +242,8 @@ def test_settings_reach_the_systems(tiny):
     assert (group.rate, group.setup.privacy.group) == (0.2, 3)
     sampled = built("uldp-sgd", federation, privacy={"sampling_rate": 0.3})
     assert sampled.views(5.0)["model"] == ev.Poisson(0.3, ev.Gaussian(5.0))
-    with pytest.raises(Unsupported, match="masked"):
-        built("uldp-avg", federation, security=SecuritySettings(aggregation="masked"))
+    with pytest.raises(Unsupported, match="private-weighting"):
+        built("uldp-naive", federation, security=SecuritySettings(aggregation="private-weighting"))
     with pytest.raises(InvalidInput, match="system"):
         built("uldp-maybe", federation)
 

@@ -14,6 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.sensitivity import uldp
+from privplan.fl.settings import SecuritySettings
 from privplan.fl.uldp.naive import Naive
 from privplan.fl.uldp.weighted import SAMPLING, Weighted
 
@@ -426,8 +427,9 @@ def test_what_it_does_not_protect_is_refused(wrong, error, tiny, made_of):
 
 
 def test_an_aggregation_that_does_not_exist_is_refused(tiny, made_of):
-    setup = replace(made_of("uldp-avg", tiny()), aggregation="masked")
-    with pytest.raises(Unsupported, match="masked"):
+    security = SecuritySettings(aggregation="private-weighting")
+    setup = replace(made_of("uldp-avg", tiny()), security=security)
+    with pytest.raises(Unsupported, match="private-weighting"):
         Weighted(setup, step="average")
 
 

@@ -1,0 +1,165 @@
+"""What a protocol that sums updates unseen changes, if the facts that it states fit together.
+
+    aggregation           protocol
+    masked                pairwise-masks       the server sees the sum of those who stayed
+    private-weighting     private-weighting    likewise; nobody sees weights, no silo the sample
+
+Facts that are missing, or that contradict each other, are no protocol: then the server counts as if
+it saw every silo's update, and silos as if they knew the sample.  A protocol goes on with `fewest`
+parties, so no more shares of the noise than that are counted on, whatever arrived.
+
+Under private weighting the decrypted integer has weights that are multiples of 1/m, m being
+lcm(1..`count_limit`), in steps of P/m, P being the step of an update.  Noise that stands on
+multiples of m leaves the rest of it without any, and so does noise on a grid that is coarser than
+bound / m, for P is at most the bound.  Counts that may exceed the limit make weights that are no
+such multiples, and then nothing bounds what is decrypted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+from ...accountant.records import Security
+from ...accountant.sensitivity.release import up
+from .facts import SUMS, Facts, Setting, Unproven, is_alone
+
+LEAST_KEY: Final = 2048
+"""Bits of a Paillier key that nobody can factor; with fewer, silos read every user's counts."""
+
+MOST_COUNTS: Final = 10_000
+"""Largest limit on a user's count that makes sense: lcm(1..10,000) has 14,446 bits."""
+
+_PROTOCOLS: Final[Mapping[str, str]] = {
+    "masked": "pairwise-masks",
+    "private-weighting": "private-weighting",
+}
+_RINGS: Final = (32, 64)
+
+
+def settled(facts: Facts, setting: Setting) -> tuple[Facts, Setting]:
+    """Return facts and setting as far as they can be relied on together; twice is as once.
+
+    `aggregation` is what the facts of the protocol allow, `shares` what it guarantees, and the
+    rate that of the oblivious transfer, where it is more than the stated one.
+    """
+    aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
+    voids = tuple(dict.fromkeys((*facts.voids, *uncovered(facts, setting))))
+    shares, weights, own = facts.shares, facts.weights, setting.security
+    if own is not None and setting.aggregation != "plain":
+        shares = min(shares, own.fewest)
+    if is_private(setting):
+        rule = "records" if weights.rule == "uniform" else weights.rule
+        weights = replace(weights, rule=rule, largest_sum=max(weights.largest_sum, 1.0))
+    rate = max(facts.sampling.rate, transfer_rate(facts, setting))
+    drawn = replace(facts.sampling, rate=rate)
+    made = replace(facts, voids=voids, shares=shares, weights=weights, sampling=drawn)
+    return made, replace(setting, aggregation=aggregation)
+
+
+def contradictions(facts: Facts, setting: Setting) -> tuple[str, ...]:
+    """Return why a round's facts, and the run's, are none of a protocol for unseen sums."""
+    own = setting.security
+    if own is None:
+        missing = "no protocol is stated by which the server would see the sum alone"
+        return () if setting.aggregation == "plain" else (missing,)
+    return tuple(_contradictions(facts, setting, own))
+
+
+def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[str]:
+    aggregation, noise = setting.aggregation, facts.noise
+    if _PROTOCOLS.get(aggregation) != own.protocol:
+        yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
+    if own.parties != setting.silos:
+        yield f"{own.parties:,} parties take part, and there are {setting.silos:,} silos"
+    if noise.family not in (*SUMS, "none"):
+        yield f"{noise.family} noise is not added to a sum"
+    elif noise.family != "none" and noise.shares != own.parties and not is_alone(facts, setting):
+        yield f"{own.parties:,} parties add {noise.shares:,} shares of the noise"
+    if not 2 <= own.fewest <= own.parties:
+        yield f"a sum of {own.fewest:,} of {own.parties:,} parties may be let through"
+    if own.protocol == "pairwise-masks":
+        if own.ring_bits not in _RINGS:
+            yield f"there is no ring of {own.ring_bits} bits"
+        if not 2 <= own.threshold <= own.degree + 1 <= own.parties:  # its neighbours and itself
+            yield f"{own.threshold:,} of a party and {own.degree:,} neighbours restore its masks"
+    else:
+        yield from _unfit_weights(facts, own)
+    if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
+        yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
+
+
+def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
+    weights, terms = facts.weights, facts.contribution
+    if (terms.unit, terms.terms, weights.rule) != ("user", "unit", "records"):
+        yield f"private weighting is for users' own terms by records, not `{weights.rule}`"
+    if own.fewest != own.parties or facts.noise.tolerated_dropouts:
+        yield "private weighting needs every party"
+    if own.records_per_count < 1:
+        yield "records are counted in units of 0"
+
+
+def uncovered(facts: Facts, setting: Setting) -> tuple[str, ...]:
+    """Return why noise does not cover all that is decrypted, which takes every guarantee away."""
+    own = setting.security
+    if own is None:
+        return ()
+    if own.noise == "multiples":
+        return ("the noise stands on multiples only; the rest of what is decrypted has none",)
+    if own.protocol != "private-weighting":
+        return ()
+    if not 1 <= own.count_cap * own.parties < own.count_limit <= MOST_COUNTS:
+        return (
+            f"{own.parties:,} silos count up to {own.count_cap:,} each and a dummy, and weights "
+            f"are made for {own.count_limit:,}",
+        )
+    finest = Fraction(facts.noise.grid) * multiple(own.count_limit)
+    if math.isinf(facts.noise.grid) or not 0 < finest <= Fraction(facts.contribution.bound):
+        return ("the noise stands on a grid that is coarser than that of the weights",)
+    return ()
+
+
+@cache
+def multiple(count_limit: int) -> int:
+    """Return m, the least common multiple of what a user's counts may sum to: 1..`count_limit`."""
+    return math.lcm(*range(1, min(count_limit, MOST_COUNTS) + 1))
+
+
+def largest_weight(own: Security) -> Fraction:
+    """Return what a user's weights sum to, of as many counts as there may be: below 1."""
+    counts = own.count_cap * own.parties
+    return Fraction(counts, counts + 1)
+
+
+def transfer_rate(facts: Facts, setting: Setting) -> float:
+    """Return the rate at which an oblivious transfer draws; 0 where there is none, 1 if unknown."""
+    own = setting.security
+    if own is not None and _transfers(own):
+        return up(Fraction(own.chosen, own.slots)) if facts.sampling.method == "poisson" else 0.0
+    return 1.0 if facts.sampling.drawn_by == "oblivious-transfer" else 0.0
+
+
+def require_strong_key(setting: Setting) -> None:
+    """Raise `Unproven` where silos can read every user's counts."""
+    own = setting.security
+    if own is not None and is_weak(own):
+        raise Unproven(f"silos can factor a key of {own.key_bits:,} bits, and read users' counts")
+
+
+def is_weak(own: Security) -> bool:
+    """Return whether counts are encrypted under a key that is too short."""
+    return own.protocol == "private-weighting" and own.key_bits < LEAST_KEY
+
+
+def is_private(setting: Setting) -> bool:
+    """Return whether the protocol is private weighting."""
+    return setting.security is not None and setting.security.protocol == "private-weighting"
+
+
+def _transfers(own: Security) -> bool:
+    """Return whether the numbers are those of a transfer."""
+    return own.protocol == "private-weighting" and 1 <= own.chosen <= own.slots >= 2

@@ -1,0 +1,123 @@
+"""Protocols that sum updates unseen: what they state, and whether it holds together."""
+
+from __future__ import annotations
+
+import math
+
+from ..budget.evidence import Evidence
+from ..budget.facts import SERVER
+from ..budget.protocol import LEAST_KEY, contradictions, is_weak, uncovered
+from .hazard import Found, left_over, lines_of, rule
+
+
+@rule(
+    "missing-protocol",
+    "error",
+    why="That the server sees no more than the sum is the work of a protocol, and what it takes to "
+    "break it stands in its parameters.",
+    next_step="State the protocol (`security`). Until then the server counts as if it saw every "
+    "silo's update.",
+    explains=True,
+)
+def missing_protocol(evidence: Evidence) -> Found | None:
+    """Fire where updates are said to be summed unseen and no protocol is stated."""
+    opened = evidence.ledger.opened
+    if opened.aggregation == "plain" or opened.security is not None:
+        return None
+    return Found(
+        f"Aggregation is `{opened.aggregation}`, and the log states no protocol for it.",
+        (1, *lines_of(list(evidence.kinds))),
+        _server(evidence),
+    )
+
+
+@rule(
+    "protocol-mismatch",
+    "error",
+    why="Parameters that do not fit the run are those of another protocol, or of none.",
+    next_step="Find out what wrote these records. The server counts as if it saw every silo's "
+    "update, and silos as if they knew the sample.",
+    explains=True,
+)
+def protocol_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
+    if evidence.ledger.opened.security is None:
+        return None
+    found = [(kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds]
+    bad = [(kind, reasons) for kind, reasons in found if reasons]
+    if not bad:
+        return None
+    what = bad[0][1][0]
+    lines = lines_of([kind for kind, _ in bad])
+    return Found(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
+
+
+@rule(
+    "noise-in-multiples",
+    "error",
+    why="Whoever decrypts sees the remainder too, and without noise it shows the updates and the "
+    "number of records of each user.",
+    next_step="Draw the noise on the grid of what is decrypted, as private weighting here does.",
+    explains=True,
+)
+def noise_in_multiples(evidence: Evidence) -> Found | None:
+    """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
+    bad = [kind for kind in evidence.kinds if uncovered(kind.facts, evidence.setting)]
+    if not bad:
+        return None
+    what = uncovered(bad[0].facts, evidence.setting)[0]
+    return Found(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
+
+
+@rule(
+    "fewest-below-noise",
+    "error",
+    why="The parties let a sum through that holds fewer shares of the noise than it was made for.",
+    next_step="Let parties refuse a sum of fewer, or make each share larger and say how many may "
+    "be missing (`tolerated_dropouts`).",
+    explains=True,
+)
+def fewest_below_noise(evidence: Evidence) -> Found | None:
+    """Fire where a protocol may end with fewer parties than the noise allows."""
+    own = evidence.ledger.opened.security
+    if own is None or evidence.setting.aggregation == "plain":
+        return None
+    bad = [
+        kind
+        for kind in evidence.kinds
+        if own.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
+    ]
+    if not bad:
+        return None
+    noise = bad[0].facts.noise
+    return Found(
+        f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
+        f"end with {own.fewest:,} parties.",
+        lines_of(bad),
+        left_over(evidence),
+    )
+
+
+@rule(
+    "weak-key",
+    "error",
+    why="Every silo has the ciphertexts; who factors the key reads the number of records of each "
+    "user, and who takes part.",
+    next_step="Use a key of 3,072 bits.",
+    explains=True,
+)
+def weak_key(evidence: Evidence) -> Found | None:
+    """Fire where the key of private weighting is too short."""
+    own = evidence.ledger.opened.security
+    if own is None or not is_weak(own):
+        return None
+    return Found(
+        f"The Paillier key has {own.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
+        (1, *lines_of(list(evidence.kinds))),
+    )
+
+
+def _server(evidence: Evidence) -> float | None:
+    """Return what the log supports before the server; None if there is nothing."""
+    upper = evidence.settled(SERVER).upper
+    return upper if math.isfinite(upper) else None

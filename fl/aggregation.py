@@ -1,0 +1,140 @@
+"""How what the silos make becomes one sum: in the clear, or under masks.
+
+Silos add up integers, with their noise among them, so the sum is the same bit for bit whoever sees
+what on the way.  What the server sees stands in the log as `aggregation`:
+
+plain                every silo's integers
+masked               only their sum, modulo 2^64 (`fl.secagg`)
+private-weighting    only the sum, under weights that nobody sees (`fl.uldp.weighting`, which has
+                     users to weight and not only silos to add up, and is asked by itself)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..accountant import records
+from ..accountant.errors import InvalidInput, ProtocolFault
+from ..accountant.mechanisms.clip import check_totals
+from .parties import silo_name
+
+if TYPE_CHECKING:
+    from ..accountant.mechanisms import Gaussian, Ticket
+    from .parties import Network
+    from .settings import SecuritySettings
+
+Integers: TypeAlias = NDArray[np.int64]
+
+Silo: TypeAlias = Callable[[], Integers]
+"""What one silo does when it is its turn: it returns its integers (D,), with its noise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sum:
+    """What arrived: `total` (D,) of those silos that are in it."""
+
+    total: Integers
+    silos: tuple[int, ...]
+
+
+class Aggregator(Protocol):
+    """Adds what silos send; one for a whole run."""
+
+    @property
+    def security(self) -> records.Security | None:
+        """The parameters of its protocol, as the log states them; None in the clear."""
+
+    @property
+    def network(self) -> Network | None:
+        """Between whom messages travel; None in the clear."""
+
+    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+        """Return the sum of what the silos make in round `number`, vectors of `length`.
+
+        Raises `MissingParty` where too few arrive, `ProtocolFault` for what is against the rules,
+        and whatever a silo raises.
+        """
+
+
+class Plain:
+    """The server sees what every silo sends, and adds it up."""
+
+    security: Final = None
+    network: Final = None
+
+    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
+        """Return the sum of what the silos make; all of them are in it."""
+        total = np.zeros(length, np.int64)
+        for place, silo in enumerate(silos):
+            sent = silo()
+            if sent.shape != total.shape or sent.dtype != total.dtype:
+                raise ProtocolFault(
+                    f"{silo_name(place)} did not send {length:,} integers.",
+                    "Another vector would be stretched, and its noise used more than once.",
+                    "Find out which model it has, and begin again.",
+                )
+            total += sent
+        return Sum(total, tuple(range(len(silos))))
+
+
+def noisy_sum(
+    by: Aggregator,
+    number: int,
+    mechanism: Gaussian,
+    ticket: Ticket,
+    totals: Sequence[Integers],
+    named: str = "noise",
+) -> Sum:
+    """Return the sum of the silos' totals (D,), each with the share of noise of its silo.
+
+    `named` begins the names of the streams.  Raises as `Aggregator.total` does, and as the
+    mechanism does, for totals of different lengths too, and for a sum that could wrap around.
+    """
+    names = [f"{named}/{silo_name(silo)}" for silo in range(len(totals))]
+    sums = check_totals(totals, names)  # before any of them is sent
+    own = [
+        partial(mechanism.share_steps, ticket, total, name)
+        for total, name in zip(sums, names, strict=True)
+    ]
+    return by.total(number, own, len(totals[0]))
+
+
+def float_sum(by: Aggregator, number: int, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sum of what each silo sends (silos, D), where that needs no more noise: (D,).
+
+    In the clear it is a sum of floats.  Under masks every number is rounded towards zero, on a
+    grid of 2^-40, or what 64 bits have room for with 128 silos and more; beyond 2^16 it is refused.
+    """
+    if by.network is None:
+        return np.asarray(np.sum(rows, axis=0))
+    from .crypto.fixed_point import FixedPoint
+
+    step = 2.0 ** -min(40, 47 - len(rows).bit_length())
+    point = FixedPoint(step=step, bound=2.0**16, terms=len(rows), modulus=2**64)
+    own = [partial(point.encode, row) for row in rows]
+    arrived = by.total(number, own, rows.shape[1])
+    return np.asarray(point.decode(arrived.total))
+
+
+def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
+    """Return what adds up the updates of so many silos.
+
+    Raises `InvalidInput` where more silos may be missing than there are to hide among.
+    """
+    if own.aggregation != "masked":
+        return Plain()
+    if silos - own.dropouts < 2:
+        raise InvalidInput(
+            f"Masks need two silos that stay; of {silos}, {own.dropouts} may be missing.",
+            "A sum of one silo's update is that update.",
+            'Lower `dropouts` in [security], or write aggregation = "plain".',
+        )
+    from .secagg.masked import Masked
+
+    return Masked(silos, dropouts=own.dropouts, keep=own.keep_transcripts)

@@ -1,0 +1,88 @@
+"""Masked sums for federated systems: silos' 64-bit integers, summed modulo 2^64.
+
+Noise and updates are integers on one grid, and their sum lies far within 64 bits, so the sum modulo
+2^64 is the sum, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import records
+from ..aggregation import Integers, Silo, Sum
+from ..crypto.keys import fresh
+from ..parties import SERVER, Network, silo_name
+from .committee import Committee
+from .terms import ServerKind, Terms, choose
+
+RING_BITS: Final = 64
+
+_SESSION_BYTES: Final = 16
+
+
+class Masked:
+    """The server sees the sum of the silos' integers alone; see `fl.aggregation.Aggregator`.
+
+    `dropouts` silos may be missing from a round.  Silos are protected from a server that lies where
+    that is possible, with more than 2 `dropouts` silos; else from one that only looks; and from as
+    many silos that tell it all they know as is possible then.  `keep` makes the network keep what
+    each party receives.
+    """
+
+    def __init__(self, silos: int, *, dropouts: int = 0, keep: bool = False) -> None:
+        names = [silo_name(silo) for silo in range(silos)]
+        self.network = Network([SERVER, *names], keep=keep)
+        self._silos, self._dropouts = silos, dropouts
+        lies = silos > 2 * dropouts
+        self._server: ServerKind = "malicious" if lies else "honest-but-curious"
+        left = silos - dropouts
+        self._colluders = min(left - 2, left - dropouts - 1) if lies else left - 2
+        self._posts = {name: self.network.post(name) for name in self.network.names}
+        self._committees: dict[int, Committee] = {}
+
+    @property
+    def security(self) -> records.Security:
+        """The public facts of the protocol, for the log."""
+        terms = self._terms(1)
+        return records.Security(
+            "pairwise-masks",
+            parties=terms.parties,
+            fewest=terms.fewest,
+            threshold=terms.threshold,
+            degree=terms.degree,
+            ring_bits=terms.ring_bits,
+            server=terms.server,
+            colluders=terms.colluders,
+        )
+
+    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+        """Return the sum of what the silos make in round `number`, vectors of `length`."""
+        if length not in self._committees:
+            session = bytes(fresh(_SESSION_BYTES))
+            self._committees[length] = Committee(self._posts, self._terms(length), session)
+        inputs: dict[str, Callable[[], NDArray[np.uint64]]] = {
+            silo_name(place): partial(_words, silo) for place, silo in enumerate(silos)
+        }
+        words, names = self._committees[length].sum(number, inputs)
+        there = tuple(place for place in range(self._silos) if silo_name(place) in names)
+        return Sum(words.astype("<u8", copy=False).view(np.int64), there)
+
+    def _terms(self, length: int) -> Terms:
+        return choose(
+            self._silos,
+            length=length,
+            dropouts=self._dropouts,
+            colluders=self._colluders,
+            ring_bits=RING_BITS,
+            server=self._server,
+        )
+
+
+def _words(silo: Silo) -> NDArray[np.uint64]:
+    integers: Integers = silo()
+    return np.ascontiguousarray(integers, "<i8").view("<u8")

@@ -1,0 +1,215 @@
+"""ULDP-AVG and ULDP-SGD by records, with weights that nobody sees: the private weighting protocol.
+
+    silo s:  under encryption, sum_u (c_su / N_u) clip_C(d_su) + noise;   N_u = sum_s c_su + 1
+    server:  decrypts the sum over all silos, and nothing else
+
+A user's count in a silo is a public function of the records there, capped, and one dummy is counted
+for everybody (`weighting.counts`), so weights are a little below n_su / N_u and sum to less than 1:
+a user moves the sum by less than C.  Updates are clipped as integers, and every silo's noise stands
+on the grid of what is decrypted (`accountant.mechanisms.fine`), so that no residue is without it.
+
+A silo is not told who was drawn, so it trains on all of its users in every round, and those who
+were not are weighted by an encrypted 0.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1; what
+is done differently, and why, stands in `weighting.protocol`.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import FineGaussian, Ticket
+from ...accountant.sensitivity.release import up
+from ..parties import Network
+from ..setup import Setup
+from ..system import Opening, Parameters
+from .facts import norms_of
+from .sums import weighted_sum
+from .weighted import Drawer, Summed, Weighting
+from .weighting.protocol import PrivateWeighting, names
+from .weighting.terms import WeightingTerms, common_multiple
+
+if TYPE_CHECKING:
+    from ...accountant.mechanisms import Gate
+    from ..system import Round
+
+DIGITS: Final = 16
+"""Bits of one number of a clipped update, with its sign."""
+
+FINE: Final = 2**19
+"""Steps of the grid in one share of the noise, at least.
+
+An audit takes 64 steps^2 off a share's variance, as a log does not say whether they are in it
+already.  With so many steps epsilon is the same to 10^-9, up to which audits compare.
+"""
+
+SLOTS: Final = "sampling/slots"
+"""The stream that puts the real answers of an oblivious transfer into their order."""
+
+
+class Hidden(Weighting):
+    """ULDP-AVG or ULDP-SGD with hidden weights; see the module.
+
+    `weak_key` allows keys that are too short to hide anything, for tests.  Raises `InvalidInput`
+    for weights by another rule than `records`, and for slots that do not give the sampling rate.
+    """
+
+    aggregations = ("private-weighting",)
+
+    def __init__(self, setup: Setup, *, step: str, weak_key: bool = False) -> None:
+        super().__init__(setup, step=step)
+        self._weak_key = weak_key
+        if setup.training.weighting != "records":
+            raise InvalidInput(
+                "Private weighting hides weights by records; uniform weights are public.",
+                next_step="Give weighting = 'records', or aggregation = 'masked'.",
+            )
+        self._present = [np.flatnonzero(column > 0) for column in setup.federation.counts.T]
+        self._session: PrivateWeighting | None = None
+        _ = self._chosen
+
+    def mechanism(self, noise_multiplier: float) -> FineGaussian:
+        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
+        own = self.setup
+        plain = weighted_sum(
+            noise_multiplier,
+            bound=own.training.clip,
+            users=own.users,
+            silos=own.silos,
+            rule="records",
+        )
+        made = FineGaussian.of(plain, common_multiple(own.security.count_limit), DIGITS)
+        if Fraction(made.share_std) < FINE * made.step:
+            raise InvalidInput(
+                "The noise of one silo is less than 2^19 steps of its grid wide.",
+                "An audit, which takes the rounding to the grid off, would find a little less "
+                "noise than is promised.",
+                "Give a larger `count_limit`, or more noise.",
+            )
+        return made
+
+    @cached_property
+    def terms(self) -> WeightingTerms:
+        """What all parties agree on."""
+        own, security = self.setup, self.setup.security
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        return WeightingTerms(
+            users=own.users,
+            silos=own.silos,
+            dimensions=self.initial().size,
+            largest=mechanism.largest,
+            tail=mechanism.tail,
+            key_bits=security.key_bits,
+            count_limit=security.count_limit,
+            records_per_count=security.records_per_count,
+            digits=DIGITS,
+            drawn_by=self.drawn_by if self.rate < 1.0 else "nobody",
+            slots=security.slots,
+            chosen=self._chosen,
+            weak_key=self._weak_key,
+        )
+
+    @cached_property
+    def network(self) -> Network:
+        """Between whom messages travel."""
+        return Network(names(self.terms), keep=self.setup.security.keep_transcripts)
+
+    @property
+    def rate(self) -> float:
+        """The probability with which a user joins a round; of real slots, rounded up."""
+        if self._chosen is None or self.setup.security.slots is None:
+            return super().rate
+        return up(Fraction(self._chosen, self.setup.security.slots))
+
+    @property
+    def drawn_by(self) -> Drawer:
+        """Who draws the sample of users, where there is one."""
+        return "server" if self.setup.security.slots is None else "oblivious-transfer"
+
+    def opening(self) -> Opening:
+        """Return what the run states first, with the parameters of the protocol."""
+        found = super().opening()
+        return Opening(
+            found.claim,
+            found.plan,
+            found.population,
+            found.aggregation,
+            self.terms.security(),
+        )
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        """Make one round; before the first, the parties agree on keys and count their records."""
+        if self._session is None:
+            self._session = PrivateWeighting(
+                self.terms,
+                self.setup.federation.counts,
+                self.network,
+                processes=self.setup.security.processes,
+                rounds=self.setup.rounds,
+            )
+        return super().round(number, parameters, gate)
+
+    def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
+        """Return the noisy sum of one round, as the server decrypts it."""
+        assert self._session is not None  # made by `round`
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        rows, norms = self._rows(parameters, number, mechanism)
+        width = parameters.size
+        noise = [
+            partial(mechanism.share, ticket, width, f"noise/silo-{silo}")
+            for silo in range(self.setup.silos)
+        ]
+        sealed: dict[str, object] = {}
+        joining, slots = None, None
+        if self.terms.drawn_by == "server":
+            joining = self.joining(ticket)
+            sealed["joined"] = int(joining.sum())
+        elif self.terms.drawn_by == "oblivious-transfer":
+            slots = ticket.stream(SLOTS)
+        total = self._session.round(number, rows, noise, joining=joining, stream=slots)
+        return Summed(mechanism.units(total), self.setup.silos, norms, sealed)
+
+    def _rows(
+        self, parameters: Parameters, number: int, mechanism: FineGaussian
+    ) -> tuple[
+        list[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        list[NDArray[np.float64]],
+    ]:
+        """Return each silo's users, the digits of their updates, and the norms of these."""
+        silos = range(self.setup.silos)
+        users: list[list[NDArray[np.int64]]] = [[np.empty(0, np.int64)] for _ in silos]
+        digits = [[np.empty((0, parameters.size), np.int64)] for _ in silos]
+        norms: list[list[NDArray[np.float64]]] = [[np.empty(0)] for _ in silos]
+        for part in self.updates(parameters, self._present, number):
+            for silo in np.unique(part.silo).tolist():
+                own = part.silo == silo
+                users[silo].append(part.user[own])
+                digits[silo].append(mechanism.clipped(part.rows[own]))
+                norms[silo].append(norms_of(part.rows[own]))
+        rows = [
+            (np.concatenate(who), np.concatenate(what))
+            for who, what in zip(users, digits, strict=True)
+        ]
+        return rows, [np.concatenate(one) for one in norms]
+
+    @cached_property
+    def _chosen(self) -> int | None:
+        """How many slots of an oblivious transfer are real, so that the rate is what was asked."""
+        rate, slots = self.setup.privacy.sampling_rate, self.setup.security.slots
+        if slots is None:
+            return None
+        chosen = round(rate * slots)
+        if not 0 < chosen < slots or chosen / slots != rate:
+            raise InvalidInput(
+                f"{slots} slots cannot give a sampling rate of {rate!r}.",
+                "A user joins with probability k / slots, where k of so many answers are real.",
+                "Give a rate that is a whole number of slots, below 1.",
+            )
+        return chosen

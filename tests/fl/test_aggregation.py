@@ -1,0 +1,310 @@
+"""Sums in the clear and under masks are the same, bit for bit, and the log says which they were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant import records
+from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
+from privplan.accountant.mechanisms import About, Gate, Gaussian
+from privplan.accountant.randomness import Streams
+from privplan.audit.budget import audit_budget
+from privplan.audit.log import LogWriter, read, verify
+from privplan.fl.aggregation import Plain, Sum, aggregator, float_sum, noisy_sum
+from privplan.fl.parties import SERVER, Message
+from privplan.fl.preparation import prepare
+from privplan.fl.runner import RunResult, carry_out
+from privplan.fl.settings import (
+    DataSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    Settings,
+    TrainingSettings,
+    UldpSettings,
+)
+from privplan.fl.transcripts import FOLDER, read_transcript
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography", "msgpack")),
+    reason="runs need the extra `fl`",
+)
+
+SMALL = Settings(
+    run=RunSettings(system="uldp-avg", rounds=3, seed=11),
+    data=DataSettings(name="breast-cancer", users=9, silos=3),
+    privacy=PrivacySettings(noise_multiplier=5.0),
+    training=TrainingSettings(
+        clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
+    ),
+)
+MASKED = SecuritySettings(aggregation="masked")
+
+
+class Memory:
+    """A recorder that only remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[records.Record] = []
+
+    def append(self, record: records.Record) -> int:
+        self.lines.append(record)
+        return len(self.lines) - 1
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        return dict.fromkeys(items, "c0")
+
+
+def changed(own: Settings = SMALL, **tables: Any) -> Settings:
+    new = {name: replace(getattr(own, name), **keys) for name, keys in tables.items()}
+    return replace(own, **new)
+
+
+def started(settings: Settings, folder: Path) -> RunResult:
+    folder.mkdir(exist_ok=True)
+    with LogWriter.create(folder) as writer:
+        return carry_out(prepare(settings), folder, writer)
+
+
+def of(folder: Path, kind: type[Any]) -> list[Any]:
+    return [line.record for line in read(folder) if isinstance(line.record, kind)]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SMALL,
+        changed(training={"weighting": "records"}),
+        changed(privacy={"sampling_rate": 0.5}),
+        changed(run={"system": "uldp-sgd"}),
+        changed(run={"system": "uldp-naive"}),
+        changed(
+            data={"normalisation": "private"},
+            privacy={"normalisation_noise": 2.0},
+        ),
+    ],
+    ids=["avg", "records", "sampled", "sgd", "naive", "normalised"],
+)
+def test_masked_runs_release_the_same_bits(settings: Settings, tmp_path: Path) -> None:
+    plain = started(settings, tmp_path / "plain")
+    masked = started(replace(settings, security=MASKED), tmp_path / "masked")
+    assert plain.model == masked.model
+    assert verify(tmp_path / "masked").complete
+    clear, hidden = (
+        [one.aggregate for one in of(tmp_path / name, records.RoundRelease)]
+        for name in ("plain", "masked")
+    )
+    assert clear == hidden
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        changed(run={"system": "fedavg"}, privacy={"unit": None, "noise_multiplier": None}),
+        changed(
+            run={"system": "uldp-group"},
+            privacy={"group": 3},
+            uldp={"group_records": 3},
+        ),
+    ],
+    ids=["fedavg", "group"],
+)
+def test_masked_floats_are_the_same_to_what_is_stated(settings: Settings, tmp_path: Path) -> None:
+    plain = started(settings, tmp_path / "plain")
+    masked = started(replace(settings, security=MASKED), tmp_path / "masked")
+    assert np.abs(plain.parameters).max() > 1e-3
+    np.testing.assert_allclose(masked.parameters, plain.parameters, rtol=0, atol=1e-8)
+    assert (masked.parameters != plain.parameters).any()  # it did go through the ring
+
+
+def test_the_log_says_what_the_server_sees(tmp_path: Path) -> None:
+    started(replace(SMALL, security=MASKED), tmp_path)
+    (opened,) = of(tmp_path, records.RunOpen)
+    assert opened.aggregation == "masked"
+    assert opened.security is not None
+    assert opened.security.protocol == "pairwise-masks"
+    assert (opened.security.parties, opened.security.fewest) == (3, 3)
+    assert opened.plan.events["server"] == opened.plan.events["model"]
+    report = audit_budget(tmp_path)
+    found = {one.observer: one.total.epsilon for one in report.rows}
+    assert found["server"].upper == report.total.epsilon.upper
+
+
+def test_masks_need_two_silos_that_stay() -> None:
+    assert isinstance(aggregator(SecuritySettings(), 1), Plain)
+    with pytest.raises(InvalidInput, match="two silos"):
+        aggregator(MASKED, 1)
+    with pytest.raises(InvalidInput, match="two silos"):
+        aggregator(replace(MASKED, dropouts=2), 3)
+
+
+def meddled(monkeypatch: pytest.MonkeyPatch, meddling: Any) -> None:
+    """Let every network that is made from now on meddle with its messages."""
+    from privplan.fl.parties import Network
+
+    made = Network.__init__
+
+    def init(self: Network, names: Any, *, keep: bool = False, **_: Any) -> None:
+        made(self, names, keep=keep, meddling=meddling)
+
+    monkeypatch.setattr(Network, "__init__", init)
+
+
+def silenced(message: Message) -> tuple[Message, ...]:
+    """Lose all that silo 1 says from round 2 on."""
+    gone = message.sender == "silo-1" and message.round >= 2
+    return () if gone else (message,)
+
+
+def test_a_silo_that_is_missing_aborts_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meddled(monkeypatch, silenced)
+    with pytest.raises(MissingParty):
+        started(replace(SMALL, security=MASKED), tmp_path)
+    assert len(of(tmp_path, records.RoundRelease)) == 1
+    (abort,) = of(tmp_path, records.RoundAbort)
+    assert (abort.round, abort.reason) == (2, "missing-party")
+    assert [one.round for one in of(tmp_path, records.RoundIntent)] == [1, 2]
+
+
+def test_silos_that_may_be_missing_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed = replace(SMALL, security=replace(MASKED, dropouts=1))
+    whole = started(allowed, tmp_path / "whole")
+    meddled(monkeypatch, silenced)
+    lacking = started(allowed, tmp_path / "lacking")
+    assert whole.model != lacking.model
+    shares = [one.shares for one in of(tmp_path / "lacking", records.RoundRelease)]
+    assert shares == [3, 2, 2]
+    (opened,) = of(tmp_path / "lacking", records.RunOpen)
+    assert opened.security is not None
+    assert opened.security.fewest == 2
+    intents = of(tmp_path / "lacking", records.RoundIntent)
+    assert all(one.noise.tolerated_dropouts == 1 for one in intents)
+    assert all(one.noise.share_std**2 * 2 >= one.noise.std**2 for one in intents)
+    assert audit_budget(tmp_path / "lacking").supported
+
+
+def test_moments_are_summed_like_the_rest(tmp_path: Path) -> None:
+    settings = changed(data={"normalisation": "private"}, privacy={"normalisation_noise": 2.0})
+    started(replace(settings, security=replace(MASKED, dropouts=1)), tmp_path)
+    first, second = of(tmp_path, records.RoundIntent)[:2]
+    assert (first.phase, second.phase) == ("normalise", "train")
+    assert first.noise.tolerated_dropouts == second.noise.tolerated_dropouts == 1
+    assert first.views["server"] == first.event
+    report = audit_budget(tmp_path)
+    assert report.supported
+    assert [one.id for one in report.hazards] == ["seeded"]
+
+
+def test_a_message_that_is_sent_twice_aborts_the_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meddled(monkeypatch, lambda message: (message, message))
+    with pytest.raises(ProtocolFault):
+        started(replace(SMALL, security=MASKED), tmp_path)
+    assert not of(tmp_path, records.RoundRelease)
+
+
+def test_transcripts_hold_what_each_party_received(tmp_path: Path) -> None:
+    security = replace(MASKED, keep_transcripts=True)
+    started(replace(SMALL, security=security), tmp_path)
+    server = list(read_transcript(tmp_path, SERVER))
+    assert {one.round for one in server} == {1, 2, 3}
+    assert {one.sender for one in server} == {"silo-0", "silo-1", "silo-2"}
+    assert ((tmp_path / FOLDER / "server.jsonl").stat().st_mode & 0o777) == 0o600
+    assert all(one.sender != "silo-1" for one in read_transcript(tmp_path, "silo-1"))
+    path = tmp_path / FOLDER / "silo-1.jsonl"
+    path.write_text(path.read_text()[:-20])
+    with pytest.raises(InvalidInput, match="is no message"):
+        list(read_transcript(tmp_path, "silo-1"))
+
+
+def test_no_transcript_is_kept_unasked(tmp_path: Path) -> None:
+    started(replace(SMALL, security=MASKED), tmp_path)
+    assert not (tmp_path / FOLDER).exists()
+
+
+def test_floats_that_do_not_fit_the_ring_are_refused() -> None:
+    by = aggregator(MASKED, 2)
+    rows = np.array([[1.0, 2.0**17], [0.0, 0.0]])
+    with pytest.raises(InvalidInput):
+        float_sum(by, 1, rows)
+    assert float_sum(Plain(), 1, rows).tolist() == [1.0, 2.0**17]
+
+
+@pytest.mark.parametrize("sent", [np.array([1]), np.array([1.0, 2.0]), np.array([[1, 2]])])
+def test_plain_stretches_nothing(sent: Any) -> None:
+    with pytest.raises(ProtocolFault, match="silo-1 did not send 2 integers"):
+        Plain().total(1, [lambda: np.array([1, 2]), lambda: sent], 2)
+
+
+@pytest.mark.parametrize(
+    "totals",
+    [
+        [np.arange(3), np.arange(1)],
+        [np.full(3, 2**61), np.full(3, 2**61 + 1)],
+        [np.zeros(3), np.zeros(3)],
+        [],
+    ],
+    ids=["lengths", "room", "floats", "none"],
+)
+def test_what_cannot_be_summed_is_refused_before_anything_is_drawn(totals: Any) -> None:
+    own = Gaussian(1.0, 4.0, shares=2)
+    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    ticket = Gate(None, Memory(), Streams.seeded(1)).open(own.intent(about, "add-remove"))
+    with pytest.raises(InvalidInput):
+        noisy_sum(Plain(), 1, own, ticket, totals)
+    assert ticket.stream("noise/silo-0").position == 0
+
+
+@pytest.mark.parametrize("silos", [127, 128, 300])
+def test_floats_of_many_silos_fit_the_ring(silos: int) -> None:
+    class Ring(Plain):
+        """Adds as masks do, without any."""
+
+        network: Any = object()
+
+    rows = np.full((silos, 2), [2.0**16, -1.0 / 3.0])
+    found = float_sum(Ring(), 1, rows)
+    assert found[0] == silos * 2.0**16
+    assert 0 <= found[1] + silos / 3.0 <= silos * 2.0**-37
+
+
+def test_plain_adds_integers() -> None:
+    found = Plain().total(1, [lambda: np.array([1, 2]), lambda: np.array([3, -5])], 2)
+    assert isinstance(found, Sum)
+    assert (found.total.tolist(), found.silos) == ([4, -3], (0, 1))
+    assert UldpSettings().as_published is False
+
+
+@pytest.mark.parametrize(
+    ("silos", "dropouts", "server", "colluders"),
+    [
+        (2, 0, "malicious", 0),
+        (3, 0, "malicious", 1),
+        (3, 1, "malicious", 0),
+        (4, 2, "honest-but-curious", 0),
+        (5, 0, "malicious", 3),
+        (5, 2, "malicious", 0),
+        (6, 3, "honest-but-curious", 1),
+        (100, 10, "malicious", 79),
+    ],
+)
+def test_masks_hide_from_as_many_as_they_can(
+    silos: int, dropouts: int, server: str, colluders: int
+) -> None:
+    found = aggregator(replace(MASKED, dropouts=dropouts), silos).security
+    assert found is not None
+    assert (found.server, found.colluders) == (server, colluders)
+    assert colluders < found.threshold <= found.fewest == silos - dropouts
