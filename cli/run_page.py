@@ -63,15 +63,15 @@ middle of that release has lost it, and cannot go on.
 Noise and epsilon.  With epsilon alone, the least noise is found for all rounds; with
 noise_multiplier alone, epsilon follows; with both, the plan is cut before the first release to
 the rounds that the budget pays for, and a budget too small for one round begins nothing.
-What the server sees.  Under `plain` it sees every silo's noisy update.  Under `masked` it sees
-their sum alone: silos mask what they send in pairs, and the masks cancel.  Under
-`private-weighting` the weights n_su / N_u of a user's records are hidden as well: silos work on
-the server's encryption of 1 / N_u, and it decrypts the noisy sum and nothing else.  Counts are
-capped by a public rule and one dummy is counted for everybody, so weights are a little smaller
-than under `records` in the clear.  With `slots`, users are drawn by oblivious transfer: neither
-server nor silos know who takes part, and both are held off by the sample.  All of this is for
-parties that follow the protocol; a server and a silo that tell each other what they know undo it.
-`privplan audit budget` says what each observer learns.
+What the server sees.  Under `plain` it sees every silo's noisy update.  Under `masked` it
+sees their sum alone: silos mask what they send in pairs, and the masks cancel.  Under
+`private-weighting` the weights n_su / N_u of a user's records are hidden as well: silos work
+on the server's encryption of 1 / N_u, and it decrypts the noisy sum and nothing else.  Counts
+are capped by a public rule and one dummy is counted for everybody, so weights are a little
+smaller than under `records` in the clear.  With `slots`, users are drawn by oblivious
+transfer: neither server nor silos know who takes part, and both are held off by the sample.
+All of this is for parties that follow the protocol; a server and a silo that tell each other
+what they know undo it.  `privplan audit budget` says what each observer learns.
 Seeds.  [data] seed and [training] seed are public.  [run] seed also decides the noise, so
 whoever knows it can take the noise off: such a run is for tests, and its log says so.
 Test data are taken to be public.  Choosing settings by looking at results on private records

@@ -40,15 +40,18 @@ Where it breaks
     record 28.35: when the others go, that one's weight grows to 1.  With uniform weights it
     is 8.721.
   - Protocol 1 (encrypted weights) adds noise in multiples of a common multiple of all
-    counts.  Modulo that number the server reads a noise-free function of the raw updates:
-    no guarantee.
+    counts.  Modulo that number the server reads a noise-free function of the raw updates,
+    and its ciphertexts show the server the randomness that it encrypted with, raised to
+    these updates: no guarantee.
 
 What to do instead
   Use AVG with the number of users, silos and the rate fixed and public, cap what each
   user can weigh, and account for it exactly.  Where users may be exchanged, double the
   noise.  Against a server that samples, count rate 1.  In an encrypted sum, let the noise
-  reach every residue.  Do not convert: even the exact number for 32 records promises
-  nothing.
+  reach every residue and hide the ciphertexts' randomness, as aggregation =
+  "private-weighting" does: the server is left with 9.998, and with 0.7584 where users are
+  drawn by oblivious transfer; a silo that has nothing of the user, with 0.8628.  Do not
+  convert: even the exact number for 32 records promises nothing.
 
 Source: Kato et al. 2024, arXiv 2308.12210.
 All numbers: privplan claims uldp-fl.
