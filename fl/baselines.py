@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..accountant import events as ev
 from ..accountant import records
+from ..accountant.errors import Unsupported
 from ..accountant.mechanisms import Gate
 from ..accountant.plan import Plan, PlannedPhase, given
 from .aggregation import float_sum
@@ -42,6 +43,12 @@ class FedAvg:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         public_features_only(setup)
+        if setup.aggregation == "private-weighting":
+            raise Unsupported(
+                "fedavg has no weights to hide.",
+                "It would send updates in the clear, and its log would say otherwise.",
+                "Use aggregation 'plain' or 'masked'.",
+            )
         self.aggregator = setup.aggregator
 
     @property

@@ -1,9 +1,10 @@
 """What each party of a run received, in files: evidence that nothing more reached it.
 
 `transcripts/<party>.jsonl` holds one message a line, in the order in which they arrived: `session`
-(hex), `round`, `kind`, `sender`, and `body` (Base64 of its MessagePack).  A party's view is the
-whole of its file and what it owns itself.  The files are for a trusted auditor: all of them
-together tell more than any party knows.
+(hex), `round`, `kind`, `sender`, and `body` (Base64 of the bytes that travelled: MessagePack, but
+for masked words, which are their own bytes).  A party's view is the whole of its file and what it
+owns itself.  The files are for a trusted auditor: all of them together tell more than any party
+knows.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ...fl.crypto.paillier.arithmetic import powmod
 from .finding import FALSE_ALARM, Finding, decided, places_of
 
 ALL_SILOS: Final = "all together"
@@ -29,7 +30,7 @@ def plaintext(ciphertext: int, primes: tuple[int, int]) -> int:
     """Return what a ciphertext holds, in [0, n), by the private key (p, q)."""
     p, q = primes
     n, order = p * q, math.lcm(p - 1, q - 1)
-    return (pow(ciphertext, order, n * n) - 1) // n * pow(order, -1, n) % n
+    return (int(powmod(ciphertext, order, n * n)) - 1) // n * pow(order, -1, n) % n
 
 
 def randomness(ciphertext: int, primes: tuple[int, int]) -> int:
@@ -72,7 +73,9 @@ def shown_randomness(
     moved = [(place, residue) for place, residue in entries if residue != 1]
     wraps = _wraps(invited, n)
     related: set[tuple[tuple[str, int], tuple[str, int]]] = set()
-    powers = {a: [pow(residue, a, n) for _, residue in moved] for a in range(1, largest + 1)}
+    powers = {
+        a: [int(powmod(residue, a, n)) for _, residue in moved] for a in range(1, largest + 1)
+    }
     known: dict[int, list[tuple[int, int]]] = {}
     for a, own in powers.items():
         for index, residue in enumerate(own):
@@ -162,7 +165,7 @@ def _entries(sent: Mapping[str, Sequence[int]], n: int) -> Iterator[tuple[tuple[
 
 def _wraps(invited: Sequence[int], n: int) -> list[int]:
     """Return what exponents that differ by multiples of n make: c^(n t), |t| at most 1 a user."""
-    once = [pow(ciphertext % n, n, n) for ciphertext in invited]
+    once = [int(powmod(ciphertext % n, n, n)) for ciphertext in invited]
     choices = [(1, one, pow(one, -1, n)) for one in once]
     if 3 ** len(once) > _MOST_WRAPS:
         every = math.prod(once) % n

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput, MissingExtra
 from ...fl.parties import Message
+from ...fl.secagg.messages import Masked
 
 FALSE_ALARM = 1e-6
 """How often an attack that rests on chance may find something in a sound transcript."""
@@ -42,8 +43,11 @@ class Finding:
 def values(message: Message) -> Iterator[int | str | bytes]:
     """Yield every value in a message's body, depth first, names of mappings included.
 
-    Raises `InvalidInput` for a body that is not MessagePack.
+    Masked words are one value.  Raises `InvalidInput` for any other body that is not MessagePack.
     """
+    if message.kind == Masked.kind:
+        yield message.body
+        return
     try:
         import msgpack
     except ImportError:
@@ -53,7 +57,9 @@ def values(message: Message) -> Iterator[int | str | bytes]:
             'Install the extra: pip install "privplan[fl]".',
         ) from None
     try:
-        body = msgpack.unpackb(message.body, raw=False, strict_map_key=False)
+        body = msgpack.unpackb(
+            message.body, raw=False, strict_map_key=False, object_pairs_hook=list
+        )
     except Exception:
         raise InvalidInput("A message of the transcript holds no MessagePack.") from None
     yield from _flat(body)
@@ -137,11 +143,7 @@ def _parts(
 
 
 def _flat(body: object) -> Iterator[int | str | bytes]:
-    if isinstance(body, Mapping):
-        for name, inner in body.items():
-            yield from _flat(name)
-            yield from _flat(inner)
-    elif isinstance(body, list | tuple):
+    if isinstance(body, list | tuple):  # a mapping is a list of pairs: a name may stand twice
         for inner in body:
             yield from _flat(inner)
     elif isinstance(body, int | str | bytes):

@@ -227,7 +227,7 @@ def _noise_voids(noise: Noise) -> list[str]:
         found.append("the noise has no shares")
     if noise.shares > 1 and not LEAST <= noise.share_std <= LARGEST:
         found.append(f"`noise.share_std` is {noise.share_std!r}, so the shares are unknown")
-    if noise.shares == 1 and not 0.0 <= noise.share_std <= LARGEST:
+    if noise.shares == 1 and noise.share_std and not LEAST <= noise.share_std <= LARGEST:
         found.append(f"`noise.share_std` is {noise.share_std!r}, which is no noise")
     if not 0.0 <= noise.grid <= LARGEST:
         found.append(f"`noise.grid` is {noise.grid!r}, which is no grid")

@@ -117,8 +117,9 @@ def uncovered(facts: Facts, setting: Setting) -> tuple[str, ...]:
             f"{own.parties:,} silos count up to {own.count_cap:,} each and a dummy, and weights "
             f"are made for {own.count_limit:,}",
         )
-    finest = Fraction(facts.noise.grid) * multiple(own.count_limit)
-    if math.isinf(facts.noise.grid) or not 0 < finest <= Fraction(facts.contribution.bound):
+    grid, bound = facts.noise.grid, facts.contribution.bound
+    known = math.isfinite(grid) and math.isfinite(bound)
+    if not known or not 0 < Fraction(grid) * multiple(own.count_limit) <= Fraction(bound):
         return ("the noise stands on a grid that is coarser than that of the weights",)
     return ()
 

@@ -642,7 +642,7 @@ class Sound:
 
     @property
     def modulus(self) -> int:
-        return int(self.session._server._private.public.n)
+        return int(self.session.modulus)
 
     @property
     def primes(self) -> tuple[int, int]:
@@ -818,3 +818,27 @@ def test_an_oblivious_transfer_shows_neither_side_the_sample() -> None:
     for number in range(1, 5):
         assert not attacks.shown_randomness(session.updates(number), session.modulus).found
     assert not attacks.secrets_in(view, session.secrets()).found
+
+
+def test_masked_words_are_read_as_they_travel() -> None:
+    from privplan.fl.secagg.committee import Committee
+    from privplan.fl.secagg.terms import choose
+
+    names = ["silo-0", "silo-1", "silo-2"]
+    network = Network([SERVER, *names], keep=True)
+    committee = Committee.on(network, choose(3, length=4000), b"a session of a test")
+    own = np.arange(4000, dtype=np.uint64)
+    committee.sum(1, dict.fromkeys(names, own))
+    view = network.view(SERVER)
+    found = attacks.words(view, "secagg-masked", 64)
+    assert {name: len(one) for name, one in found.items()} == dict.fromkeys(names, 4000)
+    assert not attacks.unmasked(found, 2**64).found
+    assert not attacks.secrets_in(view, {"vector": own.tobytes()}).found
+    in_clear = Message(bytes(16), 1, "secagg-masked", "silo-0", SERVER, own.tobytes())
+    assert attacks.secrets_in([in_clear], {"vector": own.tobytes()}).found
+
+
+def test_a_name_that_stands_twice_hides_nothing() -> None:
+    twice = b"\x91\x82\xa1a\xc4\x20" + bytes(range(32)) + b"\xa1a\xc4\x01\x00"
+    message = Message(bytes(16), 1, "any", "silo-0", SERVER, twice)
+    assert attacks.secrets_in([message], {"key": bytes(range(32))}).found

@@ -416,6 +416,25 @@ def test_a_grid_just_fine_enough_is_accepted_and_none_that_is_coarser() -> None:
     assert math.isinf(upper(intents(noise=part(grid=most * (1 + 1e-9)))(private())))
 
 
+@pytest.mark.parametrize("value", [math.inf, 1e300, 5e-324, 0.0, -1.0])
+@pytest.mark.parametrize("field", ["grid", "bound", "std", "share_std"])
+@pytest.mark.parametrize("aggregation", list(PROTOCOLS))
+def test_absurd_numbers_prove_nothing_and_are_no_traceback(
+    aggregation: str, field: str, value: float
+) -> None:
+    log = weighted(2, rule="records", aggregation=aggregation)
+    change = {"contribution" if field == "bound" else "noise": part(**{field: value})}
+    harmless = field == "grid" and 0.0 <= value < 1e-300  # as fine as can be, or of floats
+    harmless &= value > 0.0 or aggregation == "masked"
+    assert math.isinf(upper(intents(**change)(log))) != harmless
+
+
+def test_a_single_share_is_no_smaller_than_numbers_can_be() -> None:
+    log = intents(noise=part(shares=1, share_std=1e-200))(weighted(2, silos=1))
+    assert math.isinf(upper(log))
+    assert "unusable-facts" in hazards(log)
+
+
 def test_a_run_without_noise_has_no_noise_and_nothing_else_to_say_of_its_protocol() -> None:
     log = intents(noise=Noise("none", 0.0))(weighted(aggregation="masked", views=False))
     assert "no-noise" in hazards(log)

@@ -13,7 +13,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant import records
-from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
+from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault, Unsupported
 from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
@@ -136,6 +136,13 @@ def test_the_log_says_what_the_server_sees(tmp_path: Path) -> None:
     report = audit_budget(tmp_path)
     found = {one.observer: one.total.epsilon for one in report.rows}
     assert found["server"].upper == report.total.epsilon.upper
+
+
+def test_what_sends_updates_in_the_clear_does_not_say_that_weights_are_hidden() -> None:
+    for system in ("fedavg", "uldp-naive"):
+        own = changed(run={"system": system}, security={"aggregation": "private-weighting"})
+        with pytest.raises(Unsupported):
+            prepare(own)
 
 
 def test_masks_need_two_silos_that_stay() -> None:

@@ -129,7 +129,7 @@ def test_a_count_is_a_public_rule_of_ones_own_records() -> None:
     assert reduced_counts(np.empty((0, 3), int), own).shape == (0, 3)
 
 
-@pytest.mark.parametrize("counts", [[-1], [1.0], ["1"], [True]])
+@pytest.mark.parametrize("counts", [[-1], [1.0], ["1"], [True], [[1, 2], [3]], None])
 def test_what_is_no_count_is_refused(counts) -> None:
     with pytest.raises(InvalidInput):
         reduced_counts(counts, TERMS)

@@ -98,17 +98,22 @@ class PrivateKey:
 
     def __init__(self, p: int, q: int, *, small: bool = False) -> None:
         self._p, self._q = mpz(p), mpz(q)
-        primes = p != q and is_prime(self._p) and is_prime(self._q)
-        if not primes or gcd(self._p * self._q, (self._p - 1) * (self._q - 1)) != 1:
+        distinct = p != q and is_prime(self._p) and is_prime(self._q)
+        if not distinct or gcd(self._p * self._q, (self._p - 1) * (self._q - 1)) != 1:
             raise InvalidInput(
                 "These are not the factors of a Paillier key.",
                 "It needs two primes p and q with gcd(pq, (p-1)(q-1)) = 1.",
             )
         self.public = PublicKey(int(p) * int(q), small=small)
 
+    @property
+    def primes(self) -> tuple[int, int]:
+        """p and q, for audits of what the owner of the key can see; never to be shown or kept."""
+        return int(self._p), int(self._q)
+
     def encrypt_many(self, plaintexts: Sequence[int], workers: Workers = ALONE) -> list[int]:
         """Return encryptions of plaintexts mod n, each under randomness of its own."""
-        p, q = int(self._p), int(self._q)
+        p, q = self.primes
         items = [
             (int(one % self.public.n), 1 + secrets.randbelow(p - 1), 1 + secrets.randbelow(q - 1))
             for one in plaintexts
@@ -117,7 +122,7 @@ class PrivateKey:
 
     def decrypt_many(self, ciphertexts: Sequence[int], workers: Workers = ALONE) -> list[int]:
         """Return the plaintexts, in [0, n), of units modulo n^2."""
-        return workers.spread(_decryptions, list(ciphertexts), int(self._p), int(self._q))
+        return workers.spread(_decryptions, list(ciphertexts), *self.primes)
 
     def powers(
         self, ciphertexts: Sequence[int], pieces: int, workers: Workers = ALONE
@@ -129,7 +134,7 @@ class PrivateKey:
         """
         if validate.count(pieces=pieces) > 64:
             raise InvalidInput("`pieces` must be at most 64.")
-        p, q = int(self._p), int(self._q)
+        p, q = self.primes
         return workers.spread(_repeated_squares, list(ciphertexts), pieces, p, q)
 
     def __repr__(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, ProtocolFault
@@ -59,17 +60,22 @@ class Packing:
     def pack(self, values: Sequence[int]) -> list[int]:
         """Return the signed plaintexts of values, the first in the lowest slot.
 
-        Raises `InvalidInput` if a value's magnitude exceeds `bound`; the message does not say it.
+        Raises `InvalidInput` if one is no integer, or if its magnitude exceeds `bound`; the message
+        does not say it.
         """
-        if any(abs(one) > self.bound for one in values):
+        try:
+            whole = [index(one) for one in values]
+        except TypeError:
+            raise InvalidInput("Only integers are packed.") from None
+        if any(abs(one) > self.bound for one in whole):
             raise InvalidInput(
                 "A value does not fit its slot.", "It would spill into its neighbours."
             )
         packed = []
-        for first in range(0, len(values), self.slots):
+        for first in range(0, len(whole), self.slots):
             total = 0
-            for one in reversed(values[first : first + self.slots]):
-                total = (total << self.width) + int(one)
+            for one in reversed(whole[first : first + self.slots]):
+                total = (total << self.width) + one
             packed.append(total)
         return packed
 

@@ -28,13 +28,16 @@ DUMMY = 1
 def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
     """Return c_su from record counts n_su, of any shape; each is computed from its own n_su alone.
 
-    Raises `InvalidInput` for what are no integers, 0 or above.
+    Raises `InvalidInput` for what is no table of integers, 0 or above.
 
     >>> terms = WeightingTerms(users=2, silos=3, dimensions=1, largest=1, tail=0)
     >>> reduced_counts([[1, 500, 0], [0, 0, 0]], terms).tolist()
     [[1, 13, 0], [0, 0, 0]]
     """
-    table = np.asarray(counts)
+    try:
+        table = np.asarray(counts)
+    except ValueError:  # numpy's, of rows of different lengths
+        table = np.empty(0)
     if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
         raise InvalidInput(
             "Counts of records must be integers, 0 or above.",

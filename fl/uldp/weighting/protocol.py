@@ -20,6 +20,7 @@ for every user.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -98,6 +99,16 @@ class PrivateWeighting:
         for silo in self._silos:
             silo.leave()
         self._server.leave()
+
+    @property
+    def modulus(self) -> int:
+        """The Paillier modulus n, public."""
+        return math.prod(self.primes)
+
+    @property
+    def primes(self) -> tuple[int, int]:
+        """The server's private key, for audits of its view: it is what the server owns itself."""
+        return self._server.primes
 
     @property
     def security(self) -> Security:

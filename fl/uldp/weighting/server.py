@@ -59,6 +59,11 @@ class Server:
         self._session = b""
         self._round = SETUP
 
+    @property
+    def primes(self) -> tuple[int, int]:
+        """The private key, for audits of the server's view."""
+        return self._private.primes
+
     def begin(self, session: bytes, number: int) -> None:
         """Enter a round; the setup is round 0."""
         self._session, self._round = session, number

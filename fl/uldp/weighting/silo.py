@@ -163,7 +163,10 @@ class Silo:
         return multiply, divide
 
     def _checked_rows(self, rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        users, digits = (np.asarray(one) for one in rows)
+        try:
+            users, digits = (np.asarray(one) for one in rows)
+        except (TypeError, ValueError):  # numpy's, of rows of different lengths
+            raise self._refused("was given no table of rows.", "") from None
         if users.ndim != 1 or digits.shape != (len(users), self._terms.dimensions):
             raise self._refused(
                 "was not given a row of digits for each user.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,12 @@ def test_what_does_not_fit_is_refused_and_not_shown() -> None:
             packing.pack([1, wrong, 2])
         assert "9876" not in str(caught.value)
         assert str(abs(wrong)) not in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [1.5, 1.0, float("nan"), float("inf"), "1", None])
+def test_only_integers_are_packed(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="integers"):
+        Packing(slots=4, width=8, bound=100).pack([1, wrong, 2])
 
 
 def test_plaintexts_that_are_no_sums_are_refused() -> None:
