@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 KEY_BITS, COUNT_LIMIT, DIGIT_BITS, SILOS = 3072, 40, 16, 5
 LARGEST = 2 ** (DIGIT_BITS - 1) - 1
 MULTIPLE = math.lcm(*range(1, COUNT_LIMIT + 1))
-TAIL = 70 * MULTIPLE * LARGEST
-"""Bound on one silo's noise in one parameter: about sigma 5, cut at a chance of 2^-128."""
+TAIL = 90 * MULTIPLE * LARGEST
+"""Bound on one silo's noise in one parameter: 40 deviations of a fifth of noise 5, rounded up."""
 
 USERS, PARAMETERS = 100, 4000
 PIECES, ROUNDS, PROCESSES = 4, 10, 2

@@ -173,7 +173,11 @@ class _Conduct:
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
-        self._normalise()
+        self._keep_transcripts()  # a folder that is in the way is better found before a round
+        try:
+            self._normalise()
+        finally:
+            self._keep_transcripts()
         own = self.prepared
         if self.kept.round and self._due(self.kept.round):
             self._measure()  # a run that was cut off before it measured what it had kept

@@ -24,7 +24,7 @@ class RunSettings:
     """`[run]`: what is run, how long, and on what.
 
     `seed` makes the whole run reproducible, its protective randomness included: it protects
-    nobody then.
+    nobody then.  Keys and masks, which leave no trace in a result, are drawn afresh.
     """
 
     system: str

@@ -21,13 +21,17 @@ from .parties import Message, Network
 
 FOLDER: Final = "transcripts"
 
+_BLOCK: Final = 1 << 16
+"""Bytes that are searched at once for the end of the last line."""
+
 _FIELDS: Final = ("session", "round", "kind", "sender", "body")
 
 
 def append_transcripts(folder: Path, network: Network) -> None:
     """Append what the network has kept since the last time, each message to its receiver's file.
 
-    The files can be read by their owner only.  Raises `OSError`.
+    The files can be read by their owner only.  A last line that was cut off is taken away first.
+    Raises `OSError`.
     """
     place = folder / FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
@@ -35,9 +39,10 @@ def append_transcripts(folder: Path, network: Network) -> None:
     for message in network.take():
         lines.setdefault(message.receiver, []).append(_line(message))
     for name, content in lines.items():
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
         handle = os.open(place / f"{name}.jsonl", flags, 0o600)
         with os.fdopen(handle, "a", encoding="ascii") as file:
+            _mend(handle)
             file.writelines(content)
 
 
@@ -50,6 +55,20 @@ def read_transcript(folder: Path, name: str) -> Iterator[Message]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             yield _message(line, name, number)
+
+
+def _mend(handle: int) -> None:
+    """Cut off a last line that does not end, which the next one would run on in."""
+    end = os.fstat(handle).st_size
+    while end:
+        first = max(0, end - _BLOCK)
+        last = os.pread(handle, end - first, first).rfind(b"\n")
+        if last >= 0:
+            os.ftruncate(handle, first + last + 1)
+            return
+        end = first
+        if not end:
+            os.ftruncate(handle, 0)
 
 
 def _line(message: Message) -> str:

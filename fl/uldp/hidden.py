@@ -38,6 +38,7 @@ from .weighting.terms import WeightingTerms, common_multiple
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
+    from ...accountant.randomness import Streams
     from ..system import Round
 
 DIGITS: Final = 16
@@ -54,18 +55,27 @@ SLOTS: Final = "sampling/slots"
 """The stream that puts the real answers of an oblivious transfer into their order."""
 
 
+SESSION: Final = "weighting/session"
+"""The stream of what a session of the protocol is known by, and of the silos' common seed."""
+
+
 class Hidden(Weighting):
     """ULDP-AVG or ULDP-SGD with hidden weights; see the module.
 
-    `weak_key` allows keys that are too short to hide anything, for tests.  Raises `InvalidInput`
-    for weights by another rule than `records`, and for slots that do not give the sampling rate.
+    `streams` are those of the run, from which the silos' common seed comes; it decides who is drawn
+    by oblivious transfer.  `weak_key` allows keys that are too short to hide anything, for tests.
+    Raises `InvalidInput` for weights by another rule than `records`, and for slots that do not give
+    the sampling rate.
     """
 
     aggregations = ("private-weighting",)
 
-    def __init__(self, setup: Setup, *, step: str, weak_key: bool = False) -> None:
+    def __init__(
+        self, setup: Setup, *, step: str, streams: Streams | None = None, weak_key: bool = False
+    ) -> None:
         super().__init__(setup, step=step)
         self._weak_key = weak_key
+        self._streams = streams
         if setup.training.weighting != "records":
             raise InvalidInput(
                 "Private weighting hides weights by records; uniform weights are public.",
@@ -151,6 +161,7 @@ class Hidden(Weighting):
                 self.terms,
                 self.setup.federation.counts,
                 self.network,
+                stream=None if self._streams is None else self._streams.stream(SESSION),
                 processes=self.setup.security.processes,
                 rounds=self.setup.rounds,
             )

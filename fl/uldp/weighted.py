@@ -201,17 +201,23 @@ class Weighted(Weighting):
         return totals, [size[silo == one] for one in range(self.setup.silos)]
 
 
-def average(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighting:
+def average(
+    settings: Settings, federation: Federation, model: Model, streams: Streams
+) -> Weighting:
     """Return ULDP-AVG."""
-    return _made(settings, federation, model, "average")
+    return _made(settings, federation, model, streams, "average")
 
 
-def gradient(settings: Settings, federation: Federation, model: Model, _: Streams) -> Weighting:
+def gradient(
+    settings: Settings, federation: Federation, model: Model, streams: Streams
+) -> Weighting:
     """Return ULDP-SGD."""
-    return _made(settings, federation, model, "gradient")
+    return _made(settings, federation, model, streams, "gradient")
 
 
-def _made(settings: Settings, federation: Federation, model: Model, step: str) -> Weighting:
+def _made(
+    settings: Settings, federation: Federation, model: Model, streams: Streams, step: str
+) -> Weighting:
     own = setup(settings, federation, TorchLocal(settings, federation, model))
     if own.aggregation != "private-weighting":
         return Weighted(own, step=step)
@@ -221,7 +227,7 @@ def _made(settings: Settings, federation: Federation, model: Model, step: str) -
         return Published(own, step=step)
     from .hidden import Hidden  # brings cryptography with it
 
-    return Hidden(own, step=step)
+    return Hidden(own, step=step, streams=streams)
 
 
 def _trained(own: Setup) -> Updates:

@@ -43,6 +43,22 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
     assert not (tmp_path / FOLDER / "b.jsonl").exists()
 
 
+@pytest.mark.parametrize("torn", [b"{", json.dumps(GOOD).encode(), b"x" * 200_000])
+@pytest.mark.parametrize("before", [True, False])
+def test_a_line_that_was_cut_off_takes_no_other_with_it(
+    tmp_path: Path, torn: bytes, before: bool
+) -> None:
+    path = written(tmp_path, torn)
+    whole = json.dumps(GOOD).encode() + b"\n"
+    path.write_bytes(whole * before + torn)
+    network = Network(["a", "b"], keep=True)
+    sent = [Message(b"session", number, "kind", "b", "a", bytes(5)) for number in (1, 2)]
+    for one in sent:
+        network.deliver(one)
+    append_transcripts(tmp_path, network)
+    assert list(read_transcript(tmp_path, "a"))[int(before) :] == sent
+
+
 @pytest.mark.parametrize(
     "line",
     [

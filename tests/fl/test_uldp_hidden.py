@@ -11,6 +11,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 from privplan.accountant.mechanisms import About
+from privplan.accountant.randomness import Streams
 from privplan.audit.budget.facts import share_variance
 from privplan.fl.normalising import Normalising
 from privplan.fl.settings import SecuritySettings
@@ -244,3 +245,14 @@ def test_the_published_protocol_runs_and_promises_nothing(tiny, made_of, run):
     wanting = Published(replace(target, security=SECURITY), step="average")
     with pytest.raises(InvalidInput, match="as published"):
         wanting.plan()
+
+
+def test_a_seeded_run_draws_the_same_users_by_oblivious_transfer(tiny, made_of, run):
+    def models(seed):
+        setup = made_of("uldp-avg", tiny(), training={"weighting": "records"}, sampling_rate=0.5)
+        setup = replace(setup, security=replace(SECURITY, slots=2))
+        system = Hidden(setup, step="average", streams=Streams.seeded(seed), weak_key=True)
+        return [one.tobytes() for one in run(system, rounds=3)[0]]
+
+    assert models(5) == models(5)
+    assert models(5) != models(6)

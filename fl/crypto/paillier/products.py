@@ -4,7 +4,8 @@
 
 an encryption of sum_u w_u d_uj in slot j, plus the noise z_i, where W_u encrypts w_u.  `straus`
 says how.  The digits d are signed, so no offset is to be taken off afterwards, and each takes in
-the same number of table entries whatever its value.
+the same number of table entries whatever its value.  Every product starts from a number as long as
+all others, taken off at the end, so slots in which nobody has anything take as long as others.
 
 Two things are chosen by cost.  The window w: a longer one takes fewer entries for a digit and
 larger tables.  The segments H: with W_u^(2^(L s h)), h < H, as H bases, s = ceil(k / H), a block
@@ -21,10 +22,10 @@ from numpy.typing import NDArray
 
 from ....accountant import validate
 from ....accountant.errors import InvalidInput
-from .arithmetic import mpz
+from .arithmetic import invert, mpz
 from .keys import PublicKey
 from .packing import Packing
-from .straus import ENTRY, SQUARING, TABLE_PAIR, offset, product, squared, table
+from .straus import ENTRY, SQUARING, TABLE_PAIR, long_start, offset, product, squared, table
 from .work import ALONE, Workers
 
 Digits: TypeAlias = NDArray[np.int64]
@@ -158,12 +159,17 @@ def _blocks(
     """Return the ciphertexts of consecutive blocks, whose digits are the columns."""
     n, plan = mpz(layout.n), layout.plan
     tables = [table(base, plan.window, n) for user in segments for base in user]
+    start, surplus = long_start(n), dict[int, int]()
     found = []
     for place, plaintext in enumerate(plaintexts):
         own = digits[:, place * layout.slots : (place + 1) * layout.slots]
         rows = _rows(own, plan)
-        gaps = _gaps(plan, layout.width)[-len(rows) :]
-        found.append(product(tables, rows, [0, *gaps[1:]], n, plaintext))
+        gaps = [0, *_gaps(plan, layout.width)[-len(rows) :][1:]]
+        squarings = sum(gaps)  # the same for all blocks but, perhaps, the last
+        if squarings not in surplus:
+            surplus[squarings] = invert(squared(start, squarings, n), n * n)
+        total = product(tables, rows, gaps, n, plaintext, start)
+        found.append(total * surplus[squarings] % (n * n))
     return found
 
 

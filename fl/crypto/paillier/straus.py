@@ -19,7 +19,9 @@ product each, r_v = r_1 r_{v-1} - q n, and so do their inverses; then
     k_v = k_{v-1} + k_1 + q / r_v,      k_{-v} = -k_v - (r_v r_{-v} - 1) / n      modulo n.
 
 The zeroth power is kept as n + 1 with carry -1, an entry as long as all others: how many
-operations there are, and on how many limbs, does not depend on the exponents.
+operations there are does not depend on the exponents.  Nor does on how many limbs, if a product
+does not start from 1, which stays 1, and is quickly squared, for as long as it takes in zeroth
+powers alone: `long_start`.
 """
 
 from __future__ import annotations
@@ -39,6 +41,14 @@ entries of a table made.  Only their ratios matter, and these are much alike for
 
 _SHORT: Final = 5
 """Rows with fewer entries are multiplied in the form a + b n."""
+
+
+def long_start(n: int) -> int:
+    """Return a unit to start a product from: (n - 1) / 2.
+
+    It and its squares, powers of 1/2, are as long as n.
+    """
+    return n >> 1
 
 
 class Table(NamedTuple):
@@ -74,16 +84,18 @@ def product(
     gaps: Sequence[int],
     n: int,
     plaintext: int = 0,
+    start: int = 1,
 ) -> int:
     """Return the product over rows and bases of entries, times 1 + n `plaintext`, modulo n^2.
 
     `rows` go from the most significant to the least; each holds one index for each table, and
-    `gaps[i]` says how often all that came before row i is squared first.
+    `gaps[i]` says how often all that came before row i is squared first.  `start`, a unit in
+    [1, n), comes before all of them, so the product has it as a factor, squared so often as well.
     """
     modulus = n * n
     remainders = [one.remainders for one in tables]
     carries = [one.carries for one in tables]
-    low, high, carry = mpz(1), mpz(0), mpz(0)
+    low, high, carry = mpz(start), mpz(0), mpz(0)
     for gap, row in zip(gaps, rows, strict=True):
         low, high = _squared(low, high, gap, n)
         carry = (carry << gap) + sum(map(getitem, carries, row))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,6 +28,9 @@ from .introductions import (
 )
 from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, numbers
 from .terms import WeightingTerms
+
+Draw: TypeAlias = Callable[[int], bytes]
+"""What gives so many secret bytes, each time others."""
 
 SETUP: Final = 0
 """The round of the setup."""
@@ -76,8 +79,8 @@ class Enrolment:
     """One silo in the setup; its steps are called in their order, each once.
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all
-    silos.  Raises `InvalidInput` for counts above the cap, `ProtocolFault` in any step where a
-    message is not what it must be.
+    silos, and `draw` gives so many secret bytes, for the seed.  Raises `InvalidInput` for counts
+    above the cap, `ProtocolFault` in any step where a message is not what it must be.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Enrolment:
         identity: Identity,
         roster: Roster,
         post: Post,
+        draw: Draw = fresh,
     ) -> None:
         self._names = tuple(silo_name(one) for one in range(terms.silos))
         if set(roster) != set(self._names):
@@ -95,6 +99,7 @@ class Enrolment:
         if roster[post.name] != identity.public:
             raise InvalidInput(f"The roster names another identity for {post.name}.")
         self._number, self._terms, self._post = number, terms, post
+        self._draw = draw
         self._shares = checked_shares(shares, terms)
         self._identity, self._roster = identity, roster
         self._own = KeyPair.new()
@@ -120,7 +125,7 @@ class Enrolment:
             self._post.name, self._own, listed, self._names, self._roster, self._agreed
         )
         if self._number == 0:
-            self._seed = fresh(SEED_BYTES)
+            self._seed = Secret(self._draw(SEED_BYTES))
             locked = {
                 other: lock_seed(keys, self._seed, other, self._agreed)
                 for other, keys in self._keys.items()

@@ -34,7 +34,7 @@ from ...crypto.keys import Identity, fresh
 from ...crypto.paillier.work import Workers
 from ...parties import SERVER, Network, silo_name
 from .counts import reduced_counts
-from .enrolment import SETUP, Enrolment
+from .enrolment import SETUP, Draw, Enrolment
 from .server import Server
 from .silo import Noise, Rows, Silo
 from .terms import WeightingTerms
@@ -47,8 +47,10 @@ class PrivateWeighting:
 
     `counts` (users, silos) are records; each silo is handed its own column.  `network` is made if
     none is given, and must have the parties `names(terms)`.  `identities` by silo, if they are to
-    be known beyond the session.  `processes` share the heavy work of each party; `rounds` is how
-    many are planned (for speed alone).
+    be known beyond the session.  `stream` gives the session's name and the silos' common seed,
+    which decides who is drawn by oblivious transfer; the operating system, if none is given, as it
+    gives everything else.  `processes` share the heavy work of each party; `rounds` is how many are
+    planned (for speed alone).
 
     Raises `ProtocolFault` (`MissingParty`) where a party or a message is not what it must be.  Any
     error ends the session: begin another one.
@@ -68,6 +70,7 @@ class PrivateWeighting:
         network: Network | None = None,
         *,
         identities: Mapping[str, Identity] | None = None,
+        stream: Stream | None = None,
         processes: int = 1,
         rounds: int = 1,
     ) -> None:
@@ -76,7 +79,8 @@ class PrivateWeighting:
             raise InvalidInput(f"`counts` must be {terms.users} users by {terms.silos} silos.")
         self.terms = terms
         self.network = Network(names(terms)) if network is None else network
-        self._session = bytes(fresh(_SESSION_BYTES))
+        draw: Draw = fresh if stream is None else stream.bytes
+        self._session = bytes(draw(_SESSION_BYTES))
         self._over, self._last = False, SETUP
         workers = Workers(processes)
         known = _identities(terms, identities)
@@ -84,7 +88,7 @@ class PrivateWeighting:
         self._server = Server(terms, self.network.post(SERVER), workers=workers)
         posts = [self.network.post(name) for name in known]
         enrolments = [
-            Enrolment(number, terms, reduced[:, number], identity, roster, posts[number])
+            Enrolment(number, terms, reduced[:, number], identity, roster, posts[number], draw)
             for number, identity in enumerate(known.values())
         ]
         _enrol(self._server, enrolments, self._session)

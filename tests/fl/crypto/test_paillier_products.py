@@ -75,6 +75,29 @@ def test_the_rows_of_a_block_do_not_depend_on_its_digits() -> None:
     assert shapes == {(10,) * 12}
 
 
+@pytest.mark.parametrize("users", [2, 6])
+def test_slots_in_which_nobody_has_anything_are_squared_at_full_length(
+    users: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # From 1, what was squared stayed 1 until the first digit that is not 0: its time showed that.
+    lengths: list[int] = []
+    square = straus.square
+
+    def watching(value: int) -> int:
+        lengths.append(int(value).bit_length())
+        return int(square(value))
+
+    bases = PRIVATE.encrypt_many(range(1, users + 1))
+    packing = Packing(slots=5, width=40, bound=2**39 - 1)
+    digits = np.zeros((users, 12), np.int64)
+    digits[:, 0] = 1  # in the lowest slot of the first block, taken in last
+    monkeypatch.setattr(straus, "square", watching)
+    found = products.products(PUBLIC, bases, digits, packing)
+    assert min(lengths) > PUBLIC.bits - 80  # shorter by chance: one in 2^60 or so
+    assert found[1:] == [1, 1]
+    assert PRIVATE.decrypt_many(found[:1]) == [sum(range(1, users + 1))]
+
+
 @given(data=st.data())
 def test_windows_add_up_to_the_exponent(data: st.DataObject) -> None:
     window, count = data.draw(st.integers(2, 9)), data.draw(st.integers(1, 9))
