@@ -48,6 +48,8 @@ What a run leaves in DIR
   model.npz      the last model: `parameters`, a vector; and what to normalise features by
   metrics.json   what the test data say by round, and readings of epsilon
   config.toml    the configuration as it was given; a path in it may name somebody
+  transcripts/   with keep_transcripts: every message that a party received, for a trusted
+                 auditor; never publish it
   While it runs, checkpoint.npz holds the last released model.
 
 When it is cut off.  `privplan run --resume --out DIR` goes on, with fresh randomness and the

@@ -22,7 +22,8 @@ _WHO: Final[Mapping[str, str]] = {
     "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
 }
 _OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
-"""Under private weighting, where silos of both kinds see something else."""
+"""Under private weighting, where silos of both kinds see something else; and in uldp-group: which
+of a user's records take part tells a silo that holds some how many lie elsewhere."""
 _SERVER: Final[Mapping[str, str]] = {
     "plain": "the server, which sees every silo's noisy update",
     "masked": "the server, which sees only the sum of the silos' noisy updates",
@@ -49,6 +50,13 @@ _TRIED: Final = (
 )
 _CUT: Final = (
     "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
+)
+_APART: Final = (
+    "Silos and the server follow the protocol, and none of them tells another what it knows."
+)
+_WEIGHTS: Final = (
+    "Nobody who is named learns a user's weights, which are made from the number of its records; "
+    "only private weighting keeps them from all parties."
 )
 _SCARCE: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
@@ -195,11 +203,10 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             f"{rounding.as_given(claim.delta)}, {changed}",
         )
     )
-    aggregation = ready.prepared.opening.aggregation
-    rows.append(("against", _who(claim.observer, aggregation)))
+    rows.append(("against", _who(ready, claim.observer)))
     for who, one in result.guarantees.items():
         if who != claim.observer:
-            rows.append(("", f"{_of(one)} against {_who(who, aggregation)}"))
+            rows.append(("", f"{_of(one)} against {_who(ready, who)}"))
     return rows
 
 
@@ -207,10 +214,12 @@ def _of(one: Guarantee) -> str:
     return f"epsilon {rounding.up(one.epsilon.upper)}"
 
 
-def _who(observer: str, aggregation: str) -> str:
+def _who(ready: Ready, observer: str) -> str:
+    aggregation = ready.prepared.opening.aggregation
     if observer == "server":
         return _SERVER[aggregation]
-    if observer == "silo" and aggregation == "private-weighting":
+    apart = aggregation == "private-weighting" or ready.prepared.system.name == "uldp-group"
+    if observer == "silo" and apart:
         return _OTHER_SILO
     return _WHO.get(observer, observer)
 
@@ -223,6 +232,10 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
     found = describe.assumptions(
         own.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
+    if own.federation.silos > 1:
+        found += (_APART,)
+        known = own.opening.aggregation != "private-weighting"
+        found += (_WEIGHTS,) * (known and own.settings.training.weighting == "records")
     return (
         *found,
         "The numbers of users, silos and rounds are public, and so are the test records.",

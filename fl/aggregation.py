@@ -26,6 +26,7 @@ from .parties import silo_name
 
 if TYPE_CHECKING:
     from ..accountant.mechanisms import Gaussian, Ticket
+    from .crypto.fixed_point import FixedPoint
     from .parties import Network
     from .settings import SecuritySettings
 
@@ -117,9 +118,20 @@ def float_sum(by: Aggregator, number: int, rows: NDArray[np.float64]) -> NDArray
 
     step = 2.0 ** -min(40, 47 - len(rows).bit_length())
     point = FixedPoint(step=step, bound=2.0**16, terms=len(rows), modulus=2**64)
-    own = [partial(point.encode, row) for row in rows]
+    own = [partial(_encoded, point, row) for row in rows]
     arrived = by.total(number, own, rows.shape[1])
     return np.asarray(point.decode(arrived.total))
+
+
+def _encoded(point: FixedPoint, row: NDArray[np.float64]) -> Integers:
+    try:
+        return np.asarray(point.encode(row))
+    except InvalidInput:
+        raise InvalidInput(
+            f"A silo's update has a number that is not finite, or beyond {point.bound:,.0f}.",
+            "Masked sums have no room for it, so nothing was sent.",
+            'Lower `local_rate` or `clip` in [training], or write aggregation = "plain".',
+        ) from None
 
 
 def aggregator(own: SecuritySettings, silos: int) -> Aggregator:

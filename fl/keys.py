@@ -96,6 +96,16 @@ def slots(**field: object) -> int:
     return _between(2, 1000, **field)
 
 
+def processes(**field: object) -> int:
+    """Return an integer from 1 to 64."""
+    return _between(1, 64, **field)
+
+
+def group_records(**field: object) -> int:
+    """Return an integer, 2 or above."""
+    return validate.count_from(2, **field)
+
+
 def _between(least: int, most: int, **field: object) -> int:
     ((name, value),) = field.items()
     found = validate.count_from(least, **field)
@@ -338,7 +348,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "processes",
-            validate.count,
+            processes,
             "private-weighting: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
@@ -348,13 +358,14 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "as_published",
             flag,
-            "run uldp-naive with the paper's sensitivity C, which proves no guarantee",
+            "run as the paper has it, which proves no guarantee: uldp-naive with sensitivity C, "
+            "uldp-avg and uldp-sgd with its private weighting",
             "false",
         ),
         Key(
             "group_records",
-            validate.count,
-            "uldp-group: most records of one user that take part",
+            group_records,
+            "uldp-group: most records of one user that take part, 2 or more",
             "required there",
             "The promise for a user follows from that for one record, so often.",
         ),

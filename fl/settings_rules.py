@@ -44,6 +44,14 @@ _SERVES: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys of [security] that only some aggregations have a use for."""
 
 
+_NOT_PUBLISHED: Final[Mapping[str, str]] = {
+    "slots": "the server draws",
+    "records_per_count": "every record counts",
+    "processes": "one process does the work",
+}
+"""Keys of [security] that private weighting as published has no use for, and what it does."""
+
+
 def complaint(given: Given) -> Complaint | None:
     """Return the first thing that contradicts another, or None."""
     return next((found for rule in _RULES if (found := rule(given)) is not None), None)
@@ -220,12 +228,13 @@ def _published_weighting(given: Given) -> Complaint | None:
             "It is the private weighting protocol of the paper that leaks.",
             'Leave it out, or write aggregation = "private-weighting" under [security].',
         )
-    if "slots" in given.get("security", {}):
-        return (
-            "gives `slots` in [security] beside as_published = true in [uldp]",
-            "The protocol is run as the paper's code has it, and there the server draws.",
-            "Leave one of them out.",
-        )
+    for key, reason in _NOT_PUBLISHED.items():
+        if key in given.get("security", {}):
+            return (
+                f"gives `{key}` in [security] beside as_published = true in [uldp]",
+                f"The protocol is run as the paper's code has it, and there {reason}.",
+                "Leave one of them out.",
+            )
     return None
 
 

@@ -188,7 +188,9 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
             "with each other or with the server."
         )
     if SILO in names:
-        held = " of which it holds nothing itself" if SILO_WITH_RECORDS in names else ""
+        # Which k records of a user take part tells a silo that holds some how many lie elsewhere.
+        other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
+        held = " of which it holds nothing itself" if other else ""
         found.append(
             f"Before `{SILO}` the unit is what others hold of a {evidence.setting.unit}{held}."
         )

@@ -97,7 +97,8 @@ class Evidence:
         """Who sees something of the run: by its structure, and whoever the log names."""
         opened, closed = self.ledger.opened, self.ledger.closed
         found = [MODEL]
-        if self.setting.silos >= 2:
+        shared = any(kind.facts.noise.shares >= 2 for kind in self.kinds)  # by whom, if not silos?
+        if self.setting.silos >= 2 or shared:
             found += [SERVER, SILO]
             if any(self._differs(kind) for kind in self.kinds):
                 found.append(SILO_WITH_RECORDS)

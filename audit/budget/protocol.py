@@ -87,10 +87,27 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
             yield f"there is no ring of {own.ring_bits} bits"
         if not 2 <= own.threshold <= own.degree + 1 <= own.parties:  # its neighbours and itself
             yield f"{own.threshold:,} of a party and {own.degree:,} neighbours restore its masks"
+        yield from _undefended(own)
     else:
         yield from _unfit_weights(facts, own)
     if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
         yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
+
+
+def _undefended(own: Security) -> Iterator[str]:
+    """Yield why masks do not hold against those from whom they are said to hide updates.
+
+    Of the conditions of `fl.secagg.terms` these are the ones without chance.
+    """
+    told, lies = own.colluders, own.server == "malicious"
+    if own.fewest - told < 2:
+        yield f"{told:,} of {own.fewest:,} parties may tell what they know, which hides no other"
+    if lies and 2 * own.fewest <= own.parties + told:
+        yield "a server that lies could have two groups of parties believe in two sums"
+    if own.degree + 1 == own.parties:  # everybody holds a share of everybody's masks
+        enough = 2 * own.threshold - own.parties if lies else own.threshold
+        if enough <= told:
+            yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
 
 
 def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
@@ -99,6 +116,8 @@ def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
         yield f"private weighting is for users' own terms by records, not `{weights.rule}`"
     if own.fewest != own.parties or facts.noise.tolerated_dropouts:
         yield "private weighting needs every party"
+    if own.server != "honest-but-curious" or own.colluders:
+        yield "private weighting is for a server that follows it, and that nobody tells anything"
     if own.records_per_count < 1:
         yield "records are counted in units of 0"
 

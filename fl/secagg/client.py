@@ -162,7 +162,8 @@ class Client:
         for name in held:
             with blamed_on(name):
                 key = agree(before.mask_pair, view.adverts[name].mask_key, view.context(b"mask"))
-            masks.append(Mask(key, b"pair", self._group.sign(self.name, name)))
+            pair = self.name, name
+            masks.append(Mask(key, self._group.label(*pair), self._group.sign(*pair)))
         masked = _room(terms.length, terms.words)
         masked[:] = _checked(words() if callable(words) else words, terms.length, terms.words)
         masks_into(masked, masks, session=self._group.session, round=view.round)

@@ -60,6 +60,15 @@ class Group:
         """Return 1 if the first of a pair adds their mask and -1 if it subtracts it."""
         return 1 if self.holders[first] < self.holders[second] else -1
 
+    def label(self, first: str, second: str) -> bytes:
+        """Return what the mask of a pair is for.
+
+        A party may advertise the key of another as its own.  Who masks with both would add one mask
+        and take off the same, if only keys and not names told the masks apart.
+        """
+        pair = sorted((first, second), key=self.holders.__getitem__)
+        return statement(b"pair", *(name.encode() for name in pair))
+
     def claim(self, round: int, name: str, lock_key: bytes, mask_key: bytes) -> bytes:
         """Return what a party signs when it advertises its keys."""
         place = validate.count_from(0, round=round).to_bytes(8, "little")

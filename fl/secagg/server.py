@@ -205,7 +205,7 @@ class Server:
         """Yield the masks that a party which dropped out has left in the words of survivors."""
         for name in self._masked_with(gone):
             key = agree(pair, self._view.adverts[name].mask_key, self._view.context(b"mask"))
-            yield Mask(key, b"pair", self._group.sign(gone, name))
+            yield Mask(key, self._group.label(gone, name), self._group.sign(gone, name))
 
     def _check_recovery(self, name: str, sent: Recovery) -> None:
         now = self._now

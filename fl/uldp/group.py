@@ -22,7 +22,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
@@ -64,13 +63,19 @@ class Group(Promised):
 
     `rate` is the probability that a record joins a step (`None`: one batch of a silo's nominal
     records), `seed` the public seed of the flags.  Raises `InvalidInput` for a unit that it does
-    not protect, `Unsupported` under `replace-one` and for a loss without a gradient of one record.
+    not protect and for k below 2, `Unsupported` under `replace-one` and for a loss without a
+    gradient of one record.
     """
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
         users_only(setup)
-        if setup.privacy.group == 1:  # who gives one record is protected as that record is
-            setup = replace(setup, privacy=replace(setup.privacy, unit="record"))
+        if setup.privacy.group < 2:
+            raise InvalidInput(
+                "uldp-group needs room for two records of a user or more.",
+                "With one, a run could only promise that record, and where it goes, another one of "
+                "the same user takes its place.",
+                "Give group_records = 2, or more.",
+            )
         super().__init__(setup)
         everybody_joins(setup)
         public_features_only(setup)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
+from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
 from ..promise import Promise, unproven
 from ..setup import Setup
@@ -46,7 +47,8 @@ STEP: Final = 1e-10
 class Published(Weighting):
     """ULDP-AVG or ULDP-SGD with the published protocol; see the module.
 
-    Raises `InvalidInput` without a noise multiplier.
+    Raises `InvalidInput` without a noise multiplier, for a single silo, and for users whom the
+    protocol has no room for: now, not in the first round.
     """
 
     aggregations = ("private-weighting",)
@@ -54,6 +56,7 @@ class Published(Weighting):
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup, step=step)
         counts = setup.federation.counts
+        _require_room(counts, setup.security.count_limit)
         self._present = [np.flatnonzero(column > 0) for column in counts.T]
         self._session: PublishedWeighting | None = None
 
@@ -144,3 +147,21 @@ class Published(Weighting):
             for silo in np.unique(part.silo).tolist():
                 norms[silo].append(sizes[part.silo == silo])
         return np.nan_to_num(deltas, posinf=0.0, neginf=0.0), [np.concatenate(one) for one in norms]
+
+
+def _require_room(counts: NDArray[np.int64], limit: int) -> None:
+    """Raise `InvalidInput` for counts (users, silos) that the published protocol cannot weight."""
+    if counts.shape[1] < 2:
+        raise InvalidInput(
+            "Private weighting needs two silos; there is one.",
+            "A sum of one silo's update is that update.",
+            "Give more `silos` in [data].",
+        )
+    totals = counts.sum(axis=1)
+    if not ((totals >= 1) & (totals <= limit)).all():
+        raise InvalidInput(
+            f"Users have more than {limit} records in all silos together, or none.",
+            "As published, the protocol cannot weight them: it knows no cap and no dummy.",
+            "Raise `count_limit` in [security], deal out fewer records to a user, or leave "
+            "`as_published` in [uldp] out.",
+        )

@@ -416,6 +416,52 @@ def test_a_grid_just_fine_enough_is_accepted_and_none_that_is_coarser() -> None:
     assert math.isinf(upper(intents(noise=part(grid=most * (1 + 1e-9)))(private())))
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "facts"),
+    [
+        ("masked", {"server": "malicious", "threshold": 2}),
+        ("masked", {"server": "malicious", "fewest": 2, "threshold": 2}),
+        ("masked", {"colluders": 4}),
+        ("masked", {"colluders": 2**63 - 1}),
+        ("masked", {"colluders": 3, "threshold": 3}),
+        ("masked", {"server": "malicious", "colluders": 3, "threshold": 4}),
+        ("private-weighting", {"server": "malicious"}),
+        ("private-weighting", {"colluders": 1}),
+    ],
+)
+def test_a_protocol_does_not_hold_off_whom_it_cannot(
+    aggregation: str, facts: dict[str, object]
+) -> None:
+    log = weighted(rule="records", aggregation=aggregation)
+    assert "protocol-mismatch" not in hazards(log)
+    forged = security(**facts)(log)
+    assert hazards(forged)["protocol-mismatch"] == "error"
+    assert upper(forged, "server") > upper(log, "server")
+
+
+@pytest.mark.parametrize("silos", [0, 1])
+@pytest.mark.parametrize("aggregation", ["plain", *PROTOCOLS])
+def test_who_added_shares_of_the_noise_was_there(aggregation: str, silos: int) -> None:
+    log = weighted(rule="records", aggregation=aggregation, views=False)
+    alone = opening(population=part(silos=silos))(log)
+    seen = evidence(alone)
+    assert {"server", "silo"} <= set(seen.observers)
+    assert math.isinf(upper(alone, "server"))
+    assert math.isinf(upper(alone, "silo"))
+
+
+@pytest.mark.parametrize("missing", range(5))
+@pytest.mark.parametrize("parties", [2, 3, 5, 7])
+def test_masks_as_they_are_chosen_hold_together(parties: int, missing: int) -> None:
+    from privplan.fl.secagg.masked import Masked
+
+    if parties - missing < 2:
+        return
+    log = weighted(rule="records", aggregation="masked", silos=parties, dropouts=missing)
+    chosen = Masked(parties, dropouts=missing).security
+    assert "protocol-mismatch" not in hazards(opening(security=chosen)(log))
+
+
 @pytest.mark.parametrize("value", [math.inf, 1e300, 5e-324, 0.0, -1.0])
 @pytest.mark.parametrize("field", ["grid", "bound", "std", "share_std"])
 @pytest.mark.parametrize("aggregation", list(PROTOCOLS))

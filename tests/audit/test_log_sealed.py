@@ -113,7 +113,7 @@ def test_an_edited_item_is_refused(tmp_path: Path, name: str) -> None:
     (folder / SEALED).write_text("\n".join(lines) + "\n")
     with pytest.raises(InvalidInput, match=r"Line 2 of .* does not fit its commitment") as caught:
         Sealed.read(folder)
-    assert "19" not in str(caught.value)
+    assert "19" not in str(caught.value).replace(str(tmp_path), "")  # whose number may hold it
 
 
 @pytest.mark.parametrize("line", ["", "{}", "null", "{", "[1]", '{"name": 1}', "\xff"])

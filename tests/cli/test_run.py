@@ -561,12 +561,28 @@ def test_noise_that_cannot_be_drawn_is_refused_before_there_is_a_folder(
 
 
 @pytest.mark.usefixtures("fl")
-def test_a_group_of_one_record_is_promised_what_that_record_is(run: Run) -> None:
-    """Who gives one record is that record; the audit supports it without a remark."""
+def test_a_group_of_one_record_is_refused(refused: Refused) -> None:
+    """A record that goes lets another one of its user in, so none could be promised anything."""
     config = written(system="uldp-group", more="batch = 4\n[uldp]\ngroup_records = 1")
-    assert run("run", config, "--out", "out").code == 0
-    code, found = audited(run)
-    assert (code, found["unit"], found["hazards"]) == (0, "record", [])
+    assert "group_records" in refused("run", config, "--out", "out", code=2)
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_silo_that_holds_records_of_a_group_is_promised_nothing(run: Run) -> None:
+    """Which of a user's records take part tells a silo that holds some how many lie elsewhere."""
+    config = written(system="uldp-group", more="batch = 4\n[uldp]\ngroup_records = 4")
+    said = run("run", config, "--out", "out").out
+    assert "against a silo that has no records of the user, and knows its own noise" in said
+    found = run("audit", "budget", "out", "--json").json["assumptions"]
+    assert any("of which it holds nothing itself" in one for one in found)
+
+
+@pytest.mark.usefixtures("fl")
+def test_what_silos_must_not_tell_is_said(run: Run) -> None:
+    for changes, weights in (({}, False), ({"more": 'weighting = "records"'}, True)):
+        found = run("run", written(**changes), "--out", f"out-{weights}", "--json").json
+        assert any("none of them tells another" in one for one in found["assumptions"])
+        assert any("learns a user's weights" in one for one in found["assumptions"]) == weights
 
 
 @pytest.mark.usefixtures("fl")

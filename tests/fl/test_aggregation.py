@@ -237,6 +237,15 @@ def test_transcripts_hold_what_each_party_received(tmp_path: Path) -> None:
         list(read_transcript(tmp_path, "silo-1"))
 
 
+def test_transcripts_that_cannot_be_kept_cost_no_round(tmp_path: Path) -> None:
+    own = prepare(replace(SMALL, security=replace(MASKED, keep_transcripts=True)))
+    with LogWriter.create(tmp_path) as writer:
+        (tmp_path / FOLDER).write_text("in the way")
+        with pytest.raises(FileExistsError):
+            carry_out(own, tmp_path, writer)
+    assert not of(tmp_path, records.RoundIntent)
+
+
 def test_no_transcript_is_kept_unasked(tmp_path: Path) -> None:
     started(replace(SMALL, security=MASKED), tmp_path)
     assert not (tmp_path / FOLDER).exists()
@@ -245,8 +254,10 @@ def test_no_transcript_is_kept_unasked(tmp_path: Path) -> None:
 def test_floats_that_do_not_fit_the_ring_are_refused() -> None:
     by = aggregator(MASKED, 2)
     rows = np.array([[1.0, 2.0**17], [0.0, 0.0]])
-    with pytest.raises(InvalidInput):
+    with pytest.raises(InvalidInput, match="not finite, or beyond 65,536") as caught:
         float_sum(by, 1, rows)
+    assert "`local_rate`" in caught.value.next_step
+    assert str(2**17) not in str(caught.value)
     assert float_sum(Plain(), 1, rows).tolist() == [1.0, 2.0**17]
 
 

@@ -190,7 +190,8 @@ def test_the_input_of_a_party_that_is_called_dropped_out_stays_hidden(server: st
     for name in set(names(terms)) - {"silo-3"}:
         key = agree(pair, adverts[name].mask_key, view.context(b"mask"))
         sign = group.sign(name, "silo-3")
-        mask_into(left, key, session=SESSION, round=1, label=b"pair", sign=sign)
+        label = group.label(name, "silo-3")
+        mask_into(left, key, session=SESSION, round=1, label=label, sign=sign)
     assert looks_uniform(left)
     with pytest.raises(Exception, match="too few shares"):
         _recovered(network, terms, "silo-3", "seeds")

@@ -245,6 +245,7 @@ def test_other_things_to_come_are_refused_as_such() -> None:
         ("security", "slots = 1"),
         ("security", "records_per_count = 0"),
         ("security", "processes = 0"),
+        ("security", "processes = 65"),
         ("security", 'keep_transcripts = "yes"'),
         ("uldp", 'as_published = "yes"'),
         ("uldp", "group_records = 0"),
@@ -322,6 +323,22 @@ def test_what_is_out_of_range_is_refused_by_name(table: str, line: str) -> None:
                 "uldp": "as_published = true",
             },
             "gives `slots` in [security] beside as_published",
+        ),
+        (
+            {
+                "privacy": "noise_multiplier = 5.0",
+                "security": 'aggregation = "private-weighting"\nrecords_per_count = 2',
+                "uldp": "as_published = true",
+            },
+            "gives `records_per_count` in [security] beside as_published",
+        ),
+        (
+            {
+                "privacy": "noise_multiplier = 5.0",
+                "security": 'aggregation = "private-weighting"\nprocesses = 2',
+                "uldp": "as_published = true",
+            },
+            "gives `processes` in [security] beside as_published",
         ),
         (
             {"run": 'system = "uldp-naive"', "privacy": "epsilon = 8\nsampling_rate = 0.5"},

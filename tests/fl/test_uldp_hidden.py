@@ -247,6 +247,17 @@ def test_the_published_protocol_runs_and_promises_nothing(tiny, made_of, run):
         wanting.plan()
 
 
+def test_the_published_protocol_refuses_whom_it_cannot_weight_before_a_round(tiny, made_of):
+    federation = tiny(users=4, silos=2, records=20)
+    most = int(federation.counts.sum(axis=1).max())
+    setup = made_of("uldp-avg", federation, training={"weighting": "records"})
+    Published(replace(setup, security=replace(SECURITY, count_limit=most)), step="average")
+    few = replace(setup, security=replace(SECURITY, count_limit=most - 1))
+    with pytest.raises(InvalidInput, match="count_limit") as caught:
+        Published(few, step="average")
+    assert f"more than {most - 1} records" in caught.value.what
+
+
 def test_a_seeded_run_draws_the_same_users_by_oblivious_transfer(tiny, made_of, run):
     def models(seed):
         setup = made_of("uldp-avg", tiny(), training={"weighting": "records"}, sampling_rate=0.5)
