@@ -147,6 +147,9 @@ def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
             "A sum of one silo's update is that update.",
             'Lower `dropouts` in [security], or write aggregation = "plain".',
         )
+    from .crypto import packages
+
+    packages.require(packages.MASKS)
     from .secagg.masked import Masked
 
     return Masked(silos, dropouts=own.dropouts, keep=own.keep_transcripts)

@@ -313,7 +313,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         _choice(
             "key_bits",
             KEY_BITS,
-            "private-weighting: length of the Paillier key",
+            "private-weighting: length of the Paillier key; it may stand where there is none",
             "3072",
             "Shorter keys can be broken, and longer ones are not offered.",
         ),

@@ -133,10 +133,13 @@ def _slots(given: Given) -> Complaint | None:
     if 0 < chosen < slots and chosen / slots == rate:
         return None
     nearest = min(max(chosen, 1), slots - 1) / slots
+    step = f"Write sampling_rate = {nearest!r}, or other slots."
+    if rate == 1.0:
+        step = "Leave `slots` out, or write a sampling_rate below 1 under [privacy]."
     return (
         f"gives slots = {slots} in [security] for sampling_rate = {rate!r} in [privacy]",
         "A user joins with probability k / slots, where k of so many answers are real.",
-        f"Write sampling_rate = {nearest!r}, or other slots.",
+        step,
     )
 
 

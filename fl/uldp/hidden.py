@@ -98,7 +98,8 @@ class Hidden(Weighting):
         made = FineGaussian.of(plain, common_multiple(own.security.count_limit), DIGITS)
         if Fraction(made.share_std) < FINE * made.step:
             raise InvalidInput(
-                "The noise of one silo is less than 2^19 steps of its grid wide.",
+                "The noise of one silo is too little for `count_limit` in [security]: less than "
+                "2^19 steps of its grid.",
                 "An audit, which takes the rounding to the grid off, would find a little less "
                 "noise than is promised.",
                 "Give a larger `count_limit`, or more noise.",

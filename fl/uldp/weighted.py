@@ -27,6 +27,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ..aggregation import noisy_sum
+from ..crypto import packages
 from ..federation import Federation, Indices
 from ..local import Part, TorchLocal
 from ..promise import PHASE
@@ -221,6 +222,7 @@ def _made(
     own = setup(settings, federation, TorchLocal(settings, federation, model))
     if own.aggregation != "private-weighting":
         return Weighted(own, step=step)
+    packages.require(packages.WEIGHTING)
     if settings.uldp.as_published:
         from .published import Published
 

@@ -53,8 +53,10 @@ class PrivateWeighting:
     planned (for speed alone).
 
     Raises `ProtocolFault` (`MissingParty`) where a party or a message is not what it must be.  Any
-    error ends the session: begin another one.
+    error within a round ends the session: begin another one.  Digits and noise are integers, as
+    `accountant.mechanisms.FineGaussian` makes them of floats.
 
+    >>> from privplan.fl.uldp.weighting.terms import WeightingTerms
     >>> terms = WeightingTerms(users=2, silos=2, dimensions=3, largest=100, tail=0, count_limit=5,
     ...                        digits=8, key_bits=512, weak_key=True)
     >>> session = PrivateWeighting(terms, [[1, 1], [2, 0]])
