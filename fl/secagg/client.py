@@ -165,8 +165,13 @@ class Client:
             pair = self.name, name
             masks.append(Mask(key, self._group.label(*pair), self._group.sign(*pair)))
         masked = _room(terms.length, terms.words)
-        masked[:] = _checked(words() if callable(words) else words, terms.length, terms.words)
-        masks_into(masked, masks, session=self._group.session, round=view.round)
+        own = _checked(words() if callable(words) else words, terms.length, terms.words)
+        try:
+            masked[:] = own
+            masks_into(masked, masks, session=self._group.session, round=view.round)
+        except BaseException:
+            masked.fill(0)  # the room is used again
+            raise
         self._post.send(SERVER, Masked(masked.tobytes()))
         self._state = _Masked(view, sharing, {**held, self.name: before.own})
 

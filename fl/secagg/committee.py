@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
+from ...accountant import validate
 from ...accountant.errors import InvalidInput, MissingParty
 from ..crypto.keys import Identity
 from ..crypto.masks import RingWords
@@ -30,6 +31,7 @@ class Committee:
     for good: whoever wants to go on makes another, with another session.
 
     >>> import numpy as np
+    >>> from privplan.fl.parties import Network
     >>> from privplan.fl.secagg.terms import choose
     >>> network = Network(["server", "silo-0", "silo-1", "silo-2"])
     >>> committee = Committee.on(network, choose(3, length=2, ring_bits=32), b"an example")
@@ -57,6 +59,7 @@ class Committee:
         self._server = Server(posts[SERVER], group)
         self._clients = {name: Client(posts[name], group, own[name]) for name in names}
         self._stopped = False
+        self._last = -1
 
     @classmethod
     def on(cls, network: Network, terms: Terms, session: bytes) -> Committee:
@@ -82,8 +85,12 @@ class Committee:
                 "Whoever caused it could learn more by having the others go on.",
                 "Make another committee, with another session.",
             )
+        number = validate.count_from(0, round=round)
+        if number <= self._last:
+            raise InvalidInput(f"`round` must be above {self._last}, the last; it is {number}.")
+        self._last = number
         try:
-            return self._run(round, {n: one for n, one in inputs.items() if one is not None})
+            return self._run(number, {n: one for n, one in inputs.items() if one is not None})
         except BaseException:
             self._stop()
             raise

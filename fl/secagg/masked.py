@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import records
+from ...accountant.errors import InvalidInput, ProtocolFault
 from ..aggregation import Integers, Silo, Sum
 from ..crypto.keys import fresh
 from ..parties import SERVER, Network, silo_name
@@ -41,9 +42,10 @@ class Masked:
         lies = silos > 2 * dropouts
         self._server: ServerKind = "malicious" if lies else "honest-but-curious"
         left = silos - dropouts
-        self._colluders = min(left - 2, left - dropouts - 1) if lies else left - 2
+        self._colluders = max(0, min(left - 2, left - dropouts - 1) if lies else left - 2)
         self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[int, Committee] = {}
+        self._stopped = False
 
     @property
     def security(self) -> records.Security:
@@ -61,7 +63,23 @@ class Masked:
         )
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
-        """Return the sum of what the silos make in round `number`, vectors of `length`."""
+        """Return the sum of what the silos make in round `number`, vectors of `length`.
+
+        Raises as `Committee.sum` does; after a fault nothing is summed any more, of any length.
+        """
+        if self._stopped:
+            raise InvalidInput(
+                "Masked sums were stopped by an earlier fault.",
+                "Whoever caused it could learn more by having the others go on.",
+                "Find out who it was, and begin another run.",
+            )
+        try:
+            return self._sum(number, silos, length)
+        except BaseException:
+            self._stopped = True
+            raise
+
+    def _sum(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
         if length not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
             self._committees[length] = Committee(self._posts, self._terms(length), session)
@@ -85,4 +103,10 @@ class Masked:
 
 def _words(silo: Silo) -> NDArray[np.uint64]:
     integers: Integers = silo()
+    if integers.dtype != np.dtype(np.int64):
+        raise ProtocolFault(
+            "A silo did not make integers of 64 bits.",
+            "Others would be cut off before they are summed, their noise too.",
+            "Find out which model it has, and begin again.",
+        )
     return np.ascontiguousarray(integers, "<i8").view("<u8")

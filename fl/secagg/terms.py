@@ -6,11 +6,11 @@ What is assumed, and what it gives:
   another's name, the server included;
 - at most `colluders` parties work with the server, and who they are is settled before the keys of
   a round are drawn; at most `dropouts` are gone at some step, and who does not depend on the keys;
-- `honest-but-curious`: the server follows the protocol, and looks at all it gets.  It learns the
-  sum over all survivors, and no other function of the honest inputs;
-- `malicious`: the server sends to anybody what it likes.  It still learns at most one sum a round,
-  and every sum that it could learn is over at least `fewest` - `colluders` honest parties.  That
-  the sum is right is not promised: the server says what it was.
+- `honest-but-curious`: the server and the colluders follow the protocol, and look at all they get.
+  They learn the sum over all survivors, and no other function of the honest inputs;
+- `malicious`: the server and the colluders send to anybody what they like.  They still learn at
+  most one sum a round, and every sum that they could learn is over at least `fewest` - `colluders`
+  honest parties.  That the sum is right is not promised: the server says what it was.
 
 Both hold unless AES, X25519, SHA-256 or Ed25519 is broken, and on a graph that is not complete but
 for a chance of 2^-40 (`SECURITY`).  The graph is drawn from the hash of all keys of the round.  A

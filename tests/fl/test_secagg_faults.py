@@ -11,13 +11,15 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
-from privplan.fl.crypto.keys import Identity, KeyPair
+from privplan.fl.crypto.keys import Identity, KeyPair, agree, lock, unlock
+from privplan.fl.crypto.masks import mask_into
+from privplan.fl.crypto.shamir import combine
 from privplan.fl.parties import SERVER, Body, Message, Network, silo_name
 from privplan.fl.secagg import messages as says
 from privplan.fl.secagg import server as serving
 from privplan.fl.secagg.client import Client
 from privplan.fl.secagg.committee import Committee
-from privplan.fl.secagg.group import Group, joined
+from privplan.fl.secagg.group import Group, View, joined
 from privplan.fl.secagg.terms import Terms, choose
 
 SESSION = b"a session of this test"
@@ -260,6 +262,63 @@ def test_keys_under_another_signature_end_the_round() -> None:
     assert "signature" in fault.what
     assert "silo-2" in fault.what
     assert kinds(network) == {"secagg-advert"}
+
+
+def test_a_colluder_with_the_key_of_another_takes_off_no_mask() -> None:
+    """Everybody has two neighbours; the one colluder copies the mask key of its neighbour's other.
+
+    It sees the others' keys first, and draws its own until the graph is so.  If only keys told
+    masks apart, its neighbour would add one and take off the same, and have its own mask left, the
+    shares of whose seed the server is sent.
+    """
+    terms = choose(51, length=1000, colluders=1, server="honest-but-curious")
+    assert (terms.degree, terms.threshold) == (2, 2)
+    names = [silo_name(i) for i in range(51)]
+    own = {name: Identity.new() for name in names}
+    group = Group(terms, {name: own[name].public for name in names}, SESSION)
+    network = Network([SERVER, *names])
+    liar = names[-1]
+    clients = {name: Client(network.post(name), group, own[name]) for name in names[:-1]}
+    server = network.post(SERVER)
+    server.enter(SESSION, 1)
+    for client in clients.values():
+        client.advertise(1)
+    adverts = server.gather(says.Advert, clients)
+
+    def drawn() -> tuple[KeyPair, View, str, str] | None:
+        pair = KeyPair.new()
+        copied = adverts[victim].mask_key
+        claim = group.claim(1, liar, pair.public, copied)
+        adverts[liar] = says.Advert(pair.public, copied, own[liar].sign(claim))
+        view = View(group, 1, dict(adverts))
+        for between in view.neighbours(liar):
+            (other,) = set(view.neighbours(between)) - {liar}
+            if other == victim and group.sign(between, other) != group.sign(between, liar):
+                return pair, view, between, other
+        return None
+
+    victim = "silo-3"
+    pair, view, between, other = next(found for found in iter(drawn, 0) if found)
+    everybody = says.Adverts({name: joined(view.adverts[name]) for name in view.present})
+    shares = {}
+    for name in (between, other):
+        server.send(name, everybody)
+        clients[name].share()
+        shares[name] = server.receive(says.Shares, name)
+    key = agree(pair, view.adverts[between].lock_key, view.context(b"lock"))
+    forged = lock(key, bytes(64), view.address(liar, between))
+    locked = {other: shares[other].locked[between], liar: forged}
+    server.send(between, says.Relayed(tuple(names), locked))
+    clients[between].mask(np.zeros(1000, np.uint64))
+    left = np.frombuffer(server.receive(says.Masked, between).words, "<u8").copy()
+    server.send(between, says.Survivors(tuple(names)))
+    clients[between].recover()
+    one = server.receive(says.Recovery, between).seeds[between]
+    two = unlock(key, shares[between].locked[liar], view.address(between, liar))[:32]
+    seed = combine({group.holders[between]: one, group.holders[liar]: two}, 2)
+    assert serving.commitment_to(seed) == shares[between].commitment
+    mask_into(left, seed, session=SESSION, round=1, label=b"own", sign=-1)
+    assert len(np.unique(left)) > 990
 
 
 @pytest.mark.parametrize(

@@ -270,3 +270,14 @@ def test_an_error_in_an_input_is_passed_on_and_stops_everything() -> None:
 
 def test_a_missing_party_is_a_fault_of_the_protocol() -> None:
     assert issubclass(MissingParty, ProtocolFault)
+
+
+def test_a_wrong_call_ends_no_committee() -> None:
+    network = Network([SERVER, "silo-0", "silo-1"])
+    committee = Committee.on(network, choose(2, length=1), b"a session")
+    own = dict.fromkeys(["silo-0", "silo-1"], np.array([3], np.uint64))
+    committee.sum(5, own)
+    for wrong in (5, 4, -1):
+        with pytest.raises(InvalidInput, match="round"):
+            committee.sum(wrong, own)
+    assert committee.sum(6, own)[0].tolist() == [6]

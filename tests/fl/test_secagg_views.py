@@ -18,6 +18,7 @@ from privplan.fl.crypto.keys import KeyPair, agree
 from privplan.fl.crypto.masks import mask_into
 from privplan.fl.crypto.shamir import combine
 from privplan.fl.parties import SERVER, Message, Network, silo_name
+from privplan.fl.secagg import client
 from privplan.fl.secagg import messages as says
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group, View, parted
@@ -133,7 +134,7 @@ def test_no_seed_and_no_key_is_in_any_message(monkeypatch: pytest.MonkeyPatch) -
         return call
 
     from privplan.fl.crypto import masks
-    from privplan.fl.secagg import client, server
+    from privplan.fl.secagg import server
 
     monkeypatch.setattr(keys, "fresh", noted(keys.fresh))
     monkeypatch.setattr(client, "fresh", keys.fresh)
@@ -269,3 +270,16 @@ def test_nothing_secret_is_left_in_a_client_after_its_words_are_sent() -> None:
     assert all(client._state is None for client in one._clients.values())
     for secret in (one, *one._clients.values(), one._server):
         assert b"secret" not in repr(secret).encode()
+
+
+def test_words_do_not_stay_in_the_room_they_were_to_be_masked_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(client, "masks_into", interrupted)
+    terms = choose(3, length=7)
+    with pytest.raises(KeyboardInterrupt):
+        run(terms, constant(terms, 9))
+    assert client._scratch.words.tolist() == [0] * 7
