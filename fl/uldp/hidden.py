@@ -31,7 +31,6 @@ from ..parties import Network
 from ..setup import Setup
 from ..system import Opening, Parameters
 from .facts import norms_of
-from .sums import weighted_sum
 from .weighted import Drawer, Summed, Weighting
 from .weighting.protocol import PrivateWeighting, names
 from .weighting.terms import WeightingTerms, common_multiple
@@ -76,26 +75,14 @@ class Hidden(Weighting):
         super().__init__(setup, step=step)
         self._weak_key = weak_key
         self._streams = streams
-        if setup.training.weighting != "records":
-            raise InvalidInput(
-                "Private weighting hides weights by records; uniform weights are public.",
-                next_step="Give weighting = 'records', or aggregation = 'masked'.",
-            )
         self._present = [np.flatnonzero(column > 0) for column in setup.federation.counts.T]
         self._session: PrivateWeighting | None = None
         _ = self._chosen
 
     def mechanism(self, noise_multiplier: float) -> FineGaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
-        plain = weighted_sum(
-            noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule="records",
-        )
-        made = FineGaussian.of(plain, common_multiple(own.security.count_limit), DIGITS)
+        """Return the noise of one round, on the grid of what is decrypted."""
+        multiple = common_multiple(self.setup.security.count_limit)
+        made = FineGaussian.of(self.summing(noise_multiplier), multiple, DIGITS)
         if Fraction(made.share_std) < FINE * made.step:
             raise InvalidInput(
                 "The noise of one silo is too little for `count_limit` in [security]: less than "

@@ -27,7 +27,6 @@ from ..promise import Promise, unproven
 from ..setup import Setup
 from ..system import Opening, Parameters
 from .facts import norms_of
-from .sums import weighted_sum
 from .weighted import Summed, Weighting
 from .weighting.published import PublishedWeighting
 
@@ -61,15 +60,8 @@ class Published(Weighting):
         self._session: PublishedWeighting | None = None
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
-        return weighted_sum(
-            noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule="records",
-        )
+        """Return the noise of one round, which is right for the sum alone."""
+        return self.summing(noise_multiplier)
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
         """Return that nothing is hidden from anybody."""

@@ -80,6 +80,11 @@ class Weighting(Promised):
                 "The moments would be summed under weights in the clear, which tell the counts.",
                 "Give normalisation = 'public', or aggregation = 'masked'.",
             )
+        if setup.aggregation == "private-weighting" and setup.training.weighting != "records":
+            raise InvalidInput(
+                "Private weighting hides weights by records; uniform weights are public.",
+                next_step="Give weighting = 'records', or aggregation = 'masked'.",
+            )
         self.updates = _UPDATES[step](setup)
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
@@ -114,6 +119,18 @@ class Weighting(Promised):
                 shares=found.shares,
             )
         return Round(moved, released)
+
+    def summing(self, noise_multiplier: float) -> Gaussian:
+        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
+        own = self.setup
+        return weighted_sum(
+            noise_multiplier,
+            bound=own.training.clip,
+            users=own.users,
+            silos=own.silos,
+            rule=own.training.weighting,
+            tolerated_dropouts=own.security.dropouts,
+        )
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
         """Return the noisy sum of one round."""
@@ -162,16 +179,8 @@ class Weighted(Weighting):
         self._present = [np.flatnonzero(column > 0.0) for column in self.weights.T]
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
-        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
-        return weighted_sum(
-            noise_multiplier,
-            bound=own.training.clip,
-            users=own.users,
-            silos=own.silos,
-            rule=own.training.weighting,
-            tolerated_dropouts=own.security.dropouts,
-        )
+        """Return the noise of one round, on the grid on which updates are summed."""
+        return self.summing(noise_multiplier)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
         """Return the noisy sum of one round, as the aggregator adds it up."""

@@ -184,6 +184,8 @@ def test_what_does_not_fit_is_refused(tiny, made_of, hidden):
     setup = replace(made_of("uldp-avg", tiny()), security=SECURITY)
     with pytest.raises(InvalidInput, match="uniform"):
         Hidden(setup, step="average", weak_key=True)
+    with pytest.raises(InvalidInput, match="uniform"):
+        Published(setup, step="average")
     with pytest.raises(InvalidInput, match="slots"):
         hidden(security={"slots": 10}, sampling_rate=0.25)
     with pytest.raises(InvalidInput, match="slots"):
