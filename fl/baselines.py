@@ -20,14 +20,13 @@ from ..accountant.mechanisms import Gate
 from ..accountant.plan import Plan, PlannedPhase, given
 from .aggregation import float_sum
 from .federation import Federation
-from .local import TorchLocal
+from .local import Local
 from .promise import PHASE, claimed
 from .setup import Setup, public_features_only, setup
 from .system import Opening, Parameters, Round, digest
 
 if TYPE_CHECKING:
     from ..accountant.randomness import Streams
-    from .models import Model
     from .parties import Network
     from .settings import Settings
 
@@ -108,9 +107,9 @@ class FedAvg:
         )
 
 
-def fedavg(settings: Settings, federation: Federation, model: Model, _: Streams) -> FedAvg:
+def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams) -> FedAvg:
     """Return FedAvg."""
-    return FedAvg(setup(settings, federation, TorchLocal(settings, federation, model)))
+    return FedAvg(setup(settings, federation, local))
 
 
 def _intent(number: int, parameters: Parameters) -> records.RoundIntent:

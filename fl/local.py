@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accountant.mechanisms.clip import Sparse
 from .federation import Federation, Indices, Pairs
 from .system import Parameters
 
@@ -32,7 +33,7 @@ class Part:
 
     user: Indices
     silo: Indices
-    rows: Rows
+    rows: Rows | Sparse
 
 
 class Local(Protocol):

@@ -16,6 +16,7 @@ from ..accountant.randomness import Streams
 from ..accountant.records import Randomness
 from .datasets import federate, load
 from .federation import Federation
+from .local import TorchLocal
 from .promise import PHASE
 from .settings import Settings
 from .system import Opening, Parameters, System, build
@@ -82,7 +83,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
-    system = build(settings, federation, model, streams)
+    system = build(settings, federation, TorchLocal(settings, federation, model), streams)
     plan = system.plan()
     return Prepared(
         settings, federation, model, system, streams, plan, system.opening(), dataset, segment

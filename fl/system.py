@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..accountant.plan import Plan
     from ..accountant.randomness import Streams
     from .federation import Federation
-    from .models import Model
+    from .local import Local
     from .normalising import Normalising
     from .parties import Network
     from .settings import Settings
@@ -144,7 +144,7 @@ def digest(parameters: Parameters) -> str:
     return hashlib.sha256(np.ascontiguousarray(parameters, "<f8").tobytes()).hexdigest()
 
 
-Maker: TypeAlias = "Callable[[Settings, Federation, Model, Streams], System]"
+Maker: TypeAlias = "Callable[[Settings, Federation, Local, Streams], System]"
 
 SYSTEMS: Final[Mapping[str, tuple[str, str]]] = {
     "fedavg": ("baselines", "fedavg"),
@@ -156,12 +156,13 @@ SYSTEMS: Final[Mapping[str, tuple[str, str]]] = {
 """By name: the module and the function that makes the system.  Loaded when asked for."""
 
 
-def build(settings: Settings, federation: Federation, model: Model, streams: Streams) -> System:
+def build(settings: Settings, federation: Federation, local: Local, streams: Streams) -> System:
     """Return the system that `settings.run.system` names, ready to be planned and run.
 
+    `local` is the training inside its silos.
     Raises `InvalidInput` for a name that is not known and for settings that do not fit the system.
     """
     name = validate.choice(tuple(SYSTEMS), system=settings.run.system)
     module, maker = SYSTEMS[name]
     loaded = importlib.import_module(f".{module}", __package__)
-    return cast("Maker", getattr(loaded, maker))(settings, federation, model, streams)
+    return cast("Maker", getattr(loaded, maker))(settings, federation, local, streams)

@@ -18,6 +18,7 @@ infinity or no number counts as zero.  Integers stay below 2^53, where floats ar
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -43,8 +44,54 @@ ROOM: Final = 2**61
 """Largest sum; noise has as much room again in a 64-bit integer, and its tails end long before."""
 
 
+@dataclass(frozen=True, eq=False)
+class Sparse:
+    """Rows of a wide table that are zero but for a few places, as many in each row.
+
+    `values` (n, k) stand in `columns` (n, k), all different within a row, of a table that is
+    `width` wide.  Everything that takes rows of this module treats them as that table.  Raises
+    `InvalidInput`.
+
+    >>> rows = Sparse([[0, 4], [1, 2]], [[3.0, 4.0], [0.5, 0.0]], width=5)
+    >>> clipped_sum(rows, None, bound=1.0, grid=0.125, norm="l2").tolist()
+    [4, 4, 0, 0, 6]
+    """
+
+    columns: Integers
+    values: Floats
+    width: int
+
+    def __post_init__(self) -> None:
+        columns, values = numbers(self.columns, "iu"), numbers(self.values)
+        width = validate.count(width=self.width)
+        if columns is None or values is None or values.ndim != 2 or columns.shape != values.shape:
+            raise InvalidInput("Sparse rows are two tables of numbers, (rows, places) each.")
+        ordered = np.sort(columns.astype(np.int64), axis=1)
+        within = not ordered.size or (ordered[:, 0].min() >= 0 and ordered[:, -1].max() < width)
+        if not within or (ordered[:, 1:] == ordered[:, :-1]).any():
+            raise InvalidInput(
+                f"The columns of a sparse row are different, and from 0 to {width - 1}.",
+                "A place that stands twice would count for more than its norm says.",
+            )
+        object.__setattr__(self, "columns", columns.astype(np.int64))
+        object.__setattr__(self, "values", values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, chosen: NDArray[Any]) -> Sparse:
+        """Return some of the rows."""
+        return Sparse(self.columns[chosen], self.values[chosen], self.width)
+
+    def dense(self) -> Floats:
+        """Return the table that this stands for: (n, width)."""
+        table = np.zeros((len(self), self.width))
+        np.put_along_axis(table, self.columns, self.values, axis=1)
+        return table
+
+
 def clipped_sum(
-    rows: ArrayLike,
+    rows: ArrayLike | Sparse,
     weights: ArrayLike | None,
     *,
     bound: float,
@@ -57,7 +104,7 @@ def clipped_sum(
     `rows` is (n, D), `weights` (n,) in [0, `heaviest`] or None for ones; the result is (D,).
     Raises `InvalidInput` for other shapes, weights out of range, and where sums could overflow.
     """
-    table = _table(rows)
+    table = rows if isinstance(rows, Sparse) else _table(rows)
     everybody = np.zeros(len(table), dtype=np.int64)
     (total,) = clipped_sums(
         table, everybody, 1, weights, bound=bound, grid=grid, norm=norm, heaviest=heaviest
@@ -66,7 +113,7 @@ def clipped_sum(
 
 
 def clipped_sums(
-    rows: ArrayLike,
+    rows: ArrayLike | Sparse,
     groups: ArrayLike,
     count: int,
     weights: ArrayLike | None,
@@ -81,13 +128,18 @@ def clipped_sums(
     `groups` (n,) says which group each row belongs to, from 0.  Raises as `clipped_sum`, for all
     groups together.
     """
-    table = _table(rows)
+    table = rows.values if isinstance(rows, Sparse) else _table(rows)
     factors = _weights(weights, len(table), heaviest)
     owners = _groups(groups, len(table), count)
     largest = limits(bound, grid, factors)
     top = float(largest.max(initial=0.0))
     if top > _EXACT or (top * len(table) > ROOM // 2 and sum(map(int, largest)) > ROOM):
         raise too_large()
+    if isinstance(rows, Sparse):
+        totals = np.zeros((count, rows.width), dtype=np.int64)
+        terms = clipped(table, factors, largest, grid, norm)
+        np.add.at(totals, (owners[:, None], rows.columns), terms)
+        return totals
     totals = np.zeros((count, table.shape[1]), dtype=np.int64)
     if (owners[1:] < owners[:-1]).any():
         order = np.argsort(owners, kind="stable")

@@ -45,7 +45,7 @@ from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, reach, root_up, up
 from .base import Mechanism
-from .clip import Floats, Integers, check_bound, check_totals, clipped_sum, clipped_sums
+from .clip import Floats, Integers, Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .samplers import discrete_gaussian
 from .steps import Steps
 from .ticket import Ticket
@@ -185,11 +185,11 @@ class Gaussian(Mechanism):
             )
         return ev.Gaussian(multiplier(self.std, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> Integers:
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> Integers:
         """Return the sum of the rows, clipped to `bound`, weighted, in steps of the grid.
 
-        `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
-        (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
+        `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
+        result is (D,).  A row that holds an infinity or no number counts as zero.  See `clip`.
         """
         heaviest = self.weights.largest_sum
         return clipped_sum(
@@ -197,7 +197,11 @@ class Gaussian(Mechanism):
         )
 
     def totals(
-        self, rows: ArrayLike, groups: ArrayLike, count: int, weights: ArrayLike | None = None
+        self,
+        rows: ArrayLike | Sparse,
+        groups: ArrayLike,
+        count: int,
+        weights: ArrayLike | None = None,
     ) -> Integers:
         """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
 

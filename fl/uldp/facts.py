@@ -7,13 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.mechanisms.clip import Sparse
 
-def norms_of(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+
+def norms_of(rows: NDArray[np.float64] | Sparse) -> NDArray[np.float64]:
     """Return the norm of each row, (rows,); infinite where a square is too large for a float.
 
     Without numpy's warning about that: on the standard error stream it would tell, before any
     noise, that somebody's update was so large.
     """
+    if isinstance(rows, Sparse):
+        rows = rows.values
     with np.errstate(over="ignore", invalid="ignore"):
         squares: NDArray[np.float64] = np.einsum("ij,ij->i", rows, rows)
     return np.sqrt(squares)

@@ -35,7 +35,7 @@ from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
 from ..aggregation import float_sum
 from ..federation import Federation, Indices
-from ..local import Rows, TorchLocal
+from ..local import Local, Rows
 from ..promise import PHASE
 from ..setup import (
     Promised,
@@ -50,7 +50,6 @@ from .flags import flagged
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..models import Model
     from ..settings import Settings
 
 
@@ -193,9 +192,9 @@ class Group(Promised):
             yield from (chosen[i:j] for i, j in itertools.pairwise(ends.tolist()))
 
 
-def group(settings: Settings, federation: Federation, model: Model, _: Streams) -> Group:
+def group(settings: Settings, federation: Federation, local: Local, _: Streams) -> Group:
     """Return ULDP-GROUP-k."""
-    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    own = setup(settings, federation, local)
     return Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
 
 

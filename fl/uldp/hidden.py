@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import FineGaussian, Ticket
+from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
 from ..parties import Network
 from ..setup import Setup
@@ -187,11 +188,12 @@ class Hidden(Weighting):
         digits = [[np.empty((0, parameters.size), np.int64)] for _ in silos]
         norms: list[list[NDArray[np.float64]]] = [[np.empty(0)] for _ in silos]
         for part in self.updates(parameters, self._present, number):
+            table = part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
             for silo in np.unique(part.silo).tolist():
                 own = part.silo == silo
                 users[silo].append(part.user[own])
-                digits[silo].append(mechanism.clipped(part.rows[own]))
-                norms[silo].append(norms_of(part.rows[own]))
+                digits[silo].append(mechanism.clipped(table[own]))
+                norms[silo].append(norms_of(table[own]))
         rows = [
             (np.concatenate(who), np.concatenate(what))
             for who, what in zip(users, digits, strict=True)

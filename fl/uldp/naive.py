@@ -32,7 +32,7 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import reach, up
 from ..aggregation import noisy_sum
 from ..federation import Federation
-from ..local import TorchLocal
+from ..local import Local
 from ..promise import PHASE, Promise, unproven
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
 from ..system import Opening, Parameters, Round, digest
@@ -40,7 +40,6 @@ from .facts import about_norms, norms_of
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..models import Model
     from ..settings import Settings
 
 PUBLISHED: Final = ev.NoGuarantee(
@@ -163,7 +162,7 @@ class Naive(Promised):
         return Round(moved, released)
 
 
-def naive(settings: Settings, federation: Federation, model: Model, _: Streams) -> Naive:
+def naive(settings: Settings, federation: Federation, local: Local, _: Streams) -> Naive:
     """Return ULDP-NAIVE."""
-    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    own = setup(settings, federation, local)
     return Naive(own, as_published=settings.uldp.as_published)

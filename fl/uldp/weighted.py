@@ -25,11 +25,12 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
+from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
 from ..aggregation import noisy_sum
 from ..crypto import packages
 from ..federation import Federation, Indices
-from ..local import Part, TorchLocal
+from ..local import Local, Part, Rows
 from ..promise import PHASE
 from ..setup import Promised, Setup, setup, users_only
 from ..system import Parameters, Round, digest
@@ -39,7 +40,6 @@ from .weights import checked_weights, user_weights
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..models import Model
     from ..settings import Settings
 
 Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
@@ -212,23 +212,23 @@ class Weighted(Weighting):
 
 
 def average(
-    settings: Settings, federation: Federation, model: Model, streams: Streams
+    settings: Settings, federation: Federation, local: Local, streams: Streams
 ) -> Weighting:
     """Return ULDP-AVG."""
-    return _made(settings, federation, model, streams, "average")
+    return _made(settings, federation, local, streams, "average")
 
 
 def gradient(
-    settings: Settings, federation: Federation, model: Model, streams: Streams
+    settings: Settings, federation: Federation, local: Local, streams: Streams
 ) -> Weighting:
     """Return ULDP-SGD."""
-    return _made(settings, federation, model, streams, "gradient")
+    return _made(settings, federation, local, streams, "gradient")
 
 
 def _made(
-    settings: Settings, federation: Federation, model: Model, streams: Streams, step: str
+    settings: Settings, federation: Federation, local: Local, streams: Streams, step: str
 ) -> Weighting:
-    own = setup(settings, federation, TorchLocal(settings, federation, model))
+    own = setup(settings, federation, local)
     if own.aggregation != "private-weighting":
         return Weighted(own, step=step)
     packages.require(packages.WEIGHTING)
@@ -248,9 +248,15 @@ def _trained(own: Setup) -> Updates:
 def _descended(own: Setup) -> Updates:
     def updates(parameters: Parameters, users: Sequence[Indices], number: int) -> Iterator[Part]:
         for part in own.local.user_gradients(parameters, users, number):
-            yield replace(part, rows=-part.rows)
+            yield replace(part, rows=_turned(part.rows))
 
     return updates
+
+
+def _turned(rows: Rows | Sparse) -> Rows | Sparse:
+    if isinstance(rows, Sparse):
+        return replace(rows, values=-rows.values)
+    return -rows
 
 
 _UPDATES: Final[Mapping[str, Callable[[Setup], Updates]]] = {

@@ -14,7 +14,14 @@ from hypothesis.extra import numpy as hnp
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import clip
-from privplan.accountant.mechanisms.clip import Norm, clipped, clipped_sum, clipped_sums, limits
+from privplan.accountant.mechanisms.clip import (
+    Norm,
+    Sparse,
+    clipped,
+    clipped_sum,
+    clipped_sums,
+    limits,
+)
 
 MAX = float(np.finfo(np.float64).max)
 TINY = 5e-324
@@ -233,3 +240,33 @@ def test_groups_are_summed_by_themselves(
 def test_groups_are_places(groups: Any) -> None:
     with pytest.raises(InvalidInput, match="groups"):
         clipped_sums(np.zeros((2, 3)), groups, 2, None, bound=1.0, grid=1.0, norm="l2")
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_sparse_rows_are_clipped_as_the_table_of_their_places(norm: Norm) -> None:
+    rng = np.random.default_rng(5)
+    width, places = 50, 4
+    columns = np.array([rng.permutation(width)[:places] for _ in range(300)])
+    rows = Sparse(
+        columns, rng.normal(size=(300, places)) * 10.0 ** rng.integers(-3, 9, (300, 1)), width
+    )
+    weights, silos = rng.uniform(0, 1, 300), rng.integers(0, 3, 300)
+    given = {"bound": 0.7, "grid": 2.0**-30, "norm": norm}
+    expected = np.zeros((3, width), np.int64)
+    for one in range(300):
+        small = clipped_sum(rows.values[[one]], weights[[one]], **given)
+        expected[silos[one], columns[one]] += small
+        single = clipped_sums(rows[np.array([one])], [0], 1, weights[[one]], **given)[0]
+        size = abs(single).sum() if norm == "l1" else math.isqrt(int((single**2).sum()))
+        assert size <= 0.7 * weights[one] / 2.0**-30
+    np.testing.assert_array_equal(clipped_sums(rows, silos, 3, weights, **given), expected)
+    dense = clipped_sums(rows.dense(), silos, 3, weights, **given)
+    assert abs(dense - expected).max() <= 300  # the margin depends on the width: a step a row
+
+
+def test_sparse_rows_have_different_places_within_the_width() -> None:
+    for columns in ([[0, 0]], [[0, 5]], [[-1, 2]], [[0.5, 1.0]], [0, 1]):
+        with pytest.raises(InvalidInput):
+            Sparse(np.array(columns), np.ones((1, 2)), 5)
+    empty = Sparse(np.empty((0, 1), np.int64), np.empty((0, 1)), 7)
+    assert clipped_sum(empty, None, bound=1.0, grid=0.5, norm="l2").tolist() == [0] * 7

@@ -57,7 +57,7 @@ def settings(system, *, rounds=2, model="logistic", privacy=None, training=None,
 def built(system, federation, *, model="logistic", **changes):
     made = model_named(model, federation.features.shape[1], federation.classes)
     own = settings(system, model=model, **changes)
-    return build(own, federation, made, Streams.seeded(3))
+    return build(own, federation, TorchLocal(own, federation, made), Streams.seeded(3))
 
 
 @pytest.mark.parametrize("name", SYSTEMS)

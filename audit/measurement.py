@@ -1,0 +1,102 @@
+"""What was measured: one number, the tier that it belongs to, and what it proves.
+
+    residual      is the noise that was drawn the noise that was logged?
+    claim         is this mechanism no weaker than the one that is claimed?
+    robust        a lower bound on epsilon, whatever the mechanism is
+    membership    how well people are told from strangers, on real data
+    weakness      a published claim against a faithful simulation of its mechanism
+
+They answer different questions, so no number is made of two tiers.  Whatever is measured is a
+lower bound or an estimate of what is lost; nothing here is a guarantee.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+from ..accountant import validate
+from ..accountant.errors import InvalidInput
+from ..accountant.guarantee import as_neighbours
+
+Tier = Literal["residual", "claim", "robust", "membership", "weakness"]
+TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
+
+Kind = Literal["lower-bound", "estimate", "test"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+NOT_PROOF: Final = (
+    "A low value is not proof of privacy: it says that this attack found no more, "
+    "and another one may."
+)
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One thing that was measured, what it is compared with, and what it proves.
+
+    `value` is of `quantity` ("epsilon" unless said otherwise), at `delta` where that has one.
+    `kind` says what the value is: a `lower-bound` on the truth that is wrong with probability at
+    most 1 - `confidence`, an `estimate` without one, or a `test` whose value is a p-value.
+    `claimed` is what it is compared with, None where nothing is claimed; `contradicted` says that
+    the claim is rejected at that confidence.  `proves` is one sentence, `assumes` what it rests
+    on, `sample` how much was measured (canaries, guesses, models), by name.
+
+    Range: `value` 0 or above, `confidence` in (0, 1), `delta` in [0, 1).  Raises `InvalidInput`,
+    and refuses an estimate that contradicts anything.
+    """
+
+    tier: Tier
+    what: str
+    value: float
+    kind: Kind
+    contradicted: bool
+    proves: str
+    observer: str
+    unit: str
+    neighbours: str
+    claimed: float | None = None
+    delta: float | None = None
+    confidence: float = 0.95
+    quantity: str = "epsilon"
+    assumes: tuple[str, ...] = ()
+    sample: Mapping[str, float | int | str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        validate.choice(TIERS, tier=self.tier)
+        validate.choice(KINDS, kind=self.kind)
+        as_neighbours(self.neighbours)
+        validate.open_probability(confidence=self.confidence)
+        if self.delta is not None:
+            validate.probability(delta=self.delta)
+        if math.isnan(self.value) or self.value < 0.0:
+            raise InvalidInput(f"`value` must be a number, 0 or above; it is {self.value!r}.")
+        if self.kind == "estimate" and self.contradicted:
+            raise InvalidInput(
+                "An estimate contradicts nothing.",
+                "It has no confidence of its own.",
+                "Give a lower bound, or a test.",
+            )
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as a JSON object, with the sentence that a low value proves nothing."""
+        return {
+            "tier": self.tier,
+            "what": self.what,
+            "quantity": self.quantity,
+            "value": self.value,
+            "kind": self.kind,
+            "claimed": self.claimed,
+            "contradicted": self.contradicted,
+            "confidence": self.confidence,
+            "delta": self.delta,
+            "unit": self.unit,
+            "neighbours": self.neighbours,
+            "observer": self.observer,
+            "proves": self.proves,
+            "assumes": list(self.assumes),
+            "sample": dict(self.sample),
+            "note": NOT_PROOF,
+        }
