@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
@@ -26,6 +26,8 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 
 Kind = Literal["lower-bound", "estimate", "test"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+Curve: TypeAlias = tuple[tuple[float, float], ...]
 
 NOT_PROOF: Final = (
     "A low value is not proof of privacy: it says that this attack found no more, "
@@ -42,7 +44,8 @@ class Measurement:
     most 1 - `confidence`, an `estimate` without one, or a `test` whose value is a p-value.
     `claimed` is what it is compared with, None where nothing is claimed; `contradicted` says that
     the claim is rejected at that confidence.  `proves` is one sentence, `assumes` what it rests
-    on, `sample` how much was measured (canaries, guesses, models), by name.
+    on, `sample` how much was measured (canaries, guesses, models), by name.  `curves` are for
+    plots: `trade-off` (false alarms, misses) and `roc` (false alarms, hits), rates in [0, 1].
 
     Range: `value` 0 or above, `confidence` in (0, 1), `delta` in [0, 1).  Raises `InvalidInput`,
     and refuses an estimate that contradicts anything.
@@ -63,6 +66,7 @@ class Measurement:
     quantity: str = "epsilon"
     assumes: tuple[str, ...] = ()
     sample: Mapping[str, float | int | str] = field(default_factory=dict)
+    curves: Mapping[str, Curve] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         validate.choice(TIERS, tier=self.tier)
@@ -98,5 +102,6 @@ class Measurement:
             "proves": self.proves,
             "assumes": list(self.assumes),
             "sample": dict(self.sample),
+            "curves": {name: [list(one) for one in curve] for name, curve in self.curves.items()},
             "note": NOT_PROOF,
         }
