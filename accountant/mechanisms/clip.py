@@ -54,7 +54,7 @@ class Sparse:
 
     >>> rows = Sparse([[0, 4], [1, 2]], [[3.0, 4.0], [0.5, 0.0]], width=5)
     >>> clipped_sum(rows, None, bound=1.0, grid=0.125, norm="l2").tolist()
-    [4, 4, 0, 0, 6]
+    [4, 4, 0, 0, 5]
     """
 
     columns: Integers

@@ -1,0 +1,175 @@
+"""Where the threshold of the claim test comes from: the claim, or other units; never the same data.
+
+From the claim: not a score but a rank.  The claim alone says how many false alarms k to allow, and
+the threshold is the (k+1)-th largest score of the units that were out.  Its false alarm rate is
+then a Beta(k + 1, n - k) variable at most, whose quantile is the Clopper-Pearson end for k of n, so
+nothing is lost by looking at those scores; the units that were in are another sample.  A threshold
+fixed as a score is as valid, but scores move with the noise: fixed on the claimed likelihood ratio
+it saw nothing of halved noise under Poisson sampling.
+
+From a split: the best threshold on some of the units, tested on the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...accountant import events as ev
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from .binomial import Counts, as_scores, counts_at, upper_rate
+from .family import FamilyResult, family_test, smallest_rejected
+from .scaling import scaled
+from .tradeoff import TradeOff, reached, trade_off
+
+Array = NDArray[np.float64]
+
+CANDIDATES: Final = 400
+"""Thresholds among which one is chosen."""
+
+
+def claim_rank(
+    event: ev.Event, neighbours: str, negatives: int, positives: int, alpha: float = 0.05
+) -> int:
+    """Return how many false alarms to allow among `negatives`, from the claim alone.
+
+    It is the number at which the best test of the claimed event, doing as well as it may, would
+    give the most: the smallest factor in `family_test` at level `alpha`.
+    """
+    validate.open_probability(alpha=alpha)
+    n_out, n_in = validate.count(negatives=negatives), validate.count(positives=positives)
+    ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATES).astype(int)) - 1
+    misses = n_in * reached(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
+    upper = _upper(ranks.astype(float), n_out, misses, n_in, alpha)
+    return int(ranks[_best(upper, event, neighbours)])
+
+
+def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tuple[float, Counts]:
+    """Return the threshold that allows `false_alarms`, and the counts of the test.
+
+    The threshold is the (k+1)-th largest score among units that were out (`coins` False).  Valid as
+    long as k = `false_alarms` was fixed before; the counts say k even where ties leave fewer, for
+    that is what the bound needs.  Range: 0 <= k < number of units out.
+    """
+    score, coin = as_scores(scores, coins)
+    out = score[~coin]
+    rank = validate.count_from(0, false_alarms=false_alarms)
+    if rank >= out.size:
+        raise InvalidInput(
+            f"`false_alarms` must be below the number of units that were out ({out.size}); "
+            f"it is {rank}.",
+            next_step="Allow fewer false alarms, or use more units.",
+        )
+    threshold = float(np.partition(out, out.size - 1 - rank)[out.size - 1 - rank])
+    seen = counts_at(score, coin, threshold)
+    return threshold, replace(seen, false_alarms=rank)
+
+
+def split_threshold(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    event: ev.Event,
+    neighbours: str,
+    *,
+    fraction: float = 0.3,
+    alpha: float = 0.05,
+    rng: np.random.Generator,
+) -> tuple[float, Counts]:
+    """Return the best threshold on a random `fraction` of the units, and the counts on the others.
+
+    The choice costs no level: it does not depend on the units that are counted.  Range: `fraction`
+    in (0, 1), with units that were in and out on both sides.
+    """
+    score, coin = as_scores(scores, coins)
+    validate.open_probability(fraction=fraction)
+    validate.open_probability(alpha=alpha)
+    chosen = np.zeros(score.size, dtype=bool)
+    chosen[rng.permutation(score.size)[: round(fraction * score.size)]] = True
+    first, second = as_scores(score[chosen], coin[chosen]), (score[~chosen], coin[~chosen])
+    as_scores(*second)
+    out, inside = np.sort(first[0][~first[1]]), np.sort(first[0][first[1]])
+    levels = np.unique(np.geomspace(1.0, out.size, CANDIDATES).astype(int))
+    thresholds = out[out.size - levels]
+    # One error more than was seen on either side, for a threshold is chosen where few were.
+    n_out, n_in = int((~second[1]).sum()), int(second[1].sum())
+    alarms = n_out * np.minimum(levels / (out.size + 1.0), 1.0)
+    missed = np.searchsorted(inside, thresholds, side="right") + 1.0
+    misses = n_in * np.minimum(missed / (inside.size + 1.0), 1.0)
+    best = _best(_upper(alarms, n_out, misses, n_in, alpha), event, neighbours)
+    threshold = float(thresholds[best])
+    return threshold, counts_at(*second, threshold)
+
+
+def claim_only(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    event: ev.Event,
+    neighbours: str,
+    delta: float,
+    *,
+    alpha: float = 0.05,
+) -> FamilyResult:
+    """Return the claim test at the rank that the claim prescribes; see `family_test`.
+
+    `scores` (higher: rather in) and `coins` (True: in) have shape (m,); units are independent.
+    """
+    score, coin = as_scores(scores, coins)
+    n_in = int(coin.sum())
+    rank = claim_rank(event, neighbours, coin.size - n_in, n_in, alpha)
+    threshold, counts = counts_at_rank(score, coin, rank)
+    found = family_test(counts, event, neighbours, delta, alpha)
+    return replace(found, threshold=threshold, how="claim")
+
+
+def claim_or_split(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    event: ev.Event,
+    neighbours: str,
+    delta: float,
+    *,
+    alpha: float = 0.05,
+    fraction: float = 0.3,
+    rng: np.random.Generator,
+) -> FamilyResult:
+    """Return the stronger of two claim tests: rank from the claim, and split; alpha / 2 each.
+
+    Arguments as for `claim_only` and `split_threshold`.  Together they are wrong with probability
+    at most `alpha`, however the two depend on each other.
+    """
+    half = validate.open_probability(alpha=alpha) / 2.0
+    ranked = claim_only(scores, coins, event, neighbours, delta, alpha=half)
+    threshold, counts = split_threshold(
+        scores, coins, event, neighbours, fraction=fraction, alpha=half, rng=rng
+    )
+    split = family_test(counts, event, neighbours, delta, half)
+    split = replace(split, threshold=threshold, how="split")
+    first = split.factor is None or (ranked.factor is not None and ranked.factor <= split.factor)
+    best = ranked if first else split
+    return replace(best, alpha=alpha, rejected=ranked.rejected or split.rejected)
+
+
+def _upper(
+    alarms: Array, n_out: int, misses: Array, n_in: int, alpha: float
+) -> tuple[Array, Array]:
+    half = alpha / 2.0
+    return upper_rate(alarms, n_out, half), upper_rate(misses, n_in, half)
+
+
+def _best(upper: tuple[Array, Array], event: ev.Event, neighbours: str) -> int:
+    """Return the candidate that rejects the smallest factor, the first where none rejects any."""
+    false_alarms, misses = upper
+
+    def margins(shape: TradeOff) -> Array:
+        return shape(false_alarms) - misses
+
+    def some(shape: TradeOff) -> bool:
+        return bool((margins(shape) > 0.0).any())
+
+    factor = smallest_rejected(some, event, neighbours)
+    last = 1.0 if factor is None else factor
+    return int(np.argmax(margins(trade_off(scaled(event, last), neighbours))))

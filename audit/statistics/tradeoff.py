@@ -1,0 +1,237 @@
+"""Trade-off functions: the smallest miss rate at a false alarm rate, under a claimed event.
+
+Every test of a mechanism with delta(epsilon) has, in both directions,
+
+    N >= f(F),  f(F) = max over epsilon >= 0 of max{0, 1 - d - e^epsilon F, e^-epsilon (1 - d - F)}
+
+with d = delta(epsilon).  Upper bounds on delta give lines that lie below the true f, so their
+maximum does, too: it is convex, falls, and is its own inverse.  The deltas are the larger of both
+directions (a unit that comes, a unit that goes), certified by our own pld engine.
+Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, Proposition 2.12 (duality).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from ...accountant import events as ev
+from ...accountant import validate
+from ...accountant.account import account, guarded
+from ...accountant.composition import Leaf, leaves
+from ...accountant.engines.base import contribution
+from ...accountant.engines.pld.curve import DeltaCurve, delta_curves
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.guarantee import Neighbours, as_neighbours
+
+Array = NDArray[np.float64]
+
+ULP: Final = 2.0**-52
+LARGEST_EPSILON: Final = 700.0
+"""Beyond, e^epsilon is no number; leaving such lines out only lowers f."""
+
+FALLBACK: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
+"""Epsilons at which other engines than pld are asked."""
+
+
+class Shape(Protocol):
+    """A trade-off function that is its own inverse, as a formula."""
+
+    def one(self, alpha: float) -> float:
+        """Return the smallest miss rate at one false alarm rate in [0, 1]."""
+
+    def many(self, alphas: Array) -> Array:
+        """Return the smallest miss rates at false alarm rates in [0, 1]."""
+
+
+@dataclass(frozen=True, eq=False)
+class TradeOff:
+    """The smallest miss rate at a false alarm rate; never above that of the event.
+
+    Call it with a number or an array in [0, 1].  `event` is None where there is none.
+    """
+
+    event: ev.Event | None
+    neighbours: Neighbours
+    shape: Shape
+
+    @overload
+    def __call__(self, alpha: float) -> float: ...
+    @overload
+    def __call__(self, alpha: Array) -> Array: ...
+    def __call__(self, alpha: float | Array) -> float | Array:
+        if isinstance(alpha, (float, int)):
+            return self.shape.one(validate.probability(alpha=alpha))
+        alphas = np.asarray(alpha, dtype=float)
+        if not ((alphas >= 0.0) & (alphas <= 1.0)).all():
+            raise InvalidInput("`alpha` must be in [0, 1] everywhere.")
+        return self.shape.many(alphas)
+
+    @overload
+    def inverse(self, beta: float) -> float: ...
+    @overload
+    def inverse(self, beta: Array) -> Array: ...
+    def inverse(self, beta: float | Array) -> float | Array:
+        """Return the smallest false alarm rate at a miss rate: the same function."""
+        return self(beta)
+
+    def curve(self, points: int = 200) -> tuple[tuple[float, float], ...]:
+        """Return (false alarm rate, smallest miss rate) pairs for a plot, dense at both ends."""
+        half = np.geomspace(1e-6, 0.5, max(validate.count(points=points) // 2, 2))
+        alphas = np.concatenate(([0.0], half, 1.0 - half[-2::-1], [1.0]))
+        return tuple(zip(alphas.tolist(), self(alphas).tolist(), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The maximum of 0 and of lines `heights` - `slopes` x alpha, slopes falling."""
+
+    heights: Array
+    slopes: Array
+
+    @classmethod
+    def of(cls, epsilons: Array, forth: Array, back: Array) -> Lines:
+        """Return 1 - forth - e^epsilon alpha and e^-epsilon (1 - back - alpha), rounded down."""
+        grown = np.exp(epsilons) * (1.0 + 4.0 * ULP * (1.0 + epsilons))
+        shrunk = np.exp(-epsilons)
+        rounding = 4.0 * ULP * (1.0 + epsilons)
+        steep = 1.0 - forth - 2.0 * ULP
+        flat = shrunk * (1.0 - rounding) * np.maximum(1.0 - back - 2.0 * ULP, 0.0)
+        heights = np.concatenate((steep[::-1], flat))
+        slopes = np.concatenate((grown[::-1], shrunk * (1.0 + rounding)))
+        return cls(heights, slopes)
+
+    def one(self, alpha: float) -> float:
+        """Return the maximum at one alpha, as `many` does."""
+        step = self._step
+        first = step * int((self.heights[::step] - self.slopes[::step] * alpha).argmax())
+        near = slice(max(first - step, 0), first + step + 1)
+        best = float((self.heights[near] - self.slopes[near] * alpha).max())
+        return max(best - 2.0 * ULP, 0.0)
+
+    def many(self, alphas: Array) -> Array:
+        """Return the maximum at each alpha: among every so many lines first, then around the best.
+
+        For one alpha the values are concave in the slope, so the best of all is near that one.
+        """
+        count, step = self.heights.size, self._step
+        first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
+        near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
+        best = self._values(near, alphas).max(axis=1)
+        return np.asarray(np.maximum(best - 2.0 * ULP, 0.0))
+
+    @property
+    def _step(self) -> int:
+        return max(math.isqrt(self.heights.size) // 2, 1)
+
+    def _values(self, lines: NDArray[np.intp], alphas: Array) -> Array:
+        return np.asarray(self.heights[lines] - self.slopes[lines] * alphas[:, None])
+
+
+@dataclass(frozen=True)
+class Shifted:
+    """N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - alpha) - mu), rounded down."""
+
+    mu: float
+
+    def one(self, alpha: float) -> float:
+        """Return the smallest miss rate at one alpha."""
+        return float(ndtr(-ndtri(alpha) - self.mu)) * (1.0 - 1e-11)
+
+    def many(self, alphas: Array) -> Array:
+        """Return the smallest miss rates."""
+        return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
+
+
+def gaussian_trade_off(mu: float) -> TradeOff:
+    """Return the trade-off function of N(0, 1) against N(mu, 1).
+
+    Range: `mu` 0 or above.  Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, equation (6).
+
+    >>> round(gaussian_trade_off(1.0)(0.05), 6)
+    0.740489
+    """
+    return TradeOff(None, "add-remove", Shifted(validate.non_negative(mu=mu)))
+
+
+def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
+    """Return a trade-off function that no test of this event beats, for both directions.
+
+    For unsampled Gaussian noise it is the closed form; otherwise certified deltas of the pld
+    engine give it to about 2e-5, or, where that has no mathematics, those of `account` at a hundred
+    epsilons, which is valid and less tight.  The last few events are kept.  Raises `Unsupported`
+    where no engine has an answer, `InvalidInput` for what is no event or relation.
+    """
+    relation = as_neighbours(neighbours)
+    if not isinstance(event, ev.Event) or not event.type:
+        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+    return _trade_off(event, relation)
+
+
+@lru_cache(maxsize=16)
+def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
+    parts = leaves(event)
+    mu = _mu(parts, neighbours)
+    if mu is not None:
+        return TradeOff(event, neighbours, Shifted(mu))
+    curves = _curves(event, neighbours)
+    epsilons = _common_nodes(curves)
+    deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
+    return TradeOff(event, neighbours, Lines.of(epsilons, deltas, deltas))
+
+
+def reached(event: ev.Event, neighbours: str = "add-remove") -> Callable[[Array], Array]:
+    """Return about the miss rates that the best test of "out" against "in" reaches.
+
+    It knows that the unit is there in the second, which `trade_off` does not use, so it lies above
+    or on it.  For choosing a threshold; nothing rests on it.
+    """
+    relation = as_neighbours(neighbours)
+    mu = _mu(leaves(event), relation)
+    if mu is not None:
+        return Shifted(mu).many
+    forth, *back = _curves(event, relation)
+    epsilons = _common_nodes((forth, *back))
+    other = back[0] if back else forth
+    return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).many
+
+
+def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
+    try:
+        with guarded("pld"):
+            return delta_curves(leaves(event), neighbours)
+    except Unsupported:
+        return (_asked(event, neighbours),)
+
+
+def _common_nodes(curves: tuple[DeltaCurve, ...]) -> Array:
+    """Return the epsilons, 0 or above, at which any of the curves has a node."""
+    nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
+    return nodes[(nodes >= 0.0) & (nodes <= LARGEST_EPSILON)]
+
+
+def _mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
+    """Return mu, rounded up, if all is Gaussian noise without sampling."""
+    total = 0.0
+    for part in parts:
+        if not (isinstance(part.event, ev.Gaussian) and part.attained):
+            return None
+        total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
+    mu = contribution(neighbours) * total * (1.0 + 1e-12)
+    if math.isinf(mu):
+        raise Unsupported("The noise is too small for any trade-off function to be computed.")
+    return mu
+
+
+def _asked(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
+    deltas = [
+        account(event, epsilon=epsilon, neighbours=neighbours).delta.upper for epsilon in FALLBACK
+    ]
+    return DeltaCurve(np.array(FALLBACK), np.minimum.accumulate(np.array(deltas)))
