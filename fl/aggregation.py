@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..accountant.mechanisms import Gaussian, Ticket
     from .crypto.fixed_point import FixedPoint
     from .parties import Network
+    from .residuals import Watch
     from .settings import SecuritySettings
 
 Integers: TypeAlias = NDArray[np.int64]
@@ -91,19 +92,39 @@ def noisy_sum(
     ticket: Ticket,
     totals: Sequence[Integers],
     named: str = "noise",
+    watch: Watch | None = None,
 ) -> Sum:
     """Return the sum of the silos' totals (D,), each with the share of noise of its silo.
 
-    `named` begins the names of the streams.  Raises as `Aggregator.total` does, and as the
-    mechanism does, for totals of different lengths too, and for a sum that could wrap around.
+    `named` begins the names of the streams; `watch` is shown what was added to the totals.  Raises
+    as `Aggregator.total` does, and as the mechanism does, for totals of different lengths too, and
+    for a sum that could wrap around.
     """
     names = [f"{named}/{silo_name(silo)}" for silo in range(len(totals))]
     sums = check_totals(totals, names)  # before any of them is sent
-    own = [
+    own: list[Silo] = [
         partial(mechanism.share_steps, ticket, total, name)
         for total, name in zip(sums, names, strict=True)
     ]
-    return by.total(number, own, len(totals[0]))
+    if watch is None:
+        return by.total(number, own, len(totals[0]))
+    seen = [
+        partial(_watched, watch, mechanism.grid, *one)
+        for one in enumerate(zip(own, sums, strict=True))
+    ]
+    arrived = by.total(number, seen, len(totals[0]))
+    there = np.sum([sums[silo] for silo in arrived.silos], axis=0, dtype=np.int64)
+    watch.whole(arrived.total - there, mechanism.grid, arrived.silos)
+    return arrived
+
+
+def _watched(watch: Watch, grid: float, place: int, made: tuple[Silo, Integers]) -> Integers:
+    """Return what a silo sends, and show what is in it beside its sum."""
+    silo, total = made
+    sent = silo()
+    if sent.shape == total.shape and sent.dtype == total.dtype:  # else whoever adds up refuses it
+        watch.share(place, sent - total, grid)
+    return sent
 
 
 def float_sum(by: Aggregator, number: int, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
+from typing import Final
+
+_WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
-def write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put a file in its place at once; a crash at any moment leaves the old one, or the new one.
 
-    Raises `OSError` (a full disk) and then leaves what was there before.
+    A `private` file can be read by its owner only, from its first byte on.  Raises `OSError` (a
+    full disk) and then leaves what was there before.
     """
     beside = _beside(path)
     try:
-        with beside.open("wb") as file:
+        if private:  # what an earlier write left, if it was cut off, may have other rights
+            beside.unlink(missing_ok=True)
+        mode = 0o600 if private else 0o666
+        with os.fdopen(os.open(beside, _WRITING, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

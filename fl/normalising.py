@@ -31,7 +31,10 @@ from .aggregation import Aggregator, Plain, noisy_sum
 from .datasets import normalise
 from .federation import Federation
 from .moments import Moments
+from .recomputed import Recomputed
+from .residuals import Residuals
 from .settings import SecuritySettings
+from .uldp.facts import norms_of
 from .uldp.sums import weighted_sum, weighted_views
 from .uldp.weights import RULES, checked_weights, user_weights
 
@@ -110,18 +113,28 @@ class Normalising:
         mechanism = self.mechanism
         others = {who: event for who, event in self.views.items() if who != "model"}
         about = About(ROUND, NORMALISE, views=others, event_override=self.views["model"])
-        totals = self.totals()  # before the intent: a run that is cut off here has spent nothing
-        with gate.open(mechanism.intent(about, self.neighbours)) as ticket:
-            arrived = noisy_sum(self.aggregator, ROUND, mechanism, ticket, totals, NORMALISE)
+        intent = mechanism.intent(about, self.neighbours)
+        width = 2 * self._width + self.counted
+        again = Recomputed(intent, mechanism, self.federation.silos, width)
+        totals = self.totals(again)  # before the intent: a run that is cut off here spends nothing
+        with gate.open(intent) as ticket:
+            watch = Residuals().watch(intent.noise)
+            arrived = noisy_sum(self.aggregator, ROUND, mechanism, ticket, totals, NORMALISE, watch)
             made = self.moments(mechanism.units(arrived.total))
             keep(made)
             ticket.close(
-                aggregate=made.content, values=made.released.size, shares=len(arrived.silos)
+                aggregate=made.content,
+                sealed={**watch.items(), **again.items(totals)},
+                values=made.released.size,
+                shares=len(arrived.silos),
             )
         return made
 
-    def totals(self) -> list[NDArray[np.int64]]:
-        """Return the sum of each silo on the grid, without noise: private."""
+    def totals(self, again: Recomputed | None = None) -> list[NDArray[np.int64]]:
+        """Return the sum of each silo on the grid, without noise: private.
+
+        `again` is shown every row, and its weight.
+        """
         own, groups = self.federation, self.federation.by_silo()
         weights = checked_weights(user_weights(self.rule, own.counts))
         found = []
@@ -136,7 +149,11 @@ class Normalising:
                 counted=self.counted,
             ).rows
             present = np.flatnonzero(weights[:, silo] > 0.0)
-            found.append(self.mechanism.total(rows[present], weights[present, silo]))
+            chosen, heavy = rows[present], weights[present, silo]
+            if again is not None:
+                where = np.full(len(present), silo)
+                again.add(chosen, where, norms_of(chosen), heavy, present)
+            found.append(self.mechanism.total(chosen, heavy))
         return found
 
     def moments(self, released: NDArray[np.float64]) -> Moments:

@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
@@ -37,6 +38,8 @@ from ..aggregation import float_sum
 from ..federation import Federation, Indices
 from ..local import Local, Rows
 from ..promise import PHASE
+from ..recomputed import Recomputed
+from ..residuals import Residuals, Watch, every
 from ..setup import (
     Promised,
     Setup,
@@ -46,6 +49,7 @@ from ..setup import (
     users_only,
 )
 from ..system import Parameters, Round, digest
+from .facts import norms_of
 from .flags import flagged
 
 if TYPE_CHECKING:
@@ -55,6 +59,9 @@ if TYPE_CHECKING:
 
 _ROOM: Final = 2**24
 """How many numbers of gradients or of samples are made at once: 128 MB."""
+
+_AGAIN: Final = 8
+"""How many steps of a round are summed again, for the sealed sidecar."""
 
 
 class Group(Promised):
@@ -86,6 +93,7 @@ class Group(Promised):
         self.rate = _rate(setup, self.nominal) if rate is None else _checked(rate)
         self.steps = setup.training.local_epochs * math.ceil(1 / Fraction(self.rate))
         self.constant = float(Fraction(self.rate) * self.nominal)
+        self.residuals = Residuals()
         taking_part = flagged(setup.federation, setup.privacy.group, seed)
         self._silo, silos = setup.federation.silo, setup.federation.by_silo()
         self._records = [
@@ -120,14 +128,18 @@ class Group(Promised):
         mechanism = self.mechanism(self.promise.noise_multiplier)
         intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
         with gate.open(intent) as ticket:
-            models = self._descended(parameters, number, mechanism, ticket)
+            looked = _Looked(intent, mechanism, models=(self.setup.silos, parameters.size))
+            models = self._descended(parameters, number, mechanism, ticket, looked)
             total = float_sum(self.aggregator, number, models - parameters)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", self.constant),
                 aggregate=total.tobytes(),
                 model_out=digest(moved),
-                sealed={"taking_part": [len(own) for own in self._records]},
+                sealed={
+                    "taking_part": [len(own) for own in self._records],
+                    **looked.items(self.residuals.watch(intent.noise)),
+                },
                 values=total.size,
             )
         return Round(moved, released)
@@ -147,11 +159,16 @@ class Group(Promised):
         )
 
     def _descended(
-        self, parameters: Parameters, number: int, mechanism: Gaussian, ticket: Ticket
+        self,
+        parameters: Parameters,
+        number: int,
+        mechanism: Gaussian,
+        ticket: Ticket,
+        looked: _Looked,
     ) -> Rows:
         """Return the model of each silo after all steps, (silos, D); every step is a release.
 
-        The silos descend side by side, each by itself.
+        The silos descend side by side, each by itself; `looked` is shown every step.
         """
         silos, local = self.setup.silos, self.setup.local
         noise = mechanism.steps(
@@ -164,13 +181,17 @@ class Group(Promised):
         length = self.setup.training.local_rate / self.constant
         most = max(1, _ROOM // parameters.size)
         models = np.tile(parameters, (silos, 1))
-        for step, chosen in enumerate(self._samples(ticket), (number - 1) * self.steps):
+        for place, chosen in enumerate(self._samples(ticket)):
+            step = (number - 1) * self.steps + place
             totals = np.zeros(models.shape, np.int64)
             for first in range(0, len(chosen), most):
                 some = chosen[first : first + most]
                 rows = local.record_gradients(models, some, step)
                 totals += mechanism.totals(rows, self._silo[some], silos)
-            models -= length * noise.noisy(totals)
+                looked.rows(place, rows, self._silo[some])
+            noisy = noise.noisy(totals)
+            looked.sums(place, totals, noisy)
+            models -= length * noisy
         return models
 
     def _samples(self, ticket: Ticket) -> Iterator[Indices]:
@@ -190,6 +211,43 @@ class Group(Promised):
             step, place = np.nonzero(np.hstack(joins))
             chosen, ends = everybody[place], np.searchsorted(step, np.arange(steps + 1))
             yield from (chosen[i:j] for i, j in itertools.pairwise(ends.tolist()))
+
+
+class _Looked:
+    """Steps of a round, evenly spaced, of which the sealed sidecar has statistics."""
+
+    def __init__(
+        self, intent: records.RoundIntent, mechanism: Gaussian, models: tuple[int, int]
+    ) -> None:
+        silos, width = models
+        steps = intent.noise.draws
+        self._every, self._again_every = every(steps, width), -(-steps // _AGAIN)
+        self._grid = mechanism.grid
+        self._again = Recomputed(intent, mechanism, silos, width)
+        self._totals = np.zeros(models, np.int64)
+        self._sent: list[Rows] = []
+        self._exact: list[NDArray[np.int64]] = []
+
+    def rows(self, place: int, rows: Rows, silo: Indices) -> None:
+        """Look at the gradients of a step, (records, D), of these silos."""
+        if place % self._again_every == 0:
+            self._again.add(rows, silo, norms_of(rows))
+
+    def sums(self, place: int, totals: NDArray[np.int64], noisy: Rows) -> None:
+        """Look at what each silo makes of a step, before and after its noise: (silos, D)."""
+        if place % self._again_every == 0:
+            self._totals += totals
+        if place % self._every == 0:
+            self._exact.append(totals)
+            self._sent.append(noisy)
+
+    def items(self, watch: Watch) -> dict[str, object]:
+        """Return what is sealed of the round."""
+        sent = np.rint(np.array(self._sent) / self._grid).astype(np.int64)
+        residuals = sent - np.array(self._exact)
+        for silo in range(residuals.shape[1]):
+            watch.share(silo, residuals[:, silo], self._grid)
+        return {**watch.items(), **self._again.items(self._totals)}
 
 
 def group(settings: Settings, federation: Federation, local: Local, _: Streams) -> Group:

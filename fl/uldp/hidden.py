@@ -17,6 +17,8 @@ is done differently, and why, stands in `weighting.protocol`.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final
@@ -29,10 +31,12 @@ from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
 from ..parties import Network
+from ..recomputed import ITEM as RECOMPUTED
 from ..setup import Setup
 from ..system import Opening, Parameters
 from .facts import norms_of
 from .weighted import Drawer, Summed, Weighting
+from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
 from .weighting.terms import WeightingTerms, common_multiple
 
@@ -161,11 +165,14 @@ class Hidden(Weighting):
         assert self._session is not None  # made by `round`
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, norms = self._rows(parameters, number, mechanism)
-        width = parameters.size
-        noise = [
-            partial(mechanism.share, ticket, width, f"noise/silo-{silo}")
-            for silo in range(self.setup.silos)
-        ]
+        width, watch = parameters.size, self.residuals.watch(ticket.intent.noise)
+
+        def share(silo: int) -> list[int]:
+            drawn = mechanism.share(ticket, width, f"noise/silo-{silo}")
+            watch.share(silo, mechanism.units(drawn), 1.0)
+            return drawn
+
+        noise = [partial(share, silo) for silo in range(self.setup.silos)]
         sealed: dict[str, object] = {}
         joining, slots = None, None
         if self.terms.drawn_by == "server":
@@ -174,7 +181,48 @@ class Hidden(Weighting):
         elif self.terms.drawn_by == "oblivious-transfer":
             slots = ticket.stream(SLOTS)
         total = self._session.round(number, rows, noise, joining=joining, stream=slots)
-        return Summed(mechanism.units(total), self.setup.silos, norms, sealed)
+        found = mechanism.units(total)
+        if slots is None:  # else nobody knows whose digits are in the sum
+            exact = self._sum(rows, joining, mechanism)
+            watch.whole(found - exact, 1.0, range(self.setup.silos))
+        sealed |= watch.items() | self._limits(rows, mechanism)
+        return Summed(found, self.setup.silos, norms, sealed)
+
+    def _sum(
+        self,
+        rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        joining: NDArray[np.bool_] | None,
+        mechanism: FineGaussian,
+    ) -> NDArray[np.float64]:
+        """Return the sum that noise was added to, in units: what no party of the protocol knows."""
+        total = np.zeros(rows[0][1].shape[1])
+        for silo, (users, digits) in enumerate(rows):
+            weights = self._weights[users, silo]
+            if joining is not None:
+                weights = weights * joining[users]
+            total += weights @ digits
+        return total * mechanism.unit_grid
+
+    def _limits(
+        self,
+        rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
+        mechanism: FineGaussian,
+    ) -> dict[str, object]:
+        """Return how near to their limits terms and weights came; see `fl.recomputed`."""
+        squares = [np.einsum("ij,ij->i", digits, digits).max(initial=0) for _, digits in rows]
+        return {
+            RECOMPUTED: {
+                "terms": sum(len(users) for users, _ in rows),
+                "sum_off": None,
+                "term_largest": math.sqrt(max(squares)) / mechanism.largest,
+                "weight_largest": float(self._weights.sum(axis=1).max()),
+            }
+        }
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float64]:
+        """What each user weighs in each silo, (users, silos), as nobody knows it."""
+        return rounded_weights(reduced_counts(self.setup.federation.counts, self.terms))
 
     def _rows(
         self, parameters: Parameters, number: int, mechanism: FineGaussian

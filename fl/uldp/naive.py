@@ -34,6 +34,8 @@ from ..aggregation import noisy_sum
 from ..federation import Federation
 from ..local import Local
 from ..promise import PHASE, Promise, unproven
+from ..recomputed import Recomputed
+from ..residuals import Residuals
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
 from ..system import Opening, Parameters, Round, digest
 from .facts import about_norms, norms_of
@@ -55,6 +57,7 @@ class Naive(Promised):
         users_only(setup)
         everybody_joins(setup)
         self.as_published = as_published
+        self.residuals = Residuals()
         if as_published and (
             setup.privacy.epsilon is not None or setup.privacy.noise_multiplier is None
         ):
@@ -147,15 +150,24 @@ class Naive(Promised):
         silos = range(self.setup.silos)
         with gate.open(intent) as ticket:
             rows = self.setup.local.silo_deltas(parameters, number)
-            totals = mechanism.totals(rows, silos, len(silos))
-            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals))
+            totals, norms = mechanism.totals(rows, silos, len(silos)), norms_of(rows)
+            again = Recomputed(intent, mechanism, len(silos), parameters.size)
+            again.add(rows, np.arange(len(silos)), norms)
+            watch = self.residuals.watch(intent.noise)
+            arrived = noisy_sum(
+                self.aggregator, number, mechanism, ticket, list(totals), watch=watch
+            )
             total = mechanism.units(arrived.total)
             moved = parameters + self.setup.training.global_rate / self.setup.silos * total
             released = ticket.close(
                 normaliser=records.Normaliser("constant", float(self.setup.silos)),
                 aggregate=total.tobytes(),
                 model_out=digest(moved),
-                sealed=about_norms(np.split(norms_of(rows), silos[1:]), mechanism.bound),
+                sealed={
+                    **watch.items(),
+                    **again.items(totals),
+                    **about_norms(np.split(norms, silos[1:]), mechanism.bound),
+                },
                 values=total.size,
                 shares=len(arrived.silos),
             )

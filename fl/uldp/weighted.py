@@ -32,6 +32,8 @@ from ..crypto import packages
 from ..federation import Federation, Indices
 from ..local import Local, Part, Rows
 from ..promise import PHASE
+from ..recomputed import Recomputed
+from ..residuals import Residuals
 from ..setup import Promised, Setup, setup, users_only
 from ..system import Parameters, Round, digest
 from .facts import about_norms, norms_of
@@ -86,6 +88,7 @@ class Weighting(Promised):
                 next_step="Give weighting = 'records', or aggregation = 'masked'.",
             )
         self.updates = _UPDATES[step](setup)
+        self.residuals = Residuals()
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return one round as who sees the model, the server, and one of the silos see it."""
@@ -186,17 +189,24 @@ class Weighted(Weighting):
         """Return the noisy sum of one round, as the aggregator adds it up."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
         joining = self.joining(ticket)
-        totals, norms = self._totals(joining, parameters, number, mechanism)
-        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals))
+        again = Recomputed(ticket.intent, mechanism, self.setup.silos, parameters.size)
+        totals, norms = self._totals(joining, parameters, number, mechanism, again)
+        watch = self.residuals.watch(ticket.intent.noise)
+        arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals), watch=watch)
         return Summed(
             mechanism.units(arrived.total),
             len(arrived.silos),
             norms,
-            {"joined": int(joining.sum())},
+            {"joined": int(joining.sum()), **watch.items(), **again.items(totals)},
         )
 
     def _totals(
-        self, joining: NDArray[np.bool_], parameters: Parameters, number: int, mechanism: Gaussian
+        self,
+        joining: NDArray[np.bool_],
+        parameters: Parameters,
+        number: int,
+        mechanism: Gaussian,
+        again: Recomputed,
     ) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
         """Return each silo's sum of updates, clipped and weighted, and the updates' norms."""
         users = [own[joining[own]] for own in self._present]
@@ -206,6 +216,7 @@ class Weighted(Weighting):
             weights = self.weights[part.user, part.silo]
             totals += mechanism.totals(part.rows, part.silo, self.setup.silos, weights)
             norms.append(norms_of(part.rows))
+            again.add(part.rows, part.silo, norms[-1], weights, part.user)
             silos.append(part.silo)
         size, silo = np.concatenate(norms), np.concatenate(silos)
         return totals, [size[silo == one] for one in range(self.setup.silos)]

@@ -132,6 +132,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random*", "*.Streams.secure", "*.Streams.seeded"},
         "the one place where a run gets its streams; and the public seed of [data]",
     ),
+    "residuals.py": (
+        {"os.urandom"},
+        "a key for hashes of noise, which stays in memory, and a name for it",
+    ),
     "runner.py": ({"secrets", "secrets.token_hex"}, "the name of a run"),
     "uldp/weighting/published_parties.py": (
         {"random", "random.*", "secrets", "secrets.*"},

@@ -1,0 +1,9 @@
+"""Is the noise that was drawn the noise that was logged?  What a trusted auditor can test.
+
+The tests read the sealed sidecar, so what they find is for the sealed report, never for a log.
+"""
+
+from .report import SEALED_REPORT, write_sealed_report
+from .tier import residual_tier
+
+__all__ = ["SEALED_REPORT", "residual_tier", "write_sealed_report"]

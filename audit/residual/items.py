@@ -1,0 +1,254 @@
+"""The sealed statistics of a run's noise, each beside what the log says of the same release."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import RoundIntent, RoundRelease, RunOpen
+from ...fl import recomputed, residuals
+from ..log import Line, Sealed, read
+
+ITEMS: Final = (residuals.ITEM, recomputed.ITEM)
+"""What every release with noise seals."""
+
+_OF_ALL: Final = ("values", "n", "sums", "within_n")
+_OF_EACH: Final = (
+    *("fingerprints", "equal_sums", "zeros", "squares", "squares_n", "ks", "ks_n", "lag", "within"),
+)
+_OF_MANY: Final = frozenset(_OF_EACH) - {"fingerprints", "equal_sums"} | {"alike", "within_n"}
+"""What is there for as many values as a statistic is kept of, and not for fewer."""
+
+_MOST: Final = 2**53
+"""Most values that are counted; a number that is larger was not counted by anybody."""
+
+_SLACK: Final = 1e-9
+"""By how much a cosine that was computed in floats may be beyond 1."""
+
+
+@dataclass(frozen=True)
+class Angle:
+    """The cosine of the angle between two residuals of `n` values each."""
+
+    cosine: float
+    n: int
+
+
+@dataclass(frozen=True)
+class Residual:
+    """Statistics of one residual: of the share of `silo`, or of the whole sum (None).
+
+    `values` were there, `n` of them looked at, in `sums` sums; `squares` is the sum of squares of
+    `squares_n` of them in units, None where they are too few to say more than how many they are.
+    """
+
+    silo: int | None
+    values: int
+    n: int
+    sums: int = 1
+    equal_sums: int = 0
+    fingerprint: str = ""
+    squares: float | None = None
+    squares_n: int = 0
+    zeros: int = 0
+    ks: float = 0.0
+    ks_n: int = 0
+    lag: Angle | None = None
+    within: Angle | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How near to their limits terms, sums and weights came; None where that was not looked at."""
+
+    sum_off: float | None
+    term_largest: float
+    weight_largest: float | None
+
+
+@dataclass(frozen=True)
+class Release:
+    """One release: what the log says of it, and what was sealed."""
+
+    number: int
+    intent: RoundIntent
+    release: RoundRelease
+    segment: str
+    std: float
+    shares: tuple[Residual, ...]
+    whole: Residual | None
+    arrived: tuple[int, ...]
+    alike: Angle | None
+    alike_silos: tuple[int, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Run:
+    """All releases of a run that have noise, in their order."""
+
+    opened: RunOpen
+    releases: tuple[Release, ...]
+
+
+def read_run(folder: str | Path) -> Run:
+    """Return the sealed statistics of a run, after checking that they are what was committed to.
+
+    Raises `LogBroken` for a log whose chain is broken, and `InvalidInput` where there is no log, no
+    sidecar, a commitment that it does not open, no noise, or no statistics of it.
+    """
+    lines = list(read(folder))
+    sealed = Sealed.read(folder)
+    unopened = sealed.unopened(folder)
+    if unopened:
+        raise InvalidInput(
+            f"The sidecar of {folder} does not open {len(unopened):,} commitments of its log; the "
+            f"first is `{unopened[0].name}` in line {unopened[0].number}: {unopened[0].why}.",
+            "What is tested must be what the log committed to.",
+            "Ask the owner of the run for the whole sidecar.",
+        )
+    opened = next((one.record for one in lines if isinstance(one.record, RunOpen)), None)
+    noisy = list(_noisy(lines))
+    if opened is None or not noisy:
+        raise InvalidInput(
+            f"No release in {folder} has noise.",
+            "The residual tier compares the noise that was drawn with the noise that was logged.",
+            "Give the folder of a run that adds noise and has made a round.",
+        )
+    lacking = [line.number for line, _, release in noisy if not set(ITEMS) <= set(release.sealed)]
+    if lacking:
+        raise InvalidInput(
+            f"{len(lacking):,} of {len(noisy):,} releases in {folder} sealed no statistics of "
+            f"their noise; the first stands in line {lacking[0]}.",
+            "An earlier version made this run, or it is a method as published that keeps none; "
+            "and what was left out cannot be tested.",
+            "Make the run again, or use another tier.",
+        )
+    known = {item.commitment: item.value for item in sealed.items}
+    made = tuple(
+        _release(line.number, intent, release, [known[release.sealed[one]] for one in ITEMS])
+        for line, intent, release in noisy
+    )
+    return Run(opened, made)
+
+
+def _noisy(lines: Sequence[Line]) -> list[tuple[Line, RoundIntent, RoundRelease]]:
+    intents = {line.seq: line.record for line in lines if isinstance(line.record, RoundIntent)}
+    found = []
+    for line in lines:
+        if isinstance(line.record, RoundRelease):
+            intent = intents[line.record.intent]  # the reader has checked that it is there
+            if intent.noise.family != "none":
+                found.append((line, intent, line.record))
+    return found
+
+
+def _release(
+    number: int, intent: RoundIntent, release: RoundRelease, values: Sequence[object]
+) -> Release:
+    if intent.noise.family != "gaussian":
+        raise InvalidInput(
+            f"Line {number} releases {intent.noise.family!r} noise, which has no residual test.",
+            "The tests are made for Gaussian noise.",
+            "Use another tier.",
+        )
+    try:
+        return _made(number, intent, release, *values)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InvalidInput(
+            f"What line {number} of the log sealed of its noise is not understood.",
+            "Its statistics are not those that runs of this version seal.",
+            "Use the version that made the run.",
+        ) from None
+
+
+def _made(
+    number: int, intent: RoundIntent, release: RoundRelease, noise: Any, limits: Any
+) -> Release:
+    whole, alike = noise.get("whole"), noise.get("alike")
+    return Release(
+        number=number,
+        intent=intent,
+        release=release,
+        segment=str(noise["segment"]),
+        std=_number(noise["std"]),
+        shares=_shares(noise),
+        whole=None if whole is None else _residual(whole, None),
+        arrived=() if whole is None else tuple(_count(silo) for silo in whole["silos"]),
+        alike=None if alike is None else _angle(alike["cosine"], noise["n"]),
+        alike_silos=() if alike is None else _pair(alike["silos"]),
+        limits=Limits(
+            None if limits["sum_off"] is None else _number(limits["sum_off"]),
+            _number(limits["term_largest"]),
+            None if limits["weight_largest"] is None else _number(limits["weight_largest"]),
+        ),
+    )
+
+
+def _shares(noise: Mapping[str, Any]) -> tuple[Residual, ...]:
+    """Return each silo's residual, of statistics that are lists over silos."""
+    silos = [_count(silo) for silo in noise["silos"]]
+    single = {name: noise[name] for name in _OF_ALL if name in noise}
+    lists = {name: noise[name] for name in _OF_EACH if name in noise}
+    if any(len(one) != len(silos) for one in lists.values()):
+        raise ValueError
+    if silos and noise.keys() & _OF_MANY != (_OF_MANY if noise["n"] >= residuals.FEWEST else set()):
+        raise ValueError  # a question that is not asked would seem to be answered
+    return tuple(
+        _residual({**single, **{name: one[place] for name, one in lists.items()}}, silo)
+        for place, silo in enumerate(silos)
+    )
+
+
+def _pair(silos: Any) -> tuple[int, int]:
+    first, second = silos
+    return _count(first), _count(second)
+
+
+def _residual(one: Mapping[str, Any], silo: int | None) -> Residual:
+    values, n, sums = (_count(one.get(name, 1)) for name in ("values", "n", "sums"))
+    few = n < residuals.FEWEST
+    # All of a short residual is looked at, and of a long one at least half of `SAMPLE`.
+    if not min(values, residuals.SAMPLE // 2) <= n <= values or not 1 <= sums <= n:
+        raise ValueError
+    return Residual(
+        silo=silo,
+        values=values,
+        n=n,
+        sums=sums,
+        equal_sums=_count(one.get("equal_sums", 0), most=sums - 1),
+        fingerprint=str(one.get("fingerprints", "")),
+        squares=None if few else _number(one["squares"]),
+        squares_n=0 if few else _count(one["squares_n"], least=n, most=values),
+        zeros=0 if few else _count(one["zeros"], most=values),
+        ks=0.0 if few else _number(one["ks"], most=1.0),
+        ks_n=0 if few else _count(one["ks_n"], least=n),
+        lag=_angle(one.get("lag"), n),
+        within=_angle(one.get("within"), one.get("within_n", 0)),
+    )
+
+
+def _angle(cosine: Any, n: Any) -> Angle | None:
+    if cosine is None:
+        return None
+    found = _number(cosine, least=-1.0 - _SLACK, most=1.0 + _SLACK)
+    return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.FEWEST))
+
+
+def _count(given: Any, *, least: int = 0, most: int = _MOST) -> int:
+    """Return a number of things, which JSON has as an integer."""
+    if type(given) is not int or not least <= given <= most:
+        raise ValueError
+    return given
+
+
+def _number(text: Any, *, least: float = 0.0, most: float = math.inf) -> float:
+    """Return a number that is one; a statistic that is not, or is out of range, is no statistic."""
+    found = float(text)
+    if not least <= found <= most:
+        raise ValueError
+    return found

@@ -1,0 +1,100 @@
+"""The sealed report: what a trusted auditor measured behind the noise, for nobody else's eyes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import RunOpen
+from ...fl import durable
+from ..log import Line, read
+from ..measurement import Measurement
+
+SEALED_REPORT: Final = "sealed-report.json"
+
+NOT_FOR_PUBLICATION: Final = (
+    "Not to be published: what stands here was computed from what was there before the noise, and "
+    "no guarantee holds against who reads it. That it was written, and how long it is, may tell of "
+    "data as well."
+)
+
+
+def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement]) -> Path:
+    """Write measurements into the sealed report beside a run's log, and return its path.
+
+    The file is readable for its owner only, and whole or absent.  Measurements of the same tiers
+    that it held are replaced, those of other tiers of the same run are kept; of two audits at once,
+    the second waits.  Raises `InvalidInput` for no measurements, for a report that is not this
+    run's, and for a file that cannot be written; `LogBroken` for a log whose chain is broken.
+    """
+    given = [one.to_json() for one in measurements]
+    if not given:
+        raise InvalidInput("A sealed report needs a measurement.")
+    lines = list(read(folder))
+    run_id = _run_id(lines)
+    path = Path(folder) / SEALED_REPORT
+    tiers = {one["tier"] for one in given}
+    try:
+        with _alone(path.parent):
+            kept = [one for one in _held(path, run_id) if one["tier"] not in tiers]
+            report = {
+                "note": NOT_FOR_PUBLICATION,
+                "run_id": run_id,
+                "head": lines[-1].hash,
+                "measurements": [*kept, *given],
+            }
+            content = json.dumps(report, indent=2, sort_keys=True, allow_nan=True) + "\n"
+            durable.write(path, content.encode("utf-8"), private=True)
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} cannot be written: {error.strerror}.",
+            next_step="Make room on the disk, or give yourself the right to write there.",
+        ) from None
+    return path
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Wait until no other audit writes here: each keeps what the others found."""
+    import fcntl
+
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(place)
+
+
+def _run_id(lines: Sequence[Line]) -> str:
+    if not lines or not isinstance(lines[0].record, RunOpen):
+        raise InvalidInput("A sealed report belongs to a run; this log holds none.")
+    return lines[0].record.run_id
+
+
+def _held(path: Path, run_id: str) -> list[dict[str, Any]]:
+    """Return the measurements of a report that is there already."""
+    try:
+        source = json.loads(path.read_bytes())
+        found, owner = list(source["measurements"]), source["run_id"]
+        _ = [one["tier"] for one in found]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, KeyError, TypeError):
+        raise _foreign(path, "cannot be read as one") from None
+    if owner != run_id:
+        raise _foreign(path, "is that of another run")
+    return found
+
+
+def _foreign(path: Path, why: str) -> InvalidInput:
+    return InvalidInput(
+        f"{path} should be a sealed report, and {why}.",
+        "It is not written over: nobody could say what was lost.",
+        "Move it away.",
+    )

@@ -1,0 +1,129 @@
+"""The residual tier: is the noise that was drawn the noise that was logged?
+
+Every question has a p-value, corrected for all of them together: a run that is sound is accused of
+anything at all with probability at most alpha.  What is found rests on what was there before the
+noise, so it is for a trusted auditor, and the sealed report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ..measurement import Measurement
+from . import questions
+from .items import Run, read_run
+from .laws import holm
+from .questions import Answer
+
+AUDITOR: Final = "auditor"
+"""Who sees behind the noise."""
+
+Question: TypeAlias = Callable[[Run], Answer | None]
+
+BY_CHANCE: Final[tuple[Question, ...]] = (
+    questions.variance,
+    questions.shape,
+    questions.over_time,
+    questions.across_silos,
+    questions.zeros,
+)
+
+EQUAL_NOISE: Final = 0.02
+"""The part of alpha for noise that is equal by chance; the rest is for the questions above."""
+
+CERTAIN: Final[tuple[Question, ...]] = (
+    questions.norms,
+    questions.sums,
+    questions.weights,
+    questions.drawn,
+)
+
+ASSUMES: Final = (
+    "The run computed these statistics itself: one that lies about them is not found.",
+    "Of each residual 2,048 values at most were looked at, evenly spaced; for the variance 65,536, "
+    "and for values without noise all of them.",
+    "Noise is compared with the round before, and within a round; of older noise only what is "
+    "equal as a whole is found, and only where one process made both. What values of one residual "
+    "have to do with each other is not asked.",
+)
+
+
+def residual_tier(folder: str | Path, *, alpha: float = 0.05) -> tuple[Measurement, ...]:
+    """Return what the sealed statistics of a run's noise say, one measurement for each question.
+
+    The value of each is a p-value, adjusted for all of them (Holm 1979): the question is answered
+    with no where it is at most `alpha`, and over all questions that happens to a sound run with
+    probability at most `alpha`.  For a trusted auditor: none of it may be published.
+
+    Range: `alpha` in (0, 1).  Raises `LogBroken` for a broken chain, and `InvalidInput` where there
+    is no sidecar, where it does not open what the log committed to, and for runs without noise or
+    without statistics of it.
+    """
+    return judged(read_run(folder), validate.open_probability(alpha=alpha))
+
+
+def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
+    """Return what the sealed statistics of a run say; see `residual_tier`."""
+    asked = [answer for one in BY_CHANCE if (answer := one(run)) is not None]
+    if not asked:
+        raise InvalidInput(
+            "No residual of this run has as many values as a statistic is kept of.",
+            "Statistics of a few values of noise would give the noise away.",
+            "Use another tier, or a larger model.",
+        )
+    adjusted = [min(1.0, p / (1.0 - EQUAL_NOISE)) for p in holm([one.p for one in asked])]
+    equal = questions.equal(run)
+    certain = [answer for one in CERTAIN if (answer := one(run)) is not None]
+    answers = [
+        *zip(asked, adjusted, strict=True),
+        (equal, min(1.0, equal.p / EQUAL_NOISE)),
+        *((answer, answer.p) for answer in certain),
+    ]
+    return tuple(_measured(run, answer, p, alpha) for answer, p in answers)
+
+
+def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
+    claim = run.opened.claim
+    wrong = p <= alpha
+    return Measurement(
+        tier="residual",
+        what=answer.what,
+        value=p,
+        kind="test",
+        contradicted=wrong,
+        proves=answer.proves if wrong else NOTHING_FOUND,
+        observer=AUDITOR,
+        unit=claim.unit,
+        neighbours=claim.neighbours,
+        confidence=1.0 - alpha,
+        quantity="p-value",
+        assumes=(*ASSUMES, *_left_out(run)),
+        sample={"p before correction": answer.p, **answer.sample},
+    )
+
+
+def _left_out(run: Run) -> tuple[str, ...]:
+    """Return what must be known of rounds of several sums, of which not all are looked at."""
+    found = [
+        (share.sums, one.intent.noise.draws)
+        for one in run.releases
+        for share in one.shares
+        if one.intent.noise.draws > 1
+    ]
+    if not found:
+        return ()
+    sums, draws = min(found, key=lambda one: one[0] / one[1])
+    return (
+        f"Of the {draws:,} sums of a round {sums:,} were looked at, evenly spaced, for all that is "
+        "said of noise, and a few of them were made again: a fault in the others alone is not "
+        "found.",
+    )
+
+
+NOTHING_FOUND: Final = (
+    "Nothing was found against the log; a fault too small for this many values may be there."
+)

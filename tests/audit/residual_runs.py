@@ -1,0 +1,107 @@
+"""Runs whose noise comes from a function, with what a run seals of it: in memory, and on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from privplan.accountant import events as ev
+from privplan.accountant.records import (
+    Claim,
+    Contribution,
+    Noise,
+    Planned,
+    Population,
+    Randomness,
+    RoundIntent,
+    RoundRelease,
+    RunOpen,
+    StreamRange,
+)
+from privplan.audit.log import LogWriter
+from privplan.audit.residual.items import Run, _made
+from privplan.fl.residuals import Residuals
+
+STD, SILOS, GRID = 2.5, 4, 2.5 / 2**20
+SOUND = {"terms": 9, "sum_off": 0.3, "term_largest": 0.9999, "weight_largest": 1.0}
+
+Law = Callable[[np.random.Generator, int, int], np.ndarray]
+"""From a generator, a round (from 0) and a width to noise over `STD`: (silos, width)."""
+
+
+def normal(rng: np.random.Generator, _: int, width: int) -> np.ndarray:
+    """Return the noise that is stated."""
+    return rng.normal(size=(SILOS, width))
+
+
+def steps(values: np.ndarray) -> np.ndarray:
+    """Return noise over `STD` on its grid."""
+    return np.rint(values * (STD / GRID)).astype(np.int64)
+
+
+def opening(rounds: int) -> RunOpen:
+    """Return the opening of a run."""
+    return RunOpen(
+        "run-1",
+        "uldp-avg",
+        Claim("user", "add-remove", 1e-5, 2.0),
+        Planned(rounds, {"model": ev.Repeat(rounds, ev.Gaussian(5.0))}),
+        Population(50, SILOS),
+        Randomness("operating-system"),
+    )
+
+
+def intent(number: int, **changes: Any) -> RoundIntent:
+    """Return the intent of a round whose silos draw noise of `STD` each."""
+    noise = {"shares": SILOS, "share_std": STD, "grid": GRID, **changes}
+    return RoundIntent(
+        number,
+        "train",
+        ev.Gaussian(5.0),
+        Contribution(1.0, "l2", "user"),
+        Noise("gaussian", 5.0, **noise),
+        1.0,
+    )
+
+
+def release(number: int, seq: int, width: int, sealed: Mapping[str, str]) -> RoundRelease:
+    """Return the release of a round."""
+    stream = StreamRange("ab" * 16, 100 * number, 100 * number + 100)
+    return RoundRelease(
+        number, seq, (stream,), shares=SILOS, values=width, aggregate="c" * 64, sealed=sealed
+    )
+
+
+def items(kept: Residuals, values: np.ndarray, **limits: Any) -> dict[str, Any]:
+    """Return what is sealed of one round with this noise over `STD`: (silos, width)."""
+    own = steps(values)
+    watch = kept.watch(intent(1).noise)
+    for silo, one in enumerate(own):
+        watch.share(silo, one, GRID)
+    watch.whole(own.sum(axis=0), GRID, range(SILOS))
+    return {**watch.items(), "recomputed": {**SOUND, **limits}}
+
+
+def in_memory(law: Law, seed: int, *, rounds: int, width: int, **limits: Any) -> Run:
+    """Return a run as the audit reads it."""
+    rng, kept, releases = np.random.default_rng(seed), Residuals(), []
+    for number in range(rounds):
+        found = items(kept, law(rng, number, width), **limits)
+        own, given = intent(number + 1), release(number + 1, 1, width, {})
+        releases.append(_made(1, own, given, found["residuals"], found["recomputed"]))
+    return Run(opening(rounds), tuple(releases))
+
+
+def on_disk(folder: Path, law: Law = normal, seed: int = 1, *, rounds: int = 4, width: int = 50):
+    """Write a run, and return its folder."""
+    rng, kept = np.random.default_rng(seed), Residuals()
+    with LogWriter.create(folder, fsync="never") as writer:
+        writer.append(opening(rounds))
+        for number in range(1, rounds + 1):
+            seq = writer.append(intent(number))
+            sealed = writer.seal(items(kept, law(rng, number - 1, width)))
+            writer.append(release(number, seq, width, sealed))
+    return folder
