@@ -2,7 +2,7 @@
 
     residual      is the noise that was drawn the noise that was logged?
     claim         is this mechanism no weaker than the one that is claimed?
-    robust        a lower bound on epsilon, whatever the mechanism is
+    robust        what is lost at least, however what is seen of one unit depends on others?
     membership    how well people are told from strangers, on real data
     weakness      a published claim against a faithful simulation of its mechanism
 

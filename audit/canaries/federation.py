@@ -1,0 +1,64 @@
+"""A federation of canary users, alone or beside the users of a public data set."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ...accountant.errors import InvalidInput
+from ...fl.federation import Federation
+
+
+def canary_federation(
+    present: ArrayLike, *, features: int = 1, real: Federation | None = None
+) -> Federation:
+    """Return a federation that lists every unit as a user, with its records (units, silos).
+
+    `present` says how many records each unit has in each silo.  A unit without any is on the list,
+    as |U| is a public constant, and has no records anywhere.  Records of units are zeros, and are
+    never trained on: `CanaryLocal` answers for them.  With `real` its users come first, and its
+    records too.  Raises `InvalidInput` for a table of another shape.
+    """
+    table = np.asarray(present)
+    if table.ndim != 2 or not table.size or table.dtype.kind not in "biu" or table.min() < 0:
+        raise InvalidInput("`present` must be a table (units, silos) of counts, 0 or above.")
+    units, silos = table.shape
+    unit, silo = np.nonzero(table)
+    times = table[unit, silo].astype(np.int64)
+    unit, silo = np.repeat(unit, times), np.repeat(silo, times)
+    if real is None:
+        return Federation(
+            name="canaries",
+            task="binary",
+            classes=2,
+            users=units,
+            silos=silos,
+            features=np.zeros((len(unit), features), np.float32),
+            labels=np.zeros(len(unit), np.int64),
+            user=unit,
+            silo=silo,
+            test_features=np.zeros((1, features), np.float32),
+            test_labels=np.zeros(1, np.int64),
+            absent_users=True,
+            empty_silos=True,
+        )
+    if real.silos != silos:
+        raise InvalidInput(f"The canaries have {silos} silos, the data set {real.silos}.")
+    empty = np.zeros((len(unit), *real.features.shape[1:]), np.float32)
+    labels = np.zeros((len(unit), *real.labels.shape[1:]), real.labels.dtype)
+    return Federation(
+        name=real.name,
+        task=real.task,
+        classes=real.classes,
+        users=real.users + units,
+        silos=silos,
+        features=np.concatenate((real.features, empty)),
+        labels=np.concatenate((real.labels, labels)),
+        user=np.concatenate((real.user, real.users + unit)),
+        silo=np.concatenate((real.silo, silo)),
+        test_features=real.test_features,
+        test_labels=real.test_labels,
+        test_silo=real.test_silo,
+        absent_users=True,
+        empty_silos=True,
+    )

@@ -1,0 +1,157 @@
+"""Canaries for ULDP-GROUP: the k flagged records of a user, in one silo, pulling one way.
+
+All k records lie in one silo, as that pair covers every other, and their gradients are equal, far
+longer than the clip, and in a direction that no other unit has.  A silo shows its model after all
+steps of a round, so what is seen is their sum,
+
+    in   C J + noise,   J ~ Bin(k steps, q)        out   noise;   sigma C sqrt(steps) of each silo
+
+and the direction alternates by round, not by step, or the steps of a round would cancel out.  The
+claim counts every step as if it was seen by itself, and the noise of one silo, so at small rates,
+or for who sees the sum of many silos, it is far from what canaries can show.
+
+The rate is that of the run, which the number of its users decides, and not that of the canaries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput
+from ...fl.aggregation import Plain
+from ...fl.federation import Indices
+from ...fl.local import Rows
+from ...fl.parties import SERVER, Network, silo_name
+from ...fl.settings import Settings
+from ...fl.setup import setup
+from ...fl.system import Parameters
+from ...fl.uldp.group import Group
+from .coins import Floats, flip
+from .federation import canary_federation
+from .local import CanaryLocal
+from .rehearsal import Asked, Seen, require_observer
+from .watch import Watching, conduct, made
+from .weighted import OWN
+
+
+class Aligned(CanaryLocal):
+    """Canaries whose records pull one way in all `steps` of a round."""
+
+    steps = 1
+
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
+        """Return the gradient of each record at its silo's model: (records, D)."""
+        return super().record_gradients(models, chosen, 1 + step // self.steps)
+
+
+class Shown(Watching):
+    """A sum in the clear, of which every silo's update is shown on its way.
+
+    In the clear updates are summed as floats, at once.  Here each is sent, as integers on a grid of
+    2^-40, far below any noise.
+    """
+
+    def __init__(self, silos: int) -> None:
+        super().__init__(Plain())
+        self._between = Network([SERVER, *map(silo_name, range(silos))])
+
+    @property
+    def network(self) -> Network:
+        """A network on which nothing is sent; with one, updates are made integers."""
+        return self._between
+
+
+def carry(asked: Asked) -> Seen:
+    """Return what an observer sees of users who are in, with k records, or out."""
+    if asked.real:
+        raise InvalidInput(
+            "Nobody trains beside the canaries of uldp-group.",
+            "Its records are drawn one by one, and the canaries' rate would not be the run's.",
+            "Leave `real` out.",
+        )
+    settings, silos = with_rate(asked.settings, asked.silos), asked.silos
+    coins = flip(asked.canaries, asked.rng())
+    watched = np.arange(silos)[1 if asked.observer == "silo" and silos > 1 else 0 :]
+    groups = watched[np.arange(asked.canaries) % len(watched)]
+    lies = (groups[:, None] == np.arange(silos)) & coins.into[:, None]
+    federation = canary_federation(settings.privacy.group * lies)
+    local = Aligned(coins, federation, clip=settings.training.clip)
+    own = setup(settings, federation, local)
+    system = Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
+    require_observer(system.plan(), asked.observer)
+    local.steps = system.steps
+    view = _View(asked, system, local, groups)
+    rows: list[Floats] = []
+
+    def each(number: int, before: Parameters, after: Parameters) -> None:
+        rows.append(view.seen(before, after) * coins.sign(number))
+
+    conduct(system, asked.streams(), rounds=asked.rounds, each=each)
+    return Seen(
+        coins=coins.into,
+        observations=np.array(rows),
+        shift=view.shift,
+        rate=1.0,
+        plan=system.plan(),
+        opening=system.opening(),
+        made=made(system, asked.rounds),
+        groups=groups,
+        note=(
+            f"a unit is {settings.privacy.group} records in one silo",
+            "steps are seen as the sum of a round's, while the claim counts each by itself",
+        ),
+    )
+
+
+def with_rate(settings: Settings, silos: int) -> Settings:
+    """Return settings that state the rate at which a record joins a step, as the run has it."""
+    if settings.uldp.record_rate is not None:
+        return settings
+    nominal = Fraction(settings.privacy.group * settings.data.users, silos)
+    rate = min(float(settings.training.batch / nominal), 1.0)
+    return replace(settings, uldp=replace(settings.uldp, record_rate=rate))
+
+
+class _View:
+    """What an observer sees of each unit in one round, in units of the noise that is in it."""
+
+    def __init__(self, asked: Asked, system: Group, local: Aligned, groups: Indices) -> None:
+        own, silos = system.setup, asked.silos
+        self._observer, self._columns, self._groups = asked.observer, local.columns, groups
+        self._length = silos / own.training.global_rate
+        self._apart = own.aggregation == "plain" and asked.observer == "server"
+        if own.aggregation == "plain" and asked.observer != "model":
+            system.aggregator = Shown(silos)
+        else:
+            system.aggregator = Watching(system.aggregator)
+        self._watching = system.aggregator
+        heard = {"silo": silos - 1, "server": 1 if self._apart else silos}.get(
+            asked.observer, silos
+        )
+        std = system.mechanism(system.promise.noise_multiplier).std
+        step = own.training.local_rate / system.constant
+        self._noise = step * std * math.sqrt(system.steps * heard)
+        pulled = own.privacy.group * system.rate * system.steps * own.training.clip
+        self.shift = step * pulled / self._noise
+
+    def seen(self, before: Parameters, after: Parameters) -> Floats:
+        """Return it: (units,), with its sign."""
+        total = (after - before) * self._length
+        if self._observer == "silo":
+            total = total - self._sent(total, OWN)
+        if not self._apart:
+            return np.asarray(total[self._columns] / self._noise)
+        each = np.array([self._sent(total, silo) for silo in sorted(self._watching.sent)])
+        return np.asarray(each[self._groups, self._columns] / self._noise)
+
+    def _sent(self, total: Parameters, silo: int) -> Floats:
+        """Return a silo's update; what a step of its grid is worth shows in the sum of all."""
+        assert self._watching.sum is not None
+        steps = self._watching.sum.total.astype(np.float64)
+        worth = 2.0 ** round(math.log2(float(total @ steps) / float(steps @ steps)))
+        return cast("Floats", self._watching.sent[silo] * worth)

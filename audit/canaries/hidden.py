@@ -1,0 +1,156 @@
+"""Canaries in ULDP-AVG and ULDP-SGD under private weighting: few users, by the protocol itself.
+
+The protocol is carried out as in a run, with keys of the run's length, and each unit costs an
+encrypted update of as many numbers as there are units: some hundreds are all that is practical,
+and what they show is accordingly little.
+
+model, server    a unit has records in every silo, as many as are counted: its weights sum to less
+                 than 1 by the dummy alone
+silo 0           it has them in all other silos, and silo 0 takes its own noise off; it is not told
+                 who was drawn, and the server is, where it draws
+
+A silo with records of the unit itself is not rehearsed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.mechanisms import FineGaussian, Ticket
+from ...accountant.randomness import Streams
+from ...fl.parties import silo_name
+from ...fl.setup import Setup, setup
+from ...fl.system import Parameters
+from ...fl.uldp.hidden import Hidden
+from .coins import Flags, Floats, flip
+from .federation import canary_federation
+from .local import CanaryLocal
+from .rehearsal import Asked, Seen, require_observer
+from .watch import conduct, made
+from .weighted import OWN
+
+STEPS: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
+"""What a user gives, by system."""
+
+
+@dataclass(frozen=True)
+class Heard(FineGaussian):
+    """The noise of private weighting, of which one silo remembers its own share in `heard`."""
+
+    heard: list[int] = field(default_factory=list, compare=False)
+
+    def share(self, ticket: Ticket, count: int, name: str, part: str = "") -> list[int]:
+        """Return one party's share of the noise, in fine steps."""
+        noise = super().share(ticket, count, name, part)
+        if name.endswith(silo_name(OWN)):
+            self.heard[:] = noise
+        return noise
+
+
+class Watched(Hidden):
+    """The system, with what parties know themselves: who was drawn, and silo 0 its noise."""
+
+    def __init__(self, own: Setup, streams: Streams) -> None:
+        self.joined: Flags = np.ones(own.users, bool)
+        self.heard: list[int] = []
+        super().__init__(own, step=STEPS[own.name], streams=streams)
+
+    def mechanism(self, noise_multiplier: float) -> FineGaussian:
+        """Return the noise of one round."""
+        made = super().mechanism(noise_multiplier)
+        return Heard(
+            made.bound,
+            made.std,
+            made.multiple,
+            made.shares,
+            made.digits,
+            made.weights,
+            made.unit,
+            made.source,
+            made.tolerated_dropouts,
+            self.heard,
+        )
+
+    def joining(self, ticket: Ticket) -> Flags:
+        """Return which users join, as the server draws them."""
+        self.joined = super().joining(ticket)
+        return self.joined
+
+
+def carry(asked: Asked) -> Seen:
+    """Return what an observer sees of users who are in or out, in every round."""
+    _refuse(asked)
+    own, coins = asked.settings, flip(asked.canaries, asked.rng())
+    opposite = own.privacy.neighbours == "replace-one"
+    counts = np.full(asked.silos, (own.security.count_limit - 1) // asked.silos)
+    if asked.observer == "silo":
+        counts[OWN] = 0
+    there = np.ones(asked.canaries, bool) if opposite else coins.into
+    federation = canary_federation(
+        np.outer(there, counts * own.security.records_per_count).astype(np.int64)
+    )
+    local = CanaryLocal(coins, federation, clip=own.training.clip, opposite=opposite)
+    streams = asked.streams()
+    system = Watched(setup(own, federation, local), streams)
+    require_observer(system.plan(), asked.observer)
+    weight = float(counts.sum() / (counts.sum() + 1))  # one dummy is counted for everybody
+    left = asked.silos - 1 if asked.observer == "silo" else asked.silos
+    noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
+    shift, knows = weight / noise, asked.observer == "server" and system.drawn_by == "server"
+    rows: list[Floats] = []
+
+    def each(number: int, before: Parameters, after: Parameters) -> None:
+        seen = _sum(asked, system, before, after)[local.columns] * coins.sign(number)
+        row = seen / (noise * own.training.clip)
+        if knows:  # a round that the unit is known to have missed says nothing
+            row = np.where(system.joined, row, 0.0 if opposite else shift / 2.0)
+        rows.append(row)
+
+    conduct(system, streams, rounds=asked.rounds, each=each)
+    return Seen(
+        coins=coins.into,
+        observations=np.array(rows),
+        shift=shift,
+        rate=1.0 if knows else system.rate,
+        plan=system.plan(),
+        opening=system.opening(),
+        made=made(system, asked.rounds),
+        note=(f"only {asked.canaries} units, each by the whole protocol: little can be shown",),
+    )
+
+
+def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -> Floats:
+    """Return the noisy sum of a round, (D,), without the own noise of a silo that watches."""
+    own = asked.settings.training
+    constant = system.rate * system.setup.users * asked.silos
+    total = (after - before) * (constant / own.global_rate)
+    if asked.observer == "silo":
+        total -= system.mechanism(system.promise.noise_multiplier).units(system.heard)
+    return np.asarray(total)
+
+
+def _refuse(asked: Asked) -> None:
+    """Refuse what cannot be rehearsed."""
+    if asked.settings.uldp.as_published:
+        raise Unsupported(
+            "Private weighting as published is not rehearsed with canaries.",
+            "It promises nothing, and what it leaks beside the sum, no canary shows.",
+            "See `privplan audit demo` for its ciphertexts and its residue.",
+        )
+    if asked.observer == "silo-with-records":
+        raise Unsupported(
+            "A silo that has records of the unit itself is not rehearsed.",
+            "What its own weight of the unit tells would have to be staged for each silo.",
+            "Give observer = 'silo', 'server' or 'model'.",
+        )
+    if asked.real:
+        raise InvalidInput(
+            "Nobody trains beside the canaries under private weighting.",
+            "Each number of a model costs an encryption for every user.",
+            "Leave `real` out.",
+        )

@@ -1,0 +1,151 @@
+"""What "training" gives for canaries: rows that are far too long, in a direction of their own.
+
+They take the place of what training inside the silos returns, before weights, clip, sample and
+noise, which are the project's own: a canary that is inserted after the clip would not show that
+the clip is missing.
+
+A row holds one number, so that a clip of every number by itself looks like one of the norm: that is
+for the residual tier to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms.clip import Sparse
+from ...fl.federation import Federation
+from ...fl.local import Local, Part, Rows
+from ...fl.system import Parameters
+from .coins import Coins, Flags, Floats, Indices
+
+NORM: Final = 10.0
+"""The norm of a canary's row, in clips: what is missing of the clip shows tenfold."""
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """Real users beside the canaries: how they train, a model of how many numbers, how many."""
+
+    local: Local
+    width: int
+    federation: Federation
+
+
+class CanaryLocal:
+    """Training in which canary j is the user after all real ones, and moves its own column alone.
+
+    `federation` is that of `canary_federation`; rows are `NORM` times as long as `clip`.  A unit
+    whose coin says in moves the sum along its sign of the round (`Coins.sign`); one whose coin says
+    out moves it the other way with `opposite` (the relation replace-one), and else not at all,
+    whether it has records or not.  The model of the real users stands in the first places, the
+    canaries' columns after it.
+    """
+
+    def __init__(
+        self,
+        coins: Coins,
+        federation: Federation,
+        *,
+        clip: float,
+        opposite: bool = False,
+        beside: Beside | None = None,
+    ) -> None:
+        self._first = 0 if beside is None else beside.federation.users
+        self._width = 0 if beside is None else beside.width
+        if federation.users != self._first + len(coins):
+            raise InvalidInput(
+                f"{len(coins)} canaries and {self._first} real users are not the "
+                f"{federation.users} users of the federation."
+            )
+        self._coins, self._federation, self._beside = coins, federation, beside
+        out = -1.0 if opposite else 0.0
+        self._length = NORM * clip * np.where(coins.into, 1.0, out)
+        self.columns: Indices = self._width + coins.columns
+        """The place of each unit in the model: (m,)."""
+        self.width = self._width + len(coins)
+
+    def use(self, federation: Federation) -> None:
+        """Go on as before: canaries have no features, and real ones were normalised already."""
+
+    def initial(self) -> Parameters:
+        """Return the first model: zeros for the canaries."""
+        model = np.zeros(self.width)
+        if self._beside is not None:
+            model[: self._width] = self._beside.local.initial()
+        return model
+
+    def user_deltas(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield what each user that takes part moves the model by, by user and silo."""
+        if self._beside is not None:
+            own = self._real(users)
+            for part in self._beside.local.user_deltas(parameters[: self._width], own, number):
+                yield self._widened(part)
+        yield self._rows(users, number, 1.0)
+
+    def user_gradients(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> Iterator[Part]:
+        """Yield the gradients that move the model as `user_deltas` says: its negatives."""
+        if self._beside is not None:
+            own = self._real(users)
+            for part in self._beside.local.user_gradients(parameters[: self._width], own, number):
+                yield self._widened(part)
+        yield self._rows(users, number, -1.0)
+
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+        """Return what all users of a silo move its model by: (silos, D).
+
+        The sum of its canaries' rows, each counted once, however many records it has there.
+        """
+        rows = np.zeros((self._federation.silos, self.width))
+        if self._beside is not None:
+            own = parameters[: self._width]
+            rows[:, : self._width] = self._beside.local.silo_deltas(own, number)
+        present = self._federation.counts[self._first :] > 0
+        moved = self._length * self._coins.sign(number)
+        rows[:, self.columns] += np.where(present, moved[:, None], 0.0).T
+        return rows
+
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:
+        """Return the gradient of each record at its silo's model: (records, D)."""
+        rows = np.zeros((len(chosen), self.width))
+        unit = self._federation.user[chosen] - self._first
+        canary = unit >= 0
+        if self._beside is not None:
+            own = models[:, : self._width]
+            real = self._beside.local.record_gradients(own, chosen[~canary], step)
+            rows[~canary, : self._width] = real
+        which = unit[canary]
+        moved = self._length[which] * self._coins.sign(step)[which]
+        rows[np.flatnonzero(canary), self.columns[which]] = -moved
+        return rows
+
+    def _rows(self, users: Sequence[Indices], number: int, times: float) -> Part:
+        """Return one row for each canary in each silo where it takes part."""
+        unit = [own[own >= self._first] - self._first for own in users]
+        silo = np.repeat(np.arange(len(users)), [len(own) for own in unit])
+        which = np.concatenate(unit)
+        moves: Flags = self._length[which] != 0.0
+        which, silo = which[moves], silo[moves]
+        moved: Floats = times * self._length[which] * self._coins.sign(number)[which]
+        rows = Sparse(self.columns[which][:, None], moved[:, None], self.width)
+        return Part(self._first + which, silo, rows)
+
+    def _real(self, users: Sequence[Indices]) -> list[Indices]:
+        return [own[own < self._first] for own in users]
+
+    def _widened(self, part: Part) -> Part:
+        """Return real users' rows as rows of the whole model."""
+        values: NDArray[np.float64] = (
+            part.rows.dense() if isinstance(part.rows, Sparse) else part.rows
+        )
+        columns = np.broadcast_to(np.arange(self._width), values.shape)
+        return Part(part.user, part.silo, Sparse(columns, values, self.width))

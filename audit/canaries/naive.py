@@ -1,0 +1,154 @@
+"""Canaries for ULDP-NAIVE: one user in each of many small runs.
+
+A silo's whole update is clipped as one, so one user is all that a run can tell about.  The others
+pull every silo's update by -M, far beyond the clip, and the user, who is in or out by a fair coin,
+by +2M: it swings the sum of the silos A that are seen from one end to the other,
+
+    in   + C |A|        out   - C |A|
+
+which is all that one user can do, whether its records are removed or exchanged.  The signs of it
+all alternate by round.  The plan is certified once; every run has a gate, an odometer and
+randomness of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant.errors import InvalidInput
+from ...accountant.sensitivity.release import reach, repeated
+from ...fl.aggregation import aggregator
+from ...fl.federation import Federation, Indices
+from ...fl.local import Rows
+from ...fl.setup import setup
+from ...fl.system import Parameters
+from ...fl.uldp.naive import Naive
+from .coins import flip
+from .federation import canary_federation
+from .local import NORM
+from .rehearsal import Asked, Seen, require_observer
+from .watch import Watching, conduct, made
+from .weighted import OWN
+
+
+class Swing:
+    """Training in which one user turns the update of every silo around: a `Local` of one number.
+
+    `into` says whether the user is there, `sign` which way it pulls in even rounds.
+    """
+
+    def __init__(self, silos: int, clip: float) -> None:
+        self._silos, self._pull = silos, NORM * clip
+        self.into, self.sign = False, 1.0
+
+    def use(self, federation: Federation) -> None:
+        """Go on as before: there are no features."""
+
+    def initial(self) -> Parameters:
+        """Return the first model."""
+        return np.zeros(1)
+
+    def towards(self, number: int) -> float:
+        """Return the direction in which the user pulls in round `number`; public."""
+        return self.sign if number % 2 == 0 else -self.sign
+
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:
+        """Return the update of each silo, (silos, 1): -M of the others, and +2M of the user."""
+        pulled = 2.0 * self._pull * self.into - self._pull
+        return np.full((self._silos, parameters.size), pulled * self.towards(number))
+
+    def user_deltas(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> NoReturn:
+        """Refuse: ULDP-NAIVE asks for whole silos alone."""
+        raise NotImplementedError
+
+    def user_gradients(
+        self, parameters: Parameters, users: Sequence[Indices], number: int
+    ) -> NoReturn:
+        """Refuse, likewise."""
+        raise NotImplementedError
+
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> NoReturn:
+        """Refuse, likewise."""
+        raise NotImplementedError
+
+
+def carry(asked: Asked) -> Seen:
+    """Return what one user in each of `asked.canaries` runs shows to an observer.
+
+    As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
+    noise of the multiplier that it states, before those who see the sum.
+    """
+    if asked.real:
+        raise InvalidInput(
+            "Nobody trains beside the canary of uldp-naive.",
+            "The others of its run only pull against it.",
+            "Leave `real` out.",
+        )
+    settings, silos = asked.settings, asked.silos
+    local = Swing(silos, settings.training.clip)
+    federation = canary_federation(np.ones((2, silos), np.int64))
+    system = Naive(setup(settings, federation, local), as_published=settings.uldp.as_published)
+    require_observer(system.plan(), asked.observer)
+    coins, rounds = flip(asked.canaries, asked.rng()), made(system, asked.rounds)
+    seen = np.empty((rounds, asked.canaries))
+    for run in range(asked.canaries):
+        local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
+        seen[:, run] = _run(asked, system, local, run)
+    watched = silos - 1 if asked.observer == "silo" else silos
+    noise = system.mechanism(system.promise.noise_multiplier).share_std * math.sqrt(watched)
+    shift = settings.training.clip * watched / noise
+    if settings.privacy.neighbours != "replace-one":  # a user who is out is at 0, not opposite
+        seen += noise * shift
+        shift *= 2.0
+    return Seen(
+        coins=coins.into,
+        observations=seen / noise,
+        shift=shift,
+        rate=1.0,
+        plan=system.plan(),
+        opening=system.opening(),
+        made=rounds,
+        note=_note(system),
+        event=_published(system, asked.observer, rounds),
+    )
+
+
+def _run(asked: Asked, system: Naive, local: Swing, run: int) -> list[float]:
+    """Return what the observer sees of each round of one run, in the user's direction."""
+    own, seen = asked.settings, list[float]()
+    watching = system.aggregator = Watching(aggregator(own.security, asked.silos))
+    mechanism = system.mechanism(system.promise.noise_multiplier)
+
+    def each(number: int, before: Parameters, after: Parameters) -> None:
+        total = (after - before) * asked.silos / own.training.global_rate
+        if asked.observer == "silo":  # what it sent itself, it takes off
+            total = total - mechanism.units(watching.sent[OWN])
+        elif asked.observer == "server" and watching.sum is not None:
+            total = mechanism.units(watching.sum.total)
+        seen.append(float(total[0]) * local.towards(number))
+
+    conduct(system, asked.streams(run), rounds=asked.rounds, each=each)
+    return seen
+
+
+def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
+    """Return what the paper takes so many rounds for; None where the plan says what they are."""
+    noise = system.setup.privacy.noise_multiplier
+    if not system.as_published or observer == "silo" or noise is None:
+        return None
+    # Under replace-one noise is counted in halves of what a unit moves; the number is the same.
+    return repeated(rounds, ev.Gaussian(noise * reach(system.setup.privacy.neighbours)))
+
+
+def _note(system: Naive) -> tuple[str, ...]:
+    note = "one user in each of many small runs, who turns the update of every silo around"
+    if not system.as_published:
+        return (note,)
+    return note, "run as published: what is tested is the paper's own claim, and nothing is proven"

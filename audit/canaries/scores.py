@@ -1,0 +1,67 @@
+"""From what was seen of a canary in every round to one number: the higher, the likelier it was in.
+
+ratio     the log-likelihood ratio of the claimed mechanism; the best there is if the claim is true
+sum       the sum over rounds; it does not believe in the claim's sample or noise
+fitted    the rounds weighted by what separates some canaries best; noise that is used again,
+          in whatever pattern, shows as rounds that cancel each other
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .coins import Flags, Floats
+
+
+def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = False) -> Floats:
+    """Return the log-likelihood ratio of each unit, in over out, under the claim: (m,).
+
+    With x ~ N(0, 1) where it is out or not drawn, N(shift, 1) where it is in and drawn, and drawn
+    with probability `rate` in each round (`opposite`: N(-shift, 1) where it is out and drawn):
+
+        sum over rounds of log(1 - q + q exp(shift x - shift^2 / 2))
+
+    less the same with -shift, if `opposite`.  Without a shift it is the sum of the observations.
+    """
+    if shift == 0.0:
+        return np.asarray(observations.sum(axis=0))
+    if rate >= 1.0:
+        total = observations.sum(axis=0)
+        if opposite:
+            return np.asarray(2.0 * shift * total)
+        return np.asarray(shift * total - len(observations) * shift * shift / 2.0)
+    found = np.zeros(observations.shape[1])
+    for row in observations:  # round by round, so that no table is made four times
+        found += _mixed(shift * row, shift, rate)
+        if opposite:
+            found -= _mixed(-shift * row, shift, rate)
+    return found
+
+
+def fitted(observations: Floats, coins: Flags) -> Floats | None:
+    """Return a weight for each round, (rounds,), from units whose coins are known; None if too few.
+
+    Fisher's discriminant: S^-1 (mean of those in - mean of those out), S their common covariance.
+    It needs ten units for each round on either side.
+    """
+    rounds = len(observations)
+    into, out = observations[:, coins], observations[:, ~coins]
+    if rounds < 2 or min(into.shape[1], out.shape[1]) < 10 * rounds:
+        return None
+    difference = into.mean(axis=1) - out.mean(axis=1)
+    spread = np.atleast_2d(np.cov(into)) + np.atleast_2d(np.cov(out))
+    # Where noise repeats exactly the matrix has no inverse, and a little more noise gives it one.
+    spread += np.eye(rounds) * (1e-9 * float(np.trace(spread)) / rounds)
+    try:
+        weights: Floats = np.linalg.solve(spread, difference)
+    except np.linalg.LinAlgError:
+        return None
+    return weights if np.isfinite(weights).all() else None
+
+
+def _mixed(exponent: Floats, shift: float, rate: float) -> Floats:
+    """Return log(1 - q + q exp(exponent - shift^2 / 2)), for any exponent."""
+    inside = exponent - shift * shift / 2.0 + math.log(rate)
+    return np.asarray(np.logaddexp(inside, math.log1p(-rate)))

@@ -1,0 +1,265 @@
+"""Canaries in ULDP-AVG and ULDP-SGD with weights in the clear: users who are there or not.
+
+A unit is all records of a user in all silos.  They lie where the claim of the observer has its
+worst case:
+
+model, masked server     one record in every silo: the weights sum to 1, and the sum moves by C
+plain server, uniform    likewise; the server adds up what it sees of each silo
+plain server, records    all in one silo, each in its turn, whose share of the noise is smaller
+silo 0                   all in one other silo, each in its turn; uniform: in all others
+
+What is in one silo has weight 1, whether weights are computed or forgotten; that they are missing
+shows where a unit lies in every silo, to who sees the model.
+
+Where silos may be missing, so many are, in every round, if weights are by records: the last ones,
+and no unit lies there.  Only then is the noise no more than what is claimed.  Of uniform weights
+more would be lost with a silo than of the noise, so none is missing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.mechanisms import Ticket
+from ...fl.local import TorchLocal
+from ...fl.promise import PHASE
+from ...fl.settings import Settings
+from ...fl.system import Parameters, System, build
+from ...fl.uldp.weights import user_weights
+from .coins import Flags, Floats, Indices, flip
+from .federation import canary_federation
+from .local import Beside, CanaryLocal
+from .rehearsal import Asked, Seen, require_observer
+from .watch import Watching, conduct, made
+
+OWN: Final = 0
+"""The silo that watches, where a silo does."""
+
+EVERYWHERE: Final = -1
+"""The group of units that lie in every silo that is watched."""
+
+Look: TypeAlias = Callable[[Parameters, Parameters], Floats]
+"""From the models before and after a round to what is seen of each unit: (m,)."""
+
+
+def carry(asked: Asked) -> Seen:
+    """Return what the observer sees of users who are in or out, in every round."""
+    coins = flip(asked.canaries, asked.rng())
+    opposite = asked.settings.privacy.neighbours == "replace-one"
+    groups = placed(asked)
+    present = spread(groups, asked.silos, watching=asked.observer, staying=_staying(asked))
+    beside = _beside(asked) if asked.real else None
+    settings = asked.settings if beside is None else _with_steps(asked, beside)
+    federation = canary_federation(
+        present if opposite else np.where(coins.into[:, None], present, 0),
+        real=None if beside is None else beside.federation,
+    )
+    local = CanaryLocal(
+        coins, federation, clip=settings.training.clip, opposite=opposite, beside=beside
+    )
+    streams = asked.streams()
+    system = build(settings, federation, local, streams)
+    require_observer(system.plan(), asked.observer)
+    weights = user_weights(settings.training.weighting, present)
+    watching = _watched(system, missing=range(_staying(asked), asked.silos))
+    shift, look = _view(asked, system, local, weights, watching)
+    drawn = _Drawn(system, units=asked.canaries) if _knows_sample(asked) else None
+    nothing = 0.0 if opposite else shift / 2.0
+    rounds = made(system, asked.rounds)
+    seen: Floats = np.empty((rounds, asked.canaries))
+
+    def each(number: int, before: Parameters, after: Parameters) -> None:
+        row = look(before, after) * coins.sign(number)
+        if drawn is not None:  # a round that the unit is known to have missed says nothing
+            row = np.where(drawn.joined, row, nothing)
+        seen[number - 1] = row
+
+    with _threads(asked):
+        conduct(system, streams, rounds=asked.rounds, each=each)
+    return Seen(
+        coins=coins.into,
+        observations=seen,
+        shift=shift,
+        rate=1.0 if drawn is not None else settings.privacy.sampling_rate,
+        plan=system.plan(),
+        opening=system.opening(),
+        made=rounds,
+        groups=groups,
+        note=_notes(asked),
+    )
+
+
+def placed(asked: Asked) -> Indices:
+    """Return the silo in which each unit lies, or `EVERYWHERE`; see the module."""
+    units, rule = np.arange(asked.canaries), asked.settings.training.weighting
+    if asked.observer == "silo" and rule == "records":
+        return np.asarray(1 + units % max(1, _staying(asked) - 1))
+    if asked.observer == "server" and rule == "records" and _plain(asked) and asked.silos > 1:
+        return np.asarray(units % asked.silos)
+    return np.full(len(units), EVERYWHERE)
+
+
+def spread(groups: Indices, silos: int, *, watching: str, staying: int) -> Indices:
+    """Return how many records each unit has in each silo: (units, silos).
+
+    A silo that watches has nothing of any unit, nor has one after the first `staying`.
+    """
+    table = np.asarray((groups[:, None] == np.arange(silos)) | (groups[:, None] == EVERYWHERE))
+    if watching == "silo":
+        table[:, OWN] = False
+    table[:, staying:] = False
+    return table.astype(np.int64)
+
+
+def _view(
+    asked: Asked,
+    system: System,
+    local: CanaryLocal,
+    weights: NDArray[np.float64],
+    watching: Watching,
+) -> tuple[float, Look]:
+    """Return the claimed shift of a unit, and what makes observations of two models.
+
+    Both are in units of the noise that the claim gives those silos that are there.
+    """
+    own, silos = asked.settings, asked.silos
+    (training,) = (phase for phase in system.plan().phases if phase.name == PHASE)
+    assert training.noise_multiplier is not None  # it promises something
+    there, clip = _staying(asked), own.training.clip
+    std = training.noise_multiplier * clip * math.sqrt(there / _fewest(asked))
+    column = local.columns
+    constant = own.privacy.sampling_rate * system.opening().population.users * silos
+    length = constant / _global_rate(system)
+
+    def released(before: Parameters, after: Parameters) -> Floats:
+        return np.asarray((after[column] - before[column]) * length)
+
+    if asked.observer == "model":
+        return float(weights[0].sum()) * clip / std, lambda *two: released(*two) / std
+    mechanism = cast("Any", system).mechanism(training.noise_multiplier)
+    if asked.observer == "silo":
+        noise = std * math.sqrt((there - 1) / there)
+        shift = float(np.delete(weights[0], OWN).sum()) * clip / noise
+
+        def beyond(before: Parameters, after: Parameters) -> Floats:
+            mine: Floats = mechanism.units(watching.sent[OWN][column])
+            return np.asarray((released(before, after) - mine) / noise)
+
+        return shift, beyond
+    if not _plain(asked):
+
+        def together(_: Parameters, __: Parameters) -> Floats:
+            assert watching.sum is not None
+            return np.asarray(mechanism.units(watching.sum.total[column]) / std)
+
+        return float(weights[0].sum()) * clip / std, together
+    size = np.sqrt(np.square(weights).sum(axis=1))
+    towards, noise = weights / size[:, None], std / math.sqrt(silos)
+
+    def apart(_: Parameters, __: Parameters) -> Floats:
+        found = np.zeros(len(column))
+        for silo, sent in watching.sent.items():
+            found += towards[:, silo] * mechanism.units(sent[column])
+        return found / noise
+
+    return float(size[0]) * clip / noise, apart
+
+
+def _staying(asked: Asked) -> int:
+    """Return how many silos are there in every round; those after them are missing."""
+    if asked.settings.training.weighting == "uniform":
+        return asked.silos
+    return _fewest(asked)
+
+
+def _fewest(asked: Asked) -> int:
+    """Return how many silos' noise is that which is claimed."""
+    return asked.silos - asked.settings.security.dropouts
+
+
+def _watched(system: System, *, missing: range) -> Watching:
+    """Put a watch around what adds up the silos' integers; it changes none of them."""
+    inside = cast("Any", system)
+    inside.aggregator = Watching(inside.aggregator, missing=missing)
+    return cast("Watching", inside.aggregator)
+
+
+class _Drawn:
+    """The sample of a round, as the server that draws it knows it: `joined` (units,)."""
+
+    def __init__(self, system: System, *, units: int) -> None:
+        self.joined: Flags = np.zeros(units, bool)
+        inside = cast("Any", system)
+        draws: Callable[[Ticket], Flags] = inside.joining
+
+        def joining(ticket: Ticket) -> Flags:
+            drawn = draws(ticket)
+            self.joined = drawn[-units:]
+            return drawn
+
+        inside.joining = joining
+
+
+def _knows_sample(asked: Asked) -> bool:
+    return asked.observer == "server" and asked.settings.privacy.sampling_rate < 1.0
+
+
+def _plain(asked: Asked) -> bool:
+    return asked.settings.security.aggregation == "plain"
+
+
+def _global_rate(system: System) -> float:
+    return float(cast("Any", system).setup.training.global_rate)
+
+
+def _beside(asked: Asked) -> Beside:
+    """Return the real users of a public data set, and how they train."""
+    from ...fl.preparation import prepare
+
+    ready = prepare(asked.settings)
+    local = TorchLocal(asked.settings, ready.federation, ready.model)
+    return Beside(local, ready.model.parameters, ready.federation)
+
+
+def _with_steps(asked: Asked, beside: Beside) -> Settings:
+    """Return settings in which the real model takes the steps of the run.
+
+    The sum is divided by |U|, which counts the canaries too; that is done after the noise.
+    """
+    own, real = asked.settings, beside.federation.users
+    rate = own.training.global_rate * (real + asked.canaries) / real
+    return replace(own, training=replace(own.training, global_rate=rate))
+
+
+def _threads(asked: Asked) -> AbstractContextManager[None]:
+    if not asked.real:
+        return nullcontext()
+    from ...fl.training import one_thread
+
+    return one_thread()
+
+
+def _notes(asked: Asked) -> tuple[str, ...]:
+    found = []
+    if asked.real:
+        found.append("public records were trained on beside the canaries")
+    if _staying(asked) < asked.silos:
+        found.append("as many silos as the noise allows for were missing from every round")
+    elif asked.settings.security.dropouts:
+        found.append("no silo was missing, so there was more noise than is claimed")
+    if asked.observer == "silo":
+        found.append(
+            "the silo has no record of a canary, and takes off what it sent; what its own weights "
+            "of a user tell is not rehearsed, nor that it knows who was drawn of its users"
+        )
+    return tuple(found)
+
+
+__all__ = ["EVERYWHERE", "OWN", "carry", "placed", "spread"]

@@ -1,0 +1,44 @@
+"""Settings to rehearse, small and quick, for the tests of canaries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from privplan.fl.settings import (
+    DataSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    Settings,
+    TrainingSettings,
+    UldpSettings,
+)
+
+TRAINING = TrainingSettings(
+    clip=0.25, local_rate=0.5, global_rate=3.0, local_epochs=1, batch=4, model="logistic"
+)
+
+
+def settings(
+    system="uldp-avg",
+    *,
+    rounds=4,
+    silos=4,
+    users=50,
+    data="breast-cancer",
+    training=None,
+    security=None,
+    uldp=None,
+    **privacy,
+):
+    """Return settings; `privacy` as for `PrivacySettings`, with noise 2 if nothing is said."""
+    if "epsilon" not in privacy:
+        privacy = {"noise_multiplier": 2.0, **privacy}
+    return Settings(
+        run=RunSettings(system=system, rounds=rounds),
+        data=DataSettings(name=data, users=users, silos=silos),
+        privacy=PrivacySettings(**privacy),
+        training=replace(TRAINING, **(training or {})),
+        security=SecuritySettings(**(security or {})),
+        uldp=UldpSettings(**(uldp or {})),
+    )

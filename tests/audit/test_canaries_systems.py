@@ -1,0 +1,229 @@
+"""Canaries of ULDP-NAIVE, ULDP-GROUP and private weighting: what is seen is what is claimed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from privplan import account
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.audit.canaries import claim_tier, rehearse
+from privplan.audit.canaries.group import with_rate
+from privplan.audit.canaries.naive import Swing
+from privplan.fl.preparation import prepare
+
+from .rehearsals import settings
+
+OBSERVERS = ["model", "server", "silo"]
+
+PRIVATE = {"aggregation": "private-weighting", "key_bits": 2048}
+
+
+def standard(values, mean, std=1.0):
+    """Say whether numbers are N(mean, std^2) by their mean and spread, each up to 5 errors."""
+    count = values.size
+    spread = values.std() / std
+    assert abs(values.mean() - mean) < 5.0 * std / math.sqrt(count)
+    assert abs(spread - 1.0) < 5.0 / math.sqrt(2.0 * count)
+
+
+def sides(found):
+    """Return what was seen of units that were in, and of those that were out: (rounds, units)."""
+    return found.observations[:, found.coins], found.observations[:, ~found.coins]
+
+
+# ULDP-NAIVE.
+
+
+@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_a_user_of_naive_is_seen_with_the_noise_and_the_swing_that_are_claimed(
+    observer, aggregation
+):
+    own = settings("uldp-naive", silos=3, security={"aggregation": aggregation})
+    units = 100 if aggregation == "plain" else 20
+    found = rehearse(own, canaries=units, observer=observer, seed=1)
+    assert found.observations.shape == (4, units)
+    into, out = sides(found)
+    standard(out, 0.0)
+    standard(into, found.shift)
+    assert found.event.event.noise_multiplier == pytest.approx(1.0 / found.shift)
+    assert found.shift == pytest.approx(0.5 * (1.0 if observer != "silo" else math.sqrt(2 / 3)))
+
+
+def test_a_user_of_naive_with_other_records_swings_as_far():
+    found = rehearse(settings("uldp-naive", neighbours="replace-one"), canaries=150, seed=2)
+    into, out = sides(found)
+    standard(out, -found.shift)
+    standard(into, found.shift)
+    assert found.shift == 0.5  # noise is counted in halves of what a unit moves
+
+
+def test_the_others_and_the_user_pull_a_silo_to_opposite_ends():
+    local = Swing(3, 0.25)
+    alone = local.silo_deltas(np.zeros(1), 2)
+    local.into = True
+    assert (alone == -2.5).all()
+    assert (local.silo_deltas(np.zeros(1), 2) == 2.5).all()
+    assert (local.silo_deltas(np.zeros(1), 3) == -2.5).all()
+
+
+def test_every_run_has_noise_of_its_own_and_a_seed_repeats_all():
+    own = settings("uldp-naive", rounds=3)
+    one, two, other = (rehearse(own, canaries=40, seed=seed) for seed in (5, 5, 6))
+    assert (one.observations == two.observations).all()
+    assert (one.coins == two.coins).all()
+    assert not (one.observations == other.observations).any()
+    assert len(np.unique(one.observations)) == one.observations.size
+    assert not rehearse(own, canaries=4).seeded
+
+
+def test_naive_keeps_what_it_promises():
+    own = settings("uldp-naive", rounds=1, noise_multiplier=1.0)
+    found = claim_tier(rehearse(own, canaries=700, seed=3))
+    assert not found.contradicted
+    assert 0.4 * found.claimed < found.value <= found.claimed
+
+
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+def test_naive_as_published_breaks_its_claim(neighbours):
+    """Its noise is made for half of what a user moves, and 350 runs of 2 rounds show it."""
+    own = settings(
+        "uldp-naive",
+        rounds=2,
+        noise_multiplier=2.0,
+        neighbours=neighbours,
+        uldp={"as_published": True},
+    )
+    found = claim_tier(rehearse(own, canaries=350, seed=4))
+    assert found.contradicted
+    assert found.claimed == prepare(own).opening.claim.epsilon  # as the paper prints it
+    assert found.value > found.claimed
+    proven = account(ev.Repeat(2, ev.Gaussian(1.0)), delta=1e-5).epsilon.upper
+    assert found.value <= proven  # with half of the noise multiplier
+
+
+# ULDP-GROUP.
+
+
+@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_records_of_group_are_seen_with_the_noise_that_is_heard(observer, aggregation):
+    own = settings(
+        "uldp-group",
+        rounds=3,
+        silos=3,
+        group=4,
+        training={"local_epochs": 2},
+        security={"aggregation": aggregation},
+        uldp={"record_rate": 0.25},
+    )
+    found = rehearse(own, canaries=600, observer=observer, seed=1)
+    into, out = sides(found)
+    heard = {"model": 3, "server": 1 if aggregation == "plain" else 3, "silo": 2}[observer]
+    steps, unit = 8, 1.0 / (2.0 * math.sqrt(8 * heard))  # C, in deviations of the noise
+    standard(out, 0.0)
+    assert found.shift == pytest.approx(4 * steps * 0.25 * unit)
+    standard(into, found.shift, math.sqrt(1.0 + 4 * steps * 0.25 * 0.75 * unit**2))
+    assert set(found.groups.tolist()) == ({1, 2} if observer == "silo" else {0, 1, 2})
+    step = ev.Poisson(0.25, ev.Gaussian(2.0))
+    assert found.event == ev.Group(4, ev.Repeat(3, ev.Repeat(8, step)))
+
+
+def test_the_rate_of_group_is_that_of_the_run():
+    own = settings("uldp-group", group=5, users=40, silos=3)
+    stated = with_rate(own, 3)
+    assert stated.uldp.record_rate == float(Fraction(4) / Fraction(5 * 40, 3))
+    assert with_rate(stated, 7) is stated
+    run = prepare(replace(own, data=replace(own.data, users=40, silos=3)))
+    assert rehearse(own, canaries=40, rounds=1, seed=0).event == run.plan.seen_by("model", (1,))
+
+
+def test_group_keeps_what_it_promises_and_full_batches_are_tight():
+    own = settings("uldp-group", group=4, silos=2, noise_multiplier=8.0, uldp={"record_rate": 1.0})
+    found = claim_tier(rehearse(own, canaries=2000, observer="server", seed=3))
+    assert not found.contradicted
+    assert 0.5 * found.claimed < found.value <= found.claimed
+    assert found.unit == "user"  # of whom k records take part
+
+
+# Private weighting.
+
+
+@pytest.mark.parametrize("observer", OBSERVERS)
+def test_private_weighting_shows_of_a_unit_what_is_claimed_but_for_the_dummy(observer):
+    own = settings(silos=2, rounds=3, training={"weighting": "records"}, security=PRIVATE)
+    found = rehearse(own, canaries=40, observer=observer, seed=1)
+    into, out = sides(found)
+    standard(out, 0.0)
+    standard(into, found.shift)
+    wanted = 0.5 * 38 / 39 if observer != "silo" else 0.5 * math.sqrt(2) * 19 / 20
+    assert found.shift == pytest.approx(wanted)
+    assert any("little can be shown" in note for note in found.note)
+
+
+def test_the_server_knows_whom_it_drew_and_a_silo_does_not():
+    own = settings(
+        "uldp-sgd",
+        silos=2,
+        rounds=3,
+        sampling_rate=0.5,
+        neighbours="replace-one",
+        training={"weighting": "records"},
+        security=PRIVATE,
+    )
+    server = rehearse(own, canaries=16, observer="server", seed=1)
+    missed = server.observations == 0.0
+    assert server.rate == 1.0
+    assert isinstance(server.event.event, ev.Gaussian)
+    assert 0.2 < missed.mean() < 0.8
+    standard((server.observations - np.where(server.coins, 1, -1) * server.shift)[~missed], 0.0)
+    silo = rehearse(own, canaries=16, observer="silo", seed=1)
+    assert silo.rate == 0.5
+    assert isinstance(silo.event.event, ev.Poisson)
+    assert (silo.observations != 0.0).all()
+
+
+def test_slots_of_an_oblivious_transfer_hide_the_sample_from_the_server():
+    own = settings(
+        silos=2,
+        rounds=1,
+        sampling_rate=0.5,
+        training={"weighting": "records"},
+        security={**PRIVATE, "slots": 2},
+    )
+    found = rehearse(own, canaries=8, observer="server", seed=1)
+    assert found.rate == 0.5
+    assert isinstance(found.event.event, ev.Poisson)
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group", "private-weighting"])
+def test_nobody_trains_beside_these_canaries(system):
+    own = settings(system, group=2 if system == "uldp-group" else 1)
+    if system == "private-weighting":
+        own = settings(silos=2, training={"weighting": "records"}, security=PRIVATE)
+    with pytest.raises(InvalidInput, match="Nobody trains beside"):
+        rehearse(own, canaries=10, real=True)
+
+
+def test_what_private_weighting_cannot_rehearse_is_refused():
+    own = settings(silos=2, training={"weighting": "records"}, security=PRIVATE)
+    with pytest.raises(Unsupported, match="records of the unit itself"):
+        rehearse(own, canaries=10, observer="silo-with-records")
+    with pytest.raises(Unsupported, match="as published"):
+        rehearse(replace(own, uldp=replace(own.uldp, as_published=True)), canaries=10)
+
+
+@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group"])
+def test_an_observer_that_the_plan_does_not_know_is_refused(system):
+    own = settings(system, silos=1, group=2 if system == "uldp-group" else 1)
+    with pytest.raises(InvalidInput, match="observer"):
+        rehearse(own, canaries=10, observer="silo")
