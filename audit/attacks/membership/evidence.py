@@ -1,0 +1,155 @@
+"""What an attack on membership is made of: how sure models are of the records' labels.
+
+    phi = log p_y - log(1 - p_y)
+
+of every record under every model, shadows and targets, and of a population that no model has
+trained on.  All scores of this package are functions of these tables and of who is in which
+*shadow*; who is in which target is what they are compared with, and no score sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ....accountant.errors import InvalidInput, Unsupported
+from ....fl.federation import Federation
+from ...shadows.design import Design
+
+if TYPE_CHECKING:
+    from ....fl.models import Model
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the attacker has, and what only the judge knows (`design.targets`).
+
+    `unit` and `user` are (records,): whose coin decides on a record, and whose it is.  `shadows`
+    (S, records) and `targets` (T, records) hold phi of the pool, `shadows_population` (S, z) and
+    `targets_population` (T, z) that of records which no model has trained on.
+
+    Raises `InvalidInput` for shapes that do not fit; for values that are not finite, since a model
+    that diverged can be told from any other, and not for its members; and for a target that is one
+    of the shadows, of which the attacker knows everything.
+    """
+
+    design: Design
+    unit: Indices
+    user: Indices
+    shadows: Floats
+    targets: Floats
+    shadows_population: Floats
+    targets_population: Floats
+
+    def __post_init__(self) -> None:
+        records, several = len(self.unit), self.shadows_population.shape[-1:]
+        expected = {
+            "user": (records,),
+            "shadows": (len(self.design.shadows), records),
+            "targets": (len(self.design.targets), records),
+            "shadows_population": (len(self.design.shadows), *several),
+            "targets_population": (len(self.design.targets), *several),
+        }
+        for name, shape in expected.items():
+            table = getattr(self, name)
+            if table.shape != shape:
+                raise InvalidInput(f"`{name}` must be of shape {shape}; it is {table.shape}.")
+            refuse_nan(name, table)
+        if records and self.unit.max() >= self.design.units:
+            raise InvalidInput("`unit` names a unit that the design does not have.")
+        known = {row.tobytes() for row in self.shadows}
+        for place, row in enumerate(self.targets):
+            if row.tobytes() in known:
+                raise InvalidInput(
+                    f"Target {place} is the same model as one of the shadows.",
+                    "The attacker knows who is in a shadow, and would find just that.",
+                    "Train targets with coins of their own, on enough units that none come twice.",
+                )
+
+    @property
+    def in_shadow(self) -> Mask:
+        """Which records are in which shadow: (S, records)."""
+        return np.asarray(self.design.shadows[:, self.unit])
+
+    @property
+    def in_target(self) -> Mask:
+        """Which records are in which target: (T, records).  For the judge."""
+        return np.asarray(self.design.targets[:, self.unit])
+
+
+def refuse_nan(name: str, values: Floats) -> None:
+    """Raise `InvalidInput` for scores that are NaN or infinite."""
+    broken = int((~np.isfinite(values)).sum())
+    if broken:
+        raise InvalidInput(
+            f"`{name}` has {broken} values that are NaN or infinite.",
+            "A model diverged, or a score is undefined; whatever such a score ranks means nothing.",
+            "Lower the learning rate, or leave these models out of the design.",
+        )
+
+
+def log_likelihood(phi: Floats) -> Floats:
+    """Return log p_y = -log(1 + exp(-phi)), in the shape of phi."""
+    return np.asarray(-np.logaddexp(0.0, -phi))
+
+
+def confidence(model: Model, parameters: ArrayLike, features: ArrayLike, labels: Indices) -> Floats:
+    """Return phi of each record's true label under a model: (records,).
+
+    Source: Carlini et al. 2022, *Membership Inference Attacks From First Principles*, section V,
+    arXiv 2112.03570.  Raises `Unsupported` for a model without a likelihood per record (`cox`).
+    """
+    require_likelihood(model)
+    from scipy.special import logsumexp
+
+    logits = model.logits(parameters, features)
+    if logits.shape[1] == 1:
+        return np.asarray(np.where(np.asarray(labels) == 1, 1.0, -1.0) * logits[:, 0])
+    rows = np.arange(len(logits))
+    own = logits[rows, labels].copy()
+    logits[rows, labels] = -np.inf
+    return np.asarray(own - logsumexp(logits, axis=1))
+
+
+def require_likelihood(model: Model) -> None:
+    """Raise `Unsupported` for a model under which a record by itself has no likelihood."""
+    if not model.loss.additive:
+        raise Unsupported(
+            f"The model {model.name} cannot be attacked by membership inference.",
+            "Its loss compares the records of a batch, so one record has no loss of its own.",
+            "Audit it by canaries: the tiers claim and robust.",
+        )
+
+
+def unseen(federation: Federation) -> Mask:
+    """Return which test records are no copies of a training record: (test records,)."""
+    known = set(_keys(federation.features, federation.labels))
+    keys = _keys(federation.test_features, federation.test_labels)
+    return np.array([key not in known for key in keys], bool)
+
+
+def shared(federation: Federation) -> int:
+    """Return how many training records another user has as well, value by value.
+
+    Such a record is in a model although its user is out.
+    """
+    owners: dict[bytes, set[int]] = {}
+    keys = _keys(federation.features, federation.labels)
+    for key, user in zip(keys, federation.user.tolist(), strict=True):
+        owners.setdefault(key, set()).add(user)
+    return sum(len(owners[key]) > 1 for key in keys)
+
+
+def _keys(features: NDArray[np.float32], labels: NDArray[np.generic]) -> list[bytes]:
+    flat = np.ascontiguousarray(features).reshape(len(features), -1)
+    return [
+        row.tobytes() + label.tobytes()
+        for row, label in zip(flat, np.ascontiguousarray(labels), strict=True)
+    ]

@@ -1,0 +1,142 @@
+"""What an attack measured, as measurements: an AUC, and hits at few false alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ....accountant import events as ev
+from ....accountant.guarantee import Neighbours
+from ...measurement import Measurement
+from .allowed import largest_area, most_hits
+from .trials import Trials, area, hits, thinned, unsupported
+
+RATES: Final = (0.01, 0.001)
+"""Rates of false alarms at which hits are told."""
+
+INTERVALS: Final = (
+    "intervals: variances clustered by user and by target model, asymptotic in both; for these "
+    "shadows"
+)
+ALONE: Final = "intervals: finite-sample over users, for this one model"
+ONE_MODEL: Final = "intervals: variances clustered by user, asymptotic in users; for this one model"
+
+Sample = Mapping[str, float | int | str]
+
+
+@dataclass(frozen=True)
+class About:
+    """What was attacked, and how: what all measurements of one attack have in common.
+
+    `promised` is the event that the observer's claim is made of, where it bounds this attack: a
+    claim for users under add-remove, and coins that users have as a whole.
+    """
+
+    what: str
+    level: str
+    neighbours: Neighbours
+    observer: str = "model"
+    promised: ev.Event | None = None
+    assumes: tuple[str, ...] = ()
+    sample: Sample = field(default_factory=dict)
+
+
+def measurements(
+    trials: Trials, about: About, *, confidence: float = 0.95
+) -> tuple[Measurement, ...]:
+    """Return the AUC with the curve, then hits at each of `RATES` that the strangers support.
+
+    All are estimates, and none contradicts a claim: the intervals rest on independence and on
+    numbers of users and targets, where a lower bound on epsilon may not.
+    """
+    alpha = 1.0 - confidence
+    strangers = trials.strangers
+    counted: dict[str, float | int | str] = {
+        **about.sample,
+        "users": trials.users,
+        "targets": trials.targets,
+        "members": int(trials.members.sum()),
+        "non-members": strangers,
+    }
+    refused = {_rate(rate): unsupported(trials, rate) for rate in RATES}
+    said = {name: why for name, why in refused.items() if why is not None}
+    found = area(trials, alpha=alpha)
+    assumes = (*about.assumes, _rests_on(trials))
+    made = [
+        _measurement(
+            about,
+            value=found.value,
+            quantity="AUC",
+            confidence=confidence,
+            proves=f"This attack told members from strangers with an AUC of {found.value:.3f}.",
+            assumes=assumes,
+            sample={**counted, "lower": found.lower, "upper": found.upper, **said},
+            curves={"roc": thinned(trials)},
+        )
+    ]
+    for rate in RATES:
+        if unsupported(trials, rate) is not None:
+            continue
+        one = hits(trials, rate, alpha=alpha)
+        made.append(
+            _measurement(
+                about,
+                value=one.value,
+                quantity=_rate(rate),
+                confidence=confidence,
+                proves=(
+                    f"This attack found {one.value:.1%} of the members where {rate:g} of the "
+                    "strangers measured were false alarms."
+                ),
+                assumes=(
+                    *assumes,
+                    "the threshold is a quantile of the strangers measured; its own rate of false "
+                    f"alarms is at most {one.fpr_upper:.2%}, and the confidence is that of both",
+                ),
+                sample={
+                    **counted,
+                    "lower": one.lower,
+                    "upper": one.upper,
+                    "effective members": one.effective,
+                    "false alarms at most": one.fpr_upper,
+                },
+                rate=rate,
+            )
+        )
+    return tuple(made)
+
+
+def _rests_on(trials: Trials) -> str:
+    """Return what the intervals rest on."""
+    if trials.alone:
+        return ALONE
+    return ONE_MODEL if trials.targets == 1 else INTERVALS
+
+
+def _rate(rate: float) -> str:
+    """Return the quantity's name."""
+    return f"TPR at {100 * rate:g}% FPR"
+
+
+def _measurement(
+    about: About, *, quantity: str, rate: float | None = None, **rest: object
+) -> Measurement:
+    claimed = None
+    if about.promised is not None:
+        if rate is None:
+            claimed = largest_area(about.promised, about.neighbours)
+        else:
+            claimed = most_hits(about.promised, about.neighbours, rate)
+    return Measurement(
+        tier="membership",
+        what=about.what,
+        kind="estimate",
+        contradicted=False,
+        observer=about.observer,
+        unit=about.level,
+        neighbours=about.neighbours,
+        quantity=quantity,
+        claimed=claimed,
+        **rest,  # type: ignore[arg-type]
+    )

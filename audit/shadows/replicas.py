@@ -1,0 +1,158 @@
+"""Replicas of a run: the same system and settings, with each unit in or out, on its own path.
+
+Each one is planned and made as the run was: by `fl.system.build`, under a gate and a budget of its
+own, with its own noise; only the recorder keeps nothing, since nothing is released.  The first
+model and the order of batches are public, and the same in all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.mechanisms import Gate
+from ...accountant.odometer import Odometer
+from ...accountant.randomness import Streams
+from ...accountant.records import Record
+from ...fl.federation import Federation
+from ...fl.moments import Moments
+from ...fl.preparation import Prepared
+from ...fl.settings import Settings
+from .design import Inside
+from .executor import Executor, Serial
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Replica:
+    """The last model of a replica, (D,); and what its features are normalised by, if private."""
+
+    parameters: Floats
+    moments: Moments | None = None
+
+
+class Forgetful:
+    """A recorder that keeps nothing: for what is never released."""
+
+    def __init__(self) -> None:
+        self._written = 0
+
+    def append(self, record: Record) -> int:  # noqa: ARG002
+        """Count the record, and forget it."""
+        self._written += 1
+        return self._written - 1
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        """Return something of a commitment's shape."""
+        return dict.fromkeys(items, "0" * 64)
+
+    def settle(self) -> None:
+        """It keeps nothing back."""
+
+
+def replicas(
+    settings: Settings,
+    federation: Federation,
+    inside: Inside,
+    *,
+    seed: int | None = None,
+    executor: Executor | None = None,
+) -> list[Replica]:
+    """Return a replica of the run for each row of `inside`, (models, records).
+
+    `federation` is the run's, as it is before a run normalises it by private moments.  With `seed`
+    the noise can be repeated; without it, it comes from the operating system.  Masked sums are made
+    in the clear, which gives the same model.  Raises `Unsupported` for private weighting, whose
+    ciphertexts would take days, `InvalidInput`, and what a system raises.
+    """
+    given = np.asarray(inside)
+    if given.dtype != bool or given.ndim != 2 or given.shape[1] != federation.records:
+        raise InvalidInput(
+            f"`inside` must be booleans of shape (models, {federation.records}).",
+            next_step="Give a row for each model, and a column for each record.",
+        )
+    if seed is not None:
+        validate.count_from(0, seed=seed)
+    work = partial(_replica, in_the_clear(settings), federation, seed)
+    runs = Serial() if executor is None else executor
+    return runs.map(work, list(enumerate(given)))
+
+
+def in_the_clear(settings: Settings) -> Settings:
+    """Return settings whose released model has the same law, and that need no cryptography.
+
+    A masked sum is the plain one, bit for bit.  Where silos may be missing, their noise is made for
+    that, and the masks stay.
+    """
+    how = settings.security
+    if how.aggregation == "private-weighting":
+        raise Unsupported(
+            "Runs under private weighting are not repeated for membership inference.",
+            "Each round of each model would encrypt every user's weight again.",
+            "Audit the same settings with aggregation = 'masked' and weighting = 'records'.",
+        )
+    plain = how.aggregation == "masked" and not how.dropouts
+    changed = replace(how, aggregation="plain") if plain else how
+    return replace(settings, security=replace(changed, keep_transcripts=False))
+
+
+def subset(federation: Federation, kept: NDArray[np.bool_]) -> Federation:
+    """Return the federation with some of its records; its users, silos and test set stay."""
+    return replace(
+        federation,
+        features=federation.features[kept],
+        labels=federation.labels[kept],
+        user=federation.user[kept],
+        silo=federation.silo[kept],
+        absent_users=True,
+        empty_silos=True,
+    )
+
+
+def _replica(
+    settings: Settings,
+    federation: Federation,
+    seed: int | None,
+    job: tuple[int, NDArray[np.bool_]],
+) -> Replica:
+    from ...fl.training import one_thread
+
+    number, kept = job
+    streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
+    # A warning of numpy's in the middle of a round would tell of data before the noise.
+    with one_thread(), np.errstate(all="ignore"):
+        return _made(_prepared(settings, subset(federation, kept), streams))
+
+
+def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
+    from ...fl.local import TorchLocal
+    from ...fl.models import model_named
+    from ...fl.system import build
+
+    width, own = math.prod(federation.features.shape[1:]), settings.training
+    model = model_named(own.model, width, federation.classes, dropout=own.dropout)
+    system = build(settings, federation, TorchLocal(settings, federation, model), streams)
+    return Prepared(
+        settings, federation, model, system, streams, system.plan(), system.opening(), {}
+    )
+
+
+def _made(own: Prepared) -> Replica:
+    odometer = Odometer.for_plan(own.plan) if own.promises else None
+    gate = Gate(odometer, Forgetful(), own.streams)
+    moments, step = None, own.system.normalising
+    if step is not None:
+        moments = step.release(gate, lambda _: None)
+        own.system.normalised(moments.applied(own.federation))
+    parameters = own.system.initial()
+    for number in range(1, own.rounds + 1):
+        parameters = own.system.round(number, parameters, gate).parameters
+    return Replica(parameters, moments)
