@@ -1,0 +1,166 @@
+"""DISCO's adaptive local differential privacy: the size of the noise tells the size of the update.
+
+    r      max(1e-12, min(C, mean of the last three norms of this tensor's updates, this one's too))
+    sent   clip_r(update) + N(0, (z r)^2),   z = 2 sqrt(2 ln(1.25 R / delta)) R / epsilon
+
+z is a public constant, so the root mean square of what is sent, over z, is r: and r follows the
+client's own update.  A tensor that did not move has noise z 1e-12, and one that moved by C has
+noise z C.
+
+Source: epfml/disco, `discojs/src/privacy.ts`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, logsumexp
+
+from ...accountant.claims.disco import DELTA, FLOOR, published_classical_multiplier
+from ..statistics import Counts, epsilon_lower
+from .counting import delta_lower
+from .demo import Demo, Weakness, shown
+
+Floats = NDArray[np.float64]
+
+EPSILON: Final = 10.0
+ROUNDS: Final = 20
+CLIP: Final = 1.0
+SIZE: Final = 10
+"""Numbers in the tensor: the biases of ten classes."""
+
+RUNS: Final = 2_000_000
+"""With each of the two updates; an epsilon of 10 cannot be shown with fewer than 100,000."""
+
+THRESHOLD: Final = math.sqrt(FLOOR * CLIP)
+"""Halfway, in the logarithm, between the two radii."""
+
+_CHUNK: Final = 250_000
+
+
+def published_radius(norms: Floats, *, clip: float = CLIP) -> Floats:
+    """Return the radius of a tensor's noise, from the norms (.., rounds) of its updates so far.
+
+    The last of them is this round's: the radius is a function of what it is to hide.
+    """
+    return np.asarray(np.clip(norms[..., -3:].mean(axis=-1), FLOOR, clip))
+
+
+def published_noisy_update(
+    updates: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    multiplier: float,
+    clip: float = CLIP,
+    earlier: ArrayLike = (),
+) -> Floats:
+    """Return what DISCO sends of the updates (.., D) of one tensor: **no-guarantee**, for study.
+
+    `earlier` holds the norms of its updates in earlier rounds, oldest first, (rounds,) or
+    (.., rounds).  `rng` is a simulation's: it protects nobody.
+    """
+    moved = np.asarray(updates, np.float64)
+    norms = np.linalg.norm(moved, axis=-1)
+    past = np.asarray(earlier, np.float64)
+    past = np.broadcast_to(past, (*norms.shape, past.shape[-1]))
+    radius = published_radius(np.concatenate((past, norms[..., None]), axis=-1), clip=clip)
+    shrink = np.minimum(1.0, radius / np.maximum(norms, FLOOR))
+    noise = rng.standard_normal(moved.shape)
+    return np.asarray(moved * shrink[..., None] + (multiplier * radius)[..., None] * noise)
+
+
+def read_radius(sent: Floats, multiplier: float) -> Floats:
+    """Return what a peer takes for the radius: the root mean square of a tensor (.., D), over z.
+
+    Its relative error is about 1 / sqrt(2 D).
+    """
+    return np.asarray(np.sqrt(np.mean(sent**2, axis=-1)) / multiplier)
+
+
+def exact_epsilon(delta: float) -> float:
+    """Return ln((p - delta) / q) of the test of the demonstration; `SIZE` is even.
+
+    q: chi-square with D degrees of freedom above D (threshold / 1e-12)^2.  p is 1 but for the
+    chance (about 1e-60) that all coordinates are a million times smaller than their noise.
+    """
+    half = SIZE * (THRESHOLD / FLOOR) ** 2 / 2.0
+    orders = np.arange(SIZE // 2)
+    log_q = float(logsumexp(orders * math.log(half) - gammaln(orders + 1.0))) - half
+    return math.log1p(-delta) - log_q
+
+
+def _times_above(update: Floats, multiplier: float, rng: np.random.Generator) -> int:
+    found = 0
+    for _ in range(RUNS // _CHUNK):
+        moved = np.broadcast_to(update, (_CHUNK, SIZE))
+        sent = published_noisy_update(moved, rng, multiplier=multiplier)
+        found += int((read_radius(sent, multiplier) > THRESHOLD).sum())
+    return found
+
+
+def _run(rng: np.random.Generator) -> Weakness:
+    multiplier = published_classical_multiplier(EPSILON, ROUNDS)
+    moved = np.full(SIZE, CLIP / math.sqrt(SIZE))
+    hits = _times_above(moved, multiplier, rng)
+    alarms = _times_above(np.zeros(SIZE), multiplier, rng)
+    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
+    sample = {
+        "runs, tensor moved": RUNS,
+        "runs, tensor not moved": RUNS,
+        "large noise, tensor moved": hits,
+        "large noise, tensor not moved": alarms,
+    }
+    about: dict[str, Any] = {
+        "observer": "peer",
+        "unit": "user",
+        "neighbours": "replace-one",
+        "sample": sample,
+        "assumes": (
+            "a peer sees the client's noisy update, not only a sum of several",
+            "floats of 64 bits; in 32 the noise of a tensor that did not move is rounded away",
+        ),
+    }
+    epsilon = shown(
+        "adaptive noise of one tensor in one round of 20, moved by the clip or not at all",
+        epsilon_lower(counts, delta=DELTA),
+        EPSILON,
+        delta=DELTA,
+        proves="Updates that the claim says are alike are told apart by the size of their noise.",
+        **about,
+    )
+    delta = shown(
+        "the same, at the claimed epsilon",
+        delta_lower(counts, epsilon=EPSILON),
+        DELTA,
+        quantity=f"delta at epsilon {EPSILON:g}",
+        proves="At the claimed epsilon the claim fails nearly always, not once in 100,000 times.",
+        **about,
+    )
+    return Weakness(
+        (epsilon, delta),
+        (exact_epsilon(DELTA), 1.0),
+        (
+            f"A client sent one tensor of {SIZE} numbers, {RUNS:,} times as it had moved by the "
+            f"clip and {RUNS:,} times as it had not moved, with DISCO's noise for epsilon 10 over "
+            f"{ROUNDS} rounds.",
+            f"A peer called the tensor moved where its noise, over the public {multiplier:.1f}, "
+            f"exceeded {THRESHOLD:g}: {hits:,} and {alarms:,} times.",
+            "The radius is computed from the update that it is to hide, and scales the noise.",
+            "Counting shows no more than the logarithm of the number of runs; by its formula the "
+            "test's epsilon is beyond a million million.",
+        ),
+    )
+
+
+DEMO: Final = Demo(
+    name="disco-radius",
+    system="disco",
+    title="DISCO's noise is scaled by the client's own update, so its size tells the update's.",
+    claim="Every client's updates are (10, 1e-5)-differentially private against its peers.",
+    rows=("as coded: radii follow the updates",),
+    run=_run,
+)
+"""The radius of DISCO's noise is private."""

@@ -1,0 +1,122 @@
+"""Uldp-FL's Protocol 1: the noise enters in multiples of C_LCM, so V mod C_LCM holds none.
+
+The server decrypts V = C_LCM (sum n_su / N_u e(delta_su) + z).  Whoever knows the others' updates
+knows V mod C_LCM with the user and without; a user of seven records moves it by multiples of
+C_LCM / 7.  Nobody needs to know anything to see that the residue is the same in every round on
+the same updates.
+
+Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1 and Theorem 5.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ...accountant.claims.uldp_fl import DELTA, published_user_epsilon
+from ..statistics import Counts, epsilon_lower
+from .counting import delta_lower, epsilon_lower_known
+from .demo import Demo, Weakness, shown
+from .protocol_1 import MULTIPLE, RUNS, Floats, noise_free, one_round, one_session, updates
+
+ROUNDS: Final = 100
+REPEATED: Final = 4
+
+PRESENT: Final = updates([[0.3, 0.25, -0.4], [-0.2, 0.4, -0.1]])
+ABSENT: Final = updates([[0.0, 0.25, -0.4], [0.0, 0.4, -0.1]])
+"""Updates by silo and user; the first user is the one in question."""
+
+
+def residues(deltas: Floats, rounds: int, rng: np.random.Generator) -> list[list[int]]:
+    """Return V of each parameter in some rounds of one session, as the server decrypts it."""
+    from ..attacks import transcripts
+
+    session = one_session()
+    return [
+        transcripts.decrypted_sums(one_round(session, number, deltas, rng), session.primes)
+        for number in range(1, rounds + 1)
+    ]
+
+
+def recognised(present: bool, rng: np.random.Generator) -> bool:
+    """Return whether the server finds the residue that follows from the user's presence."""
+    values = residues(PRESENT if present else ABSENT, 1, rng)[0]
+    return [one % MULTIPLE for one in values] == noise_free(PRESENT)
+
+
+def _run(rng: np.random.Generator) -> Weakness:
+    from ..attacks import transcripts
+
+    hits = sum(recognised(True, rng) for _ in range(RUNS))
+    alarms = sum(recognised(False, rng) for _ in range(RUNS))
+    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
+    unaided = transcripts.noise_free_residue(
+        residues(PRESENT, REPEATED, rng), MULTIPLE, without=residues(ABSENT, REPEATED, rng)
+    )
+    claimed, once = published_user_epsilon(ROUNDS), published_user_epsilon(1)
+    absent = "absent, the user moves nothing: without any record it would stop the protocol"
+    about: dict[str, Any] = {
+        "observer": "server",
+        "unit": "user",
+        "neighbours": "add-remove",
+        "sample": {
+            "sessions with the user": RUNS,
+            "sessions without": RUNS,
+            "residue of the user, with": hits,
+            "residue of the user, without": alarms,
+        },
+    }
+    endless = shown(
+        "the decrypted sum modulo lcm(1..12), in the first of 100 rounds",
+        epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
+        claimed,
+        delta=DELTA,
+        proves="The server tells the user's presence with certainty, whatever noise is drawn.",
+        assumes=(absent, "no false alarm is possible: the residue without the user is another one"),
+        **about,
+    )
+    by_counts = shown(
+        "the same in a run of one round, by counts alone",
+        epsilon_lower(counts, delta=DELTA),
+        once,
+        delta=DELTA,
+        proves="The epsilon published for one round is exceeded.",
+        assumes=(absent,),
+        **about,
+    )
+    delta = shown(
+        "the same, at the epsilon published for one round",
+        delta_lower(counts, epsilon=once),
+        DELTA,
+        quantity=f"delta at epsilon {once:.3g}",
+        proves="At the published epsilon the claim fails nearly always.",
+        assumes=(absent,),
+        **about,
+    )
+    seen = unaided.what if unaided.found else "It found nothing in a few rounds."
+    return Weakness(
+        (endless, by_counts, delta),
+        (math.inf, math.inf, 1.0),
+        (
+            f"The published protocol ran {RUNS} times with a user of seven records and {RUNS} "
+            "times without its updates, each time with keys of its own and full noise.",
+            f"The server decrypted the sum and took it modulo {MULTIPLE}: it was what follows from "
+            f"the user's presence in {hits} and {alarms} of them.",
+            f"The noise is a multiple of {MULTIPLE}, so that residue is a function of raw updates "
+            "and counts.",
+            f"A search that knows none of them, on {REPEATED} rounds: {seen}",
+        ),
+    )
+
+
+DEMO: Final = Demo(
+    name="noise-free-residue",
+    system="uldp-fl",
+    title="Protocol 1's noise leaves the residue of the decrypted sum as it was.",
+    claim="The decrypted sum is as private as its Gaussian noise, by the user-level epsilon.",
+    rows=("Protocol 1 (AVG-w), 100 rounds",),
+    run=_run,
+)
+"""Noise in multiples of C_LCM."""

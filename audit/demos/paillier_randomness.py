@@ -1,0 +1,108 @@
+"""Uldp-FL's Protocol 1: a ciphertext that nobody re-randomises says whether a user moved.
+
+A silo raises the server's own ciphertexts to its users' updates and adds noise and masks to the
+plaintext.  The server decrypts and divides: what is left is prod_u rho_u^(n e_u), and 1 where no
+user of the silo moved that parameter, before any noise.  Here nobody but the user moves it.
+
+Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1 and Theorem 2.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+
+from ...accountant.claims.uldp_fl import DELTA, published_user_epsilon
+from ..statistics import Counts, epsilon_lower
+from .counting import delta_lower, epsilon_lower_known
+from .demo import Demo, Weakness, shown
+from .protocol_1 import RUNS, one_round, one_session, updates
+
+ROUNDS: Final = 100
+
+PRESENT: Final = updates([[0.3, 0.0, 0.0], [-0.2, 0.4, -0.1]])
+ABSENT: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]])
+"""Updates by silo and user: in the first silo nobody but the user moves the parameter."""
+
+
+def moved(present: bool, rng: np.random.Generator) -> bool:
+    """Return whether the server finds that somebody moved the parameter in the first silo."""
+    from ..attacks import transcripts
+
+    session = one_session()
+    sent = one_round(session, 1, PRESENT if present else ABSENT, rng)
+    finding = transcripts.shown_randomness({"silo-0": sent["silo-0"]}, session.modulus)
+    return not finding.found
+
+
+def _run(rng: np.random.Generator) -> Weakness:
+    hits = sum(moved(True, rng) for _ in range(RUNS))
+    alarms = sum(moved(False, rng) for _ in range(RUNS))
+    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
+    claimed, once = published_user_epsilon(ROUNDS), published_user_epsilon(1)
+    absent = "absent, the user moves nothing: without any record it would stop the protocol"
+    about: dict[str, Any] = {
+        "observer": "server",
+        "unit": "user",
+        "neighbours": "add-remove",
+        "sample": {
+            "sessions with the user": RUNS,
+            "sessions without": RUNS,
+            "randomness other than 1, with": hits,
+            "randomness other than 1, without": alarms,
+        },
+    }
+    endless = shown(
+        "the randomness of a silo's ciphertext, in the first of 100 rounds",
+        epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
+        claimed,
+        delta=DELTA,
+        proves="The server tells the user's presence with certainty, whatever noise is added.",
+        assumes=(absent, "no false alarm is possible: a product of powers with exponent 0 is 1"),
+        **about,
+    )
+    by_counts = shown(
+        "the same in a run of one round, by counts alone",
+        epsilon_lower(counts, delta=DELTA),
+        once,
+        delta=DELTA,
+        proves="The epsilon published for one round is exceeded.",
+        assumes=(absent,),
+        **about,
+    )
+    delta = shown(
+        "the same, at the epsilon published for one round",
+        delta_lower(counts, epsilon=once),
+        DELTA,
+        quantity=f"delta at epsilon {once:.3g}",
+        proves="At the published epsilon the claim fails nearly always.",
+        assumes=(absent,),
+        **about,
+    )
+    return Weakness(
+        (endless, by_counts, delta),
+        (math.inf, math.inf, 1.0),
+        (
+            f"The published protocol ran {RUNS} times with a user who alone moves a parameter in "
+            f"one silo, and {RUNS} times without, each time with keys of its own and full noise.",
+            "The server took the plaintext out of that silo's ciphertext by its own key: what was "
+            f"left was not 1 in {hits} and {alarms} of them.",
+            "Noise and masks are added to the plaintext, and nobody multiplies in randomness of "
+            "its own, so the exponents show.",
+            f"{RUNS} sessions alone can show no epsilon above {math.log(RUNS / 3.69):.1f}; that "
+            "the count without the user is 0 for certain is algebra.",
+        ),
+    )
+
+
+DEMO: Final = Demo(
+    name="paillier-randomness",
+    system="uldp-fl",
+    title="Protocol 1's ciphertexts show their randomness, and with it who moved a parameter.",
+    claim="The server learns nothing beyond the noisy sum, so the user-level epsilon holds.",
+    rows=("Protocol 1 (AVG-w), ciphertexts, 100 rounds",),
+    run=_run,
+)
+"""Paillier ciphertexts that are not re-randomised."""

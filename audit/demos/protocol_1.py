@@ -1,0 +1,95 @@
+"""One round of Uldp-FL's Protocol 1 as published, with a user who moves something or nothing.
+
+Three users, two silos.  The user in question has all of the protocol's records that follow from
+`COUNTS`; absent, it moves nothing.  (A user without any record stops the published protocol, which
+shows as much.)  Silos draw the published noise, float Gaussians of sigma C / sqrt(|S|) each.
+
+Keys of 256 bits are far too short for use, and long enough here: what is read does not depend on
+them.  The protocol's keys come from the operating system; what is counted is the same for all.
+
+Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.claims.uldp_fl import NOISE
+
+if TYPE_CHECKING:
+    from ...fl.uldp.weighting.published import PublishedWeighting
+
+Floats = NDArray[np.float64]
+
+COUNTS: Final = ((1, 6), (3, 2), (2, 2))
+"""Records of each user in each silo; the first user is the one in question."""
+
+COUNT_LIMIT: Final = 12
+MULTIPLE: Final = math.lcm(*range(1, COUNT_LIMIT + 1))
+"""C_LCM."""
+
+STEP: Final = 2.0**-10
+KEY_BITS: Final = 256
+CLIP: Final = 1.0
+
+RUNS: Final = 250
+"""Sessions with the user, and as many without, each with keys of its own."""
+
+
+def one_session() -> PublishedWeighting:
+    """Return a session of the published protocol after its setup: **no-guarantee**, for study.
+
+    Raises `MissingExtra` without phe or cryptography.
+    """
+    from ...fl.uldp.weighting.published import PublishedWeighting
+
+    return PublishedWeighting(
+        np.array(COUNTS), count_limit=COUNT_LIMIT, step=STEP, key_bits=KEY_BITS
+    )
+
+
+def one_round(
+    session: PublishedWeighting, number: int, deltas: Floats, rng: np.random.Generator
+) -> dict[str, list[int]]:
+    """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
+    from ...fl.parties import SERVER
+    from ...fl.uldp.weighting.published_parties import Updates, wide
+    from ..attacks import transcripts
+
+    silos, _, size = deltas.shape
+    noise = rng.normal(0.0, NOISE * CLIP / math.sqrt(silos), (silos, size))
+    session.round(number, deltas, noise)
+    width = len(wide(0, session.modulus**2))
+    return transcripts.residues(session.views[SERVER], Updates.kind, width, round=number)
+
+
+def noise_free(deltas: Floats) -> list[int]:
+    """Return sum C_LCM n_su / N_u e(delta_su) mod C_LCM of each parameter: what no noise touches.
+
+    Known to whoever knows the updates: `deltas` is (silos, users, D).
+    """
+    totals = [sum(own) for own in COUNTS]
+    return [
+        sum(
+            MULTIPLE * COUNTS[user][silo] // totals[user] * encoded(deltas[silo, user, place])
+            for silo in range(deltas.shape[0])
+            for user in range(deltas.shape[1])
+        )
+        % MULTIPLE
+        for place in range(deltas.shape[2])
+    ]
+
+
+def encoded(value: float) -> int:
+    """Return a float on the protocol's fixed point, as published: rounded to the nearest."""
+    return round(float(value) / STEP)
+
+
+def updates(moves: Sequence[Sequence[float]]) -> Floats:
+    """Return updates (silos, users, 1) from a table of them by silo and user."""
+    return np.array(moves, np.float64)[:, :, None]
