@@ -24,8 +24,10 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before numpy: one thread for all parties
     import bounds
     import calibration
+    import canaries
     import grouping
     import log
+    import membership
     import peers
     import runs
     import secagg
@@ -57,6 +59,8 @@ def main() -> None:
         *secagg.show(console, quick),
         *shares.show(console),
         *weighting.show(console, quick),
+        *canaries.show(console, quick),
+        *membership.show(console),
         *startup.show(console, person, quick),
     ]
     console.print(summary(verdicts))

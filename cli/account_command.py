@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options, rounding
+from ..accountant import rounding
+from . import options
 from .output import Report, show
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import options, rounding
+from ..accountant import rounding
+from . import options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
@@ -47,7 +48,7 @@ SEALED: Final = (
 _WIDTH: Final = 20
 """Characters of the bar."""
 
-_WHOM: Final = {
+WHOM: Final = {
     "model": "whoever sees the released models",
     "server": "the server",
     "silo": "every other silo",
@@ -140,7 +141,7 @@ def _hides(claim: Claim) -> str:
 
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
     changed = describe.change(claim.neighbours, unit)
-    return f"{changed}, from {_WHOM.get(claim.observer, plain(claim.observer))}"
+    return f"{changed}, from {WHOM.get(claim.observer, plain(claim.observer))}"
 
 
 def _up(number: float) -> str:

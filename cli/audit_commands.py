@@ -5,7 +5,9 @@ from __future__ import annotations
 import typer
 
 from . import output
+from .audit_attack_command import attack
 from .audit_budget_command import budget
+from .audit_demo_command import demo
 from .audit_log_command import log
 
 audit = typer.Typer(name="audit", add_completion=False, rich_markup_mode=None)
@@ -19,5 +21,5 @@ def _audit(context: typer.Context) -> None:
         raise typer.Exit(output.USAGE)
 
 
-for command in (log, budget):
+for command in (log, budget, attack, demo):
     audit.command()(command)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from . import options, rounding
+from ..accountant import rounding
+from . import options
 from .output import Report, show, table
 
 if TYPE_CHECKING:

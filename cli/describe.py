@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Final, Literal
 
-from . import rounding
+from ..accountant import rounding
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:

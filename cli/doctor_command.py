@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from . import options, rounding
+from ..accountant import rounding
+from . import options
 from .output import Report, show, table
 
 NAME: Final = "privplan"

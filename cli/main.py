@@ -20,6 +20,7 @@ from .claims_command import claims
 from .doctor_command import doctor
 from .explain_command import explain
 from .plan_command import plan
+from .report_command import report
 from .run_command import run
 
 
@@ -95,7 +96,7 @@ def privplan(
         raise typer.Exit(output.USAGE)
 
 
-for command in (calibrate, plan, run, account, claims, explain, doctor):
+for command in (calibrate, plan, run, account, claims, report, explain, doctor):
     app.command()(command)
 
 app.add_typer(audit)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from . import rounding
+from ..accountant import rounding
 from .output import Report, table
 from .plan_design import Design, Variation
 

@@ -109,23 +109,29 @@ def take_up(source: Source | None, folder: Path) -> Ready:
 def signing_key(settings: Settings) -> Any:
     """Return the Ed25519 private key that `[log] sign_key` names, or None.
 
+    Raises as `private_key`.
+    """
+    path = settings.log.sign_key
+    return None if path is None else private_key(path, "`sign_key` in [log]")
+
+
+def private_key(path: Path, named_by: str) -> Any:
+    """Return the Ed25519 private key in a file.
+
     Raises `InvalidInput` for a file that holds none; the message shows nothing of it.
     """
-    from ..accountant.errors import InvalidInput
-
-    path = settings.log.sign_key
-    if path is None:
-        return None
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    from ..accountant.errors import InvalidInput
 
     found: object = None
     with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError, UnsupportedAlgorithm):
         found = load_pem_private_key(path.expanduser().read_bytes(), password=None)
     if not isinstance(found, Ed25519PrivateKey):
         raise InvalidInput(
-            "The file that `sign_key` in [log] names holds no Ed25519 private key.",
+            f"The file that {named_by} names holds no Ed25519 private key.",
             "It must be PEM, not encrypted, and readable.",
             "Make one: openssl genpkey -algorithm ed25519 -out key.pem",
         )

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from . import describe, rounding
+from ..accountant import rounding
+from . import describe
 from .output import Report, plain, table
 
 if TYPE_CHECKING:

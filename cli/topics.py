@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from .attack_page import ATTACK_PAGE
 from .run_page import run_page
 from .system_pages import SYSTEM_PAGES
 
@@ -301,6 +302,7 @@ _PAGES: Final[Mapping[str, tuple[str, str | Callable[[], str]]]] = {
     "shuffle": ("hiding in the crowd", _SHUFFLE),
     "plan": ("one budget, several phases", _PLAN),
     "run": ("what a run is told, and what it leaves", run_page),
+    "attack": ("what was demonstrably lost, in tiers", ATTACK_PAGE),
     **SYSTEM_PAGES,
 }
 

@@ -209,6 +209,15 @@ class Evidence:
         other = reading(stated=True)
         return other if found.upper < other.upper < math.inf else found
 
+    def composed(self, observer: str) -> ev.Event:
+        """Return all that was spent as an observer sees it, as one event: what `total` counts."""
+        counts = self._counts(observer, frozenset(), 1, stated=False)
+        if self.ledger.closed is not None:
+            for event, count in self._left(observer, stated=False).items():
+                wrapped = self._grouped(event)
+                counts[wrapped] = counts.get(wrapped, 0) + count
+        return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
+
     def with_more(self, observer: str, count: int) -> Total:
         """Return the total with so many more rounds like the last one."""
         found = self._summed(observer, more=count)

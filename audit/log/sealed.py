@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 
 from ...accountant.errors import InvalidInput
-from ...accountant.records import RoundRelease, RunOpen
+from ...accountant.records import AuditResult, RoundRelease, RunOpen
 from .canonical import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
 
@@ -136,11 +136,19 @@ class Sealed:
                 given = line.record.sealed
             elif isinstance(line.record, RunOpen) and line.record.dataset is not None:
                 given = {"dataset": line.record.dataset}
+            elif isinstance(line.record, AuditResult):
+                given = _of_result(line.record)
             for name, value in given.items():
                 why = _why_not(known.get(value), name, line.seq)
                 if why:
                     found.append(Unopened(line.number, name, value, why))
         return tuple(found)
+
+
+def _of_result(record: AuditResult) -> Mapping[str, str]:
+    """Return the commitment that a result is, where it is one."""
+    found = record.result.get("sealed")
+    return {f"audit.{record.tier}": found} if isinstance(found, str) and is_hash(found) else {}
 
 
 def _why_not(item: SealedItem | None, name: str, seq: int) -> str:
@@ -191,8 +199,12 @@ def _plain(value: object, name: str) -> object:
 
     NaN and infinities are strings too: whether a value is sealed must not depend on the value.
     """
-    if value is None or isinstance(value, (bool, str)):
+    if value is None or isinstance(value, (bool, str)) or type(value) is int:
         return value
+    if type(value) is float:  # most items are made of these and of lists: it saves asking on
+        return repr(value)
+    if type(value) is list:
+        return [_plain(one, name) for one in value]
     if hasattr(value, "tolist"):  # an array or a scalar of numpy
         return _plain(value.tolist(), name)
     if isinstance(value, bytes):

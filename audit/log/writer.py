@@ -18,6 +18,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, LogBroken
 from ...accountant.records import (
     KINDS,
+    AuditResult,
     Evaluation,
     Head,
     Progress,
@@ -34,7 +35,8 @@ from .course import Course
 from .decoding import Decoder
 from .disk import AppendFile, new_folder, sync_folder
 from .reader import Scan
-from .sealed import sealed_lines, whole_size
+from .reopening import require_fit_for_results
+from .sealed import Sealed, sealed_lines, whole_size
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -63,7 +65,7 @@ class LogWriter:
     def __init__(
         self,
         log: AppendFile,
-        sealed: AppendFile,
+        sealed: AppendFile | None,
         *,
         course: Course,
         records: int,
@@ -71,10 +73,12 @@ class LogWriter:
         fsync: Fsync,
         key: Ed25519PrivateKey | None,
         sign_every: int,
+        results_only: bool = False,
     ) -> None:
         self.folder = log.path.parent
         self._log = log
         self._sealed = sealed
+        self._results_only = results_only
         self._course = course
         self._records = records
         self._head = head
@@ -176,6 +180,37 @@ class LogWriter:
             raise
         return own, progress
 
+    @classmethod
+    def reopen(cls, folder: str | Path, *, key: Ed25519PrivateKey | None = None) -> Self:
+        """Take up the log of a run, closed or not, to add what an audit found, and nothing else.
+
+        The whole chain is checked first.  A torn last line of a closed run is dropped, as nothing
+        rests on it; that of an unfinished run stays for whoever resumes it, and nothing is added.
+        Every line is forced to the disk.  A run that is signed is signed on by the same key.
+
+        Raises `BadLine` for a log with a bad line, `InvalidInput` for one that another process
+        writes, that was never opened, that is torn and unfinished, or that the key does not fit.
+        """
+        log = AppendFile.open(Scan(folder).path)
+        try:
+            scan = Scan(folder)
+            require_fit_for_results(scan, key)
+            log.cut(scan.size)
+            return cls(
+                log,
+                None,
+                course=scan.course,
+                records=scan.records,
+                head=scan.head,
+                fsync="always",
+                key=key,
+                sign_every=1,
+                results_only=True,
+            )
+        except BaseException:
+            log.close()
+            raise
+
     @property
     def head(self) -> str | None:
         """The hash of the last line; None before the first."""
@@ -200,6 +235,12 @@ class LogWriter:
                     "Heads and recoveries are written by the log itself.",
                     "Append one of the records in `accountant.records`.",
                 )
+            if self._results_only and not isinstance(record, AuditResult):
+                raise InvalidInput(
+                    f"`{record.type}` is nothing that an audit adds to a log.",
+                    "Only the run itself says what it did.",
+                    "Append an `audit.result`.",
+                )
             if isinstance(record, RunOpen):
                 record = replace(record, fsync=self._fsync)
             return self._write(record)
@@ -214,6 +255,8 @@ class LogWriter:
             self._usable()
             lines, commitments = sealed_lines(items, self._records - 1 if self._records else None)
             if lines:
+                if self._sealed is None:
+                    self._sealed = _checked_sidecar(self.folder)
                 self._trouble = "a write was interrupted"
                 self._sealed.write(lines, durable=self._fsync == "always")
                 self._trouble = ""
@@ -228,7 +271,7 @@ class LogWriter:
             self._usable()
             if self._fsync != "never":
                 self._trouble = "the disk did not keep it"
-                self._sealed.settle()
+                self._settle_sealed()
                 self._log.settle()
                 self._trouble = ""
 
@@ -238,7 +281,8 @@ class LogWriter:
             if self._trouble != "closed":
                 self._trouble = "closed"
                 self._log.close()
-                self._sealed.close()
+                if self._sealed is not None:
+                    self._sealed.close()
 
     def __enter__(self) -> Self:
         return self
@@ -280,13 +324,17 @@ class LogWriter:
         # Until all is done, an interrupt or an error leaves the writer broken.
         self._trouble = "a write failed or was interrupted"
         if self._fsync != "never" and isinstance(record, (RunOpen, RunClose)):
-            self._sealed.settle()
+            self._settle_sealed()
         durable = self._fsync == "always" or (self._fsync == "records" and not _may_wait(record))
         self._log.write(line.encode("ascii") + b"\n", durable=durable)
         self._course.accept(record, seq)
         self._records, self._head = seq + 1, head
         self._trouble = ""
         return seq
+
+    def _settle_sealed(self) -> None:
+        if self._sealed is not None:
+            self._sealed.settle()
 
     def _readable(self, line: str) -> None:
         """Refuse a line that a reader would refuse; better now than when it is needed."""
@@ -334,6 +382,14 @@ def _resumable(scan: Scan) -> Progress:
             "Start a new run in a new folder.",
         )
     return progress
+
+
+def _checked_sidecar(folder: Path) -> AppendFile:
+    """Return the sidecar to add to; whatever stands there must be one."""
+    path = folder / SEALED
+    if path.exists():
+        Sealed.read(folder)
+    return _sidecar(path)
 
 
 def _sidecar(path: Path) -> AppendFile:

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from privplan.cli import rounding
+from privplan.accountant import rounding
 
 numbers = st.floats(min_value=1e-300, max_value=1e300, allow_nan=False, allow_infinity=False)
 

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from privplan.accountant import rounding
 from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
-from privplan.cli import claims_cache, claims_command, rounding
+from privplan.audit import demos
+from privplan.cli import claims_cache, claims_command, kept, measured_cache
+from privplan.cli.measured_cache import Measured
 from privplan.cli.system_pages import SYSTEM_PAGES
 
 from .conftest import Refused, Run
@@ -87,7 +90,9 @@ def test_the_json_of_a_system(run: Run) -> None:
         assert row["verdict"] in VERDICTS
         assert isinstance(row["claimed"], float)
         assert row["proven"] is None or row["proven"] == "inf" or row["proven"] > 0.0
-        assert set(row) - set(CONTRACT) == {"delta", "quantity", "printed", "why", "source"}
+        more = {"delta", "quantity", "printed", "why", "source", "measured", "measured_by"}
+        assert set(row) - set(CONTRACT) == more
+        assert row["measured"] is row["measured_by"] is None  # nothing was run here
     assert found[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
     assert found[-1]["proven"] == "inf"
     assert sum(envelope["result"]["verdicts"].values()) == len(found)
@@ -239,7 +244,7 @@ def test_rows_that_contradict_themselves_are_not_recalled(fake: FakeTable, cache
     (path,) = cache.iterdir()
     held = json.loads(path.read_text())
     held["claims"][0]["lower"] = 99.0  # above what is proven
-    held["digest"] = claims_cache._digest_of(held["claims"])
+    held["digest"] = kept.digest_of(held["claims"])
     path.write_text(json.dumps(held))
     assert claims_cache.recall("disco", claims_cache.current()) is None
 
@@ -262,20 +267,174 @@ def test_a_cache_folder_that_is_no_full_path_is_ignored(
 ) -> None:
     """Otherwise every working directory would get a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", given)
-    folder = claims_cache.folder()
+    folder = kept.folder()
     assert folder.is_absolute()
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert folder == claims_cache.folder()
+    assert folder == kept.folder()
 
 
 def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
-    kept = (
+    rows = (
         example(proven=float("inf"), lower=float("inf")),
         example(proven=None, lower=None, printed="0.24", quantity="delta"),
     )
     version = claims_cache.current()
-    claims_cache.keep("disco", kept, version)
-    assert claims_cache.recall("disco", version) == kept
+    claims_cache.keep("disco", rows, version)
+    assert claims_cache.recall("disco", version) == rows
+
+
+# --- what was measured --------------------------------------------------------------------------
+
+
+def measured(**other: object) -> Measured:
+    """Return what a demonstration says of a row of the example."""
+    given: dict[str, object] = {
+        "demo": "disco-radius",
+        "system": "disco",
+        "setting": "another",
+        "value": 13.20399,
+        "kind": "lower-bound",
+        "confidence": 0.95,
+        "contradicted": True,
+        "assumes": ("a law", "a seed"),
+    }
+    return Measured(**{**given, **other})  # type: ignore[arg-type]
+
+
+def keep(*rows: Measured, name: str = "disco-radius") -> None:
+    measured_cache.keep(name, rows, measured_cache.current())
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_measured_value_stands_in_its_row(run: Run) -> None:
+    before = run("claims", "disco").out
+    assert " measured" not in before.splitlines()[0]
+    keep(measured())
+    first, second = run("claims", "disco", "--json").json["result"]["rows"]
+    assert first["measured"] is None
+    assert second["measured"] == 13.20399
+    assert second["measured_by"] == {
+        "demo": "disco-radius",
+        "kind": "lower-bound",
+        "confidence": 0.95,
+        "contradicted": True,
+        "assumes": ["a law", "a seed"],
+    }
+    text = run("claims", "disco").out
+    lines = text.splitlines()
+    assert lines[0].split()[1:] == ["claimed", "proven", "at", "least", "measured", "verdict"]
+    assert max(map(len, lines)) <= 80
+    assert re.search(r"^another +1\.235 +- +- +13\.20  unproven$", text, re.M)
+    assert "Measured: at least 13.20 at 95 % confidence, against the claim" in text
+    plain = " ".join(text.split())
+    assert "(privplan audit demo disco-radius). Rests on: a law; a seed." in plain
+    assert "Measured: bounds from below at 95 % confidence, each by itself" in plain
+    assert "Infinite there" not in plain
+
+
+@pytest.mark.usefixtures("fake")
+def test_an_infinite_measured_value_says_on_what_it_rests(run: Run) -> None:
+    """A count alone shows no infinite epsilon."""
+    keep(measured(value=float("inf")))
+    plain = " ".join(run("claims", "disco").out.split())
+    assert (
+        "Measured: infinite, seen at 95 % confidence and impossible on the neighbouring data, "
+        "against the claim (privplan audit demo disco-radius). Rests on: a law; a seed."
+    ) in plain
+    assert "at least infinite" not in plain
+    assert "Infinite there: seen, and impossible on the neighbouring data" in plain
+    assert "Infinite there" in " ".join(run("claims").out.split())
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_measured_value_is_of_one_system_and_changes_no_verdict(run: Run) -> None:
+    without = run("claims", "--json").json["result"]
+    keep(measured(value=float("inf")))
+    found = run("claims", "--json").json["result"]
+    assert found["verdicts"] == without["verdicts"]
+    # The stand-in gives every system the rows of DISCO.
+    assert {row["system"] for row in found["rows"] if row["measured"] is not None} == {"disco"}
+    assert {row["measured"] for row in found["rows"]} == {None, "inf"}
+    assert run("claims", "-q").out == "5\n"
+
+
+def test_an_estimate_is_marked() -> None:
+    rows = {("disco", "another"): measured(kind="estimate", contradicted=False)}
+    claim = example(setting="another")
+    text = claims_command.text([claim], 80, detailed=True, measured=rows)
+    assert " ~13.20 " in text
+    assert "Measured: about 13.20 (privplan audit demo disco-radius)." in " ".join(text.split())
+
+
+@pytest.mark.usefixtures("fake")
+def test_of_two_measurements_of_a_row_the_first_stands(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the larger: the best of two bounds is not as sure as each."""
+    monkeypatch.setattr(demos, "MEASURES", {"disco-radius": "disco", "disco-shares": "disco"})
+    keep(measured(demo="disco-shares", value=20.0), name="disco-shares")
+    keep(measured(value=13.0))
+    rows = run("claims", "disco", "--json").json["result"]["rows"]
+    assert rows[1]["measured"] == 13.0
+
+
+@pytest.mark.usefixtures("fake")
+def test_measuring_runs_what_is_missing_of_the_system(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.accountant.errors import MissingExtra
+    from privplan.audit.demos.demo import Demo, Weakness, shown
+
+    ran: list[str] = []
+
+    def demo(name: str, system: str) -> Demo:
+        def attack(_: object) -> Weakness:
+            ran.append(name)
+            if name == "needs-more":
+                raise MissingExtra("It needs a package.", "So it is.", "Install it.")
+            found = shown(
+                "epsilon",
+                3.0,
+                1.23456,
+                proves="It is so.",
+                observer="peer",
+                unit="user",
+                neighbours="replace-one",
+            )
+            return Weakness((found,), (None,), ("A.", "B."))
+
+        return Demo(name, system, "A title.", "A claim.", ("another",), attack)
+
+    known = {
+        name: demo(name, system)
+        for name, system in (("one", "disco"), ("two", "flame"), ("needs-more", "disco"))
+    }
+    monkeypatch.setattr(demos, "NAMES", tuple(known))
+    monkeypatch.setattr(demos, "MEASURES", {name: one.system for name, one in known.items()})
+    monkeypatch.setattr(demos, "DEMOS", known)
+    assert "--measure" in run("claims", "disco").out
+    outcome = run("claims", "disco", "--measure", "--json")
+    assert outcome.code == 0
+    assert ran == ["one", "needs-more"]
+    assert outcome.json["result"]["rows"][1]["measured"] == 3.0
+    assert outcome.json["warnings"] == [
+        "needs-more was not measured: It needs a package. Install it."
+    ]
+    run("claims", "disco", "--measure")
+    assert ran == ["one", "needs-more", "needs-more"]  # what was measured is kept
+    run("claims", "--measure")
+    assert ran[3:] == ["two", "needs-more"]
+    assert "--measure" not in run("claims", "flame").out  # nothing is missing
+
+
+@pytest.mark.usefixtures("fake")
+def test_a_measurement_by_other_code_is_not_shown(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(measured())
+    monkeypatch.setattr(measured_cache, "LIBRARIES", ("numpy",))
+    rows = run("claims", "disco", "--json").json["result"]["rows"]
+    assert [row["measured"] for row in rows] == [None, None]
 
 
 # --- the pages ----------------------------------------------------------------------------------

@@ -1,0 +1,340 @@
+"""The attack on a run: what was demonstrably lost, tier by tier, and where each answer may stand.
+
+    claim, robust   the run is rehearsed from its settings, with canaries for users: no record of
+                    the run is touched, so the results join its log
+    residual        reads the sealed sidecar, which holds what was seen before the noise: its
+                    results stand in the sealed report, and nowhere else
+    membership      trains on the records of the run without its promise: public where the data
+                    are, and else sealed, with a commitment in the log
+
+What is rehearsed is the mechanism, under the settings of the log.  That the rounds of the log were
+made under them is the question of `audit.budget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ..accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
+from ..accountant.records import RunOpen
+from .attack_report import TIERS, Asked, AttackReport, Skipped
+from .attack_size import canaries_for
+from .attack_tools import Tools
+from .budget import audit_budget
+from .configured import (
+    path_in,
+    require_same_epsilon,
+    require_same_event,
+    require_same_file,
+    settings_in,
+)
+from .log import LogWriter, Sealed, append_results, read, results_in, verify
+from .log.canonical import SEALED
+from .measurement import Measurement, Tier
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..fl.settings import Settings
+
+USUAL: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
+"""Those that are taken unless others are asked for: they need none of the records."""
+
+BUNDLED: Final = ("digits", "breast-cancer")
+"""Data sets that everybody has: what is found out about their records is no secret."""
+
+_DOING: Final[Mapping[str, str]] = {
+    "claim": "testing the claim",
+    "robust": "bounding epsilon from below",
+}
+
+Tell = Callable[[str], None]
+"""Told in a few words what is done next."""
+
+
+def attack(
+    folder: str | Path,
+    asked: Asked | None = None,
+    *,
+    append: bool = True,
+    key: Ed25519PrivateKey | None = None,
+    tell: Tell | None = None,
+    tools: Tools | None = None,
+) -> AttackReport:
+    """Attack the run in a folder, and keep what was found where it may stand.
+
+    Without tiers in `asked`, those of `USUAL` are taken, and one that cannot be is skipped, with
+    its reason; a tier that was named must work.  With `append`, what may be published joins the
+    log, signed by `key` if it is, and the rest the sidecar and the sealed report; without, nothing
+    is written.
+
+    Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
+    written, its settings do not belong to its promise, or a test has too little to go by;
+    `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
+    """
+    place, own = Path(folder), asked or Asked()
+    opened = _opened(place, append, key)
+    settings = settings_in(opened)
+    require_same_file(place, opened)
+    conduct = _Attack(
+        folder=place,
+        asked=own,
+        opened=opened,
+        settings=settings,
+        observer=own.observer or opened.claim.observer,
+        append=append,
+        key=key,
+        tell=tell or _silent,
+        tools=Tools.real() if tools is None else tools,
+    )
+    conduct.warnings += _doubts(place, opened)
+    return conduct.carried_out()
+
+
+@dataclass
+class _Attack:
+    """An attack under way."""
+
+    folder: Path
+    asked: Asked
+    opened: RunOpen
+    settings: Settings
+    observer: str
+    append: bool
+    key: Ed25519PrivateKey | None
+    tell: Tell
+    tools: Tools
+    measurements: list[Measurement] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    failures: list[PrivplanError] = field(default_factory=list)
+    appended: list[int] = field(default_factory=list)
+    sealed_tiers: list[str] = field(default_factory=list)
+    sealed_report: Path | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def carried_out(self) -> AttackReport:
+        """Take the tiers, and return what they found.
+
+        Those whose results join the log come first and are kept at once: what joins it, and
+        whether it does, must not depend on what was seen before the noise.
+        """
+        named = set(self.asked.tiers)
+        wanted = [tier for tier in TIERS if tier in (named or USUAL)]
+        if "membership" in wanted:
+            self._require_place()
+        self._rehearse([tier for tier in wanted if tier in ("claim", "robust")])
+        if "membership" in wanted:
+            self._membership()
+        if "residual" in wanted:
+            self._residual()
+        if not self.measurements:
+            raise self.failures[0]
+        return AttackReport(
+            run_id=self.opened.run_id,
+            system=self.opened.system,
+            claim=self.opened.claim,
+            observer=self.observer,
+            asked=self.asked,
+            measurements=tuple(self.measurements),
+            skipped=tuple(self.skipped),
+            appended=tuple(self.appended),
+            head=verify(self.folder).head,
+            sealed_tiers=tuple(self.sealed_tiers),
+            sealed_report=self.sealed_report,
+            warnings=tuple(self.warnings),
+        )
+
+    def _rehearse(self, tiers: Sequence[Tier]) -> None:
+        if not tiers:
+            return
+        silos = self.opened.population.silos
+        canaries = canaries_for(
+            self.settings, silos, rounds=self.asked.rounds, asked=self.asked.canaries
+        )
+        self.tell(f"rehearsing with {canaries:,} canaries")
+        try:
+            made = self.tools.rehearse(
+                self.settings,
+                canaries=canaries,
+                observer=self.observer,
+                rounds=self.asked.rounds,
+                seed=self.asked.seed,
+                silos=silos,
+            )
+        except (Unsupported, MissingExtra) as error:
+            self._skip(tiers, error)
+            return
+        self._require_same(made)
+        found: list[Measurement] = []
+        for tier in tiers:
+            self.tell(_DOING[tier])
+            test = self.tools.claim if tier == "claim" else self.tools.robust
+            try:
+                found.append(test(made, alpha=self.asked.alpha))
+            except InvalidInput as error:
+                # Of a number of canaries that a person chose, it is for the person to hear.
+                if self.asked.canaries is not None:
+                    raise
+                self._skip([tier], error)
+        self._publish(found)
+
+    def _require_same(self, made: Any) -> None:
+        """Raise `InvalidInput` where what was rehearsed is not what the log promises."""
+        if np.isnan(made.observations).any():
+            raise InvalidInput(
+                "What was seen of some canaries is no number.",
+                "A unit that was not seen was neither told from the others nor not.",
+                "Find out what became of it; leaving units out would bias the test.",
+            )
+        claim, settings = self.opened.claim, self.settings
+        pairs = {
+            "unit": (made.unit, claim.unit),
+            "neighbours": (made.neighbours, claim.neighbours),
+            "delta": (made.delta, claim.delta),
+        }
+        other = [name for name, (own, theirs) in pairs.items() if own != theirs]
+        if other and made.event is not None:
+            raise InvalidInput(
+                f"What was rehearsed and what the log claims differ in: {', '.join(other)}.",
+                "A test of another claim says nothing about this one.",
+                "Give the folder of a run as privplan left it.",
+            )
+        private = settings.data.normalisation == "private"
+        cut = self.asked.rounds is not None or private
+        if not self.opened.as_published:  # that log announces no guarantee before anybody
+            require_same_event(made.event, self.opened, self.observer, cut=cut)
+        if self.observer == claim.observer:
+            require_same_epsilon(made.claimed, self.opened, cut=cut)
+
+    def _residual(self) -> None:
+        self.tell("judging the noise that was drawn")
+        try:
+            found = self.tools.residual(self.folder, alpha=self.asked.alpha)
+        except PrivplanError as error:
+            self._skip(["residual"], error)
+            return
+        self._seal("residual", found)
+
+    def _membership(self) -> None:
+        settings = self._with_records()
+        self.tell("training models with and without the run's users")
+        found = tuple(self.tools.membership(settings, seed=self.asked.seed))
+        if settings.data.path is None:
+            self._publish(found)
+            return
+        self.warnings.append(f"Membership read the records in {settings.data.path}.")
+        if self.append:
+            self.appended += append_results(self.folder, sealed=found, key=self.key).lines
+        self._seal("membership", found)
+
+    def _with_records(self) -> Settings:
+        """Return the settings with the place of the records: one that a person gave, or none."""
+        own = self.settings.data
+        settings = replace(self.settings, data=replace(own, path=self.asked.data))
+        self._require_same_records(settings)
+        return settings
+
+    def _require_place(self) -> None:
+        """Raise `InvalidInput` unless a person says where the records are, if they are files."""
+        name = self.settings.data.name
+        if (name in BUNDLED) == (self.asked.data is None):
+            return
+        if name in BUNDLED:
+            raise InvalidInput(
+                f"`data` is given, and {name} comes with privplan.",
+                "The run was made on those records.",
+                "Leave it out.",
+            )
+        named = path_in(self.folder)
+        hint = "" if named is None else f"; the run's own configuration names {str(named)!r}"
+        raise InvalidInput(
+            f"`data` is missing: membership reads the records of {name}.",
+            "It trains on them without noise, so it asks for their place; a log names none.",
+            f"Give the file or folder of the records as `data`{hint}.",
+        )
+
+    def _require_same_records(self, settings: Settings) -> None:
+        """Raise `InvalidInput` for other records than those of the run, if that can be told."""
+        item = None
+        if self.opened.dataset is not None and (self.folder / SEALED).is_file():
+            item = Sealed.read(self.folder).opening(self.opened.dataset)
+        if item is None:
+            self.warnings.append(
+                "It could not be checked that these are the records of the run: the sealed sidecar "
+                "does not say."
+            )
+            return
+        from ..fl.preparation import prepare
+
+        if prepare(settings).dataset != item.value:
+            raise InvalidInput(
+                "The records are not those that the run was made on.",
+                "What is found out about other records says nothing about it.",
+                "Give the place of the run's own records.",
+            )
+
+    def _publish(self, found: Sequence[Measurement]) -> None:
+        """Keep what may be published."""
+        self.measurements += found
+        if found and self.append:
+            self.appended += append_results(self.folder, found, key=self.key).lines
+
+    def _seal(self, tier: str, found: Sequence[Measurement]) -> None:
+        """Keep what may not be published."""
+        self.measurements += found
+        self.sealed_tiers.append(tier)
+        if self.append:
+            self.sealed_report = self.tools.seal(self.folder, found)
+
+    def _skip(self, tiers: Sequence[str], error: PrivplanError) -> None:
+        """Leave tiers out that nobody named."""
+        if self.asked.tiers:
+            raise error
+        self.failures.append(error)
+        why = " ".join(part for part in (error.what, error.why) if part)
+        self.skipped += [Skipped(tier, why) for tier in tiers]
+
+
+def _opened(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> RunOpen:
+    """Return the opening of a log that is whole, and that takes results if it is to."""
+    if append:
+        LogWriter.reopen(folder, key=key).close()
+    lines = tuple(read(folder))  # all of them: the first bad one is an error
+    if not lines or not isinstance(lines[0].record, RunOpen):
+        raise InvalidInput(
+            f"The log in {folder} opens no run.",
+            "Its first line must be a `run.open`, which says what is promised and to whom.",
+            "Give the folder of a run.",
+        )
+    return lines[0].record
+
+
+def _doubts(folder: Path, opened: RunOpen) -> list[str]:
+    """Return what a reader of the results must know beside them."""
+    said = []
+    found = audit_budget(folder)
+    if not found.ok:
+        said.append(
+            "What stands in the log does not support its claim, whatever is measured. See: "
+            "privplan audit budget"
+        )
+    if not found.complete:
+        said.append("The run is not closed; what is judged is the whole of its plan.")
+    if opened.randomness.source == "seeded":
+        said.append("The run's noise comes from a seed: it protects nobody.")
+    before = sum(one.tier in ("claim", "robust") for one in results_in(folder))
+    if before:
+        said.append(
+            f"The log holds {before:,} results of earlier attacks. Each may err with the "
+            "probability that it states; do not choose among them."
+        )
+    return said
+
+
+def _silent(_: str) -> None:
+    """Tell nobody."""

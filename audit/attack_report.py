@@ -1,0 +1,120 @@
+"""What an attack is asked to do, and what it found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..accountant import validate
+from ..accountant.errors import InvalidInput
+from ..accountant.records import Claim
+from .measurement import NOT_PROOF, Measurement, Tier
+
+TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
+"""The tiers of an attack, in the order in which they are taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an attack is asked to do.
+
+    `tiers` are those that must be taken (none: `USUAL`, as far as they can be), `observer` whose
+    view it takes (None: that of the claim).  `rounds` makes fewer rounds than the run's plan.
+    `seed` makes the rehearsal reproducible.  `data` is where the run's records are, which only
+    membership reads, and which never comes out of the folder.
+
+    Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.
+    """
+
+    tiers: tuple[Tier, ...] = ()
+    observer: str | None = None
+    canaries: int | None = None
+    rounds: int | None = None
+    seed: int | None = None
+    confidence: float = 0.95
+    data: Path | None = None
+
+    def __post_init__(self) -> None:
+        for tier in self.tiers:
+            validate.choice(TIERS, tier=tier)
+        validate.open_probability(confidence=self.confidence)
+        for name in ("canaries", "rounds"):
+            if getattr(self, name) is not None:
+                validate.count(**{name: getattr(self, name)})
+        if self.seed is not None:
+            validate.count_from(0, seed=self.seed)
+        if self.data is not None and "membership" not in self.tiers:
+            raise InvalidInput(
+                "`data` has no effect: no tier that was asked for reads records.",
+                "Canaries stand in for users; only membership needs the records themselves.",
+                "Leave it out, or ask for the tier membership.",
+            )
+
+    @property
+    def alpha(self) -> float:
+        """How often each tier may err."""
+        return 1.0 - self.confidence
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A tier that was not taken, and why."""
+
+    tier: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class AttackReport:
+    """What an attack measured, what it left out, and where its results stand now.
+
+    `appended` are the numbers of the lines that were added to the log, `head` its last hash.
+    `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
+    keeps them; None where nothing was kept.
+    """
+
+    run_id: str
+    system: str
+    claim: Claim
+    observer: str
+    asked: Asked
+    measurements: tuple[Measurement, ...]
+    skipped: tuple[Skipped, ...]
+    appended: tuple[int, ...]
+    head: str | None
+    sealed_tiers: tuple[str, ...]
+    sealed_report: Path | None
+    warnings: tuple[str, ...]
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether any tier contradicts what is claimed."""
+        return any(one.contradicted for one in self.measurements)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the report as a JSON object; infinite numbers are floats still."""
+        claim = self.claim
+        return {
+            "tiers": [one.to_json() for one in self.measurements],
+            "contradicted": self.contradicted,
+            "skipped": [{"tier": one.tier, "reason": one.reason} for one in self.skipped],
+            "run_id": self.run_id,
+            "system": self.system,
+            "claim": {
+                "epsilon": claim.epsilon,
+                "delta": claim.delta,
+                "unit": claim.unit,
+                "neighbours": claim.neighbours,
+                "observer": claim.observer,
+                "group": claim.group,
+            },
+            "observer": self.observer,
+            "confidence": self.asked.confidence,
+            "seed": self.asked.seed,
+            "appended": list(self.appended),
+            "head": self.head,
+            "sealed": list(self.sealed_tiers),
+            "sealed_report": None if self.sealed_report is None else str(self.sealed_report),
+            "note": NOT_PROOF,
+        }

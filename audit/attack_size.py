@@ -1,0 +1,96 @@
+"""How many canaries a run is rehearsed with, and which rehearsals are too large to begin.
+
+A log is a stranger's, and could ask for work without end.  What a rehearsal costs is estimated
+from the settings, roughly: to hours, not to minutes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from ..accountant.errors import InvalidInput
+from ..fl.settings import Settings
+
+CANARIES: Final = 20_000
+"""How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
+
+FEWER: Final[Mapping[str, int]] = {
+    "uldp-naive": 1_000,  # each has a rehearsal of its own
+    "uldp-group": 3_000,  # the cost grows with their square
+    "private-weighting": 200,  # each is encrypted
+}
+"""The same where a canary costs more."""
+
+FEWEST: Final = 40
+"""To how few they are cut down where there is much to rehearse; fewer would show nothing."""
+
+SILOS: Final = 1_000
+"""Most silos: a plan holds a table of their pairs."""
+
+PLACES: Final = 2 * 10**7
+"""Most canaries x silos that are held at once."""
+
+USUAL: Final = 10**9
+"""Most work without a number of canaries, in steps of about half a microsecond: some minutes."""
+
+LARGEST: Final = 10 * USUAL
+"""Most work with one."""
+
+
+def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: int | None) -> int:
+    """Return how many canaries are used: as many as are asked for, or as many as suit the system.
+
+    `rounds` are those that are rehearsed (None, or more than planned: all).  Raises `InvalidInput`
+    for more work than anybody can have meant.
+    """
+    made = min(settings.run.rounds, rounds or settings.run.rounds)
+    if silos > SILOS:
+        raise InvalidInput(
+            f"{silos:,} silos are too many to rehearse.",
+            f"At most {SILOS:,} are: the plan of a run holds a table of their pairs.",
+            "Audit the log without an attack: privplan audit budget DIR",
+        )
+    by = (settings.run.system, settings.security.aggregation)
+    usual = min([CANARIES, *(FEWER[name] for name in by if name in FEWER)])
+    canaries, most = (usual, USUAL) if asked is None else (asked, LARGEST)
+    while not _fits(settings, silos, made, canaries, most):
+        canaries //= 2
+        if asked is not None or canaries < FEWEST:
+            shown = FEWEST if asked is None else asked
+            raise InvalidInput(
+                f"{shown:,} canaries in {made:,} rounds of {silos:,} silos are too many.",
+                "Each is seen in every round, and this would take a machine hours, or its memory.",
+                "Give fewer `rounds`, or fewer `canaries`.",
+            )
+    return canaries
+
+
+def _fits(settings: Settings, silos: int, rounds: int, canaries: int, most: int) -> bool:
+    return canaries * silos <= PLACES and rounds * _round(settings, silos, canaries) <= most
+
+
+def _round(settings: Settings, silos: int, canaries: int) -> int:
+    """Return about how many steps of half a microsecond a round takes."""
+    by, meeting = settings.security.aggregation, silos
+    if by != "plain":
+        meeting = silos**2  # every two of them share a mask
+    if by == "private-weighting":
+        return 1_000 * meeting + 10_000 * canaries * silos
+    if settings.run.system == "uldp-naive":
+        return 300 * canaries * meeting
+    if settings.run.system == "uldp-group":
+        group, epochs = settings.privacy.group, settings.training.local_epochs
+        return 100 * _steps(settings, silos) * silos + canaries**2 * group * epochs // 100
+    return 1_000 * meeting + canaries * silos
+
+
+def _steps(settings: Settings, silos: int) -> int:
+    """Return how many steps a silo of uldp-group makes in a round (`fl.uldp.group`)."""
+    rate = settings.uldp.record_rate
+    if rate is None:
+        nominal = Fraction(settings.privacy.group * settings.data.users, silos)
+        rate = min(float(settings.training.batch / nominal), 1.0)
+    return settings.training.local_epochs * (math.ceil(1 / Fraction(rate)) if rate > 0.0 else 1)

@@ -1,0 +1,278 @@
+"""What audits found, as it stands in a run's log: written once, and read with suspicion.
+
+Numbers with a fraction are decimal strings, as in every record.  What may not be published goes to
+the sealed sidecar, and the log holds one commitment to all of it.  The chain says that a result
+stands there unchanged since it was written, not that it is true: whoever can add a line to a log
+that is not signed can add any result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import AuditResult
+from ..measurement import NOT_PROOF, Curve, Measurement
+from .canonical import is_hash
+from .reader import read
+from .writer import LogWriter
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PUBLIC: Final = ("claim", "robust", "membership")
+"""Tiers that a log may hold; the others are about what stands before the noise, or no run."""
+
+SEALED: Final = "sealed"
+"""The one field of a result whose content stands in the sidecar."""
+
+POINTS: Final = 128
+"""Most points of one curve that are written."""
+
+_TEXT: Final = 2000
+_ENTRIES: Final = 64
+_DECIMAL: Final = 40
+"""Longest text, most entries of a list and longest number that are read."""
+
+_NUMBERS: Final = ("value", "confidence")
+_NUMBERS_OR_NONE: Final = ("claimed", "delta")
+_TEXTS: Final = ("tier", "what", "quantity", "kind", "unit", "neighbours", "observer", "proves")
+_FIELDS: Final = frozenset(
+    {*_NUMBERS, *_NUMBERS_OR_NONE, *_TEXTS, "contradicted", "assumes", "sample", "curves", "note"}
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One `audit.result` of a log, in line `number`; its texts are whatever somebody wrote there.
+
+    `measurement` is None where the content is `sealed` (then this is the commitment to it), or
+    where it cannot be read: `problem` says why.
+    """
+
+    number: int
+    tier: str
+    measurement: Measurement | None = None
+    sealed: str | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Appended:
+    """The lines that were added, by number, and the head of the log after them."""
+
+    lines: tuple[int, ...]
+    head: str
+
+
+def append_results(
+    folder: str | Path,
+    measurements: Sequence[Measurement] = (),
+    *,
+    sealed: Sequence[Measurement] = (),
+    key: Ed25519PrivateKey | None = None,
+) -> Appended:
+    """Add what was measured to the log of a run, closed or not, each as an `audit.result`.
+
+    `sealed` are measurements that may not be published: the log gets one line for each of their
+    tiers, a hiding commitment, and the sidecar the content, as the item `audit.TIER`.  The whole
+    chain is checked first; each line is on the disk before the next, so a crash leaves a log that
+    holds some of the results, or a torn last line.
+
+    Raises `InvalidInput` for tiers that do not belong in a log, before anything is written, and as
+    `LogWriter.reopen`; `LogBroken` where the log cannot be written.
+    """
+    for one in (*measurements, *sealed):
+        if one.tier not in PUBLIC:
+            raise InvalidInput(
+                f"A result of the tier {one.tier!r} does not belong in a log.",
+                f"A log may hold {', '.join(PUBLIC)}; a residual was seen before the noise.",
+                "Keep it in a sealed report.",
+            )
+    records = [AuditResult(one.tier, encoded(one)) for one in measurements]
+    hidden: dict[str, list[object]] = {}
+    for one in sealed:
+        hidden.setdefault(one.tier, []).append(encoded(one))
+    with LogWriter.reopen(folder, key=key) as writer:
+        for tier, content in hidden.items():
+            commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
+            records.append(AuditResult(tier, {SEALED: commitment}))
+        lines = tuple(writer.append(record) + 1 for record in records)
+        return Appended(lines, writer.head or "")
+
+
+def measurements_in(folder: str | Path) -> tuple[Measurement, ...]:
+    """Return every measurement that can be read in the log of a folder, in its order.
+
+    Raises `BadLine` for a bad log, `InvalidInput` where there is none.
+    """
+    found = (result.measurement for result in results_in(folder))
+    return tuple(one for one in found if one is not None)
+
+
+def results_in(folder: str | Path) -> tuple[Result, ...]:
+    """Return every `audit.result` in the log of a folder, those that cannot be read too.
+
+    Raises `BadLine` for a bad log, `InvalidInput` where there is none.
+    """
+    return tuple(
+        result_of(line.record, line.number)
+        for line in read(folder)
+        if isinstance(line.record, AuditResult)
+    )
+
+
+def result_of(record: AuditResult, number: int = 0) -> Result:
+    """Return what a record says; a result that is forged or absurd becomes a `problem`."""
+    tier, source = record.tier[:_DECIMAL], record.result
+    if set(source) == {SEALED} and is_hash(source[SEALED]):
+        return Result(number, tier, sealed=str(source[SEALED]))
+    try:
+        if record.tier not in PUBLIC:
+            raise InvalidInput(f"A result of the tier {tier!r} does not belong in a log.")
+        found = decoded(source)
+        if found.tier != record.tier:
+            raise InvalidInput("Its tier and that of its content differ.")
+    except InvalidInput as error:
+        return Result(number, tier, problem=error.what)
+    return Result(number, tier, found)
+
+
+def encoded(measurement: Measurement) -> dict[str, object]:
+    """Return the JSON of a measurement as a log holds it.
+
+    Curves are thinned to `POINTS` points, their ends kept.  Raises `InvalidInput` for what
+    `decoded` would refuse.
+    """
+    found: dict[str, object] = {}
+    for name, value in measurement.to_json().items():
+        found[name] = _written(value, name)
+    found["curves"] = {
+        name: [[_written(float(part), name) for part in point] for point in _thinned(curve)]
+        for name, curve in measurement.curves.items()
+    }
+    decoded(found)
+    return found
+
+
+def decoded(source: Mapping[str, object]) -> Measurement:
+    """Return the measurement that a log holds.
+
+    A text in `sample` that is the shortest decimal form of a number is that number.  Raises
+    `InvalidInput` for anything that `encoded` does not write: unknown or missing fields, numbers
+    that are none or out of range, long texts, rates outside of [0, 1].
+    """
+    if source.keys() != _FIELDS:
+        strange = sorted(str(name)[:_DECIMAL] for name in source.keys() ^ _FIELDS)
+        raise InvalidInput(f"Its fields are not those of a measurement: {', '.join(strange[:5])}.")
+    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXTS}
+    given |= {name: _number(source[name], name) for name in _NUMBERS}
+    for name in _NUMBERS_OR_NONE:
+        given[name] = None if source[name] is None else _number(source[name], name)
+    if not isinstance(source["contradicted"], bool):
+        raise _refused("contradicted", "true or false")
+    if source["note"] != NOT_PROOF:
+        raise _refused("note", "the sentence that a low value is not proof of privacy")
+    assumes = tuple(_text(one, "assumes") for one in _list(source["assumes"], "assumes"))
+    sample = {
+        _text(name, "sample"): _sampled(one, "sample")
+        for name, one in _object(source["sample"], "sample").items()
+    }
+    curves = {
+        _text(name, "curves"): _curve(one, "curves")
+        for name, one in _object(source["curves"], "curves").items()
+    }
+    if given["claimed"] is not None and given["claimed"] < 0.0:
+        raise _refused("claimed", "a number, 0 or above")
+    return Measurement(
+        contradicted=source["contradicted"],
+        assumes=assumes,
+        sample=sample,
+        curves=curves,
+        **given,
+    )
+
+
+def _written(value: object, name: str) -> object:
+    """Return a value as JSON has it, every number with a fraction as a decimal string."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if hasattr(value, "tolist"):  # an array or a scalar of numpy
+        return _written(value.tolist(), name)
+    if isinstance(value, SupportsIndex):
+        return int(value)
+    if isinstance(value, SupportsFloat):
+        return repr(float(value))
+    if isinstance(value, Mapping):
+        return {str(key): _written(one, name) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_written(one, name) for one in value]
+    raise _refused(name, "a text, a number, or a list or an object of these")
+
+
+def _thinned(curve: Curve) -> Curve:
+    if len(curve) <= POINTS:
+        return curve
+    step = (len(curve) - 1) / (POINTS - 1)
+    return tuple(curve[round(place * step)] for place in range(POINTS))
+
+
+def _text(value: object, name: str) -> str:
+    if not isinstance(value, str) or len(value) > _TEXT:
+        raise _refused(name, f"a text of at most {_TEXT} characters")
+    return value
+
+
+def _number(value: object, name: str) -> float:
+    found = _decimal(value)
+    if found is None:
+        raise _refused(name, "a number in its shortest decimal form")
+    return found
+
+
+def _decimal(value: object) -> float | None:
+    """Return the number that a decimal string is, which may be infinite; None for another text."""
+    if not isinstance(value, str) or len(value) > _DECIMAL:
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        return None
+    return found if repr(found) == value and not math.isnan(found) else None
+
+
+def _sampled(value: object, name: str) -> float | int | str:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return value
+    found = _decimal(value)
+    return _text(value, name) if found is None else found
+
+
+def _list(value: object, name: str, most: int = _ENTRIES) -> Sequence[object]:
+    if not isinstance(value, list) or len(value) > most:
+        raise _refused(name, f"a list of at most {most}")
+    return value
+
+
+def _object(value: object, name: str) -> Mapping[object, object]:
+    if not isinstance(value, dict) or len(value) > _ENTRIES:
+        raise _refused(name, f"an object of at most {_ENTRIES} entries")
+    return value
+
+
+def _curve(value: object, name: str) -> Curve:
+    points: list[tuple[float, float]] = []
+    for one in _list(value, name, POINTS):
+        pair = [_number(part, name) for part in _list(one, name, 2)]
+        if len(pair) != 2 or not all(0.0 <= part <= 1.0 for part in pair):
+            raise _refused(name, "a list of pairs of rates in [0, 1]")
+        points.append((pair[0], pair[1]))
+    return tuple(points)
+
+
+def _refused(name: str, allowed: str) -> InvalidInput:
+    return InvalidInput(f"`{name}` of a measurement must be {allowed}.")

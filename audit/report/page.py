@@ -1,0 +1,279 @@
+"""From facts to a page: numbers are rounded so that what is printed is still true.
+
+Every text of the log is escaped by the template, and the page may load and run nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from importlib.resources import files
+from typing import Final, TypeAlias
+
+from ...accountant.errors import MissingExtra, PrivplanError
+from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
+from ..measurement import NOT_PROOF, Measurement
+from ..statistics.tradeoff import trade_off
+from . import figures
+from .facts import RunFacts, contradicts
+
+TEMPLATE: Final = "page.html.j2"
+
+SHOWN: Final = 60
+"""Most results that the page shows."""
+
+_UNSHOWN: Final = re.compile(
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
+)
+"""What has no place on a page: controls, what turns texts around, and halves of characters."""
+
+OBSERVERS: Final[Mapping[str, str]] = {
+    "model": "whoever sees the released models",
+    "server": "the server",
+    "silo": "every other silo",
+    "silo-with-records": "a silo that holds records of the unit",
+}
+
+RELATIONS: Final[Mapping[str, str]] = {
+    "add-remove": "is there or is not",
+    "replace-one": "is replaced by another",
+    "zero-out": "is replaced by zeros",
+}
+
+TIERS: Final[Mapping[str, str]] = {
+    "claim": "Is this mechanism no weaker than the one that is claimed?",
+    "robust": "What does it lose at least, however units depend on each other?",
+    "membership": "How well are people told from strangers?",
+    "weakness": "Does a published claim hold on a simulation of its mechanism?",
+    "residual": "Is the noise that was drawn the noise that was logged?",
+}
+
+
+Shown: TypeAlias = tuple[tuple[int, Measurement], ...]
+"""Results with the numbers of their lines."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One number before one observer: claimed, proven, measured, each as it is printed."""
+
+    observer: str
+    claimed: str
+    proven: str
+    measured: tuple[str, ...]
+    within: str
+
+
+def render(facts: RunFacts) -> str:
+    """Return the page about a run, self-contained HTML.
+
+    Raises `MissingExtra` where jinja2 or matplotlib is absent.
+    """
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError:
+        raise MissingExtra(
+            "A report needs the package jinja2, which is not installed.",
+            "It fills the page.",
+            'Install the extra: pip install "privplan[report]".',
+        ) from None
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    source = files(__package__).joinpath(TEMPLATE).read_text(encoding="utf-8")
+    shown = _shown_of(facts)
+    page = environment.from_string(source).render(
+        run=facts.opened,
+        budget=facts.budget,
+        unit=_unit(facts),
+        before=_observer(facts.opened.claim.observer),
+        relation=RELATIONS[facts.opened.claim.neighbours],
+        verdict=_verdict(facts),
+        columns=_columns(facts, shown),
+        measured=[_row(number, one) for number, one in shown],
+        unshown=len(facts.measured) - len(shown),
+        sealed=Counter(one.tier for one in facts.results if one.sealed is not None),
+        unreadable=[one for one in facts.results if one.problem],
+        tiers=TIERS,
+        evaluation=facts.evaluation,
+        spending=_spending(facts),
+        trade_off=_trade_off(facts, shown),
+        roc=figures.roc(
+            [
+                (f"line {n}: {one.tier}", one.curves["roc"])
+                for n, one in shown
+                if "roc" in one.curves
+            ]
+        ),
+        not_proof=NOT_PROOF,
+        most=SHOWN,
+        as_given=as_given,
+    )
+    return _UNSHOWN.sub("\ufffd", page)
+
+
+def _shown_of(facts: RunFacts) -> Shown:
+    """Return the results that are shown, in their order: what contradicts, and the newest."""
+    against, measured = facts.contradicting, facts.measured
+    if len(measured) <= SHOWN:
+        return measured
+    first = against[-SHOWN:]
+    rest = [one for one in measured if not contradicts(one[1])]
+    return tuple(sorted((*first, *rest[len(rest) - SHOWN + len(first) :]), key=lambda one: one[0]))
+
+
+def _unit(facts: RunFacts) -> str:
+    claim = facts.opened.claim
+    return claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+
+
+def _verdict(facts: RunFacts) -> tuple[str, str]:
+    """Return a word for the style, and one sentence."""
+    budget = facts.budget
+    against, measured = len(facts.contradicting), len(facts.measured)
+    if against:
+        counted = f" ({against:,} of {measured:,} results)" if measured > 1 else ""
+        return "bad", f"What was measured contradicts what is claimed{counted}."
+    if budget.supported is None:
+        return "none", "The run claims no number, and nothing is promised."
+    if not budget.ok:
+        return "bad", "The log does not support what it claims."
+    if not budget.complete:
+        return "open", "The log supports what it claims so far; the run is not closed."
+    return "good", "The log supports what it claims."
+
+
+def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
+    claim = facts.opened.claim
+    found = []
+    for row in facts.budget.rows:
+        stated = claim.epsilon if row.observer == claim.observer else row.stated
+        found.append(
+            Column(
+                observer=_observer(row.observer),
+                claimed=_claimed(stated),
+                proven=_proven(row.total.epsilon.lower, row.total.upper, row.total.refusal),
+                measured=tuple(
+                    f"{one.tier}: {_value(one)}{_elsewhere(facts, one)}"
+                    for _, one in shown
+                    if one.observer == row.observer and one.quantity == "epsilon"
+                ),
+                within="bad" if stated is not None and _beyond(row.total.upper, stated) else "good",
+            )
+        )
+    return found
+
+
+def _is_of_claim(facts: RunFacts, one: Measurement) -> bool:
+    claim = facts.opened.claim
+    return (one.unit, one.neighbours) == (claim.unit, claim.neighbours)
+
+
+def _elsewhere(facts: RunFacts, one: Measurement) -> str:
+    """Return what a result is about, where that is not what the row is about."""
+    if _is_of_claim(facts, one) and one.delta == facts.opened.claim.delta:
+        return ""
+    return f" ({_about(one)})"
+
+
+def _about(one: Measurement) -> str:
+    delta = "" if one.delta is None else f", at delta {as_given(one.delta)}"
+    return f"one {one.unit} {RELATIONS[one.neighbours]}{delta}"
+
+
+def _row(number: int, one: Measurement) -> dict[str, object]:
+    return {
+        "line": number,
+        "tier": one.tier,
+        "what": one.what,
+        "observer": _observer(one.observer),
+        "about": _about(one),
+        "claimed": "nothing" if one.claimed is None else as_given(one.claimed),
+        "value": _value(one) + _confidence(one),
+        "contradicted": contradicts(one),
+        "proves": one.proves,
+        "assumes": one.assumes,
+        "sample": {name: _shown(value) for name, value in one.sample.items()},
+    }
+
+
+def _value(one: Measurement) -> str:
+    """Return what was measured in words; a lower bound is rounded down, a p-value up."""
+    if one.kind == "lower-bound":
+        return f"{one.quantity} at least {down(one.value)}"
+    if one.kind == "estimate":
+        return f"{one.quantity} about {one.value:.4g}, an estimate"
+    return f"{one.quantity} {up(one.value)}"
+
+
+def _confidence(one: Measurement) -> str:
+    """Return how sure a result is: exactly what it says, and nothing for an estimate."""
+    if one.kind == "estimate":
+        return ""
+    exact = Decimal(repr(one.confidence))
+    if one.kind == "test":
+        return f", against {_plain(1 - exact)}"
+    return f", with {_plain(100 * exact)} % confidence"
+
+
+def _plain(number: Decimal) -> str:
+    return f"{number.normalize():f}" if number.adjusted() > -12 else str(number.normalize())
+
+
+def _shown(value: float | int | str) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _observer(name: str) -> str:
+    return OBSERVERS.get(name, name)
+
+
+def _claimed(stated: float | None) -> str:
+    if stated is None:
+        return "nothing"
+    return "no guarantee" if math.isinf(stated) else _above(stated)
+
+
+def _above(epsilon: float) -> str:
+    return f"epsilon {up(epsilon, EXACT_DIGITS)}"
+
+
+def _proven(lower: float, upper: float, refusal: str) -> str:
+    if math.isinf(upper):
+        return f"no guarantee: {refusal}" if refusal else "no guarantee"
+    least = f", and at least {down(lower, EXACT_DIGITS)}" if lower > 0.0 else ""
+    return f"{_above(upper)}{least}"
+
+
+def _beyond(upper: float, stated: float) -> bool:
+    return upper > stated * (1.0 + 1e-9)
+
+
+def _spending(facts: RunFacts) -> str | None:
+    claim, budget = facts.opened.claim, facts.budget
+    stated = {row.observer: row.stated for row in budget.rows}.get(claim.observer)
+    return figures.spending(facts.course, claim.epsilon, budget.planned_rounds, stated)
+
+
+def _trade_off(facts: RunFacts, shown: Shown) -> str | None:
+    """Return the figure of the claim's observer; without a curve where no engine has one."""
+    observer = facts.opened.claim.observer
+    curves = [
+        one.curves["trade-off"]
+        for _, one in shown
+        if one.observer == observer and _is_of_claim(facts, one) and "trade-off" in one.curves
+    ]
+    return figures.trade_off(_proven_line(facts), curves)
+
+
+def _proven_line(facts: RunFacts) -> figures.Line | None:
+    if not math.isfinite(facts.budget.total.upper) or not facts.course:
+        return None
+    try:
+        return trade_off(facts.event, facts.opened.claim.neighbours)
+    except PrivplanError:
+        return None

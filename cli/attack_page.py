@@ -1,0 +1,67 @@
+"""The page `privplan explain attack`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ATTACK_PAGE: Final = """\
+ATTACK: what was demonstrably lost, and is the mechanism the one that is claimed?
+
+`privplan audit attack DIR` takes the folder of a run.  Its answers come in tiers, and no
+number is made of two of them: each proves something else.
+
+claim        Is this mechanism no weaker than the claimed one?  The run is rehearsed: the
+             settings of the log once more, with canaries for users, through the same
+             weights, clip, sample and noise.  A canary is a unit that a fair coin puts in
+             or leaves out, and whose data are as bad as the claim allows, and worse.  The
+             answer is the largest epsilon that they rule out, in the claimed family: the
+             same mechanism with its noise times a factor.  It comes close to the truth
+             where the mechanism is of that family, and promises nothing where it is not.
+robust       How much do right guesses show, however canaries depend on one another?  From the
+             same canaries, by tests that rest on the coins alone.  The number is the epsilon
+             of the claim with as much noise as is still refuted; what holds of any mechanism
+             at all is less, and stands beside it.  Of an honest one it is about half.
+residual     Is the noise that was drawn the noise that was logged?  It opens the sealed
+             sidecar, as a trusted auditor does: variance, shape, repetition, norms after
+             clipping.
+membership   How well are the run's own people told from strangers?  Models are trained with
+             and without them, on the records themselves.  Only with --tier membership.
+
+Each tier errs with probability 1 - confidence at most, by itself; three tiers, or three
+attacks, accuse an honest run more often.  Fix --confidence, --canaries and --seed before
+you look.
+
+A low value is not proof of privacy.  It says that this attack found no more, and another
+one may.  What is proven stands in `privplan audit budget`.
+
+What is rehearsed, and what is not.  A rehearsal judges the mechanism under the settings
+that the log states, and touches no record of the run.  That the rounds of the log were made
+under them is for `privplan audit budget`; that their noise was drawn, for the residual
+tier.  --observer takes the view of somebody else (server, silo): what reaches them, and no
+more.
+
+What goes where
+  log.jsonl          claim and robust, as lines `audit.result`, after the close too; no
+                     private record is in them.  Membership of data that everybody has
+                     (digits, breast-cancer) as well; of any other only a commitment, which
+                     hides all of it
+  sealed.jsonl,      membership of private records, and residual: seen before the noise, so
+  sealed-report.json they are for a trusted auditor alone, and so are what the command prints
+                     and the exit code that it leaves with (a scheduler keeps both)
+  --no-append leaves the folder as it is.  A log that is signed takes results with its key
+  alone (--sign-key), one that is being written takes none, and an unfinished run can be
+  resumed afterwards.
+
+A folder is a stranger's.  The chain is verified first; settings that do not belong to the
+promise are refused; no path is taken from the folder.  Membership of records in files asks
+where they are (--data), and holds them against the run's commitment where the sidecar opens
+it.  Whoever can add a line to a log that is not signed can add any result, so a result in a
+log is what somebody wrote there; to know, attack again.
+
+Exit code 1 if a tier contradicts what is claimed; --quiet prints the claim tier's number.
+
+Sources: Nasr et al. 2023, arXiv 2302.07956 (the claimed family); Steinke, Nasr and
+Jagielski 2023, arXiv 2305.08846, and Mahloujifar, Melis and Chaudhuri, arXiv 2410.22235
+(one run, any mechanism); Carlini et al. 2022, arXiv 2112.03570, and Zarifzadeh, Liu and
+Shokri 2024, arXiv 2312.03262 (membership).
+"""

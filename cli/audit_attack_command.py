@@ -1,0 +1,274 @@
+"""`privplan audit attack`: what was demonstrably lost, and was it the mechanism that is claimed?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ..accountant import rounding
+from . import options
+from .audit_budget_command import WHOM
+from .audit_log_command import Folder
+from .output import Report, paragraph, plain, show, table
+
+if TYPE_CHECKING:
+    from ..audit.attack import Tell
+    from ..audit.attack_report import Asked, AttackReport
+    from ..audit.measurement import Measurement
+
+TIERS: Final = ("claim", "robust", "residual", "membership")
+
+Tiers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--tier",
+        metavar="[" + "|".join(TIERS) + "]",
+        help="Take this tier; may be given several times.  Without: the first three, where they "
+        "can be taken.",
+        show_default=False,
+    ),
+]
+Observer = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHO", help="Whose view is taken; without: that of the claim.", show_default=False
+    ),
+]
+Canaries = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Units that are put in or left out by a coin.", show_default=False
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Rehearse fewer rounds than planned.", show_default=False),
+]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", help="Make the rehearsal reproducible; fix it beforehand.", show_default=False
+    ),
+]
+Confidence = Annotated[
+    float, typer.Option(metavar="C", help="Each tier errs with probability 1 - C at most.")
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH",
+        help="The run's records, which only membership reads.  A log names none.",
+        show_default=False,
+    ),
+]
+SignKey = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Ed25519 private key (PEM) of a log that is signed.",
+        show_default=False,
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--no-append", "--dry-run", help="Leave the folder as it is.")
+]
+
+SECRET: Final = (
+    "Results of the tier {tiers} were seen before the noise: keep this output and the exit code to "
+    "yourself. They are not in the log."
+)
+_ESTIMATES: Final = "These are estimates: they bound nothing, and contradict nothing."
+
+_WIDTH: Final = 13
+"""Columns before what a tier says."""
+
+ASSUMPTIONS: Final = (
+    "Claim and robust rehearse the run: its own settings once more, with canaries for users. That "
+    "the rounds of the log were made so is the question of `privplan audit budget`.",
+    "Each tier errs with the probability that it states, by itself; several tiers, or several "
+    "attacks, err more often together.",
+)
+
+
+def attack(
+    folder: Folder,
+    tier: Tiers = None,
+    observer: Observer = None,
+    canaries: Canaries = None,
+    rounds: Rounds = None,
+    seed: Seed = None,
+    confidence: Confidence = 0.95,
+    data: Data = None,
+    sign_key: SignKey = None,
+    no_append: DryRun = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Measure how much privacy a run demonstrably loses, tier by tier.
+
+    claim asks whether the mechanism is the one that is claimed, robust bounds epsilon from below
+    whatever the mechanism is, residual judges the noise that was drawn (it opens the sealed
+    sidecar), membership tells the run's own people from strangers.  What may be published is added
+    to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.  --quiet
+    prints the claim tier's number.
+    """
+    from ..audit.attack import attack as attacked
+    from ..audit.attack_report import Asked
+    from .run_folder import private_key
+
+    for name in tier or ():
+        options.word(TIERS, tier=name)
+    asked = Asked(
+        tiers=tuple(tier or ()),  # type: ignore[arg-type]
+        observer=observer,
+        canaries=canaries,
+        rounds=rounds,
+        seed=seed,
+        confidence=confidence,
+        data=data,
+    )
+    key = None if sign_key is None else private_key(sign_key, "--sign-key")
+    with _status(shown=not (as_json or quiet)) as tell:
+        found = _with_command(attacked, folder, asked, append=not no_append, key=key, tell=tell)
+    show(_report(found, folder), as_json=as_json, quiet=quiet)
+
+
+def _report(found: AttackReport, folder: str) -> Report:
+    warnings = found.warnings
+    if found.sealed_tiers:
+        warnings = (SECRET.format(tiers=" and ".join(found.sealed_tiers)), *warnings)
+    return Report(
+        result=found.to_json(),
+        text=_text(found, folder),
+        number=_number(found),
+        assumptions=(*ASSUMPTIONS, *_assumed(found.measurements)),
+        warnings=warnings,
+        ok=not found.contradicted,
+    )
+
+
+def _number(found: AttackReport) -> str:
+    """Return the claim tier's number, or else the first one that was measured."""
+    own = [one for one in found.measurements if one.tier == "claim"]
+    value = (own or list(found.measurements))[0].value
+    return "inf" if value == float("inf") else rounding.down(value, 6).replace(",", "")
+
+
+def _assumed(measurements: Sequence[Measurement]) -> tuple[str, ...]:
+    """Return what each tier rests on, once."""
+    said = (
+        f"{one.tier}: {line[:1].upper()}{line[1:].rstrip('.')}."
+        for one in measurements
+        for line in one.assumes
+    )
+    return tuple(dict.fromkeys(said))
+
+
+def _text(found: AttackReport, folder: str) -> str:
+    from ..audit.measurement import NOT_PROOF
+
+    blocks = [_tier(tier, found) for tier in TIERS]
+    parts = [block for block in blocks if block]
+    parts.append(table(_rows(found, folder)))
+    if not found.contradicted:
+        parts.append(paragraph("note: ", NOT_PROOF))
+    return "\n\n".join(parts)
+
+
+def _tier(tier: str, found: AttackReport) -> str:
+    """Return what one tier found: a line for each measurement, and what it proves."""
+    own = [one for one in found.measurements if one.tier == tier]
+    labels = [tier, *[""] * len(own)]
+    lines = [f"{label:<{_WIDTH}}{_line(one)}" for label, one in zip(labels, own, strict=False)]
+    if own and all(one.kind == "test" for one in own):
+        failed = sum(one.contradicted for one in own)
+        verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
+        lines.append(f"{'':<{_WIDTH}}{len(own):,} tests, {_percent(own[0])} confidence: {verdict}")
+    if own and all(one.kind == "estimate" for one in own):
+        lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
+        return "\n".join(lines)
+    for said in dict.fromkeys(one.proves for one in own):
+        lines.append(paragraph(" " * _WIDTH, said))
+    return "\n".join(lines)
+
+
+def _line(one: Measurement) -> str:
+    """Return one measurement on a line: the value, what is claimed, and the verdict."""
+    quantity = plain(one.quantity)
+    if one.kind == "test":
+        said = f"{plain(one.what)}: {quantity} {one.value:.3g}"
+    elif one.kind == "estimate":
+        said = f"{plain(one.what)}: {quantity} {one.value:.4g}, an estimate"
+    else:
+        said = f"{quantity} at least {rounding.down(one.value)}"
+    if one.claimed is not None and one.kind == "estimate":
+        said += f"; the claim allows {rounding.up(one.claimed)}"
+    elif one.claimed is not None:
+        said += f" of {rounding.up(one.claimed)} claimed"
+    verdict = "CONTRADICTED" if one.contradicted else "not contradicted"
+    if one.claimed is None and not one.contradicted:
+        verdict = "nothing is claimed"
+    if one.kind == "lower-bound":
+        said += f", {_percent(one)} confidence: {verdict}"
+    elif one.contradicted:
+        said += f": {verdict}"
+    return said
+
+
+def _percent(one: Measurement) -> str:
+    return f"{100.0 * one.confidence:.6g}%"
+
+
+def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
+    from . import describe
+
+    claim = found.claim
+    unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+    hidden = describe.change(claim.neighbours, unit)
+    rows = [
+        ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
+        ("observer", WHOM.get(found.observer, plain(found.observer))),
+    ]
+    rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
+    if found.appended:
+        head = str(found.head)[:16]
+        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}, head {head}"))
+    if found.sealed_report is not None:
+        rows.append(("sealed", f"{found.sealed_report}, never to be published"))
+    return rows
+
+
+def _lines(numbers: Sequence[int]) -> str:
+    """Return numbers of lines that follow one another, as far as nobody else adds any."""
+    if len(numbers) == 1:
+        return f"line {numbers[0]}"
+    return f"lines {numbers[0]} {'and' if len(numbers) == 2 else 'to'} {numbers[-1]}"
+
+
+@contextmanager
+def _status(*, shown: bool) -> Iterator[Tell | None]:
+    """Show what is being done, on a terminal only; yield what is to be told."""
+    if not (shown and sys.stderr is not None and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("reading the log") as status:
+        yield lambda said: status.update(plain(said))
+
+
+def _with_command(attacked: Any, folder: str, asked: Asked, **more: Any) -> AttackReport:
+    """Attack, and name the command that installs what is missing."""
+    from ..accountant.errors import MissingExtra
+    from .doctor_command import install_command
+
+    try:
+        found: AttackReport = attacked(folder, asked, **more)
+    except MissingExtra as error:
+        raise type(error)(error.what, error.why, install_command("fl")) from None
+    return found

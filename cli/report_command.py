@@ -1,0 +1,119 @@
+"""`privplan report`: one page about a run, for people who were not there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from . import options
+from .audit_log_command import Folder
+from .output import Report, show, table
+
+EXAMPLE: Final = "privplan report DIR -o report.html"
+BEGINS: Final = b"<!doctype html>"
+
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", "-o", metavar="FILE", show_default=False, help="Where the page goes."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the path alone.")]
+
+
+def report(
+    folder: Folder,
+    out: Out = None,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make one self-contained HTML page about a run: claimed, proven, measured.
+
+    It is made from the log alone; the sealed sidecar is never read.  The page loads nothing, and
+    replaces an older one at once, but no other file of a run.  Exit code 1 if the log does not
+    support its claim, or if what was measured contradicts it; the page is made all the same.
+    """
+    from ..accountant.errors import InvalidInput
+    from ..audit.report import read, render
+
+    if out is None:
+        raise InvalidInput("`out` is missing.", "The page is a file.", EXAMPLE)
+    if out.is_dir() or not out.parent.is_dir():
+        raise InvalidInput(
+            f"{out} cannot be written: it is a folder, or its folder does not exist.",
+            "The page is one file.",
+            EXAMPLE,
+        )
+    _require_room(out)
+    facts = read(folder)
+    page = render(facts)
+    _write(out, page)
+    contradicted = [one.tier for _, one in facts.contradicting]
+    show(
+        Report(
+            result={
+                "path": str(out),
+                "bytes": len(page.encode()),
+                "ok": facts.budget.ok,
+                "contradicted": contradicted,
+                "measured": len(facts.measured),
+            },
+            text=table(
+                [
+                    ("report", str(out)),
+                    ("log", "supports its claim" if facts.budget.ok else "see the page"),
+                    ("measured", _measured(len(facts.measured), contradicted)),
+                ]
+            ),
+            number=str(out),
+            ok=facts.budget.ok and not contradicted,
+        ),
+        as_json=as_json,
+        quiet=quiet,
+    )
+
+
+def _measured(count: int, contradicted: Sequence[str]) -> str:
+    if contradicted:
+        return f"the claim is contradicted: {', '.join(contradicted)}"
+    if not count:
+        return "nothing yet: privplan audit attack DIR"
+    return f"{count} result{'s' * (count > 1)}"
+
+
+def _require_room(out: Path) -> None:
+    """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
+    from ..accountant.errors import InvalidInput
+    from ..audit.log.canonical import LOG
+
+    if not (out.exists() or out.is_symlink()):
+        return
+    if out.is_file() and not out.is_symlink():
+        if not (out.parent / LOG).exists():
+            return
+        try:
+            with out.open("rb") as file:
+                if file.read(len(BEGINS)) == BEGINS:
+                    return
+        except OSError:
+            pass
+    raise InvalidInput(
+        f"{out} is there, and is no report.",
+        "It is not written over: what is in it would be lost.",
+        "Give another file.",
+    )
+
+
+def _write(out: Path, page: str) -> None:
+    from ..accountant.errors import InvalidInput
+    from ..fl import durable
+
+    try:
+        durable.write(out, page.encode())
+    except OSError as error:
+        raise InvalidInput(
+            f"{out} cannot be written: {error.strerror}.",
+            "What was there before is still there.",
+            "Give another file.",
+        ) from None

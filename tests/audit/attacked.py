@@ -1,0 +1,162 @@
+"""Logs to attack, made without training, and tools that answer at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput, PrivplanError
+from privplan.accountant.records import Record, RunOpen
+from privplan.audit.attack_tools import Tools
+from privplan.audit.configured import settings_in
+from privplan.audit.measurement import Measurement
+from privplan.fl.settings_file import parse
+
+from . import ledgers
+
+CONFIG = """\
+[run]
+system = "{system}"
+rounds = 20
+[data]
+name = "{data}"
+users = 50
+silos = 5
+[privacy]
+noise_multiplier = 5.0
+"""
+
+MEASURED = Measurement(
+    tier="claim",
+    what="the claimed mechanism",
+    value=1.25,
+    kind="lower-bound",
+    contradicted=False,
+    proves="The mechanism is no better than that.",
+    observer="model",
+    unit="user",
+    neighbours="add-remove",
+    claimed=3.9,
+    delta=1e-5,
+    assumes=("canaries are users",),
+    sample={"canaries": 1000},
+)
+
+
+def content(data: str = "breast-cancer", system: str = "uldp-avg") -> bytes:
+    """Return a configuration of 20 rounds with noise 5."""
+    return CONFIG.format(data=data, system=system).encode()
+
+
+def configuration(data: str = "breast-cancer") -> dict[str, Any]:
+    """Return what a log says of it."""
+    found = parse(content(data), "run.toml").to_json()
+    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+
+
+def run_in(
+    folder: Path, *, data: str = "breast-cancer", change: ledgers.Change | None = None
+) -> Path:
+    """Write the log of such a run, as its own code would, and return its folder."""
+    records: Sequence[Record] = ledgers.changed(
+        ledgers.weighted(), RunOpen, system="uldp-avg", configuration=configuration(data)
+    )
+    return ledgers.written(folder, records if change is None else change(list(records)))
+
+
+def configured(**tables: Mapping[str, object]) -> ledgers.Change:
+    """Return a change of the configuration in a log, key by key; None takes a key out."""
+
+    def merged(old: Mapping[str, Any]) -> dict[str, object]:
+        found = {name: dict(table) for name, table in old.items()}
+        for name, table in tables.items():
+            own = found.setdefault(name, {})
+            for key, value in table.items():
+                own.pop(key, None)
+                if value is not None:
+                    own[key] = value
+        return dict(found)
+
+    return ledgers.opening(configuration=merged)
+
+
+class Stand:
+    """Tools that remember how they were called, and answer what they were given to."""
+
+    def __init__(self, **answers: object) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    @property
+    def names(self) -> list[str]:
+        """What was called, in its order."""
+        return [name for name, _ in self.asked]
+
+    def call(self, name: str) -> dict[str, Any]:
+        """Return how a tool was called the last time."""
+        return dict(self.asked)[name]
+
+    def tools(self) -> Tools:
+        """Return the tools."""
+        return Tools(
+            rehearse=self._rehearse,
+            claim=self._answering("claim", MEASURED),
+            robust=self._answering("robust", replace(MEASURED, tier="robust", value=0.5)),
+            residual=self._answering(
+                "residual", (replace(MEASURED, tier="residual", kind="test"),)
+            ),
+            membership=self._answering("membership", (replace(MEASURED, tier="membership"),)),
+            seal=self._seal,
+        )
+
+    def _answering(self, name: str, usual: object) -> Callable[..., Any]:
+        def tool(*given: object, **more: Any) -> Any:
+            self.asked.append((name, {"given": given, **more}))
+            answer = self.answers.get(name, usual)
+            if isinstance(answer, PrivplanError):
+                raise answer
+            return answer
+
+        return tool
+
+    def _rehearse(self, settings: Any, **more: Any) -> Any:
+        self.asked.append(("rehearse", {"settings": settings, **more}))
+        answer = self.answers.get("rehearse")
+        if isinstance(answer, PrivplanError):
+            raise answer
+        usual = {
+            "unit": "user",
+            "neighbours": "add-remove",
+            "delta": 1e-5,
+            "claimed": 3.9,
+            "observations": np.zeros((20, 4)),
+            "event": ev.Repeat(20, ledgers.weighted(1)[1].event),  # type: ignore[attr-defined]
+        }
+        changes = answer if isinstance(answer, dict) else {}
+        return SimpleNamespace(**{**usual, **changes})
+
+    def _seal(self, folder: Path, measurements: Sequence[Measurement]) -> Path:
+        self.asked.append(("seal", {"folder": folder, "measurements": tuple(measurements)}))
+        place = folder / "sealed-report.json"
+        place.write_text("{}")
+        return place
+
+
+def why_not(folder: Path) -> str:
+    """Return why the settings in a log are refused; "" if they are not."""
+    from privplan.audit.log import read
+
+    opened = next(iter(read(folder))).record
+    assert isinstance(opened, RunOpen)
+    try:
+        settings_in(opened)
+    except InvalidInput as error:
+        return error.what
+    return ""

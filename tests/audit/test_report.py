@@ -1,0 +1,350 @@
+"""The page about a run: what stands on it, what must not, and what a browser makes of it."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import AuditResult, Evaluation, RunOpen
+from privplan.audit.log import LogWriter, append_results
+from privplan.audit.log.reader import BadLine
+from privplan.audit.measurement import NOT_PROOF, Measurement
+from privplan.audit.report import facts, figures, page, read, render
+from privplan.audit.report.facts import POINTS, Spending
+
+from . import ledgers
+
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>"
+
+CLAIM = Measurement(
+    tier="claim",
+    what="the claimed mechanism, with 2,000 canaries",
+    value=3.1234567,
+    kind="lower-bound",
+    contradicted=False,
+    proves="A mechanism with as much noise as is claimed gives such counts in 5 of 100 audits.",
+    observer="model",
+    unit="user",
+    neighbours="add-remove",
+    claimed=4.5,
+    delta=1e-5,
+    assumes=("Canaries are independent.",),
+    sample={"canaries": 2000},
+    curves={"trade-off": ((0.1, 0.6), (0.5, 0.2)), "roc": ((0.01, 0.1), (1.0, 1.0))},
+)
+
+
+class Page(HTMLParser):
+    """The tags of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data + " "
+
+
+def page_of(folder: Path) -> Page:
+    """Return the page about the run in a folder, parsed."""
+    return Page(render(read(folder)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder of a run of 20 rounds, with what public data said at its end."""
+    records = ledgers.weighted()
+    last = Evaluation(20, "declared-public", {"accuracy": "0.8125"})
+    return ledgers.written(tmp_path / "run", [*records[:-1], last, records[-1]])
+
+
+def test_three_columns_stand_beside_each_other(folder: Path) -> None:
+    append_results(folder, [CLAIM])
+    facts = read(folder)
+    page = page_of(folder)
+    upper = facts.budget.total.upper
+    text = " ".join(page.text.split())
+    assert math.isfinite(upper)
+    assert facts.opened.claim.epsilon == pytest.approx(upper)
+    before = r"whoever sees the released models epsilon ([\d.]+) epsilon ([\d.]+)"
+    (shown,) = re.findall(before, text)
+    assert all(upper <= float(one) < upper * 1.001 for one in shown)  # rounded up
+    assert "claim: epsilon at least 3.123 " in text  # rounded down
+    assert "3.1235" not in text
+    for said in (CLAIM.proves, *CLAIM.assumes, *facts.budget.assumptions, NOT_PROOF):
+        assert said in text
+    assert facts.budget.chain.head is not None
+    assert facts.budget.chain.head in text
+    assert "accuracy 0.8125 (test data that were declared public)" in text
+
+
+def test_the_page_loads_and_runs_nothing(folder: Path) -> None:
+    append_results(folder, [CLAIM])
+    page = page_of(folder)
+    assert {"script", "link", "iframe", "img", "object", "embed"}.isdisjoint(
+        tag for tag, _ in page.tags
+    )
+    policy = [own["content"] for tag, own in page.tags if own.get("http-equiv")]
+    assert policy == ["default-src 'none'; style-src 'unsafe-inline'"]
+    for _, own in page.tags:
+        assert not any(name.startswith("on") for name in own)
+        for name in ("src", "href", "xlink:href"):
+            assert (own.get(name) or "#").startswith("#")
+    assert sum(tag == "svg" for tag, _ in page.tags) == 3
+
+
+def test_texts_of_the_log_are_texts_on_the_page(tmp_path: Path) -> None:
+    records = ledgers.changed(
+        ledgers.weighted(), RunOpen, system=ATTACK, run_id=ATTACK, opened=ATTACK
+    )
+    records.insert(-1, Evaluation(20, "declared-public", {ATTACK: "1.0"}))
+    folder = ledgers.written(tmp_path / "run", records)
+    texts: dict[str, Any] = {"what": ATTACK, "proves": ATTACK, "assumes": (ATTACK,)}
+    append_results(folder, [replace(CLAIM, sample={ATTACK: ATTACK}, **texts)])
+    page = page_of(folder)
+    assert page.text.count(ATTACK) >= 8
+    assert not any(tag in ("script", "img") for tag, _ in page.tags)
+
+
+def test_what_is_sealed_is_not_read(folder: Path) -> None:
+    for name in ("sealed.jsonl", "sealed-report.json"):
+        (folder / name).mkdir()  # whoever opens it fails
+    assert "supports" in page_of(folder).text
+
+
+def test_a_sealed_result_is_named_and_not_shown(folder: Path) -> None:
+    append_results(folder, sealed=[replace(CLAIM, tier="membership", what="who was in it")])
+    page = page_of(folder)
+    assert "A result of the tier membership is sealed" in " ".join(page.text.split())
+    assert "who was in it" not in page.text
+
+
+def test_a_broken_chain_gets_no_page(folder: Path) -> None:
+    log = folder / "log.jsonl"
+    log.write_text(log.read_text().replace('"rounds":20', '"rounds":21', 1))
+    with pytest.raises(BadLine):
+        read(folder)
+    with pytest.raises(InvalidInput):
+        read(folder / "nothing")
+
+
+def test_verdicts(tmp_path: Path) -> None:
+    def said(name: str, records: ledgers.Records, *results: Measurement) -> str:
+        folder = ledgers.written(tmp_path / name, records)
+        if results:
+            append_results(folder, results)
+        return page_of(folder).text
+
+    good = ledgers.weighted()
+    contradicted = replace(CLAIM, value=9.0, contradicted=True)
+    small = ledgers.changed(good, RunOpen, claim=ledgers.part(epsilon=1.0))
+    assert "The log supports what it claims." in said("good", good)
+    assert "so far; the run is not closed" in said("open", good[:-1])
+    assert "The log does not support what it claims." in said("small", small)
+    assert "contradicts what is claimed" in said("measured", good, contradicted)
+    none = ledgers.changed(good, RunOpen, claim=ledgers.part(epsilon=None))
+    assert "claims no number" in said("none", none)
+
+
+def test_the_course_ends_at_what_the_log_supports_and_never_falls(folder: Path) -> None:
+    facts = read(folder)
+    epsilons = [one.epsilon for one in facts.course]
+    assert epsilons == sorted(epsilons)
+    assert len(facts.course) <= POINTS
+    assert facts.course[-1] == Spending(20, facts.budget.total.upper)
+
+
+def test_a_run_without_rounds_has_a_page(tmp_path: Path) -> None:
+    first = ledgers.weighted()[:1]
+    page = page_of(ledgers.written(tmp_path / "run", first))
+    assert "There is no finite epsilon to draw." in page.text
+
+
+@pytest.mark.parametrize("curve", [(), ((math.nan, 0.5),), ((0.0, 0.0), (0.5, 0.0)), ((2.0, 3.0),)])
+def test_curves_without_a_usable_point_are_not_drawn(curve: Any) -> None:
+    assert figures.roc([("line 3", curve)]) is None
+
+
+def test_figures_are_the_same_each_time(folder: Path) -> None:
+    facts = read(folder)
+    first, second = (figures.spending(facts.course, 5.0, 20, 4.0) for _ in range(2))
+    assert first == second
+    assert first is not None
+    assert figures.spending([Spending(3, math.inf)], None, 3, None) is None
+
+
+def text_of(folder: Path) -> str:
+    """Return the text of a page with single spaces."""
+    return " ".join(page_of(folder).text.split())
+
+
+def test_no_result_takes_the_place_of_another(folder: Path) -> None:
+    """A contradiction stays, however many audits after it found nothing."""
+    append_results(folder, [replace(CLAIM, value=9.0, contradicted=True), CLAIM])
+    one, other = (replace(CLAIM, what="loss", quantity=name) for name in ("AUC", "TPR at 1% FPR"))
+    append_results(folder, [replace(own, tier="membership", claimed=None) for own in (one, other)])
+    text = text_of(folder)
+    assert "What was measured contradicts what is claimed (1 of 4 results)." in text
+    for said in ("epsilon at least 9 ", "epsilon at least 3.123 ", "AUC at least", "TPR at 1% FPR"):
+        assert said.strip() in text
+
+
+def test_a_bound_above_its_claim_contradicts_it_whatever_it_says(folder: Path) -> None:
+    append_results(folder, [replace(CLAIM, value=1e308, contradicted=False)])
+    assert "contradicts what is claimed" in text_of(folder)
+    assert [one.value for _, one in read(folder).contradicting] == [1e308]
+
+
+def test_of_very_many_results_those_that_contradict_are_shown(folder: Path) -> None:
+    many = [replace(CLAIM, what=f"number {place}") for place in range(page.SHOWN + 20)]
+    many[3] = replace(many[3], contradicted=True)
+    append_results(folder, many)
+    text = text_of(folder)
+    assert text.count("Is this mechanism no weaker") == page.SHOWN
+    assert "number 3 " in text
+    assert "number 4 " not in text
+    assert f"number {page.SHOWN + 19} " in text
+    assert "20 more are in the log" in text
+
+
+def test_a_result_that_cannot_be_read_is_not_called_sealed(folder: Path) -> None:
+    with LogWriter.reopen(folder) as writer:
+        writer.append(AuditResult("claim", {"value": ATTACK}))
+    text = text_of(folder)
+    assert "sealed:" not in text
+    assert re.search(r"Line \d+ should be a result of the tier claim , and cannot be read", text)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "estimate"}, "epsilon about 3.123, an estimate claimed"),
+        (
+            {"kind": "test", "quantity": "p-value", "value": 0.049961},
+            "p-value 0.04997, against 0.05",
+        ),
+        ({"confidence": 0.9999999}, "with 99.99999 % confidence"),
+        ({"confidence": 0.95}, "epsilon at least 3.123, with 95 % confidence"),
+        ({"delta": 0.5}, "3.123 (one user is there or is not, at delta 0.5)"),
+        ({"unit": "record"}, "3.123 (one record is there or is not, at delta 1e-05)"),
+        ({"neighbours": "replace-one"}, "3.123 (one user is replaced by another, at delta 1e-05)"),
+    ],
+)
+def test_a_number_stands_beside_what_it_is_of(
+    folder: Path, change: dict[str, Any], said: str
+) -> None:
+    append_results(folder, [replace(CLAIM, **change)])
+    assert said in text_of(folder)
+
+
+def test_metrics_of_private_data_are_not_called_public(tmp_path: Path) -> None:
+    records = ledgers.weighted()
+    records.insert(-1, Evaluation(20, "private", {"accuracy": "0.5"}))
+    text = text_of(ledgers.written(tmp_path / "run", records))
+    assert "accuracy 0.5 (private data, without noise)" in text
+
+
+@pytest.mark.parametrize("odd", ["\ud800", "\u202e", "\x00", "\x9b", "\u2066"])
+def test_what_no_page_can_hold_or_what_turns_it_around_is_left_out(
+    tmp_path: Path, odd: str
+) -> None:
+    records = ledgers.changed(ledgers.weighted(), RunOpen, system=f"name{odd}of")
+    found = render(read(ledgers.written(tmp_path / "run", records)))
+    assert "name\ufffdof" in found
+    assert odd not in found
+    assert found.encode()
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("curve", [((1.0, 1.0),), ((5e-324, 5e-324), (1.0, 1.0)), ((0.5, 5e-324),)])
+def test_absurd_curves_are_drawn_without_a_warning(curve: Any) -> None:
+    assert figures.roc([("line 3", curve)]) is not None
+
+
+def test_a_curve_begins_at_its_first_false_alarm() -> None:
+    known = ((0.01, 0.1), (1.0, 1.0))
+    assert figures.roc([("a", ((0.0, 0.9), *known))]) == figures.roc([("a", known)])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_claim_that_is_far_above_is_not_drawn() -> None:
+    course = [Spending(10, 1.0), Spending(20, 2.0)]
+    alone = figures.spending(course, None, 20, None)
+    assert figures.spending(course, 1e308, 20, math.inf) == alone
+    assert figures.spending(course, 3.0, 20, None) != alone
+    assert figures.spending([*course, Spending(30, math.inf)], None, 30, None) != alone
+
+
+def test_very_long_runs_are_looked_at_in_fewer_places(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(facts, "ROUNDS", 10)
+    monkeypatch.setattr(facts, "POINTS", 8)
+    found = read(ledgers.written(tmp_path / "run", ledgers.weighted())).course
+    assert [one.rounds for one in found] == [5, 10, 15, 20]
+
+
+def test_the_page_replaces_a_page_and_nothing_that_a_run_left(folder: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from privplan.cli.main import app
+
+    out = tmp_path / "report.html"
+    for _ in range(2):
+        assert CliRunner().invoke(app, ["report", str(folder), "-o", str(out)]).exit_code == 0
+    log = folder / "log.jsonl"
+    before = log.read_bytes()
+    link = tmp_path / "link.html"
+    link.symlink_to(log)
+    for other in (log, link):
+        result = CliRunner().invoke(app, ["report", str(folder), "-o", str(other)])
+        assert result.exit_code == 2, result.output
+        assert log.read_bytes() == before
+
+
+def chromium() -> str:
+    """Return the path of a browser; skip the test, and say so, where there is none."""
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no Chromium is installed, so no browser rendered the report")
+    return found
+
+
+def test_a_browser_renders_the_page(folder: Path, tmp_path: Path) -> None:
+    append_results(folder, [CLAIM])
+    page, shot = tmp_path / "report.html", tmp_path / "report.png"
+    page.write_text(render(read(folder)))
+    shared = [
+        chromium(),
+        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync"),
+        *("--disable-background-networking", "--disable-component-update", "--hide-scrollbars"),
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--window-size=1000,3000",
+        "--enable-logging=stderr",
+    ]
+    shown = subprocess.run(
+        [*shared, f"--screenshot={shot}", "--dump-dom", page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert not [line for line in shown.stderr.splitlines() if "CONSOLE" in line], shown.stderr
+    assert "Claimed, proven, measured" in shown.stdout
+    import matplotlib.image
+
+    pixels = matplotlib.image.imread(shot)
+    assert pixels.shape[:2] == (3000, 1000)
+    assert pixels[..., :3].std() > 0.05  # something is there

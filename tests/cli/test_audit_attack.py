@@ -1,0 +1,371 @@
+"""`privplan audit attack`."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan.accountant.errors import InvalidInput, MissingExtra
+from privplan.audit.attack_tools import Tools
+from privplan.audit.log import append_results, measurements_in, verify
+from privplan.audit.log.canonical import LOG
+from privplan.audit.measurement import NOT_PROOF
+from privplan.cli import audit_attack_command
+from privplan.cli.run_folder import Source, begin
+from privplan.fl.runner import carry_out
+
+from ..audit.attacked import MEASURED, Stand, configured, run_in
+from ..audit.broken import broken
+from .conftest import Refused, Run
+
+RESIDUAL = replace(
+    MEASURED,
+    tier="residual",
+    what="variance of the noise",
+    quantity="p-value",
+    kind="test",
+    value=0.4321,
+    claimed=None,
+    proves="The noise that was drawn is the noise that was logged.",
+    observer="auditor",
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    """A run of 20 rounds with noise 5."""
+    return run_in(tmp_path / "ward").name
+
+
+@pytest.fixture
+def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """Tools that answer at once."""
+    found = Stand(residual=(RESIDUAL, replace(RESIDUAL, what="shape of the noise", value=0.5)))
+    monkeypatch.setattr(Tools, "real", classmethod(lambda _: found.tools()))
+    return found
+
+
+@pytest.mark.usefixtures("stand")
+def test_each_tier_says_what_was_measured_and_what_it_proves(run: Run, folder: str) -> None:
+    outcome = run("audit", "attack", folder)
+    assert outcome.code == 0
+    head = (verify(folder).head or "")[:16]
+    assert (
+        outcome.out
+        == f"""\
+claim        epsilon at least 1.250 of 3.900 claimed, 95% confidence: not contradicted
+             The mechanism is no better than that.
+
+robust       epsilon at least 0.5000 of 3.900 claimed, 95% confidence: not contradicted
+             The mechanism is no better than that.
+
+residual     variance of the noise: p-value 0.432
+             shape of the noise: p-value 0.5
+             2 tests, 95% confidence: none is contradicted
+             The noise that was drawn is the noise that was logged.
+
+hides      adding or removing one user, at delta 1e-05
+observer   whoever sees the released models
+appended   ward/log.jsonl, lines 43 and 44, head {head}
+sealed     ward/sealed-report.json, never to be published
+
+note: A low value is not proof of privacy: it says that this attack found no more, and
+      another one may.
+"""
+    )
+    assert outcome.err.startswith("warning: Results of the tier residual were seen before the")
+
+
+def test_a_contradiction_leaves_with_exit_code_1(run: Run, folder: str, stand: Stand) -> None:
+    stand.answers["claim"] = replace(MEASURED, value=9.876543, contradicted=True)
+    outcome = run("audit", "attack", folder, "--tier", "claim")
+    assert outcome.code == 1
+    assert "epsilon at least 9.876 of 3.900 claimed, 95% confidence: CONTRADICTED" in outcome.out
+    assert NOT_PROOF[:40] not in outcome.out
+    again = run("audit", "attack", folder, "--tier", "claim", "--json")
+    assert again.code == 1
+    assert again.json["ok"] is False
+    assert again.json["result"]["contradicted"] is True
+    assert again.json["result"]["note"] == NOT_PROOF
+
+
+def test_the_tests_that_fail_are_named(run: Run, folder: str, stand: Stand) -> None:
+    failed = replace(RESIDUAL, value=0.001, contradicted=True)
+    stand.answers["residual"] = (RESIDUAL, failed)
+    outcome = run("audit", "attack", folder, "--tier", "residual")
+    assert outcome.code == 1
+    assert "variance of the noise: p-value 0.001: CONTRADICTED\n" in outcome.out
+    assert "the exit code" in outcome.err  # a scheduler keeps it, and it was seen before the noise
+    assert "2 tests, 95% confidence: 1 CONTRADICTED\n" in outcome.out
+
+
+def test_where_nothing_is_claimed_nothing_is_called_not_contradicted(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    stand.answers["robust"] = replace(MEASURED, tier="robust", claimed=None, value=7.5)
+    outcome = run("audit", "attack", folder, "--tier", "robust")
+    assert "epsilon at least 7.500, 95% confidence: nothing is claimed\n" in outcome.out
+
+
+@pytest.mark.usefixtures("stand")
+def test_json_is_one_object(run: Run, folder: str) -> None:
+    outcome = run("audit", "attack", folder, "--json")
+    assert outcome.code == 0
+    result = outcome.json["result"]
+    assert [one["tier"] for one in result["tiers"]] == ["claim", "robust", "residual", "residual"]
+    assert result["contradicted"] is False
+    assert result["sealed"] == ["residual"]
+    assert result["appended"] == [43, 44]
+    assert any("errs with the probability" in one for one in outcome.json["assumptions"])
+    assert any("Canaries are users." in one for one in outcome.json["assumptions"])
+
+
+def test_quiet_prints_the_claim_tiers_number_alone(run: Run, folder: str, stand: Stand) -> None:
+    assert run("audit", "attack", folder, "--quiet").out == "1.25000\n"
+    stand.answers["claim"] = replace(MEASURED, value=float("inf"))
+    assert run("audit", "attack", folder, "-q").out == "inf\n"
+    assert run("audit", "attack", folder, "-q", "--tier", "robust").out == "0.500000\n"
+
+
+@pytest.mark.parametrize("option", ["--no-append", "--dry-run"])
+@pytest.mark.usefixtures("stand")
+def test_the_folder_can_be_left_alone(run: Run, folder: str, option: str) -> None:
+    before = {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+    outcome = run("audit", "attack", folder, option)
+    assert outcome.code == 0
+    assert "appended" not in outcome.out
+    assert "sealed" not in outcome.out
+    assert {path.name: path.read_bytes() for path in Path(folder).iterdir()} == before
+
+
+def test_every_option_reaches_the_attack(run: Run, tmp_path: Path, stand: Stand) -> None:
+    folder = run_in(tmp_path / "heart", data="heart-disease").name
+    words = ["--canaries", "300", "--seed", "4", "--confidence", "0.99", "--tier", "claim"]
+    outcome = run("audit", "attack", folder, *words, "--tier", "membership", "--data", "records")
+    assert outcome.code == 0, outcome.err
+    asked = stand.call("rehearse")
+    assert (asked["canaries"], asked["seed"]) == (300, 4)
+    assert stand.call("claim")["alpha"] == pytest.approx(0.01)
+    assert stand.call("membership")["given"][0].data.path == Path("records")
+    assert "Membership read the records in records." in outcome.err
+    assert "the tier membership were seen before the noise" in " ".join(outcome.err.split())
+
+
+def test_a_skipped_tier_has_its_reason(run: Run, folder: str, stand: Stand) -> None:
+    stand.answers["residual"] = InvalidInput("There is no sidecar.", "It is sealed.")
+    outcome = run("audit", "attack", folder)
+    assert outcome.code == 0
+    assert "skipped    residual: There is no sidecar. It is sealed.\n" in outcome.out
+    assert outcome.err == ""
+
+
+@pytest.mark.usefixtures("stand")
+def test_what_a_stranger_wrote_is_shown_plain(run: Run, folder: str, stand: Stand) -> None:
+    stand.answers["claim"] = replace(MEASURED, proves="\x1b[2Jgone\n\x07", quantity="e\x1b[31m")
+    outcome = run("audit", "attack", folder, "--tier", "claim")
+    assert "\x1b" not in outcome.out
+    assert "\x07" not in outcome.out
+
+
+# Refused, with what, why and next
+
+
+def test_a_run_without_a_log_is_refused(refused: Refused) -> None:
+    Path("empty").mkdir()
+    assert "holds no log.jsonl" in refused("audit", "attack", "empty")
+
+
+def test_a_broken_chain_is_refused_with_its_line(refused: Refused, folder: str) -> None:
+    place = Path(folder) / LOG
+    place.write_text(place.read_text().replace('"round":2,', '"round":3,', 1))
+    assert "Line 4 of" in refused("audit", "attack", folder)
+
+
+def test_another_unit_than_claimed_is_refused(refused: Refused, tmp_path: Path) -> None:
+    run_in(tmp_path / "edited", change=configured(privacy={"unit": "record"}))
+    assert "differ in: unit" in refused("audit", "attack", "edited")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tier", "claims"], "Did you mean --tier claim?"),
+        (["--canaries", "0"], "`canaries`"),
+        (["--confidence", "2"], "`confidence`"),
+        (["--data", "x"], "`data` has no effect"),
+        (["--sign-key", "nothing.pem"], "The file that --sign-key names"),
+        (["--tier", "membership", "--data", "x"], "comes with privplan"),
+    ],
+)
+@pytest.mark.usefixtures("stand")
+def test_bad_options_are_refused(
+    refused: Refused, folder: str, words: list[str], said: str
+) -> None:
+    if "--sign-key" in words:
+        pytest.importorskip("cryptography")
+    assert said in refused("audit", "attack", folder, *words)
+
+
+def test_a_missing_extra_names_its_command(refused: Refused, folder: str, stand: Stand) -> None:
+    stand.answers["rehearse"] = MissingExtra("Training needs torch.", "It is an extra.")
+    error = refused("audit", "attack", folder, "--tier", "claim", code=4)
+    assert "[fl]" in error.splitlines()[-1]
+
+
+def test_a_log_that_is_signed_needs_its_key(
+    run: Run, refused: Refused, folder: str, stand: Stand
+) -> None:
+    module = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    from cryptography.hazmat.primitives import serialization as forms
+
+    key = module.Ed25519PrivateKey.generate()
+    Path("key.pem").write_bytes(
+        key.private_bytes(forms.Encoding.PEM, forms.PrivateFormat.PKCS8, forms.NoEncryption())
+    )
+    append_results(folder, [MEASURED], key=key)
+    assert "is signed" in refused("audit", "attack", folder)
+    assert stand.asked == []
+    outcome = run("audit", "attack", folder, "--sign-key", "key.pem")
+    assert outcome.code == 0, outcome.err
+    assert verify(folder, key.public_key()).complete
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    run: Run, folder: str, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del stand
+    assert "rehearsing" not in run("audit", "attack", folder, "--tier", "claim").err
+    shown: list[bool] = []
+    real = audit_attack_command._status
+
+    def status(*, shown_: list[bool] = shown, **more: Any) -> Any:
+        shown_.append(more["shown"])
+        return real(**more)
+
+    monkeypatch.setattr(audit_attack_command, "_status", status)
+    run("audit", "attack", folder, "--tier", "claim", "--json")
+    run("audit", "attack", folder, "--tier", "claim", "-q")
+    run("audit", "attack", folder, "--tier", "claim")
+    assert shown == [False, False, True]
+
+
+def test_results_are_read_back_from_the_log_by_a_program(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    del stand
+    run("audit", "attack", folder, "--tier", "claim")
+    line = json.loads((Path(folder) / LOG).read_text().splitlines()[-1])
+    assert (line["type"], line["tier"]) == ("audit.result", "claim")
+    assert line["result"]["value"] == "1.25"
+    assert run("audit", "log", folder).code == 0
+    assert run("audit", "budget", folder).code == 0
+
+
+# The real thing
+
+RUN = """\
+[run]
+system = "uldp-avg"
+rounds = 3
+[data]
+name = "breast-cancer"
+users = 12
+silos = 2
+[privacy]
+noise_multiplier = 3.0
+sampling_rate = 0.5
+[training]
+local_epochs = 1
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a real run of three rounds."""
+    for name in ("torch", "sklearn", "cryptography"):
+        pytest.importorskip(name)
+    place = tmp_path_factory.mktemp("ran")
+    (place / "run.toml").write_text(RUN)
+    made = begin(Source.read(place / "run.toml"), place / "run")
+    with made.writer:
+        carry_out(made.prepared, made.folder, made.writer)
+    return made.folder
+
+
+@pytest.fixture
+def real(ran: Path, tmp_path: Path) -> str:
+    """A copy of it, in the working directory."""
+    return Path(shutil.copytree(ran, tmp_path / "real")).name
+
+
+def test_a_sound_run_is_not_contradicted_and_its_log_holds_what_was_found(
+    run: Run, real: str
+) -> None:
+    """Under a fixed seed; each tier accuses a sound run with probability 5 % at most."""
+    words = ("--canaries", "4000", "--seed", "11")
+    outcome = run("audit", "attack", real, "--tier", "claim", "--tier", "robust", *words, "--json")
+    assert outcome.code == 0, outcome.err
+    claim, robust = outcome.json["result"]["tiers"]
+    proven = run("audit", "budget", real, "--json").json["result"]["epsilon"]["upper"]
+    for one in (claim, robust):
+        assert 0.2 * proven < one["value"] < proven
+        assert one["claimed"] == pytest.approx(proven, rel=1e-3)
+        assert (one["unit"], one["neighbours"]) == ("user", "add-remove")
+    kept = measurements_in(real)
+    assert [one.value for one in kept] == [claim["value"], robust["value"]]
+    assert verify(real).complete
+    again = run("audit", "attack", real, "-q", "--tier", "claim", *words)
+    assert float(again.out) == pytest.approx(claim["value"], rel=1e-5)
+
+
+def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> None:
+    before = (Path(real) / LOG).read_bytes()
+    outcome = run("audit", "attack", real, "--tier", "residual", "--json")
+    assert outcome.json["result"]["sealed"] == ["residual"]
+    assert {one["kind"] for one in outcome.json["result"]["tiers"]} == {"test"}
+    assert (Path(real) / LOG).read_bytes() == before
+    report = Path(real) / "sealed-report.json"
+    assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_half_the_noise_is_caught(run: Run, real: str) -> None:
+    with broken("half-noise"):
+        words = ("--canaries", "4000", "--seed", "11")
+        outcome = run("audit", "attack", real, "--tier", "claim", *words, "-q")
+    assert outcome.code == 1
+    (kept,) = measurements_in(real)
+    assert kept.contradicted
+
+
+def test_too_few_canaries_are_refused(refused: Refused, real: str) -> None:
+    words = ("--tier", "claim", "--canaries", "5")
+    assert "5 canaries" in refused("audit", "attack", real, *words)
+    assert measurements_in(real) == ()
+
+
+def test_an_observer_that_the_run_does_not_know_is_refused(refused: Refused, real: str) -> None:
+    assert "must be one of model, server" in refused("audit", "attack", real, "--observer", "me")
+
+
+def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run) -> None:
+    content = (ran / "config.toml").read_bytes()
+    Path("run.toml").write_bytes(content)
+    made = begin(Source.read(Path("run.toml")), Path("cut"))
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with made.writer, pytest.raises(KeyboardInterrupt):
+        carry_out(made.prepared, made.folder, made.writer, report=stop)
+    outcome = run("audit", "attack", "cut", "--tier", "claim", "--canaries", "2000", "--seed", "1")
+    assert outcome.code == 0, outcome.err
+    assert "The run is not closed" in outcome.err
+    assert run("run", "--resume", "--out", "cut").code == 0
+    assert verify("cut").complete
+    assert len(measurements_in("cut")) == 1
+    assert run("audit", "budget", "cut").code == 0
