@@ -23,7 +23,7 @@ import numpy as np
 from ..accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from ..accountant.records import RunOpen
 from .attack_report import TIERS, Asked, AttackReport, Skipped
-from .attack_size import canaries_for
+from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
 from .budget import audit_budget
 from .configured import (
@@ -125,8 +125,9 @@ class _Attack:
         """
         named = set(self.asked.tiers)
         wanted = [tier for tier in TIERS if tier in (named or USUAL)]
-        if "membership" in wanted:
+        if "membership" in wanted:  # before any work
             self._require_place()
+            require_feasible(self.settings, self.opened.population.silos)
         self._rehearse([tier for tier in wanted if tier in ("claim", "robust")])
         if "membership" in wanted:
             self._membership()
@@ -210,6 +211,11 @@ class _Attack:
             require_same_event(made.event, self.opened, self.observer, cut=cut)
         if self.observer == claim.observer:
             require_same_epsilon(made.claimed, self.opened, cut=cut)
+        if cut and made.claimed is not None:
+            self.warnings.append(
+                "A part of the run is rehearsed (fewer rounds, or not its private moments), and is "
+                "held against what is claimed of that part, not against all that the log promises."
+            )
 
     def _residual(self) -> None:
         self.tell("judging the noise that was drawn")
@@ -223,7 +229,7 @@ class _Attack:
     def _membership(self) -> None:
         settings = self._with_records()
         self.tell("training models with and without the run's users")
-        found = tuple(self.tools.membership(settings, seed=self.asked.seed))
+        found = tuple(self.tools.membership(settings, seed=self.asked.seed, alpha=self.asked.alpha))
         if settings.data.path is None:
             self._publish(found)
             return
@@ -319,10 +325,10 @@ def _doubts(folder: Path, opened: RunOpen) -> list[str]:
     said = []
     found = audit_budget(folder)
     if not found.ok:
-        said.append(
-            "What stands in the log does not support its claim, whatever is measured. See: "
-            "privplan audit budget"
-        )
+        what = "supports no number, and claims none"
+        if opened.claim.epsilon is not None:
+            what = "does not support its claim, whatever is measured"
+        said.append(f"What stands in the log {what}. See: privplan audit budget")
     if not found.complete:
         said.append("The run is not closed; what is judged is the whole of its plan.")
     if opened.randomness.source == "seeded":

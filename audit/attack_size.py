@@ -40,6 +40,13 @@ LARGEST: Final = 10 * USUAL
 """Most work with one."""
 
 
+REPLICAS: Final = 10**9
+"""Most rounds x local epochs x (users + `USERS`) of a run that is made again: about a day."""
+
+USERS: Final = 1_000
+"""What a round costs beside its users, as so many of them."""
+
+
 def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: int | None) -> int:
     """Return how many canaries are used: as many as are asked for, or as many as suit the system.
 
@@ -66,6 +73,17 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
                 "Give fewer `rounds`, or fewer `canaries`.",
             )
     return canaries
+
+
+def require_feasible(settings: Settings, silos: int) -> None:
+    """Raise `InvalidInput` where replicas of the run would take a machine days."""
+    work = settings.run.rounds * settings.training.local_epochs * (settings.data.users + USERS)
+    if silos > SILOS or work > REPLICAS:
+        raise InvalidInput(
+            "The run is too long to be made again many times.",
+            "Membership trains 64 replicas of it, with all rounds and local epochs of its log.",
+            "Leave the tier out.",
+        )
 
 
 def _fits(settings: Settings, silos: int, rounds: int, canaries: int, most: int) -> bool:

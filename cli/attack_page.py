@@ -27,9 +27,10 @@ residual     Is the noise that was drawn the noise that was logged?  It opens th
 membership   How well are the run's own people told from strangers?  Models are trained with
              and without them, on the records themselves.  Only with --tier membership.
 
-Each tier errs with probability 1 - confidence at most, by itself; three tiers, or three
-attacks, accuse an honest run more often.  Fix --confidence, --canaries and --seed before
-you look.
+Claim, robust and residual each err with probability 1 - confidence at most; three tiers, or
+three attacks, accuse an honest run more often.  The intervals of membership hold about as
+often as they say, for many users and models.  Fix --confidence, --canaries and --seed
+before you look.
 
 A low value is not proof of privacy.  It says that this attack found no more, and another
 one may.  What is proven stands in `privplan audit budget`.

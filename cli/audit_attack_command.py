@@ -56,7 +56,10 @@ Seed = Annotated[
     ),
 ]
 Confidence = Annotated[
-    float, typer.Option(metavar="C", help="Each tier errs with probability 1 - C at most.")
+    float,
+    typer.Option(
+        metavar="C", help="Each tier errs with probability 1 - C at most; membership, about."
+    ),
 ]
 Data = Annotated[
     Path | None,
@@ -111,10 +114,10 @@ def attack(
 ) -> None:
     """Measure how much privacy a run demonstrably loses, tier by tier.
 
-    claim asks whether the mechanism is the one that is claimed, robust bounds epsilon from below
-    whatever the mechanism is, residual judges the noise that was drawn (it opens the sealed
-    sidecar), membership tells the run's own people from strangers.  What may be published is added
-    to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.  --quiet
+    claim asks whether the mechanism is the one that is claimed, robust how much right guesses show
+    however canaries depend on one another, residual judges the noise that was drawn (it opens the
+    sealed sidecar), membership tells the run's own people from strangers.  What may be published is
+    added to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.  --quiet
     prints the claim tier's number.
     """
     from ..audit.attack import attack as attacked
@@ -203,7 +206,7 @@ def _line(one: Measurement) -> str:
     if one.kind == "test":
         said = f"{plain(one.what)}: {quantity} {one.value:.3g}"
     elif one.kind == "estimate":
-        said = f"{plain(one.what)}: {quantity} {one.value:.4g}, an estimate"
+        said = f"{plain(one.what)}: {quantity} {one.value:.4g}{_interval(one)}, an estimate"
     else:
         said = f"{quantity} at least {rounding.down(one.value)}"
     if one.claimed is not None and one.kind == "estimate":
@@ -220,6 +223,13 @@ def _line(one: Measurement) -> str:
     return said
 
 
+def _interval(one: Measurement) -> str:
+    """Return the interval of an estimate, where it has one."""
+    ends = [one.sample.get(name) for name in ("lower", "upper")]
+    numbers = [end for end in ends if isinstance(end, (int, float))]
+    return f" [{numbers[0]:.3g}, {numbers[1]:.3g}]" if len(numbers) == 2 else ""
+
+
 def _percent(one: Measurement) -> str:
     return f"{100.0 * one.confidence:.6g}%"
 
@@ -230,6 +240,8 @@ def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
     claim = found.claim
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
     hidden = describe.change(claim.neighbours, unit)
+    if claim.epsilon is None:
+        hidden = f"nothing is promised; measured is {hidden}"
     rows = [
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
         ("observer", WHOM.get(found.observer, plain(found.observer))),

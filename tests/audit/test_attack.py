@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.accountant.records import Randomness, RunClose, RunOpen
 from privplan.audit.attack import Asked, attack
-from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for
+from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for, require_feasible
 from privplan.audit.configured import settings_in
 from privplan.audit.log import BadLine, LogWriter, Sealed, append_results, measurements_in, verify
 from privplan.audit.log.canonical import LOG, SEALED
@@ -376,7 +376,8 @@ def test_as_published_the_papers_number_is_the_promise(tmp_path: Path) -> None:
 def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
     event = ledgers.weighted(1)[1].event  # type: ignore[attr-defined]
     fewer = Stand(rehearse={"event": ev.Repeat(7, event)})
-    assert attack(folder, Asked(rounds=7), tools=fewer.tools()).measurements
+    found = attack(folder, Asked(rounds=7), tools=fewer.tools())
+    assert any("A part of the run is rehearsed" in said for said in found.warnings)
     with pytest.raises(InvalidInput, match="announces other rounds"):
         attack(folder, tools=fewer.tools())
     more = Stand(rehearse={"event": ev.Repeat(21, event)})
@@ -440,6 +441,18 @@ def test_work_without_end_is_refused(change: dict[str, Any]) -> None:
     )
     with pytest.raises(InvalidInput, match="too many"):
         canaries_for(own, change.get("silos", 5), rounds=None, asked=change.get("canaries"))
+
+
+def test_membership_makes_no_replicas_without_end(folder: Path) -> None:
+    own = parse(content(), "run.toml")
+    require_feasible(own, 5)
+    for name, change in (("rounds", own.run), ("local_epochs", own.training)):
+        table = "run" if name == "rounds" else "training"
+        with pytest.raises(InvalidInput, match="made again many times"):
+            require_feasible(replace(own, **{table: replace(change, **{name: 10**9})}), 5)
+    stand = Stand()
+    attack(folder, replace(MEMBERSHIP, confidence=0.99), tools=stand.tools())
+    assert stand.call("membership")["alpha"] == pytest.approx(0.01)
 
 
 def test_what_people_ask_for_is_not_refused() -> None:

@@ -78,13 +78,15 @@ def membership_tier(
     attacks: Sequence[str] = ("rmia", "ratio", "lira", "loss"),
     executor: Executor | None = None,
     seed: int | None = None,
+    alpha: float = 0.05,
 ) -> tuple[Measurement, ...]:
     """Return what membership inference finds in a run of these settings, on its own data.
 
     Of `models` replicas, `targets` are attacked, and the others are shadows: an even number, 4 or
     more.  `level` is whose coin is tossed: `user`, all records of a user in all silos together,
     scored by the sum over them; or `record`.  `attacks` are names in `ATTACKS`.  `executor` trains
-    side by side, on all cores if None.  With `seed`, coins and noise can be repeated.
+    side by side, on all cores if None.  With `seed`, coins and noise can be repeated.  Intervals
+    have confidence 1 - `alpha`, about.
 
     For a promise to users under add-remove, `claimed` holds the most that it allows any attack.
 
@@ -93,6 +95,7 @@ def membership_tier(
     `MissingExtra`, and what preparing a run raises.
     """
     validate.choice(LEVELS, level=level)
+    validate.open_probability(alpha=alpha)
     named = known(attacks)
     rng = np.random.default_rng(seed if seed is None else validate.count_from(0, seed=seed))
     in_the_clear(settings)  # refused before data are read
@@ -118,7 +121,9 @@ def membership_tier(
     return tuple(
         one
         for name in named
-        for one in measurements(trials_of(seen, name, level), _named(about, name, level))
+        for one in measurements(
+            trials_of(seen, name, level), _named(about, name, level), confidence=1.0 - alpha
+        )
     )
 
 
