@@ -117,8 +117,8 @@ def attack(
     claim asks whether the mechanism is the one that is claimed, robust how much right guesses show
     however canaries depend on one another, residual judges the noise that was drawn (it opens the
     sealed sidecar), membership tells the run's own people from strangers.  What may be published is
-    added to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.  --quiet
-    prints the claim tier's number.
+    added to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.
+    --quiet prints the claim tier's number.
     """
     from ..audit.attack import attack as attacked
     from ..audit.attack_report import Asked
