@@ -10,18 +10,14 @@ Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1 and Theorem 5.
 
 from __future__ import annotations
 
-import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from ...accountant.claims.uldp_fl import DELTA, published_user_epsilon
-from ..statistics import Counts, epsilon_lower
-from .counting import delta_lower, epsilon_lower_known
-from .demo import Demo, Weakness, shown
+from .demo import Demo, Weakness
 from .protocol_1 import MULTIPLE, RUNS, Floats, noise_free, one_round, one_session, updates
+from .readout import EXACT, read_out
 
-ROUNDS: Final = 100
 REPEATED: Final = 4
 
 PRESENT: Final = updates([[0.3, 0.25, -0.4], [-0.2, 0.4, -0.1]])
@@ -51,54 +47,22 @@ def _run(rng: np.random.Generator) -> Weakness:
 
     hits = sum(recognised(True, rng) for _ in range(RUNS))
     alarms = sum(recognised(False, rng) for _ in range(RUNS))
-    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
     unaided = transcripts.noise_free_residue(
         residues(PRESENT, REPEATED, rng), MULTIPLE, without=residues(ABSENT, REPEATED, rng)
     )
-    claimed, once = published_user_epsilon(ROUNDS), published_user_epsilon(1)
-    absent = "absent, the user moves nothing: without any record it would stop the protocol"
-    about: dict[str, Any] = {
-        "observer": "server",
-        "unit": "user",
-        "neighbours": "add-remove",
-        "sample": {
-            "sessions with the user": RUNS,
-            "sessions without": RUNS,
-            "residue of the user, with": hits,
-            "residue of the user, without": alarms,
-        },
-    }
-    endless = shown(
-        "the decrypted sum modulo lcm(1..12), in the first of 100 rounds",
-        epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
-        claimed,
-        delta=DELTA,
+    measured = read_out(
+        "the decrypted sum modulo lcm(1..12)",
+        hits,
+        alarms,
+        RUNS,
+        event="residue of the user",
+        impossible="the residue without the user is another one",
         proves="The server tells the user's presence with certainty, whatever noise is drawn.",
-        assumes=(absent, "no false alarm is possible: the residue without the user is another one"),
-        **about,
-    )
-    by_counts = shown(
-        "the same in a run of one round, by counts alone",
-        epsilon_lower(counts, delta=DELTA),
-        once,
-        delta=DELTA,
-        proves="The epsilon published for one round is exceeded.",
-        assumes=(absent,),
-        **about,
-    )
-    delta = shown(
-        "the same, at the epsilon published for one round",
-        delta_lower(counts, epsilon=once),
-        DELTA,
-        quantity=f"delta at epsilon {once:.3g}",
-        proves="At the published epsilon the claim fails nearly always.",
-        assumes=(absent,),
-        **about,
     )
     seen = unaided.what if unaided.found else "It found nothing in a few rounds."
     return Weakness(
-        (endless, by_counts, delta),
-        (math.inf, math.inf, 1.0),
+        measured,
+        EXACT,
         (
             f"The published protocol ran {RUNS} times with a user of seven records and {RUNS} "
             "times without its updates, each time with keys of its own and full noise.",

@@ -10,17 +10,13 @@ Source: Kato et al. 2024, *Uldp-FL*, arXiv 2308.12210, Protocol 1 and Theorem 2.
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from ...accountant.claims.uldp_fl import DELTA, published_user_epsilon
-from ..statistics import Counts, epsilon_lower
-from .counting import delta_lower, epsilon_lower_known
-from .demo import Demo, Weakness, shown
+from .demo import Demo, Weakness
 from .protocol_1 import RUNS, one_round, one_session, updates
-
-ROUNDS: Final = 100
+from .readout import EXACT, read_out
 
 PRESENT: Final = updates([[0.3, 0.0, 0.0], [-0.2, 0.4, -0.1]])
 ABSENT: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]])
@@ -40,50 +36,18 @@ def moved(present: bool, rng: np.random.Generator) -> bool:
 def _run(rng: np.random.Generator) -> Weakness:
     hits = sum(moved(True, rng) for _ in range(RUNS))
     alarms = sum(moved(False, rng) for _ in range(RUNS))
-    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
-    claimed, once = published_user_epsilon(ROUNDS), published_user_epsilon(1)
-    absent = "absent, the user moves nothing: without any record it would stop the protocol"
-    about: dict[str, Any] = {
-        "observer": "server",
-        "unit": "user",
-        "neighbours": "add-remove",
-        "sample": {
-            "sessions with the user": RUNS,
-            "sessions without": RUNS,
-            "randomness other than 1, with": hits,
-            "randomness other than 1, without": alarms,
-        },
-    }
-    endless = shown(
-        "the randomness of a silo's ciphertext, in the first of 100 rounds",
-        epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
-        claimed,
-        delta=DELTA,
+    measured = read_out(
+        "the randomness of a silo's ciphertext",
+        hits,
+        alarms,
+        RUNS,
+        event="randomness other than 1",
+        impossible="a product of powers with exponent 0 is 1",
         proves="The server tells the user's presence with certainty, whatever noise is added.",
-        assumes=(absent, "no false alarm is possible: a product of powers with exponent 0 is 1"),
-        **about,
-    )
-    by_counts = shown(
-        "the same in a run of one round, by counts alone",
-        epsilon_lower(counts, delta=DELTA),
-        once,
-        delta=DELTA,
-        proves="The epsilon published for one round is exceeded.",
-        assumes=(absent,),
-        **about,
-    )
-    delta = shown(
-        "the same, at the epsilon published for one round",
-        delta_lower(counts, epsilon=once),
-        DELTA,
-        quantity=f"delta at epsilon {once:.3g}",
-        proves="At the published epsilon the claim fails nearly always.",
-        assumes=(absent,),
-        **about,
     )
     return Weakness(
-        (endless, by_counts, delta),
-        (math.inf, math.inf, 1.0),
+        measured,
+        EXACT,
         (
             f"The published protocol ran {RUNS} times with a user who alone moves a parameter in "
             f"one silo, and {RUNS} times without, each time with keys of its own and full noise.",
