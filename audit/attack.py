@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
+from ..accountant.errors import InvalidInput, PrivplanError, Unsupported
 from ..accountant.records import RunOpen
 from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
@@ -153,7 +153,13 @@ class _Attack:
     def _rehearse(self, tiers: Sequence[Tier]) -> None:
         if not tiers:
             return
-        silos = self.opened.population.silos
+        silos, planned = self.opened.population.silos, self.settings.run.rounds
+        if self.asked.rounds is not None and self.asked.rounds > planned:
+            raise InvalidInput(
+                f"`rounds` is {self.asked.rounds:,}, and the run has {planned:,}.",
+                "More rounds than were planned show more than was promised.",
+                "Give fewer, or leave it out.",
+            )
         canaries = canaries_for(
             self.settings, silos, rounds=self.asked.rounds, asked=self.asked.canaries
         )
@@ -167,7 +173,7 @@ class _Attack:
                 seed=self.asked.seed,
                 silos=silos,
             )
-        except (Unsupported, MissingExtra) as error:
+        except Unsupported as error:
             self._skip(tiers, error)
             return
         self._require_same(made)
@@ -326,7 +332,10 @@ def _doubts(folder: Path, opened: RunOpen) -> list[str]:
     found = audit_budget(folder)
     if not found.ok:
         what = "supports no number, and claims none"
-        if opened.claim.epsilon is not None:
+        if found.supported:
+            errors = [one.id for one in found.hazards if one.severity == "error"]
+            what = f"has errors ({', '.join(errors)})"
+        elif found.supported is not None:
             what = "does not support its claim, whatever is measured"
         said.append(f"What stands in the log {what}. See: privplan audit budget")
     if not found.complete:

@@ -29,6 +29,9 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 Curve: TypeAlias = tuple[tuple[float, float], ...]
 
+ANY_MECHANISM: Final = "epsilon of any mechanism"
+"""Where the `sample` of a robust result keeps what holds without a belief about the mechanism."""
+
 NOT_PROOF: Final = (
     "A low value is not proof of privacy: it says that this attack found no more, "
     "and another one may."

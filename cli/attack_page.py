@@ -59,6 +59,9 @@ where they are (--data), and holds them against the run's commitment where the s
 it.  Whoever can add a line to a log that is not signed can add any result, so a result in a
 log is what somebody wrote there; to know, attack again.
 
+It takes seconds; uldp-naive and uldp-group take longer, and private weighting minutes, since
+each canary is encrypted there, and the few that fit show little.
+
 Exit code 1 if a tier contradicts what is claimed; --quiet prints the claim tier's number.
 
 Sources: Nasr et al. 2023, arXiv 2302.07956 (the claimed family); Steinke, Nasr and

@@ -85,6 +85,10 @@ SECRET: Final = (
     "Results of the tier {tiers} were seen before the noise: keep this output and the exit code to "
     "yourself. They are not in the log."
 )
+_PVALUES: Final = (
+    "Each p-value is corrected for all of these tests: 1 says that nothing was found, and a small "
+    "one is an alarm."
+)
 _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict nothing."
 
 _WIDTH: Final = 13
@@ -192,6 +196,7 @@ def _tier(tier: str, found: AttackReport) -> str:
         failed = sum(one.contradicted for one in own)
         verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
         lines.append(f"{'':<{_WIDTH}}{len(own):,} tests, {_percent(own[0])} confidence: {verdict}")
+        lines.append(paragraph(" " * _WIDTH, _PVALUES))
     if own and all(one.kind == "estimate" for one in own):
         lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
         return "\n".join(lines)
@@ -208,7 +213,7 @@ def _line(one: Measurement) -> str:
     elif one.kind == "estimate":
         said = f"{plain(one.what)}: {quantity} {one.value:.4g}{_interval(one)}, an estimate"
     else:
-        said = f"{quantity} at least {rounding.down(one.value)}"
+        said = f"{quantity} at least {rounding.down(one.value)}{_anyway(one)}"
     if one.claimed is not None and one.kind == "estimate":
         said += f"; the claim allows {rounding.up(one.claimed)}"
     elif one.claimed is not None:
@@ -221,6 +226,16 @@ def _line(one: Measurement) -> str:
     elif one.contradicted:
         said += f": {verdict}"
     return said
+
+
+def _anyway(one: Measurement) -> str:
+    """Return what a robust result shows of any mechanism, where that is another number."""
+    from ..audit.measurement import ANY_MECHANISM
+
+    anyway = one.sample.get(ANY_MECHANISM)
+    if not isinstance(anyway, (int, float)):
+        return ""
+    return f" (any mechanism: {rounding.down(float(anyway))})"
 
 
 def _interval(one: Measurement) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from . import options
 from .audit_log_command import Folder
 from .output import Report, show, table
+
+if TYPE_CHECKING:
+    from ..audit.report import RunFacts
 
 EXAMPLE: Final = "privplan report DIR -o report.html"
 BEGINS: Final = b"<!doctype html>"
@@ -35,7 +38,7 @@ def report(
     support its claim, or if what was measured contradicts it; the page is made all the same.
     """
     from ..accountant.errors import InvalidInput
-    from ..audit.report import read, render
+    from ..audit.report import read, verdict
 
     if out is None:
         raise InvalidInput("`out` is missing.", "The page is a file.", EXAMPLE)
@@ -47,7 +50,7 @@ def report(
         )
     _require_room(out)
     facts = read(folder)
-    page = render(facts)
+    page = _rendered(facts)
     _write(out, page)
     contradicted = [one.tier for _, one in facts.contradicting]
     show(
@@ -62,7 +65,7 @@ def report(
             text=table(
                 [
                     ("report", str(out)),
-                    ("log", "supports its claim" if facts.budget.ok else "see the page"),
+                    ("log", verdict(facts)[1]),
                     ("measured", _measured(len(facts.measured), contradicted)),
                 ]
             ),
@@ -72,6 +75,18 @@ def report(
         as_json=as_json,
         quiet=quiet,
     )
+
+
+def _rendered(facts: RunFacts) -> str:
+    """Return the page; name the command that installs what is missing here."""
+    from ..accountant.errors import MissingExtra
+    from ..audit.report import render
+    from .doctor_command import install_command
+
+    try:
+        return render(facts)
+    except MissingExtra as error:
+        raise type(error)(error.what, error.why, install_command("report")) from None
 
 
 def _measured(count: int, contradicted: Sequence[str]) -> str:

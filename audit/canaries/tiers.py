@@ -19,7 +19,7 @@ from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
 from ...accountant.errors import InvalidInput, Unsupported
-from ..measurement import Curve, Measurement
+from ..measurement import ANY_MECHANISM, Curve, Measurement
 from ..statistics import (
     FamilyResult,
     claim_only,
@@ -200,7 +200,7 @@ def _guessed(rehearsal: Rehearsal, delta: float, alpha: float) -> _Guessed:
         return _Guessed(OF_ANY, anyway, anyway, False, _of_any(anyway), (COINS, ANY), sample)
     right = right_of(scores, coins, guesses)
     found = curve(guesses, right)
-    sample = {"guesses": guesses, "right": right, "epsilon of any mechanism": anyway}
+    sample = {"guesses": guesses, "right": right, ANY_MECHANISM: anyway}
     proves = _of_any(anyway)
     if found.factor is not None:
         proves = (

@@ -6,6 +6,6 @@
 from __future__ import annotations
 
 from .facts import RunFacts, read
-from .page import render
+from .page import render, verdict
 
-__all__ = ["RunFacts", "read", "render"]
+__all__ = ["RunFacts", "read", "render", "verdict"]

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
-from ..measurement import NOT_PROOF, Measurement
+from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
 from . import figures
 from .facts import RunFacts, contradicts
@@ -57,6 +57,10 @@ Shown: TypeAlias = tuple[tuple[int, Measurement], ...]
 """Results with the numbers of their lines."""
 
 
+_SHOWN_ODDS: Final = 200.0
+"""Largest epsilon whose odds are written out."""
+
+
 @dataclass(frozen=True)
 class Column:
     """One number before one observer: claimed, proven, measured, each as it is printed."""
@@ -92,7 +96,8 @@ def render(facts: RunFacts) -> str:
         unit=_unit(facts),
         before=_observer(facts.opened.claim.observer),
         relation=RELATIONS[facts.opened.claim.neighbours],
-        verdict=_verdict(facts),
+        verdict=verdict(facts),
+        odds=_odds(facts),
         columns=_columns(facts, shown),
         measured=[_row(number, one) for number, one in shown],
         unshown=len(facts.measured) - len(shown),
@@ -126,12 +131,18 @@ def _shown_of(facts: RunFacts) -> Shown:
     return tuple(sorted((*first, *rest[len(rest) - SHOWN + len(first) :]), key=lambda one: one[0]))
 
 
+def _odds(facts: RunFacts) -> str | None:
+    """Return e^epsilon, rounded up; None where no number is claimed, or none that can be shown."""
+    epsilon = facts.opened.claim.epsilon
+    return None if epsilon is None or epsilon > _SHOWN_ODDS else up(math.exp(epsilon))
+
+
 def _unit(facts: RunFacts) -> str:
     claim = facts.opened.claim
     return claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
 
 
-def _verdict(facts: RunFacts) -> tuple[str, str]:
+def verdict(facts: RunFacts) -> tuple[str, str]:
     """Return a word for the style, and one sentence."""
     budget = facts.budget
     against, measured = len(facts.contradicting), len(facts.measured)
@@ -158,7 +169,7 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
                 claimed=_claimed(stated),
                 proven=_proven(row.total.epsilon.lower, row.total.upper, row.total.refusal),
                 measured=tuple(
-                    f"{one.tier}: {_value(one)}{_elsewhere(facts, one)}"
+                    f"{one.tier}: {_value(one)}{_anyway(one)}{_elsewhere(facts, one)}"
                     for _, one in shown
                     if one.observer == row.observer and one.quantity == "epsilon"
                 ),
@@ -171,6 +182,14 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
 def _is_of_claim(facts: RunFacts, one: Measurement) -> bool:
     claim = facts.opened.claim
     return (one.unit, one.neighbours) == (claim.unit, claim.neighbours)
+
+
+def _anyway(one: Measurement) -> str:
+    """Return what a robust result shows of any mechanism, where that is another number."""
+    anyway = one.sample.get(ANY_MECHANISM)
+    if one.tier != "robust" or not isinstance(anyway, (int, float)) or not anyway >= 0.0:
+        return ""
+    return f" for the claim's curve, {down(float(anyway))} for any mechanism"
 
 
 def _elsewhere(facts: RunFacts, one: Measurement) -> str:
@@ -192,8 +211,9 @@ def _row(number: int, one: Measurement) -> dict[str, object]:
         "what": one.what,
         "observer": _observer(one.observer),
         "about": _about(one),
-        "claimed": "nothing" if one.claimed is None else as_given(one.claimed),
-        "value": _value(one) + _confidence(one),
+        "allowed": one.kind == "estimate",
+        "claimed": "nothing" if one.claimed is None else up(one.claimed, EXACT_DIGITS),
+        "value": _value(one) + _anyway(one) + _confidence(one),
         "contradicted": contradicts(one),
         "proves": one.proves,
         "assumes": one.assumes,

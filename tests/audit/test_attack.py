@@ -381,8 +381,10 @@ def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
     with pytest.raises(InvalidInput, match="announces other rounds"):
         attack(folder, tools=fewer.tools())
     more = Stand(rehearse={"event": ev.Repeat(21, event)})
-    with pytest.raises(InvalidInput, match="announces other rounds"):
+    with pytest.raises(InvalidInput, match="`rounds` is 21, and the run has 20"):
         attack(folder, Asked(rounds=21), tools=more.tools())
+    with pytest.raises(InvalidInput, match="announces other rounds"):
+        attack(folder, Asked(rounds=20), tools=more.tools())
 
 
 @pytest.mark.parametrize(

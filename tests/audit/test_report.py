@@ -232,7 +232,7 @@ def test_a_result_that_cannot_be_read_is_not_called_sealed(folder: Path) -> None
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"kind": "estimate"}, "epsilon about 3.123, an estimate claimed"),
+        ({"kind": "estimate"}, "epsilon about 3.123, an estimate the claim allows"),
         (
             {"kind": "test", "quantity": "p-value", "value": 0.049961},
             "p-value 0.04997, against 0.05",

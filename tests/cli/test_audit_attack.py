@@ -14,7 +14,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.audit.attack_tools import Tools
 from privplan.audit.log import append_results, measurements_in, verify
 from privplan.audit.log.canonical import LOG
-from privplan.audit.measurement import NOT_PROOF
+from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.cli import audit_attack_command
 from privplan.cli.run_folder import Source, begin
 from privplan.fl.runner import carry_out
@@ -67,6 +67,8 @@ robust       epsilon at least 0.5000 of 3.900 claimed, 95% confidence: not contr
 residual     variance of the noise: p-value 0.432
              shape of the noise: p-value 0.5
              2 tests, 95% confidence: none is contradicted
+             Each p-value is corrected for all of these tests: 1 says that nothing was
+             found, and a small one is an alarm.
              The noise that was drawn is the noise that was logged.
 
 hides      adding or removing one user, at delta 1e-05
@@ -369,3 +371,14 @@ def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run)
     assert verify("cut").complete
     assert len(measurements_in("cut")) == 1
     assert run("audit", "budget", "cut").code == 0
+
+
+@pytest.mark.usefixtures("stand")
+def test_a_robust_number_stands_beside_that_of_any_mechanism(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    stand.answers["robust"] = replace(
+        MEASURED, tier="robust", value=4.9499, sample={ANY_MECHANISM: 3.6689}
+    )
+    outcome = run("audit", "attack", folder, "--tier", "robust")
+    assert "epsilon at least 4.949 (any mechanism: 3.668) of 3.900 claimed" in outcome.out

@@ -23,7 +23,7 @@ def test_a_page_is_made(run: Any, folder: Path) -> None:
     done = run("report", str(folder), "-o", "report.html")
     assert done.code == 0
     assert done.err == ""
-    assert "supports its claim" in done.out
+    assert "The log supports what it claims." in done.out
     assert "nothing yet: privplan audit attack DIR" in done.out
     assert Path("report.html").read_text().startswith("<!doctype html>")
     again = run("report", str(folder), "-o", "report.html", "--json")
