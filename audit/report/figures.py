@@ -87,6 +87,7 @@ def spending(
             axes.plot([last], [stated], "x", color=CLAIMED, label="stated at the end")
         axes.set(xlabel="rounds", ylabel="epsilon", xlim=(0, end))
         axes.set_ylim(bottom=0.0)
+        axes.locator_params(axis="x", integer=True)
         axes.legend()
 
     return _drawn(draw)
@@ -105,7 +106,7 @@ def trade_off(proven: Line | None, measured: Sequence[Curve]) -> str | None:
         alarms = np.linspace(0.0, 1.0, 401)
         axes.plot(alarms, 1.0 - alarms, color="#8b97a5", linewidth=0.8, label="guessing")
         if proven is not None:
-            axes.plot(alarms, proven(alarms), color=PROVEN, label="proven")
+            axes.plot(alarms, proven(alarms), color=PROVEN, label="proven", zorder=3)
         if points:
             axes.plot(*zip(*points, strict=True), ".", color=MEASURED, label="measured")
         axes.set(xlabel="false alarms", ylabel="misses", xlim=(0, 1), ylim=(0, 1), aspect="equal")

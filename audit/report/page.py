@@ -46,7 +46,7 @@ RELATIONS: Final[Mapping[str, str]] = {
 
 TIERS: Final[Mapping[str, str]] = {
     "claim": "Is this mechanism no weaker than the one that is claimed?",
-    "robust": "What does it lose at least, however units depend on each other?",
+    "robust": "What do right guesses show, however units depend on each other?",
     "membership": "How well are people told from strangers?",
     "weakness": "Does a published claim hold on a simulation of its mechanism?",
     "residual": "Is the noise that was drawn the noise that was logged?",
