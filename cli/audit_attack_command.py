@@ -42,7 +42,10 @@ Observer = Annotated[
 Canaries = Annotated[
     int | None,
     typer.Option(
-        metavar="N", help="Units that are put in or left out by a coin.", show_default=False
+        metavar="N",
+        help="Units that are put in or left out by a coin; without: 20,000, or fewer where each "
+        "costs more.",
+        show_default=False,
     ),
 ]
 Rounds = Annotated[

@@ -176,14 +176,9 @@ def test_a_released_model_of_another_kind_or_one_that_diverged_is_refused():
             released_tier(settings, broken)
 
 
-def of_a_file(table, _):
-    """Return whether an array is the content of a file."""
-    return isinstance(table, np.memmap)
-
-
 def test_processes_are_given_no_records_in_files():
     # Above 1 MB joblib would put an array into a file, which a crash leaves behind.
-    assert Joblib(2).map(partial(of_a_file, np.zeros(2**18)), [1, 2]) == [False, False]
+    assert Joblib(2).map(partial(isinstance, np.zeros(2**18)), [np.memmap] * 2) == [False] * 2
 
 
 def test_scores_with_ties_at_the_top_have_no_hits_to_tell():
