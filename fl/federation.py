@@ -191,7 +191,10 @@ class Federation:
                 f"`user` must be below `users` ({self.users}); it is {gone}.",
                 next_step="Users are numbered from 0.",
             )
-        kept = self.user != gone
+        return self.only(self.user != gone)
+
+    def only(self, kept: NDArray[np.bool_]) -> Federation:
+        """Return the federation with these of its records, (records,); all else stays as it is."""
         return replace(
             self,
             features=self.features[kept],

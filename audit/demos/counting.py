@@ -25,6 +25,16 @@ INCREDIBLE: Final = 1e-9
 """
 
 
+def batches(runs: int, most: int) -> list[int]:
+    """Return sizes, at most `most` each, that add up to `runs`.
+
+    >>> batches(7, 3)
+    [3, 3, 1]
+    """
+    full, rest = divmod(runs, most)
+    return [most] * full + [rest] * (rest > 0)
+
+
 def delta_lower(counts: Counts, *, epsilon: float, alpha: float = 0.05) -> float:
     """Return a lower bound on delta at `epsilon`, wrong with probability at most `alpha`.
 

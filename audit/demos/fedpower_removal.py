@@ -22,7 +22,7 @@ from ...accountant.claims import fedpower as published
 from ...accountant.claims import proofs
 from ..measurement import Measurement
 from ..statistics import Counts, epsilon_lower
-from .counting import epsilon_lower_known
+from .counting import batches, epsilon_lower_known
 from .demo import Demo, Weakness, shown
 from .fedpower import NOISE, Matrix, first_z, next_z, product_of, ratings, times
 
@@ -103,7 +103,7 @@ def one_round(
     truth = expected + direction if present else expected
     scores = [
         np.einsum("kdr,dr->k", truth + rng.normal(0.0, NOISE, (size, *z.shape)) - expected, unit)
-        for size in _batches(runs)
+        for size in batches(runs, _AT_ONCE)
     ]
     return np.concatenate(scores) / NOISE
 
@@ -259,11 +259,6 @@ def _counts(present: Matrix, absent: Matrix, threshold: float) -> Counts:
         misses=int((present <= threshold).sum()),
         positives=len(present),
     )
-
-
-def _batches(runs: int) -> list[int]:
-    full, rest = divmod(runs, _AT_ONCE)
-    return [_AT_ONCE] * full + [rest] * (rest > 0)
 
 
 DEMO: Final = Demo(

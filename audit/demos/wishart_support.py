@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ...accountant.claims import delm
 from ...accountant.sensitivity import wishart
 from ..statistics import Counts, epsilon_lower
-from .counting import delta_lower
+from .counting import batches, delta_lower
 from .demo import Demo, Weakness, shown
 
 Matrix = NDArray[np.float64]
@@ -73,7 +73,7 @@ def counted(epsilon: float, runs: int, dimension: int, rng: np.random.Generator)
     claims = {
         present: sum(
             int(says_absent(released(gram, epsilon, size, rng), rest, record).sum())
-            for size in _batches(runs)
+            for size in batches(runs, _AT_ONCE)
         )
         for present, gram in ((False, rest), (True, rest + np.outer(record, record)))
     }
@@ -148,11 +148,6 @@ def run(rng: np.random.Generator) -> Weakness:
         f"1 - e^-{published:g} = {exact:.3f} whatever epsilon one asks about, and 0 was promised.",
     )
     return Weakness(measurements, (exact, math.inf, math.inf), story)
-
-
-def _batches(runs: int) -> list[int]:
-    full, rest = divmod(runs, _AT_ONCE)
-    return [_AT_ONCE] * full + [rest] * (rest > 0)
 
 
 DEMO: Final = Demo(

@@ -104,19 +104,6 @@ def in_the_clear(settings: Settings) -> Settings:
     return replace(settings, security=replace(changed, keep_transcripts=False))
 
 
-def subset(federation: Federation, kept: NDArray[np.bool_]) -> Federation:
-    """Return the federation with some of its records; its users, silos and test set stay."""
-    return replace(
-        federation,
-        features=federation.features[kept],
-        labels=federation.labels[kept],
-        user=federation.user[kept],
-        silo=federation.silo[kept],
-        absent_users=True,
-        empty_silos=True,
-    )
-
-
 def _replica(
     settings: Settings,
     federation: Federation,
@@ -129,7 +116,7 @@ def _replica(
     streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(), np.errstate(all="ignore"):
-        return _made(_prepared(settings, subset(federation, kept), streams))
+        return _made(_prepared(settings, federation.only(kept), streams))
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:

@@ -11,7 +11,7 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.audit.shadows import Joblib, Serial, replicas, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
-from privplan.audit.shadows.replicas import Forgetful, in_the_clear, subset
+from privplan.audit.shadows.replicas import Forgetful, in_the_clear
 from privplan.fl.local import TorchLocal
 from privplan.fl.models import model_named
 from privplan.fl.preparation import prepare
@@ -189,7 +189,7 @@ def test_a_masked_run_is_repeated_in_the_clear_and_a_private_weighting_is_refuse
 def test_a_subset_keeps_the_public_constants():
     federation = prepare(configured()).federation
     kept = federation.silo == 0
-    own = subset(federation, kept)
+    own = federation.only(kept)
     assert (own.users, own.silos) == (federation.users, federation.silos)
     assert own.records == kept.sum()
     assert np.array_equal(own.test_features, federation.test_features)
