@@ -23,101 +23,17 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.fft import irfft, rfft
-from numpy.typing import NDArray
+from numpy.fft import irfft
 
-from ...rootfinding import enclose, narrow
-from .grid import GridTooFine, Law
+from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF, Array, dot
-
-Spectrum = NDArray[np.complex128]
+from .rounds import Rounds, Spectrum
 
 OUTSIDE: Final = 1e-14
 """Tilted probability that may lie beyond the window, on each side."""
 
 LARGEST_WINDOW: Final = 1 << 23
 """Most grid points that the sum of the losses may take."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rounds:
-    """Laws on grids of one width, each with how often it is composed."""
-
-    laws: tuple[Law, ...]
-    counts: tuple[int, ...]
-
-    @property
-    def width(self) -> float:
-        """Width of the common grid."""
-        return self.laws[0].grid.width
-
-    @property
-    def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
-        return sum(n * law.slack for n, law in zip(self.counts, self.laws, strict=True))
-
-    @property
-    def infinite_mass(self) -> float:
-        """Probability that some round has an infinite loss."""
-        survive = sum(
-            n * math.log1p(-law.infinite_mass) if law.infinite_mass < 1.0 else -math.inf
-            for n, law in zip(self.counts, self.laws, strict=True)
-        )
-        return -math.expm1(survive)
-
-    def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
-        return sum(n * tilted(law, tilt)[1] for n, law in zip(self.counts, self.laws, strict=True))
-
-    def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
-        mean = variance = 0.0
-        for n, law in zip(self.counts, self.laws, strict=True):
-            losses = law.losses
-            weights, _ = tilted(law, tilt)
-            centre = dot(weights, losses)
-            mean += n * centre
-            variance += n * dot(weights, (losses - centre) ** 2)
-        return mean, variance
-
-    def centring_tilt(self, epsilon: float, guess: float, spread: float) -> float:
-        """Return a tilt at which the tilted sum lies about epsilon: K'(t) = eps + 1/t + 1/(1+t).
-
-        `guess` is returned if the mean is then within half a `spread` of that.  Far tails, which
-        an estimate may leave out, can take over the tilted law suddenly; then K - t eps would grow
-        beyond delta and rounding with it, so the tilt is solved for on the laws themselves.
-        """
-
-        def above(log_tilt: float) -> float:
-            tilt = math.exp(log_tilt)
-            mean, _ = self.mean_and_variance(tilt)
-            return epsilon + 1.0 / tilt + 1.0 / (1.0 + tilt) - mean
-
-        if abs(above(math.log(guess))) <= 0.5 * (spread + 1.0 / guess):
-            return guess
-        start = min(max(math.log(guess), -28.0), 28.0)
-        bracket = enclose(above, start, 0.2, -28.0, 28.0)
-        if bracket is None:
-            return guess
-        # Rather too small a tilt than too large: the far side may be a cliff.
-        return math.exp(narrow(above, bracket, absolute=1e-2, steps=30).low)
-
-    def is_empty(self) -> bool:
-        """Say whether some law has no finite mass at all."""
-        return any(not law.masses.any() for law in self.laws)
-
-
-def tilted(law: Law, tilt: float) -> tuple[Array, float]:
-    """Return the tilted masses g_j and the log moment K, with g_j e^K = p_j e^(t l_j).
-
-    The identity holds for the returned K up to the rounding of the exponents, whatever the
-    rounding of the sum that K comes from.
-    """
-    exponents = tilt * law.losses
-    peak = float(exponents[law.masses > 0].max())
-    weights: Array = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
-    total = float(weights.sum())
-    return weights / total, peak + math.log(total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,23 +99,19 @@ def compose(rounds: Rounds, tilt: float) -> Composed:
 
     spectrum: Spectrum | None = None
     shift = 0
-    offset = 0.0
-    relative_noise = 0.0
+    offsets: list[float] = []
+    noise = relative = powers = 0.0
     fft_error = 16.0 * math.log2(size) * UNIT_ROUNDOFF
-    relative = powers = 0.0
-    for law, n in zip(rounds.laws, rounds.counts, strict=True):
-        weights, _ = tilted(law, tilt)
-        centre = round(dot(weights, np.arange(weights.size, dtype=float)))
-        folded = _fold(weights, centre, size)
-        power = _power(rfft(folded), n)
-        spectrum = power if spectrum is None else spectrum * power
-        shift += n * (law.first + centre)
-        offset += n * law.grid.offset
-        relative_noise += n * fft_error * math.sqrt(dot(folded, folded))
-        largest = abs(tilt) * max(abs(float(law.losses[0])), abs(float(law.losses[-1])))
-        relative += n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest)
-        powers += (32.0 * n + 128.0) * UNIT_ROUNDOFF
+    for part in rounds.parts:
+        found = part.transformed(tilt, size)
+        spectrum = found.spectrum if spectrum is None else spectrum * found.spectrum
+        shift += found.shift
+        offsets.append(found.offset)
+        noise += fft_error * found.norms
+        relative += found.relative
+        powers += found.powers
     assert spectrum is not None
+    offset = math.fsum(offsets)
     around = irfft(spectrum, size)  # index i stands for the loss (i + shift) * width + offset
     if not (np.isfinite(around).all() and math.isfinite(cumulant)):
         raise FloatingPointError("the composition is not a number")
@@ -212,32 +124,10 @@ def compose(rounds: Rounds, tilt: float) -> Composed:
         tilted=window,
         tilt=tilt,
         cumulant=cumulant,
-        noise=relative_noise + (fft_error + powers) * norm + size * 1e-40,
+        noise=noise + (fft_error + powers) * norm + size * 1e-40,
         relative=relative + powers + 1e-14 + 4 * UNIT_ROUNDOFF * abs(cumulant),
         slack=rounds.slack + 8 * UNIT_ROUNDOFF * (abs(offset) + width * (abs(shift) + size)),
     )
-
-
-def _fold(weights: Array, centre: int, size: int) -> Array:
-    """Return the weights on a circle of `size` points, with index `centre` at 0."""
-    if weights.size > size:
-        padded = np.zeros(-(-weights.size // size) * size)
-        padded[: weights.size] = weights
-        weights = padded.reshape(-1, size).sum(axis=0)
-    else:
-        weights = np.concatenate((weights, np.zeros(size - weights.size)))
-    return np.roll(weights, -(centre % size))
-
-
-def _power(spectrum: Spectrum, n: int) -> Spectrum:
-    """Return spectrum^n, 0 where it is below 1e-40 in size."""
-    if n == 1:
-        return spectrum
-    result = np.zeros_like(spectrum)
-    size = np.abs(spectrum)
-    matters = size > math.exp(-92.1 / n)
-    result[matters] = np.exp(n * np.log(spectrum[matters]))
-    return result
 
 
 def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]:
@@ -255,10 +145,8 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
             for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)
         )
         ends.append(mean + sign * reach)
-    least = sum(n * float(law.losses[0]) for n, law in zip(rounds.counts, rounds.laws, strict=True))
-    most = sum(n * float(law.losses[-1]) for n, law in zip(rounds.counts, rounds.laws, strict=True))
     margin = 2.0 * rounds.width
-    return max(ends[0], least) - margin, min(ends[1], most) + margin
+    return max(ends[0], rounds.least) - margin, min(ends[1], rounds.most) + margin
 
 
 def _fast_length(size: int) -> int:

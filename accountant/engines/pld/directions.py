@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ... import events as ev
 from ...composition import Leaf
@@ -14,6 +15,9 @@ from .mechanisms import Dominated, pairs
 from .pair import Pair
 
 Weighted = Sequence[tuple[Pair, int]]
+
+SCHEDULE: Final = 64
+"""With more different releases than this, time counts: the grid is twice as wide."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +113,8 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
     # Next to the largest possible loss the tilt grows without end, and says nothing about grids.
     tilt = min(saddle.tilt, 40.0 / spread)
     size = max(saddle.epsilon, 0.05 * spread)
+    if len(direction.dominating) > SCHEDULE:
+        accuracy *= 4.0
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
 

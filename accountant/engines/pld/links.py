@@ -10,6 +10,9 @@ import numpy as np
 
 from .noise import Array, Noise
 
+Rates = float | Array
+"""One number for one pair, or a column that holds a number for each of many rows."""
+
 
 class Link(Protocol):
     """How the loss of a pair of mixtures depends on the position x; increasing in x."""
@@ -83,15 +86,8 @@ class OppositeGaussians(_Opposite):
     """The opposite shifts of a Gaussian: the loss increases everywhere."""
 
     def position(self, loss: Array) -> Array:
-        """Return the root y = e^(x/s^2) of k y^2 + (1-q)(1-e^l) y - k e^l, k = q e^(-1/(2 s^2))."""
-        size = np.abs(loss)
-        variance = self.noise.scale**2
-        log_2k = math.log(2.0 * self.rate) - 0.5 / variance
-        with np.errstate(divide="ignore"):
-            log_a = np.log1p(-self.rate) + size + np.log(-np.expm1(-size))
-        log_root = 0.5 * np.logaddexp(2.0 * log_a, 2.0 * (log_2k + 0.5 * size))
-        x: Array = variance * (np.logaddexp(log_a, log_root) - log_2k)
-        return np.copysign(x, loss)
+        """Return the x at which the loss is reached."""
+        return opposite_position(self.rate, self.noise.scale, loss)
 
 
 @dataclass(frozen=True)
@@ -105,25 +101,41 @@ class OppositeLaplaces(_Opposite):
         return np.copysign(np.clip(x, 0.0, 1.0), loss)
 
 
-def log_mixture(rate: float, log_ratio: Array) -> Array:
+def opposite_position(rate: Rates, scale: Rates, loss: Array) -> Array:
+    """Return the x at which opposite shifts of a Gaussian, sampled at `rate`, have this loss.
+
+    y = e^(x/s^2) is the root of k y^2 + (1-q)(1-e^l) y - k e^l with k = q e^(-1/(2 s^2)).
+    """
+    size = np.abs(loss)
+    variance = scale**2
+    log_2k = np.log(2.0 * rate) - 0.5 / variance
+    with np.errstate(divide="ignore"):
+        log_a = np.log1p(-rate) + size + np.log(-np.expm1(-size))
+    log_root = 0.5 * np.logaddexp(2.0 * log_a, 2.0 * (log_2k + 0.5 * size))
+    x: Array = variance * (np.logaddexp(log_a, log_root) - log_2k)
+    return np.copysign(x, loss)
+
+
+def log_mixture(rate: Rates, log_ratio: Array) -> Array:
     """Return log(1 - rate + rate e^log_ratio)."""
-    if rate == 1.0:
+    if isinstance(rate, float) and rate == 1.0:
         return log_ratio
-    apart = np.logaddexp(math.log1p(-rate), math.log(rate) + log_ratio)
+    with np.errstate(divide="ignore"):  # a column of rates may hold 1
+        apart = np.logaddexp(np.log1p(-rate), np.log(rate) + log_ratio)
     near = np.log1p(rate * np.expm1(np.minimum(log_ratio, 1.0)))
     return np.where((log_ratio > 1.0) | (near < -0.5), apart, near)
 
 
-def log_excess(rate: float, loss: Array) -> Array:
+def log_excess(rate: Rates, loss: Array) -> Array:
     """Return log((e^loss - (1 - rate)) / rate), -inf where that is not positive.
 
     Each branch is written so that its rounding moves the loss itself by a few units at most.
     """
-    if rate == 1.0:
+    if isinstance(rate, float) and rate == 1.0:
         return loss
     capped = np.minimum(loss, 30.0)
     excess = np.where(capped < -0.5, np.exp(capped) - (1.0 - rate), np.expm1(capped) + rate)
     with np.errstate(divide="ignore"):
         near = np.log(np.maximum(excess, 0.0) / rate)
-    far = loss - math.log(rate) + np.log1p((rate - 1.0) * np.exp(-np.maximum(loss, 30.0)))
+    far = loss - np.log(rate) + np.log1p((rate - 1.0) * np.exp(-np.maximum(loss, 30.0)))
     return np.where(loss <= 30.0, near, far)

@@ -62,32 +62,8 @@ class GaussianNoise:
     scale: float
 
     def log_interval_masses(self, edges: Array) -> Array:
-        """Return log(Phi(b / s) - Phi(a / s)) for consecutive edges a < b.
-
-        Narrow intervals use the expansion of the density around their middle (terms to the sixth
-        order; the next is below 1e-15), wide ones the scaled complementary error function of the
-        edge that is nearer to zero.
-        """
-        z = edges / self.scale
-        low, high = z[:-1], z[1:]
-        mirrored = high > -low
-        a = np.where(mirrored, -high, low)  # now a <= 0 and |a| >= |b|
-        b = np.where(mirrored, -low, high)
-        filled = high > low
-        width = np.where(filled, high, 1.0) - np.where(filled, low, 1.0)
-        result = np.full(a.shape, -np.inf)
-
-        narrow = width < 0.1 / (1.0 + np.abs(a))
-        pick = narrow & filled
-        if pick.any():
-            result[pick] = _log_narrow(a[pick], b[pick], width[pick])
-        pick = ~narrow & filled & (b <= 0)
-        if pick.any():
-            result[pick] = _log_wide(a[pick], b[pick])
-        pick = ~narrow & filled & (b > 0)
-        if pick.any():
-            result[pick] = np.log(0.5 * (erf(b[pick] / _SQRT2) + erf(-a[pick] / _SQRT2)))
-        return result
+        """Return log(Phi(b / s) - Phi(a / s)) for consecutive edges a < b."""
+        return log_normal_masses(edges / self.scale)
 
     def mass_error(self, largest: float) -> float:
         """Return the relative error of an interval mass whose edges are at most `largest`."""
@@ -114,6 +90,34 @@ class GaussianNoise:
 
 _SQRT2: Final = math.sqrt(2.0)
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
+
+
+def log_normal_masses(z: Array) -> Array:
+    """Return log(Phi(b) - Phi(a)) for consecutive edges a < b along the last axis.
+
+    Narrow intervals use the expansion of the density around their middle (terms to the sixth
+    order; the next is below 1e-15), wide ones the scaled complementary error function of the edge
+    that is nearer to zero.
+    """
+    low, high = z[..., :-1], z[..., 1:]
+    mirrored = high > -low
+    a = np.where(mirrored, -high, low)  # now a <= 0 and |a| >= |b|
+    b = np.where(mirrored, -low, high)
+    filled = high > low
+    width = np.where(filled, high, 1.0) - np.where(filled, low, 1.0)
+    result = np.full(a.shape, -np.inf)
+
+    narrow = width < 0.1 / (1.0 + np.abs(a))
+    pick = narrow & filled
+    if pick.any():
+        result[pick] = _log_narrow(a[pick], b[pick], width[pick])
+    pick = ~narrow & filled & (b <= 0)
+    if pick.any():
+        result[pick] = _log_wide(a[pick], b[pick])
+    pick = ~narrow & filled & (b > 0)
+    if pick.any():
+        result[pick] = np.log(0.5 * (erf(b[pick] / _SQRT2) + erf(-a[pick] / _SQRT2)))
+    return result
 
 
 def _log_narrow(a: Array, b: Array, width: Array) -> Array:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from .compose import Composed, Rounds, compose
+from .compose import Composed, compose
 from .estimate import Saddle
+from .families import families
 from .grid import Grid, Law
 from .laws import lower_law, upper_law
 from .pair import Pair
+from .rounds import Part, Repeated, Rounds, Rowed
+from .thinned import lower_rows, upper_rows
 
 LOST_SHARE: Final = 1e-7
 """Mass that a law may move to infinity, or drop, over all rounds, as a share of delta."""
@@ -34,7 +37,10 @@ def upper_side(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
 ) -> Side:
     """Return an upper bound that is tight around the saddle's epsilon and `delta`."""
-    rounds = _rounds(upper_law, pairs, width, delta)
+    tail = _tail(pairs, delta)
+    together, single = families(pairs)
+    rows = [Rowed(upper_rows(family, width, saddle.tilt, tail)) for family in together]
+    rounds = Rounds((*rows, *_repeated(upper_law, single, width, tail)))
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -51,7 +57,14 @@ def lower_side(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
 ) -> Side:
     """Return a lower bound that is tight around the saddle's epsilon and `delta`."""
-    rounds = _rounds(lower_law, pairs, width, delta)
+    tail = _tail(pairs, delta)
+    together, single = families(pairs)
+    rows: list[Part] = []
+    for family in together:
+        found, rest = lower_rows(family, width, saddle.tilt, tail)
+        rows.append(Rowed(found))
+        single += rest
+    rounds = Rounds((*rows, *_repeated(lower_law, single, width, tail)))
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -70,25 +83,29 @@ def _log_add(log_finite: float, infinite: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
-def _rounds(
+def _tail(pairs: Sequence[tuple[Pair, int]], delta: float) -> float:
+    """Return the mass of one round that its law may move to infinity, or drop."""
+    total = sum(count for _, count in pairs)
+    return max(delta * LOST_SHARE / total, 1e-300)
+
+
+def _repeated(
     law: Callable[[Pair, Grid, float], Law],
     pairs: Sequence[tuple[Pair, int]],
     width: float,
-    delta: float,
-) -> Rounds:
-    total = sum(count for _, count in pairs)
-    tail = max(delta * LOST_SHARE / total, 1e-300)
-    laws = tuple(
-        law(pair, Grid(width, pair.anchors[0] if pair.anchors else 0.0), tail) for pair, _ in pairs
-    )
-    return Rounds(laws, tuple(count for _, count in pairs))
+    tail: float,
+) -> Iterator[Repeated]:
+    for pair, count in pairs:
+        grid = Grid(width, pair.anchors[0] if pair.anchors else 0.0)
+        yield Repeated(law(pair, grid, tail), count)
 
 
 def _composed(rounds: Rounds, saddle: Saddle) -> Composed | None:
     if rounds.is_empty():
         return None
     spread = math.sqrt(saddle.variance)
-    return compose(rounds, rounds.centring_tilt(saddle.epsilon, saddle.tilt, spread))
+    tilt = rounds.centring_tilt(saddle.epsilon, saddle.tilt, spread)
+    return compose(rounds, rounds.lighter_tilt(saddle.epsilon, tilt))
 
 
 def fitting_width(pairs: Sequence[tuple[Pair, int]], wanted: float) -> float:

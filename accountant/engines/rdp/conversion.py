@@ -45,11 +45,17 @@ _ROUNDING: Final = 1e-15
 _UNDERFLOW: Final = 1e-300
 """More than a divergence can lose by underflow."""
 _NEAR_ONE: Final = 1.0001
+_NEARBY: Final = 0.1
+"""How far around the scout's order, in log(a - 1), the divergence itself is tried."""
 _RENYI: Final = (
     "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4; Balle et al. 2020, "
     "Theorem 21, arXiv 1905.09982v2"
 )
 _VARIATION: Final = "Pinsker; Bretagnolle and Huber, as in Canonne 2022, arXiv 2202.07198v1"
+
+
+Divergence = Callable[[FloatArray], FloatArray]
+"""Maps orders a > 1 to an upper bound on R(a), in nats."""
 
 
 @dataclass(frozen=True)
@@ -62,29 +68,30 @@ class Found:
 
 
 def best_epsilon(
-    divergence: Callable[[FloatArray], FloatArray],
+    divergence: Divergence,
     delta: float,
     *,
     size: int = 1,
     above: float = 1.0,
+    scout: Divergence | None = None,
 ) -> Found:
     """Return the smallest epsilon at `delta` in (0, 1), from orders larger than `above`.
 
     With `size` k it is that of a group of k records by the lemma, from the curve of one record.
+    `scout` is a divergence like this one that costs less: it says where to look, and nothing else.
     """
     if size * _variation(divergence) <= delta:
         return Found(0.0, _NEAR_ONE, _VARIATION)
     log_delta = math.log(delta)
 
-    def objective(orders: FloatArray) -> FloatArray:
+    def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
         b = orders - 1.0
-        values = divergence(orders)
         ratio, target = -np.log1p(1.0 / b), (log_delta + np.log(orders)) / b
         rounding = _ROUNDING * (values + np.abs(ratio) + (np.log(orders) - log_delta) / b)
         alone = values + ratio - target + rounding
         return np.asarray(alone if size == 1 else _of_group(alone, b, size))
 
-    epsilon, order = _lowest(objective, max(above, float(size)))
+    epsilon, order = _minimum(objective, divergence, scout, max(above, float(size)))
     return Found(max(0.0, epsilon), order)
 
 
@@ -107,14 +114,15 @@ def _of_group(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
 
 
 def best_delta(
-    divergence: Callable[[FloatArray], FloatArray],
+    divergence: Divergence,
     epsilon: float,
     *,
     size: int = 1,
     above: float = 1.0,
+    scout: Divergence | None = None,
 ) -> Found:
     """Return the smallest delta at `epsilon`; of a group of `size` records by the lemma."""
-    found = best_log_delta(divergence, epsilon, size=size, above=above)
+    found = best_log_delta(divergence, epsilon, size=size, above=above, scout=scout)
     delta = math.nextafter(math.exp(min(0.0, found.value)), 1.0)
     variation = size * _variation(divergence)
     if variation < delta:
@@ -123,31 +131,53 @@ def best_delta(
 
 
 def best_log_delta(
-    divergence: Callable[[FloatArray], FloatArray],
+    divergence: Divergence,
     epsilon: float,
     *,
     size: int = 1,
     above: float = 1.0,
+    scout: Divergence | None = None,
 ) -> Found:
     """Return the logarithm of the smallest delta at `epsilon` that an order gives.
 
-    It may lie far below the logarithm of the smallest float, and above 0.
+    It may lie far below the logarithm of the smallest float, and above 0.  `scout` is as above.
     """
     each = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
     growth = 0.0 if size == 1 else float(log_growth(np.array([each]), size)[0])
 
-    def objective(orders: FloatArray) -> FloatArray:
+    def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
         b = orders - 1.0
-        values = divergence(orders)
         ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
         rounding = _ROUNDING * (b * (values + each - ratio) + np.log(orders) + 4.0 * growth)
         return np.asarray(b * (values - each + ratio) - np.log(orders) + growth + rounding)
 
-    log_delta, order = _lowest(objective, above)
+    log_delta, order = _minimum(objective, divergence, scout, above)
     return Found(log_delta, order)
 
 
-def _variation(divergence: Callable[[FloatArray], FloatArray]) -> float:
+def _minimum(
+    objective: Callable[[FloatArray, FloatArray], FloatArray],
+    divergence: Divergence,
+    scout: Divergence | None,
+    above: float,
+) -> tuple[float, float]:
+    """Return the minimum over orders of an objective of the order and its divergence, and where."""
+
+    def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
+        return lambda orders: objective(orders, curve(orders))
+
+    if scout is not None:
+        _, order = _lowest(by(scout), above)
+        if math.isfinite(order):
+            places = math.log(order - above) + np.linspace(-_NEARBY, _NEARBY, 5)
+            values = _evaluate(by(divergence), places, above)
+            best = int(values.argmin())
+            if values[best] < math.inf:
+                return float(values[best]), above + math.exp(places[best])
+    return _lowest(by(divergence), above)
+
+
+def _variation(divergence: Divergence) -> float:
     """Return a bound on the total variation distance."""
     with np.errstate(over="ignore", invalid="ignore"):
         nearby = float(divergence(np.array([_NEAR_ONE]))[0])

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from privplan.accountant.engines.pld.compose import Rounds, _fast_length, _fold, compose
+from privplan.accountant.engines.pld.compose import _fast_length, compose
 from privplan.accountant.engines.pld.grid import Grid, Law
+from privplan.accountant.engines.pld.rounds import Repeated, Rounds, _fold
 
 WIDTH = 0.05
 
@@ -16,6 +17,10 @@ WIDTH = 0.05
 def _law(rng, size, first):
     masses = rng.uniform(size=size) ** 4
     return Law(Grid(WIDTH, 0.01), first, 0.999 * masses / masses.sum(), 0.0, 0.0)
+
+
+def _rounds(laws, counts):
+    return Rounds(tuple(Repeated(law, n) for law, n in zip(laws, counts, strict=True)))
 
 
 def _direct(laws, counts):
@@ -34,8 +39,8 @@ def test_bounds_close_around_direct_convolution(counts, tilt):
     rng = np.random.default_rng(5)
     laws = (_law(rng, 40, -15), _law(rng, 25, -3))
     losses, masses = _direct(laws, counts)
-    composed = compose(Rounds(laws, counts), tilt)
-    mean, variance = Rounds(laws, counts).mean_and_variance(tilt)
+    composed = compose(_rounds(laws, counts), tilt)
+    mean, variance = _rounds(laws, counts).mean_and_variance(tilt)
     for epsilon in mean + math.sqrt(variance) * np.linspace(-2, 2, 9):
         above = losses > epsilon
         if not above.any():
@@ -51,7 +56,7 @@ def test_far_from_the_tilt_the_bounds_stay_bounds():
     rng = np.random.default_rng(6)
     laws = (_law(rng, 40, -15),)
     losses, masses = _direct(laws, (40,))
-    composed = compose(Rounds(laws, (40,)), 6.0)
+    composed = compose(_rounds(laws, (40,)), 6.0)
     for epsilon in np.linspace(losses[0] - 1, losses[-1] - WIDTH / 2, 60):
         above = losses > epsilon
         exact = (masses[above] * -np.expm1(epsilon - losses[above])).sum()
@@ -76,8 +81,8 @@ def test_deltas_far_below_double_precision_keep_their_digits():
     )
     losses = WIDTH * (2 * k - n)
     for tilt in (30.0, 60.0):
-        composed = compose(Rounds((law,), (n,)), tilt)
-        epsilon, _ = Rounds((law,), (n,)).mean_and_variance(tilt)
+        composed = compose(_rounds((law,), (n,)), tilt)
+        epsilon, _ = _rounds((law,), (n,)).mean_and_variance(tilt)
         above = losses > epsilon
         terms = log_masses[above] + np.log(-np.expm1(epsilon - losses[above]))
         exact = terms.max() + math.log(np.exp(terms - terms.max()).sum())
@@ -90,7 +95,7 @@ def test_slack_moves_both_ends_outwards():
     rng = np.random.default_rng(7)
     law = _law(rng, 40, -15)
     loose = Law(law.grid, law.first, law.masses, 0.0, 1e-3)
-    tight, slack = (compose(Rounds((each,), (10,)), 2.0) for each in (law, loose))
+    tight, slack = (compose(_rounds((each,), (10,)), 2.0) for each in (law, loose))
     assert slack.log_delta_upper(1.0) > tight.log_delta_upper(1.0)
     assert slack.log_delta_lower(1.0) < tight.log_delta_lower(1.0)
     assert slack.log_delta_upper(1.0 + 10e-3) == pytest.approx(tight.log_delta_upper(1.0), rel=1e-9)
@@ -98,9 +103,9 @@ def test_slack_moves_both_ends_outwards():
 
 def test_infinite_mass_of_many_rounds():
     law = Law(Grid(WIDTH), 0, np.array([0.9]), 0.1, 0.0)
-    assert Rounds((law,), (3,)).infinite_mass == pytest.approx(1 - 0.9**3)
+    assert _rounds((law,), (3,)).infinite_mass == pytest.approx(1 - 0.9**3)
     sure = Law(Grid(WIDTH), 0, np.array([0.0]), 1.0, 0.0)
-    assert Rounds((law, sure), (3, 1)).infinite_mass == 1.0
+    assert _rounds((law, sure), (3, 1)).infinite_mass == 1.0
 
 
 def test_folding_keeps_mass_at_its_place_on_the_circle():

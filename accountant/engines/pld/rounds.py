@@ -1,0 +1,367 @@
+"""What is composed: laws on grids of one width, each with how often it is composed.
+
+A part is one law, or the rows of a family.  Each says what the tilted sum of its losses looks like:
+cumulant, moments, and transform with bounds on its rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.fft import rfft
+from numpy.typing import NDArray
+
+from ...rootfinding import enclose, narrow
+from .grid import Law
+from .noise import UNIT_ROUNDOFF, Array, dot
+from .thinned import Rows
+
+Spectrum = NDArray[np.complex128]
+
+_AT_ONCE: Final = 1 << 19
+"""About how many numbers are transformed at once."""
+
+_SPARED: Final = 11.0
+"""Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed:
+    """The transform of a part's tilted sum on a circle, and what rounding did to it.
+
+    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norms` is the sum of the
+    2-norms of the tilted laws, `relative` bounds the relative error of e^cumulant, `powers` that of
+    the products.
+    """
+
+    spectrum: Spectrum
+    shift: int
+    offset: float
+    norms: float
+    relative: float
+    powers: float
+
+
+class Part(Protocol):
+    """Laws of some rounds."""
+
+    @property
+    def width(self) -> float:
+        """Width of the grid."""
+
+    @property
+    def slack(self) -> float:
+        """By how much the sum of the losses may be off, through rounding of single losses."""
+
+    @property
+    def log_survival(self) -> float:
+        """Log of the probability that no round has an infinite loss."""
+
+    @property
+    def least(self) -> float:
+        """The smallest finite sum of losses."""
+
+    @property
+    def most(self) -> float:
+        """The largest finite sum of losses."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some law has no finite mass at all."""
+
+    def cumulant(self, tilt: float) -> float:
+        """Return sum of n log sum_j p_j e^(t l_j)."""
+
+    def mean_and_variance(self, tilt: float) -> tuple[float, float]:
+        """Return mean and variance of the tilted sum."""
+
+    def transformed(self, tilt: float, size: int) -> Transformed:
+        """Return the transform of the tilted sum on a circle of `size` points."""
+
+
+@dataclass(frozen=True, eq=False)
+class Repeated:
+    """One law, composed `count` times."""
+
+    law: Law
+    count: int
+
+    @property
+    def width(self) -> float:
+        """Width of the grid."""
+        return self.law.grid.width
+
+    @property
+    def slack(self) -> float:
+        """By how much the sum of the losses may be off, through rounding of single losses."""
+        return self.count * self.law.slack
+
+    @property
+    def log_survival(self) -> float:
+        """Log of the probability that no round has an infinite loss."""
+        infinite = self.law.infinite_mass
+        return self.count * math.log1p(-infinite) if infinite < 1.0 else -math.inf
+
+    @property
+    def least(self) -> float:
+        """The smallest finite sum of losses."""
+        return self.count * float(self.law.losses[0])
+
+    @property
+    def most(self) -> float:
+        """The largest finite sum of losses."""
+        return self.count * float(self.law.losses[-1])
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the law has no finite mass at all."""
+        return not self.law.masses.any()
+
+    def cumulant(self, tilt: float) -> float:
+        """Return sum of n log sum_j p_j e^(t l_j)."""
+        return self.count * tilted(self.law, tilt)[1]
+
+    def mean_and_variance(self, tilt: float) -> tuple[float, float]:
+        """Return mean and variance of the tilted sum."""
+        losses = self.law.losses
+        weights, _ = tilted(self.law, tilt)
+        centre = dot(weights, losses)
+        return self.count * centre, self.count * dot(weights, (losses - centre) ** 2)
+
+    def transformed(self, tilt: float, size: int) -> Transformed:
+        """Return the transform of the tilted sum on a circle of `size` points."""
+        law, n = self.law, self.count
+        weights, _ = tilted(law, tilt)
+        centre = round(dot(weights, np.arange(weights.size, dtype=float)))
+        folded = _fold(weights, centre, size)
+        largest = abs(tilt) * max(abs(float(law.losses[0])), abs(float(law.losses[-1])))
+        return Transformed(
+            spectrum=_power(rfft(folded), n),
+            shift=n * (law.first + centre),
+            offset=n * law.grid.offset,
+            norms=n * math.sqrt(dot(folded, folded)),
+            relative=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
+            powers=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rowed:
+    """The laws of many rows, each composed as often as its count says."""
+
+    rows: Rows
+
+    @property
+    def width(self) -> float:
+        """Width of the grid."""
+        return self.rows.width
+
+    @property
+    def slack(self) -> float:
+        """By how much the sum of the losses may be off, through rounding of single losses."""
+        return float((self.rows.counts * self.rows.slack).sum()) * (1.0 + 1e-12)
+
+    @property
+    def log_survival(self) -> float:
+        """Log of the probability that no round has an infinite loss."""
+        with np.errstate(divide="ignore"):
+            each = self.rows.counts * np.log1p(-self.rows.infinite)
+        return float(each.sum())
+
+    @cached_property
+    def _losses(self) -> Array:
+        found: Array = self.rows.offset[:, None] + self.rows.width * self.rows.at
+        return found
+
+    @property
+    def least(self) -> float:
+        """The smallest finite sum of losses."""
+        return float((self.rows.counts * self._losses[:, 0]).sum())
+
+    @property
+    def most(self) -> float:
+        """The largest finite sum of losses."""
+        return float((self.rows.counts * self._losses[:, -1]).sum())
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether some law has no finite mass at all."""
+        return not bool(self.rows.masses.any(axis=-1).all())
+
+    def _tilted(self, tilt: float) -> tuple[Array, Array]:
+        """Return the tilted masses of each row, and its log moment; see `tilted`."""
+        masses = self.rows.masses
+        exponents = tilt * self._losses
+        peak = np.where(masses > 0.0, exponents, -np.inf).max(axis=-1, keepdims=True)
+        weights = masses * np.exp(np.minimum(exponents - peak, 0.0))
+        total = weights.sum(axis=-1, keepdims=True)
+        return weights / total, (peak + np.log(total))[:, 0]
+
+    def cumulant(self, tilt: float) -> float:
+        """Return sum of n log sum_j p_j e^(t l_j)."""
+        return float((self.rows.counts * self._tilted(tilt)[1]).sum())
+
+    def mean_and_variance(self, tilt: float) -> tuple[float, float]:
+        """Return mean and variance of the tilted sum."""
+        weights, _ = self._tilted(tilt)
+        centres = (weights * self._losses).sum(axis=-1)
+        variances = (weights * (self._losses - centres[:, None]) ** 2).sum(axis=-1)
+        counts = self.rows.counts
+        return float((counts * centres).sum()), float((counts * variances).sum())
+
+    def transformed(self, tilt: float, size: int) -> Transformed:
+        """Return the transform of the tilted sum on a circle of `size` points."""
+        rows, counts = self.rows, self.rows.counts
+        weights, _ = self._tilted(tilt)
+        centres = np.round((weights * rows.at).sum(axis=-1)).astype(np.int64)
+        places = (rows.at - centres[:, None]) % size
+        spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
+        norms = 0.0
+        block = max(_AT_ONCE // size, 1)
+        for start in range(0, counts.size, block):
+            some = slice(start, start + block)
+            folded = _folded(weights[some], places[some], size)
+            norms += float((counts[some] * np.sqrt((folded * folded).sum(axis=-1))).sum())
+            for one, n in zip(rfft(folded, axis=-1), counts[some].tolist(), strict=True):
+                spectrum *= _power(one, n)
+        largest = abs(tilt) * np.abs(self._losses[:, [0, -1]]).max(axis=-1)
+        return Transformed(
+            spectrum=spectrum,
+            shift=int((counts * centres).sum()),
+            offset=math.fsum((counts * rows.offset).tolist()),
+            norms=norms,
+            relative=float((counts * (36.0 + 4.0 * largest)).sum()) * UNIT_ROUNDOFF,
+            powers=float((32.0 * counts + 128.0).sum()) * UNIT_ROUNDOFF,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """Parts on grids of one width."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def width(self) -> float:
+        """Width of the common grid."""
+        return self.parts[0].width
+
+    @property
+    def slack(self) -> float:
+        """By how much the sum of the losses may be off, through rounding of single losses."""
+        return sum(part.slack for part in self.parts)
+
+    @property
+    def infinite_mass(self) -> float:
+        """Probability that some round has an infinite loss."""
+        return -math.expm1(sum(part.log_survival for part in self.parts))
+
+    @property
+    def least(self) -> float:
+        """The smallest finite sum of losses."""
+        return sum(part.least for part in self.parts)
+
+    @property
+    def most(self) -> float:
+        """The largest finite sum of losses."""
+        return sum(part.most for part in self.parts)
+
+    def cumulant(self, tilt: float) -> float:
+        """Return sum of n log sum_j p_j e^(t l_j)."""
+        return sum(part.cumulant(tilt) for part in self.parts)
+
+    def mean_and_variance(self, tilt: float) -> tuple[float, float]:
+        """Return mean and variance of the tilted sum."""
+        found = [part.mean_and_variance(tilt) for part in self.parts]
+        return sum(mean for mean, _ in found), sum(variance for _, variance in found)
+
+    def centring_tilt(self, epsilon: float, guess: float, spread: float) -> float:
+        """Return a tilt at which the tilted sum lies about epsilon: K'(t) = eps + 1/t + 1/(1+t).
+
+        `guess` is returned if the mean is then within half a `spread` of that.  Far tails, which
+        an estimate may leave out, can take over the tilted law suddenly; then K - t eps would grow
+        beyond delta and rounding with it, so the tilt is solved for on the laws themselves.
+        """
+
+        def above(log_tilt: float) -> float:
+            tilt = math.exp(log_tilt)
+            mean, _ = self.mean_and_variance(tilt)
+            return epsilon + 1.0 / tilt + 1.0 / (1.0 + tilt) - mean
+
+        if abs(above(math.log(guess))) <= 0.5 * (spread + 1.0 / guess):
+            return guess
+        start = min(max(math.log(guess), -28.0), 28.0)
+        bracket = enclose(above, start, 0.2, -28.0, 28.0)
+        if bracket is None:
+            return guess
+        # Rather too small a tilt than too large: the far side may be a cliff.
+        return math.exp(narrow(above, bracket, absolute=1e-2, steps=30).low)
+
+    def lighter_tilt(self, epsilon: float, tilt: float) -> float:
+        """Return a smaller tilt at which the sum spreads far less, or this one.
+
+        Where single losses reach far, the tilted law has a heavy tail, and the window of the sum
+        would have to hold it.  A smaller tilt costs digits: e^(K - t eps) grows beyond delta, and
+        what is wrong with the tilted law grows with it; no more than `_SPARED` of them are given.
+        """
+        scale = self.cumulant(tilt) - tilt * epsilon
+        _, spread = self.mean_and_variance(tilt)
+        for _ in range(8):
+            lighter = 0.85 * tilt
+            _, variance = self.mean_and_variance(lighter)
+            lost = self.cumulant(lighter) - lighter * epsilon - scale
+            if not (variance < 0.7 * spread and lost < _SPARED):
+                break
+            tilt, spread = lighter, variance
+        return tilt
+
+    def is_empty(self) -> bool:
+        """Say whether some law has no finite mass at all."""
+        return any(part.is_empty for part in self.parts)
+
+
+def tilted(law: Law, tilt: float) -> tuple[Array, float]:
+    """Return the tilted masses g_j and the log moment K, with g_j e^K = p_j e^(t l_j).
+
+    The identity holds for the returned K up to the rounding of the exponents, whatever the
+    rounding of the sum that K comes from.
+    """
+    exponents = tilt * law.losses
+    peak = float(exponents[law.masses > 0].max())
+    weights: Array = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
+    total = float(weights.sum())
+    return weights / total, peak + math.log(total)
+
+
+def _fold(weights: Array, centre: int, size: int) -> Array:
+    """Return the weights on a circle of `size` points, with index `centre` at 0."""
+    if weights.size > size:
+        padded = np.zeros(-(-weights.size // size) * size)
+        padded[: weights.size] = weights
+        weights = padded.reshape(-1, size).sum(axis=0)
+    else:
+        weights = np.concatenate((weights, np.zeros(size - weights.size)))
+    return np.roll(weights, -(centre % size))
+
+
+def _folded(weights: Array, places: NDArray[np.int64], size: int) -> Array:
+    """Return each row's weights at its places on a circle of `size` points."""
+    count = weights.shape[0]
+    flat = (places + size * np.arange(count)[:, None]).ravel()
+    found: Array = np.bincount(flat, weights.ravel(), minlength=count * size)
+    return found.reshape(count, size)
+
+
+def _power(spectrum: Spectrum, n: int) -> Spectrum:
+    """Return spectrum^n, 0 where it is below 1e-40 in size."""
+    if n == 1:
+        return spectrum
+    result = np.zeros_like(spectrum)
+    size = np.abs(spectrum)
+    matters = size > math.exp(-92.1 / n)
+    result[matters] = np.exp(n * np.log(spectrum[matters]))
+    return result

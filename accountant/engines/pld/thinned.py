@@ -1,0 +1,390 @@
+"""Laws of a whole family at once, on few points of the grid for each row.
+
+The bounds are those of laws.py: chords above the hockey stick, and chords sunk below it.  Neither
+needs neighbouring grid points.  So each row takes points that are close where the tilted loss has
+its mass and far apart elsewhere, at distances that cost all intervals alike (the error of an
+interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
+
+The lower law differs from that of laws.py in how it ends.  Where mass crowds at an end of the
+losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
+is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
+is moved down to one.  Chords are then sunk by the largest excess at each point, and an atom at the
+top leaves nothing to sink there.  What comes out negative is taken from the points above: a mass v
+at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller loss.
+
+Source: derived here and in laws.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .families import Family, Weighted
+from .noise import UNIT_ROUNDOFF, Array
+
+Indices = NDArray[np.int64]
+
+CELLS: Final = 192
+"""Into how many cells of equal length in position a row is cut to choose its points."""
+
+MERGED: Final = 1e-10
+"""Tilted share of a far tail whose outcomes a lower law merges, or drops at the bottom."""
+
+WIDEST: Final = 0.25
+"""Longest interval, in nats."""
+
+_TRIES: Final = 40
+"""How often the end of what is merged is moved until it lies far enough from the atom."""
+
+MOST_POINTS: Final = 20_000
+"""Most points of a row: what needs more is left to laws.py."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Laws on grids of one width: row i has P masses `masses[i]` on `width * at[i] + offset[i]`.
+
+    `infinite` is P mass at an infinite loss, `slack` how far a loss may be from its grid point
+    through rounding, `counts` how often a row is composed.
+    """
+
+    width: float
+    offset: Array
+    at: Indices
+    masses: Array
+    infinite: Array
+    slack: Array
+    counts: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        masses = self.masses
+        if not ((masses >= 0.0).all() and np.isfinite(masses).all() and np.isfinite(self.slack).all()):
+            raise FloatingPointError("a mass or its error is not a number, or below 0")
+
+
+def upper_rows(family: Family, width: float, tilt: float, tail: float) -> Rows:
+    """Return laws that dominate the family's pairs; `tail` bounds the mass moved to infinity.
+
+    The points are chosen for a `tilt`, on which no bound depends.
+    """
+    low, high = family.reach(tail)
+    offset = family.not_drawn if family.crowded else np.zeros_like(family.scale)
+    at = _strictly(_points(family, width, offset, tilt, low, high), upwards=True)
+    edges = offset + width * at
+    log_p, log_q = family.log_masses(edges)
+    inside = np.exp(log_p[:, 1:-1])
+    gaps = np.diff(edges, axis=-1)
+    share = _upward_share(log_p[:, 1:-1], log_q[:, 1:-1], edges[:, :-1], gaps)
+    share = np.minimum(share + _share_error(family, edges, gaps, inside, tail), 1.0)
+    masses = np.zeros_like(edges)
+    masses[:, :-1] += inside * (1.0 - share)
+    masses[:, 1:] += inside * share
+    masses[:, 0] += np.exp(log_p[:, 0])
+    inflation = 1.0 + family.mass_error(tail)
+    infinite = np.minimum(np.exp(log_p[:, -1:]) * inflation, 1.0)[:, 0]
+    slack = _slack(family, edges, tail)
+    return Rows(width, offset[:, 0], at, masses * inflation, infinite, slack, family.counts)
+
+
+def lower_rows(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[Rows, tuple[Weighted, ...]]:
+    """Return laws that the pairs dominate, and the pairs for which none came out.
+
+    `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
+    """
+    chords = _Chords.of(family, width, tilt, tail)
+    masses = chords.sunk()
+    sound = chords.sound & (masses.sum(axis=-1) > 0.0)
+    masses *= 1.0 - family.mass_error(tail)
+    slack = _slack(family, chords.edges, tail)
+    rows = Rows(
+        width,
+        chords.offset[sound, 0],
+        chords.at[sound],
+        masses[sound],
+        np.zeros(int(sound.sum())),
+        slack[sound],
+        family.counts[sound],
+    )
+    rest = tuple(member for member, fine in zip(family.members, sound, strict=True) if not fine)
+    return rows, rest
+
+
+def _slack(family: Family, edges: Array, tail: float) -> Array:
+    """Return how far each row's losses may be from its points, through rounding."""
+    largest = np.abs(edges).max(axis=-1)
+    found: Array = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
+    return found
+
+
+# --- the points of a row ------------------------------------------------------------------------
+
+
+def _points(
+    family: Family, width: float, offset: Array, tilt: float, low: Array, high: Array
+) -> Indices:
+    """Return ascending grid indices for each row, the ends just beyond positions low and high."""
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
+    losses = family.loss(x)
+    p, q = family.masses_between(x)
+    log_p = q[:, ::-1] if family.swapped else p
+    losses = losses[:, ::-1] if family.swapped else losses
+    cumulative = np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
+    count = int(np.ceil(cumulative[:, -1].max())) + 2
+    if count > MOST_POINTS:
+        raise MemoryError("too many points")
+    # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
+    row = np.arange(family.scale.size, dtype=np.float64)[:, None]
+    share = np.zeros_like(losses)
+    share[:, 1:] = cumulative / cumulative[:, -1:]
+    wanted = np.interp(
+        (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(), (2.0 * row + share).ravel(),
+        losses.ravel(),
+    ).reshape(row.size, count)
+    at = np.round((wanted - offset) / width)
+    at[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
+    at[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
+    if not np.isfinite(at).all() or np.abs(at).max() > 1e15:
+        raise FloatingPointError("the losses are not finite")
+    found: Indices = at.astype(np.int64)
+    return found
+
+
+def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
+    """Return how many points each cell needs, so that all points cost about what `width` does."""
+    length = np.maximum(np.diff(losses, axis=-1), 1e-300)
+    density = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
+    cost = length ** (2.0 / 3.0) * density ** (1.0 / 3.0)
+    needed = cost * np.sqrt(cost.sum(axis=-1, keepdims=True)) / width
+    # Within an interval the tilted density changes by no more than a factor of about e.
+    logs = np.log(np.maximum(density / length, 1e-14 * (density / length).max(axis=-1, keepdims=True)))
+    steps = np.zeros_like(needed)
+    steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
+    needed = np.maximum(needed, np.maximum(steps, length / WIDEST))
+    found: Array = np.minimum(needed, length / width) + 1e-9
+    return found
+
+
+def _tilted(losses: Array, log_p: Array, tilt: float) -> Array:
+    """Return the shares of the cells in the tilted law."""
+    exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
+    weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
+    found: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return found
+
+
+def _strictly(at: Indices, *, upwards: bool) -> Indices:
+    """Return indices that strictly ascend, moved up (or down) where they would not."""
+    if not upwards:
+        return -_strictly(-at[:, ::-1], upwards=True)[:, ::-1]
+    steps = np.arange(at.shape[-1])
+    return np.maximum.accumulate(at - steps, axis=-1) + steps
+
+
+# --- chords -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Chords:
+    """What the chords put on the ends of each interval, and by how much they exceed tangents.
+
+    `atoms` is mass that lies on a point itself.  `sound` says for which rows all this holds.
+    """
+
+    offset: Array
+    at: Indices
+    edges: Array
+    to_left: Array
+    to_right: Array
+    atoms: Array
+    excess: Array
+    sound: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, family: Family, width: float, tilt: float, tail: float) -> _Chords:
+        low, high = _kept(family, tilt, tail)
+        crowd = _Crowd.of(family, width, tail) if family.crowded else None
+        least = None if crowd is None else crowd.position
+        offset = np.zeros_like(family.scale) if crowd is None else crowd.loss
+        at = _points(family, width, offset, tilt, low, high)
+        at_top = crowd is not None and family.swapped
+        if crowd is not None:
+            # The crowded atom is point 0, at the bottom or at the top.
+            at = np.minimum(at, 0) if family.swapped else np.maximum(at, 0)
+            at[:, -1 if family.swapped else 0] = 0
+        at = _strictly(at, upwards=not at_top)
+        edges = offset + width * at
+        to_left, to_right, excess, beyond = _sides(family, edges, least, tail)
+        atoms = np.zeros_like(edges)
+        sound = np.ones(edges.shape[0], dtype=np.bool_)
+        if crowd is not None:
+            atoms[:, -1 if family.swapped else 0] = crowd.mass[:, 0]
+            sound = crowd.sound
+        if not at_top:
+            # A point more, for the tail beyond the last one.
+            mass, loss = beyond
+            top = np.floor((loss - offset[:, 0]) / width)
+            sound = sound & np.isfinite(top) & (top > at[:, -1])
+            top = np.where(sound, top, at[:, -1] + 1).astype(np.int64)
+            at = np.concatenate((at, top[:, None]), axis=-1)
+            edges = offset + width * at
+            nothing = np.zeros((edges.shape[0], 1))
+            to_left, to_right, excess = (
+                np.concatenate((each, nothing), axis=-1) for each in (to_left, to_right, excess)
+            )
+            atoms = np.concatenate((atoms, mass[:, None]), axis=-1)
+        return cls(offset, at, edges, to_left, to_right, atoms, excess, sound)
+
+    def sunk(self) -> Array:
+        """Return P masses of the sunk chords: no row's hockey stick is above that of its pair."""
+        gaps = np.diff(self.edges, axis=-1)
+        rise, fall = np.expm1(gaps), -np.expm1(-gaps)
+        masses = self.atoms.copy()
+        masses[:, :-1] += self.to_left
+        masses[:, 1:] += self.to_right
+        excess = self.excess * (1.0 + 1e-6)
+        depth = np.zeros_like(masses)
+        depth[:, :-1] = excess
+        depth[:, 1:-1] = np.maximum(depth[:, 1:-1], excess[:, :-1])
+        # The last chord ends on the axis; sunk at its left end until all its mass lies there.
+        collapse = self.to_right[:, -1] * fall[:, -1] * (1.0 + 1e-6)
+        depth[:, -2] = np.maximum(depth[:, -2], np.where(excess[:, -1] > 0.0, collapse, 0.0))
+        slopes = np.diff(depth, axis=-1)
+        masses[:, :-1] -= slopes / rise
+        masses[:, 1:] += slopes / fall
+        # Left of the first point the depth runs to 0, so that no P mass is lost.
+        masses[:, 0] += depth[:, 0]
+        return _settled(masses)
+
+
+def _settled(masses: Array) -> Array:
+    """Return masses without negative ones: each is taken from the next points above it.
+
+    A row whose points above do not suffice comes out as 0.
+    """
+    below = (masses < 0.0).any(axis=-1)
+    if not below.any():
+        return masses
+    rows = masses[below]
+    debt = np.zeros(rows.shape[0])
+    for column in rows.T:
+        left = column - debt * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        debt = np.maximum(-left, 0.0)
+        column[:] = np.maximum(left, 0.0)
+    result = masses.copy()
+    result[below] = np.where(debt[:, None] > 0.0, 0.0, rows)
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Crowd:
+    """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
+
+    All other losses are at least a grid width from the merged one, so that the interval next to it
+    is empty and nothing has to sink at the atom.
+    """
+
+    position: Array
+    loss: Array
+    mass: Array
+    sound: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, family: Family, width: float, tail: float) -> _Crowd:
+        inwards = -1.0 if family.swapped else 1.0
+        apart = width * (1.0 + 1e-6)
+        span = np.full_like(family.scale, apart)
+        for _ in range(_TRIES):
+            inner = family.not_drawn + inwards * span
+            position = family.position(inner)
+            log_p, log_q = family.masses_below(position)
+            # Rounded down: a smaller loss at the same P mass.
+            loss = log_p - log_q - 4.0 * family.mass_error(tail)
+            near = inwards * (inner - loss) < apart
+            if not near.any():
+                break
+            span = np.where(near, 1.3 * span, span)
+        return cls(position, loss, np.exp(log_p), ~near[:, 0])
+
+
+def _kept(family: Family, tilt: float, tail: float) -> tuple[Array, Array]:
+    """Return positions (low, high) beyond which less than `MERGED` of the tilted law lies."""
+    low, high = family.reach(tail)
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
+    losses = family.loss(x)
+    p, q = family.masses_between(x)
+    log_p = q if family.swapped else p
+    weights = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
+    below, above = np.cumsum(weights, axis=-1), np.cumsum(weights[:, ::-1], axis=-1)
+    first = (below < MERGED).sum(axis=-1)
+    last = CELLS - (above < MERGED).sum(axis=-1)
+    row = np.arange(first.size)
+    return x[row, first][:, None], x[row, last][:, None]
+
+
+def _sides(
+    family: Family, edges: Array, least: Array | None, tail: float
+) -> tuple[Array, Array, Array, tuple[Array, Array]]:
+    """Return what chords put on the two ends of each interval, their excess, and what lies beyond.
+
+    Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
+    """
+    gaps = np.diff(edges, axis=-1)
+    halves = np.empty((edges.shape[0], 2 * edges.shape[1] - 1))
+    halves[:, ::2] = edges
+    halves[:, 1::2] = edges[:, :-1] + 0.5 * gaps
+    log_p, log_q = family.log_masses(halves, least)
+    beyond_p, beyond_q = log_p[:, -1], log_q[:, -1]
+    log_p, log_q = log_p[:, 1:-1], log_q[:, 1:-1]
+    inside_p = np.logaddexp(log_p[:, ::2], log_p[:, 1::2])
+    inside_q = np.logaddexp(log_q[:, ::2], log_q[:, 1::2])
+    inside = np.exp(inside_p)
+    error = _share_error(family, edges, gaps, inside, tail)
+    up = np.maximum(_upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
+    to_left, to_right = inside * (1.0 - up), inside * up
+    excess = _chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside
+    with np.errstate(invalid="ignore"):
+        loss = beyond_p - beyond_q - 4.0 * family.mass_error(tail)[:, 0]
+    return to_left, to_right, excess, (np.exp(beyond_p), loss)
+
+
+def _upward_share(log_p: Array, log_q: Array, left: Array, gaps: Array) -> Array:
+    """Return which share of an interval's P mass a chord puts on its right end."""
+    with np.errstate(invalid="ignore"):
+        fall = -np.expm1(np.minimum(log_q + left - log_p, 0.0))
+    share = np.where(np.isneginf(log_p), 0.0, fall / -np.expm1(-gaps))
+    return np.clip(share, 0.0, 1.0)
+
+
+def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail: float) -> Array:
+    """Return the error of each share: of the two masses, and of the edges between them.
+
+    The density at an edge is at most 16 times that of the lighter interval beside it.
+    """
+    density = inside / gaps
+    lighter = np.concatenate(
+        (density[:, :1], np.minimum(density[:, :-1], density[:, 1:]), density[:, -1:]), axis=-1
+    )
+    moved = 16.0 * family.edge_mismatch(edges) * lighter
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
+    found: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
+    return found
+
+
+def _chord_excess(
+    log_p: Array, log_q: Array, edges: Array, to_left: Array, to_right: Array
+) -> Array:
+    """Return by how much each chord exceeds the tangents at the interval's ends and middle."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        left = np.expm1(log_p[:, ::2] - log_q[:, ::2] - edges[:, :-1])
+        right = -np.expm1(log_p[:, 1::2] - log_q[:, 1::2] - edges[:, 1:])
+    at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)
+    at_right = np.where(np.isfinite(right), to_right * np.maximum(right, 0.0), 0.0)
+    found: Array = np.maximum(at_left, at_right)
+    return found
