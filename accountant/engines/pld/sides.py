@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from .compose import Composed, compose
 from .estimate import Saddle
 from .families import families
@@ -64,7 +66,7 @@ def lower_side(
         found, rest = lower_rows(family, width, saddle.tilt, tail)
         rows.append(Rowed(found))
         single += rest
-    rounds = Rounds((*rows, *_repeated(lower_law, single, width, tail)))
+    rounds = Rounds((*rows, *_repeated(_telling_law, single, width, tail)))
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -98,6 +100,17 @@ def _repeated(
     for pair, count in pairs:
         grid = Grid(width, pair.anchors[0] if pair.anchors else 0.0)
         yield Repeated(law(pair, grid, tail), count)
+
+
+def _telling_law(pair: Pair, grid: Grid, tail: float) -> Law:
+    """Return a lower law, and that of no loss at all where the grid is too wide for another.
+
+    Every pair dominates two equal distributions.
+    """
+    law = lower_law(pair, grid, tail)
+    if law.masses.any() or law.infinite_mass > 0.0:
+        return law
+    return Law(Grid(grid.width), 0, np.ones(1), 0.0, 0.0)
 
 
 def _composed(rounds: Rounds, saddle: Saddle) -> Composed | None:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .families import Family, Weighted
+from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF, Array
 
 Indices = NDArray[np.int64]
@@ -40,8 +41,8 @@ WIDEST: Final = 0.25
 _TRIES: Final = 40
 """How often the end of what is merged is moved until it lies far enough from the atom."""
 
-MOST_POINTS: Final = 20_000
-"""Most points of a row: what needs more is left to laws.py."""
+MOST_POINTS: Final = 8192
+"""Most points of a row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ def _points(
     cumulative = np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
     count = int(np.ceil(cumulative[:, -1].max())) + 2
     if count > MOST_POINTS:
-        raise MemoryError("too many points")
+        raise GridTooFine(f"{count} points of a row")
     # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
     row = np.arange(family.scale.size, dtype=np.float64)[:, None]
     share = np.zeros_like(losses)
