@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ...composition import Leaf
 from ...guarantee import Neighbours, Step, unique_steps
+from ...schedules import shown
 from .directions import fitted, participation
 from .mechanisms import pairs
 
@@ -26,15 +27,17 @@ def drawn_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, .
 def composed_steps(
     leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float], delta: float
 ) -> tuple[Step, ...]:
-    steps = [step for mechanism in fitted(leaves, neighbours, delta) for step in mechanism.steps]
     rounds = sum(leaf.count for leaf in leaves)
+    kept, summed_up = shown(leaves)
+    each = fitted(kept, neighbours, delta, rounds)
+    steps = [*(step for mechanism in each for step in mechanism.steps), *summed_up]
     how_many = f"{rounds:,} rounds" if rounds > 1 else "1 round"
-    shown = " and ".join(f"{width:.3g}" for width in widths)
+    grids = " and ".join(f"{width:.3g}" for width in widths)
     many = ", one for each direction" if len(widths) > 1 else ""
     steps.append(
         Step(
             "composition",
-            f"{how_many} by a tilted Fourier transform; loss grid of width {shown}{many}.",
+            f"{how_many} by a tilted Fourier transform; loss grid of width {grids}{many}.",
             "upper end: connect the dots, arXiv 2207.04380; lower end: sunk chords (laws.py)",
             (
                 "truncated tails, folding and rounding are added to the upper end and "

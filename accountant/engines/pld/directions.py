@@ -10,6 +10,7 @@ from typing import Final
 from ... import events as ev
 from ...composition import Leaf
 from ...guarantee import Neighbours
+from ...schedules import sketched
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair
@@ -57,19 +58,33 @@ def directions(
 
     Their estimates are good down to `delta`.
     """
-    known = [
+    known = _known(leaves, neighbours, delta)
+    some = sketched(leaves)
+    sketch = known if len(some) == len(leaves) else _known(some, neighbours, delta)
+    forward = _direction(known, sketch, delta, reverse=False)
+    if all(mechanism.symmetric for mechanism, _ in known):
+        return (forward,)
+    return forward, _direction(known, sketch, delta, reverse=True)
+
+
+def _known(
+    leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
+) -> list[tuple[Dominated, int]]:
+    """Return the mechanism of every leaf, and how often it runs."""
+    return [
         (mechanism if leaf.attained else replace(mechanism, attained=None), leaf.count)
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
     ]
-    forward = _direction(known, delta, reverse=False)
-    if all(mechanism.symmetric for mechanism, _ in known):
-        return (forward,)
-    return forward, _direction(known, delta, reverse=True)
 
 
-def fitted(leaves: Sequence[Leaf], neighbours: Neighbours, delta: float) -> list[Dominated]:
-    """Return the mechanism of every leaf, as fits a question about `delta` of them all."""
-    rounds = sum(leaf.count for leaf in leaves)
+def fitted(
+    leaves: Sequence[Leaf], neighbours: Neighbours, delta: float, rounds: int | None = None
+) -> list[Dominated]:
+    """Return the mechanism of every leaf, as fits a question about `delta` of them all.
+
+    `rounds` is how many releases there are in all, where the leaves are only some of them.
+    """
+    rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
     found = []
     for leaf in leaves:
         mechanism = pairs(leaf.event, neighbours)
@@ -81,7 +96,26 @@ def fitted(leaves: Sequence[Leaf], neighbours: Neighbours, delta: float) -> list
     return found
 
 
-def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bool) -> Direction:
+def _direction(
+    known: Sequence[tuple[Dominated, int]],
+    sketch: Sequence[tuple[Dominated, int]],
+    delta: float,
+    reverse: bool,
+) -> Direction:
+    """Return a direction of what is known; its estimates look at the sketch of it only."""
+    dominating, attained = _both(known, reverse)
+    looked_at = (dominating, attained) if sketch is known else _both(sketch, reverse)
+    estimate = Estimate.of(looked_at[0], delta)
+    same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
+    if not attained or (same and len(attained) == len(dominating)):
+        return Direction(dominating, attained, estimate, estimate)
+    return Direction(dominating, attained, estimate, Estimate.of(looked_at[1], delta))
+
+
+def _both(
+    known: Sequence[tuple[Dominated, int]], reverse: bool
+) -> tuple[list[tuple[Pair, int]], list[tuple[Pair, int]]]:
+    """Return the pairs that dominate, and those that are attained, with their counts."""
     dominating, attained = [], []
     for mechanism, count in known:
         pair = mechanism.pair.reverse() if reverse else mechanism.pair
@@ -93,11 +127,7 @@ def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bo
         elif mechanism.attained is not None:
             other = mechanism.attained
             attained.append((other.reverse() if reverse else other, copies))
-    estimate = Estimate.of(dominating, delta)
-    same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
-    if not attained or (same and len(attained) == len(dominating)):
-        return Direction(dominating, attained, estimate, estimate)
-    return Direction(dominating, attained, estimate, Estimate.of(attained, delta))
+    return dominating, attained
 
 
 def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:

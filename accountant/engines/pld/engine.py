@@ -9,6 +9,7 @@ from typing import Final
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours
+from ...schedules import sketched
 from ..base import Answer
 from .certificate import Certificate, CertifiedDirection, ordered, upper_on
 from .derivation import composed_steps, drawn_steps
@@ -64,7 +65,7 @@ class PldEngine:
         drawn = participation(leaves)
         if drawn == 0.0:
             return -math.inf
-        ways = directions(leaves, neighbours, delta)
+        ways = directions(sketched(leaves), neighbours, delta)
         worst = max(way.estimate.delta(epsilon).log_delta for way in ways)
         return min(worst, math.log(drawn)) - math.log(delta)
 

@@ -14,18 +14,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 
 from ...rootfinding import enclose, narrow
-from .families import representatives
 from .noise import Array, dot
 from .pair import Pair
-
-MOST_PARTS: Final = 48
-"""About how many different pairs an estimate looks at; of more, some stand for all."""
-
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
@@ -33,7 +27,7 @@ class Atoms:
 
     losses: Array
     log_p: Array
-    count: float
+    count: int
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,7 @@ class Estimate:
         """Return the estimate for pairs with their counts, good for deltas down to `delta`."""
         tail = max(1e-3 * delta / sum(n for _, n in pairs), 1e-300)
         survive = sum(n * math.log1p(-min(pair.infinite_mass, 1.0 - 1e-16)) for pair, n in pairs)
-        parts = tuple(_atoms(pair, n, tail) for pair, n in representatives(pairs, MOST_PARTS))
-        return cls(parts, -math.expm1(survive))
+        return cls(tuple(_atoms(pair, n, tail) for pair, n in pairs), -math.expm1(survive))
 
     def epsilon(self, delta: float) -> Saddle:
         """Return the estimate at which delta is reached; epsilon may come out negative."""
@@ -128,7 +121,7 @@ class Estimate:
         return total
 
 
-def _atoms(pair: Pair, count: float, tail: float) -> Atoms:
+def _atoms(pair: Pair, count: int, tail: float) -> Atoms:
     losses, log_p = pair.probes(tail)
     if losses.size == 0:
         return Atoms(np.zeros(1), np.zeros(1), count)

@@ -216,21 +216,3 @@ def _parameters(pair: Pair) -> tuple[float, float]:
     link = pair.smooth.link
     assert isinstance(link, (SampledShift, OppositeGaussians))
     return link.noise.scale, link.rate
-
-
-def representatives(pairs: Sequence[Weighted], most: int) -> list[tuple[Pair, float]]:
-    """Return at most about `most` pairs that stand for all, with how often each counts.
-
-    Of each family every n-th is taken, by how much one release tells; nothing exact rests on it.
-    """
-    if len(pairs) <= most:
-        return [(pair, float(count)) for pair, count in pairs]
-    grouped, single = families(pairs)
-    found = [(pair, float(count)) for pair, count in single]
-    for family in grouped:
-        rows = np.arange(len(family.members))  # families are sorted by how much one release tells
-        share = max(most * rows.size // len(pairs), 1)
-        for block in np.array_split(rows, min(share, rows.size)):
-            chosen = family.members[int(block[block.size // 2])][0]
-            found.append((chosen, float(family.counts[block].sum())))
-    return found

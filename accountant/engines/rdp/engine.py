@@ -15,6 +15,7 @@ from ...amplification.group import along_chain, group_step, lemma
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
+from ...schedules import shown
 from ..base import Answer
 from . import (  # noqa: F401  (they enter their events)
     epochs,
@@ -135,13 +136,18 @@ class _Total:
     @classmethod
     def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _Total:
         curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves]
+        kept, summed_up = shown(leaves)
+        own = {id(leaf) for leaf in kept}
+        steps = [
+            part.steps for leaf, (part, _) in zip(leaves, curves, strict=True) if id(leaf) in own
+        ]
         return cls(
             parts=tuple(
                 (part, _as_float(count))
                 for part, count in curves
                 if part.limit > 0.0 or part.slack > 0.0
             ),
-            shown=tuple(step for part, _ in curves for step in part.steps),
+            shown=(*(step for each in steps for step in each), *summed_up),
             releases=sum(leaf.count for leaf in leaves),
         )
 
