@@ -46,11 +46,7 @@ class PldEngine:
         """
         if participation(leaves) <= delta:
             return Answer(Bounds.exactly(0.0), drawn_steps(leaves, neighbours))
-        if delta < FLOOR:
-            raise Unsupported(
-                f"The pld engine certifies delta down to {FLOOR:g}; {delta:g} was asked.",
-                next_step="The rdp engine has no floor.",
-            )
+        _refuse_below_floor(delta)
         return self._answer(leaves, neighbours, EpsilonAt(delta))
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
@@ -64,6 +60,7 @@ class PldEngine:
         drawn = participation(leaves)
         if drawn == 0.0:
             return -math.inf
+        _refuse_below_floor(delta)
         ways = directions(leaves, neighbours, delta)
         worst = max(way.estimate.delta(epsilon).log_delta for way in ways)
         return min(worst, math.log(drawn)) - math.log(delta)
@@ -86,6 +83,7 @@ class PldEngine:
         if drawn <= delta:
             steps = drawn_steps(leaves, neighbours)
             return Certificate((), drawn, epsilon, delta, self.tolerance, steps)
+        _refuse_below_floor(delta)
         ways = [(way.estimate.epsilon(delta), way) for way in directions(leaves, neighbours, delta)]
         ways.sort(key=lambda each: -each[0].epsilon)
         found: list[CertifiedDirection] = []
@@ -160,3 +158,11 @@ class PldEngine:
                 break
         upper = min(upper, question.ceiling)
         return ordered(lower, upper), used
+
+
+def _refuse_below_floor(delta: float) -> None:
+    if delta < FLOOR:
+        raise Unsupported(
+            f"The pld engine certifies delta down to {FLOOR:g}; {delta:g} was asked.",
+            next_step="The rdp engine has no floor.",
+        )
