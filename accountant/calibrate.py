@@ -115,6 +115,7 @@ def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) 
         verdict=lambda value: judge.verdict(leaves(event_at(value))),
         rough=lambda value: judge.rough(leaves(event_at(value))),
         estimate=lambda value: judge.estimate(leaves(event_at(value))),
+        answered=judge.answered,
     )
 
 

@@ -52,6 +52,9 @@ class Judge(Protocol):
     def verdict(self, parts: Sequence[Leaf]) -> Verdict:
         """Return the certificate."""
 
+    def answered(self, found: Verdict) -> float:
+        """Return its log excess, as the question for delta says it when it is asked by itself."""
+
     def rough(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of a cheaper and looser certificate."""
 
@@ -86,6 +89,13 @@ class PldJudge:
     def verdict(self, parts: Sequence[Leaf]) -> Verdict:
         with guarded(self.name):
             return self._engine.certificate(parts, *self._target)
+
+    def answered(self, found: Verdict) -> float:
+        from .engines.pld.certificate import Certificate
+
+        assert isinstance(found, Certificate)
+        with guarded(self.name):
+            return found.answered_excess
 
     def rough(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
@@ -138,6 +148,10 @@ class EngineJudge:
         with guarded(self.name):
             answer = self._engine.epsilon(parts, delta, relation)
         return EngineVerdict(epsilon, self.rough(parts), answer)
+
+    def answered(self, found: Verdict) -> float:
+        """Return its log excess: that question was asked by itself."""
+        return found.log_excess
 
     def rough(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of the engine's delta."""

@@ -53,8 +53,8 @@ def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
     if len(parts) != 1 or parts[0].count != 1:
         return False
     event = parts[0].event
-    users_drawn = isinstance(event, (ev.Poisson, ev.FixedSize))
-    return isinstance(event.event if users_drawn else event, ev.Shuffle)
+    drawn_for = event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
+    return isinstance(drawn_for, ev.Shuffle)
 
 
 PREFERENCES: Final = (

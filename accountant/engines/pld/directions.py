@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from ... import events as ev
 from ...composition import Leaf
@@ -12,21 +13,31 @@ from ...guarantee import Neighbours
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair
+from .questions import FLOOR
 
 Weighted = Sequence[tuple[Pair, int]]
+
+LEVELS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, FLOOR)
+"""Deltas down to which estimates are made good; a few, so that two questions about one point, its
+epsilon and its delta, start from the same estimates."""
+
+STEPS: Final = 32.0
+"""How finely `rounded` rounds: steps in a factor of e, and in one standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.
+    Each side has its estimate, for they may lie far apart.  `adapted` says whether some pair was
+    fitted to the delta that is asked about.
     """
 
     dominating: Weighted
     attained: Weighted
     estimate: Estimate
     attained_estimate: Estimate
+    adapted: bool
 
     @property
     def rounds(self) -> int:
@@ -46,21 +57,26 @@ class Direction:
         )
 
 
+def level(delta: float) -> float:
+    """Return the delta of `LEVELS` down to which estimates are made good for this one."""
+    return next((each for each in LEVELS if each <= delta), LEVELS[-1])
+
+
 def directions(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
 
-    Their estimates are good down to `delta`.
+    Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
-    known = [
+    known = tuple(
         (mechanism if leaf.attained else replace(mechanism, attained=None), leaf.count)
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
-    ]
-    forward = _direction(known, delta, reverse=False)
+    )
+    forward = _direction(known, level(delta), reverse=False)
     if all(mechanism.symmetric for mechanism, _ in known):
         return (forward,)
-    return forward, _direction(known, delta, reverse=True)
+    return forward, _direction(known, level(delta), reverse=True)
 
 
 def fitted(leaves: Sequence[Leaf], neighbours: Neighbours, delta: float) -> list[Dominated]:
@@ -90,10 +106,11 @@ def _direction(known: Sequence[tuple[Dominated, int]], delta: float, reverse: bo
             other = mechanism.attained
             attained.append((other.reverse() if reverse else other, copies))
     estimate = Estimate.of(dominating, delta)
+    adapted = any(mechanism.fitted is not None for mechanism, _ in known)
     same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
     if not attained or (same and len(attained) == len(dominating)):
-        return Direction(dominating, attained, estimate, estimate)
-    return Direction(dominating, attained, estimate, Estimate.of(attained, delta))
+        return Direction(dominating, attained, estimate, estimate, adapted)
+    return Direction(dominating, attained, estimate, Estimate.of(attained, delta), adapted)
 
 
 def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:
@@ -111,6 +128,37 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
     size = max(saddle.epsilon, 0.05 * spread)
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
+
+
+def rounded(saddle: Saddle) -> Saddle:
+    """Return a saddle nearby, the same one for all that are hardly apart.
+
+    Grids are chosen by it: the question for epsilon and the question for delta at one point then
+    share a grid, although their own saddles differ in late digits.  Its log delta is left at 0: no
+    grid depends on it.
+    """
+    variance = _rounded(saddle.variance)
+    unit = math.sqrt(variance) / STEPS
+    epsilon = unit * round(saddle.epsilon / unit) if unit > 0.0 else saddle.epsilon
+    return replace(
+        saddle,
+        epsilon=epsilon,
+        log_delta=0.0,
+        tilt=_rounded(saddle.tilt),
+        variance=variance,
+        plain_variance=_rounded(saddle.plain_variance),
+    )
+
+
+def rounded_down(delta: float) -> float:
+    """Return the power of 4 at or below a delta, by the same intent as `rounded`."""
+    return 4.0 ** math.floor(math.log(delta) / math.log(4.0))
+
+
+def _rounded(value: float) -> float:
+    if not 0.0 < value < math.inf:
+        return value
+    return math.exp(round(math.log(value) * STEPS) / STEPS)
 
 
 def participation(leaves: Sequence[Leaf]) -> float:
