@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, cast
 
 from . import events as ev
@@ -14,6 +14,7 @@ from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported
 from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
+from .preferences import engines_for
 
 EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
 
@@ -72,7 +73,9 @@ def account(
     elif chosen is not None:
         answer, name = question.put_to(chosen, parts, relation), chosen.name
     else:
-        answer, name = _tightest(question, parts, relation)
+        answer, name = tightest(
+            engines_for(parts), lambda name: question.put_to(engine_named(name), parts, relation)
+        )
     answer = said_of(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(event), observer_of(event))
 
@@ -101,39 +104,36 @@ def said_of(
     return Answer(answer.bounds, unique_steps((*scope, *answer.steps)), warnings)
 
 
-def _tightest(
-    question: _Question, parts: Sequence[Leaf], relation: Neighbours
+def tightest(
+    names: Iterable[str],
+    ask: Callable[[str], Answer],
+    enough: Callable[[str, Answer], bool] = lambda *_: False,
 ) -> tuple[Answer, str]:
+    """Return the tightest bounds that the named engines support, and the engine of the upper end.
+
+    Engines are asked in turn, until an answer is `enough`.  Raises `Unsupported` where all refuse,
+    `EnginesDisagree` where two contradict each other.
+    """
     answers: dict[str, Answer] = {}
     refusals: list[Unsupported] = []
-    for name in engines_for(parts):
+    for name in names:
         try:
-            answers[name] = question.put_to(engine_named(name), parts, relation)
+            with guarded(name):
+                answers[name] = ask(name)
         except Unsupported as refusal:
             refusals.append(refusal)
+            continue
+        if enough(name, answers[name]):
+            break
     if not answers:
         # One that gives a reason says more than one that merely does not know the event.
         reasoned = [refusal for refusal in refusals if refusal.why]
         raise (reasoned or refusals)[-1]
-    merged, name = combine(answers)
+    merged, best = combine(answers)
     if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."
         merged = Answer(merged.bounds, merged.steps, (note, *merged.warnings))
-    return merged, name
-
-
-def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
-    """Return the engines to ask, the one that is expected to be tightest first."""
-    if parts and all(isinstance(leaf.event, ev.Gaussian) for leaf in parts):
-        return "gdp", "rdp"
-    if len(parts) == 1 and parts[0].count == 1 and isinstance(_drawn(parts[0].event), ev.Shuffle):
-        return "blanket", "pld", "rdp"
-    return "pld", "rdp"
-
-
-def _drawn(event: ev.Event) -> ev.Event:
-    """Return what a sampler draws for."""
-    return event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
+    return merged, best
 
 
 def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer, str]:

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import events as ev
 from . import validate
-from .account import combine, engine_named, said_of
+from .account import combine, engine_named, said_of, tightest
 from .composition import leaves, observer_of, unit_of
 from .edge import UNKNOWNS, Edge, Unknown, find_edge
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported
 from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
 from .judge import Judge, Verdict, judges
+from .preferences import engines_for
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ def calibrate(
     smallest noise in [0.001, 1e9], the most rounds up to 1e9, or the highest rate up to 1, to a
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
     certificate is never above the target.  Range: `epsilon` above 0, `delta` in (0, 1).  `engine`
-    forces one engine; the default is the closed form for unsampled Gaussians, otherwise pld, and
-    rdp where pld has no answer.
+    forces one engine; the default is led by the engine that is expected to be tightest, and checked
+    by the others that `account` asks (see `preferences`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
@@ -96,10 +97,10 @@ def calibrate(
                 raise
     guarantee = _guarantee(event_at(found.value), found.verdict, at_delta, relation, judge, engine)
     if engine is None and guarantee.engine != judge.name:
-        # Another engine than the one that led the search proves more here: let it lead.
+        # Another engine than the one that led the search proves more here: let it lead, from here.
         with contextlib.suppress(Unsupported):
             (other,) = judges(event_at(found.value), target, at_delta, relation, guarantee.engine)
-            better = _edge(search, other, event_at)
+            better = _edge(replace(search, start=found.value), other, event_at)
             if search.place(better.value) < search.place(found.value):
                 event, verdict = event_at(better.value), better.verdict
                 guarantee = _guarantee(event, verdict, at_delta, relation, other, engine)
@@ -114,6 +115,7 @@ def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) 
         verdict=lambda value: judge.verdict(leaves(event_at(value))),
         rough=lambda value: judge.rough(leaves(event_at(value))),
         estimate=lambda value: judge.estimate(leaves(event_at(value))),
+        answered=judge.answered,
     )
 
 
@@ -125,14 +127,20 @@ def _guarantee(
     judge: Judge,
     engine: str | None,
 ) -> Guarantee:
-    answers = {judge.name: Answer(verdict.bounds(), verdict.steps, verdict.warnings)}
-    if engine is None:
-        for other in ("gdp", "rdp"):
-            if other == judge.name:
-                continue
-            with contextlib.suppress(Unsupported):
-                answers[other] = engine_named(other).epsilon(leaves(event), delta, relation)
-    answer, name = combine(answers, forced=engine is not None)
+    """Return what is proven at the value found: by the judge, and by all that `account` asks."""
+    parts = leaves(event)
+    own = Answer(verdict.bounds(), verdict.steps, verdict.warnings)
+    if engine is not None:
+        answer, name = combine({judge.name: own}, forced=True)
+    else:
+        names = engines_for(parts)
+        names = names if judge.name in names else (judge.name, *names)
+        answer, name = tightest(
+            names,
+            lambda one: (
+                own if one == judge.name else engine_named(one).epsilon(parts, delta, relation)
+            ),
+        )
     answer = said_of(event, answer, relation, delta=delta)
     return Guarantee(
         answer.bounds,

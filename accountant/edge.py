@@ -11,7 +11,7 @@ from .errors import TargetTrivial, TargetUnreachable
 from .judge import Verdict
 from .rootfinding import enclose, narrow
 
-PRECISION: Final = 2e-5
+PRECISION: Final = 1e-5
 """Relative distance to the best certified value at which the search stops."""
 
 MOST_TRIES: Final = 80
@@ -19,7 +19,13 @@ MOST_TRIES: Final = 80
 
 
 NEARLY: Final = 3e-4
-"""How far below the target, relatively, the epsilon of an accepted value may lie."""
+"""How far below the target, relatively, the epsilon of an accepted value may lie.
+
+The first value, before two tries have shown the slope, must be as near as `PRECISION`.
+"""
+
+ROUGHLY: Final = 3e-3
+"""Log excess at which an estimate is good enough: it is off by more itself."""
 
 NEAR: Final = 0.05
 """Log excess below which a rough certificate is near enough to begin with exact ones."""
@@ -80,11 +86,13 @@ def find_edge(
     verdict: Callable[[float], Verdict],
     rough: Callable[[float], float],
     estimate: Callable[[float], float],
+    answered: Callable[[Verdict], float] = lambda found: found.log_excess,
 ) -> Edge:
     """Return the value that protects least among those certified to meet the target.
 
     `estimate` says about where it is, `rough` (log excess of a cheap certificate) brings the search
-    near, and only `verdict` decides.  Raises `TargetUnreachable` and `TargetTrivial`.
+    near, and only `verdict` decides; what it accepts must pass `answered` too (its log excess, when
+    the question for delta is asked by itself).  Raises `TargetUnreachable` and `TargetTrivial`.
     """
     start, slope = _estimated(unknown, estimate)
     start, slope = _approached(unknown, rough, start, slope)
@@ -93,12 +101,15 @@ def find_edge(
     for _ in range(MOST_TRIES):
         value = unknown.value(place)
         found = verdict(value)
+        excess = found.log_excess
         if search.record(value, found):
-            break
+            if search.holds_both_ways(answered):
+                break
+            place, excess = search.at_fault
         if not search.good and value == unknown.strongest:
             raise _unreachable(unknown)
-        place = search.next(place, found.log_excess)
-    if search.good is None:
+        place = search.next(place, excess)
+    if not search.holds_both_ways(answered) or search.good is None:
         raise _unreachable(unknown)
     if search.good.value == unknown.weakest and unknown.name != "sampling rate":
         raise _trivial(unknown, search.good.value)
@@ -113,6 +124,7 @@ class _Search:
         self._slope = slope
         self._tolerance = PRECISION * abs(slope)
         self._tries = 0
+        self._last: tuple[float, float] | None = None
         self._bad: tuple[float, float] | None = None
         self.good: Edge | None = None
 
@@ -120,17 +132,48 @@ class _Search:
         """Take in a verdict; say whether the search is over."""
         self._tries += 1
         excess, place = found.log_excess, self._unknown.place(value)
+        self._learn(place, excess)
         near = excess >= -self._tolerance
         if excess <= 0.0 and found.epsilon_upper <= found.epsilon:
             self.good = Edge(value, found)
             if value == self._unknown.weakest:
                 return True
             # Near in delta may be far in epsilon, where delta hardly depends on it.
-            if near and found.epsilon_upper >= (1.0 - NEARLY) * found.epsilon:
+            nearly = NEARLY if self._tries > 1 else PRECISION
+            if near and found.epsilon_upper >= (1.0 - nearly) * found.epsilon:
                 return True
         else:
             self._bad = (place, max(excess, 0.0))
         return self._closed()
+
+    def _learn(self, place: float, excess: float) -> None:
+        """Take the slope that the last two tries show, where it is much flatter than thought."""
+        if self._last is not None and place != self._last[0]:
+            seen = (excess - self._last[1]) / (place - self._last[0])
+            if 0.5 * self._slope < seen < 0.0:
+                self._slope = max(seen, 0.01 * self._slope)
+                self._tolerance = PRECISION * abs(self._slope)
+        self._last = place, excess
+
+    def holds_both_ways(self, answered: Callable[[Verdict], float]) -> bool:
+        """Say whether the best value also passes the check for delta; if not, it counts as bad.
+
+        A plan is checked by asking for epsilon, or by asking for delta, and must pass both.
+        """
+        if self.good is None:
+            return True
+        excess = answered(self.good.verdict)
+        if excess <= 0.0:
+            return True
+        self._bad = self._unknown.place(self.good.value), excess
+        self.good = None
+        return False
+
+    @property
+    def at_fault(self) -> tuple[float, float]:
+        """Where the last value lies that failed, and its excess."""
+        assert self._bad is not None
+        return self._bad
 
     def _closed(self) -> bool:
         if self.good is None or self._bad is None:
@@ -186,7 +229,7 @@ def _estimated(unknown: Unknown, estimate: Callable[[float], float]) -> tuple[fl
     bracket = enclose(at, unknown.place(unknown.start), 0.7, least, most)
     if bracket is None:
         return (most, -10.0) if at(unknown.place(unknown.start)) > 0.0 else (least, -10.0)
-    found = narrow(at, bracket, absolute=1e-6, value=3e-4, steps=40)
+    found = narrow(at, bracket, absolute=1e-6, value=ROUGHLY, steps=40)
     place = found.low if found.f_low < -found.f_high else found.high
     nudge = 0.01
     slope = (at(min(place + nudge, most)) - at(place)) / nudge

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 """Deepest nesting that is read from JSON or accounted."""
 
+_HASH: Final = "_hash"
+"""Where an event keeps its hash."""
+
 
 def _checked(check: Callable[..., object], *leading: object) -> Any:
     return field(metadata={"check": lambda **given: check(*leading, **given)})
@@ -60,7 +63,7 @@ def _sentence(**given: object) -> str:
     return value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Event:
     """One thing that was released; the base of the closed list of events."""
 
@@ -71,6 +74,23 @@ class Event:
             value = item.metadata["check"](**{item.name: getattr(self, item.name)})
             object.__setattr__(self, item.name, value)
 
+    def __hash__(self) -> int:
+        # Kept with the object: a part that is shared on many levels is hashed once.
+        kept: int | None = self.__dict__.get(_HASH)
+        if kept is None:
+            kept = hash((self.type, *_values(self)))
+            object.__setattr__(self, _HASH, kept)
+        return kept
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Event):
+            return NotImplemented
+        return self is other or (hash(self) == hash(other) and _equal(self, other))
+
+    def __getstate__(self) -> dict[str, object]:
+        # Hashes of text differ from process to process, so a hash does not travel.
+        return {name: value for name, value in self.__dict__.items() if name != _HASH}
+
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of this event; see `to_json`."""
         return to_json(self)
@@ -80,7 +100,7 @@ class Event:
         return to_dp_event(self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gaussian(Event):
     """A sum with Gaussian noise of standard deviation `noise_multiplier` x contribution bound (L2).
 
@@ -91,7 +111,7 @@ class Gaussian(Event):
     noise_multiplier: float = _checked(validate.positive)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Laplace(Event):
     """A sum with Laplace noise of scale `noise_multiplier` x contribution bound (L1).
 
@@ -102,7 +122,7 @@ class Laplace(Event):
     noise_multiplier: float = _checked(validate.positive)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DiscreteGaussian(Event):
     """An integer sum with discrete Gaussian noise, probability ~ exp(-z^2 / (2 s^2)).
 
@@ -115,7 +135,7 @@ class DiscreteGaussian(Event):
     sensitivity: int = _checked(validate.count)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DiscreteLaplace(Event):
     """An integer sum with discrete Laplace noise, probability ~ exp(-|z| / s).
 
@@ -128,7 +148,7 @@ class DiscreteLaplace(Event):
     sensitivity: int = _checked(validate.count)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomizedResponse(Event):
     """One of `categories` values, reported truthfully e^epsilon times as often as any other.
 
@@ -140,7 +160,7 @@ class RandomizedResponse(Event):
     categories: int = _checked(validate.count_from, 2)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Local(Event):
     """Any epsilon-locally-private randomizer.  Range: `epsilon` 0 or above."""
 
@@ -148,7 +168,7 @@ class Local(Event):
     epsilon: float = _checked(validate.non_negative)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exponential(Event):
     """A selection whose loss has bounded range `epsilon`, such as the exponential mechanism.
 
@@ -159,7 +179,7 @@ class Exponential(Event):
     epsilon: float = _checked(validate.non_negative)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pure(Event):
     """Any epsilon-DP mechanism.  Range: `epsilon` 0 or above."""
 
@@ -167,7 +187,7 @@ class Pure(Event):
     epsilon: float = _checked(validate.non_negative)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Approximate(Event):
     """Any (epsilon, delta)-DP mechanism.  Range: `epsilon` 0 or above, `delta` in [0, 1]."""
 
@@ -176,7 +196,7 @@ class Approximate(Event):
     delta: float = _checked(validate.probability)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ZCDP(Event):
     """Any rho-zero-concentrated-DP mechanism.  Range: `rho` 0 or above."""
 
@@ -184,7 +204,7 @@ class ZCDP(Event):
     rho: float = _checked(validate.non_negative)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NoGuarantee(Event):
     """A release that is known to protect nobody; `reason` says why."""
 
@@ -192,7 +212,7 @@ class NoGuarantee(Event):
     reason: str = _checked(_sentence)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Poisson(Event):
     """`event` on a sample that each unit joins independently with probability `rate` in [0, 1]."""
 
@@ -201,7 +221,7 @@ class Poisson(Event):
     event: Event = _checked(_event)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TruncatedPoisson(Event):
     """`event` on a Poisson sample of a `population`, cut at random to at most `batch` units.
 
@@ -219,7 +239,7 @@ class TruncatedPoisson(Event):
         _batch_fits(self.batch, self.population)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FixedSize(Event):
     """`event` on a uniformly random set of exactly `batch` of `population` units.
 
@@ -236,7 +256,7 @@ class FixedSize(Event):
         _batch_fits(self.batch, self.population)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ShuffledBatches(Event):
     """One epoch: the units in random order, cut into `batches` batches, `event` on each."""
 
@@ -245,7 +265,7 @@ class ShuffledBatches(Event):
     event: Event = _checked(_event)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomAllocation(Event):
     """`steps` releases of `event`; each unit takes part in exactly `chosen` of them, at random.
 
@@ -267,7 +287,7 @@ class RandomAllocation(Event):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shuffle(Event):
     """Each of `users` sends one message, randomized by `event`, through a shuffler.
 
@@ -279,7 +299,7 @@ class Shuffle(Event):
     event: Event = _checked(_event)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SampledShuffle(Event):
     """Each of `users` sends `chosen` of `dimensions` coordinates through shufflers.
 
@@ -307,7 +327,7 @@ class SampledShuffle(Event):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Compose(Event):
     """All of `events`, each of which may depend on what the earlier ones released."""
 
@@ -315,7 +335,7 @@ class Compose(Event):
     events: tuple[Event, ...] = _checked(_events)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Repeat(Event):
     """`event`, `count` times, each time with fresh randomness.  Range: `count` 1 or above."""
 
@@ -324,7 +344,7 @@ class Repeat(Event):
     event: Event = _checked(_event)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Group(Event):
     """`event` seen by a unit that is made of `size` records.  Range: `size` 1 or above."""
 
@@ -333,7 +353,7 @@ class Group(Event):
     event: Event = _checked(_event)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BestOf(Event):
     """The best of a random number of runs of `event` (hyper-parameter search).
 
@@ -350,6 +370,33 @@ class BestOf(Event):
         super().__post_init__()
         if self.distribution == "fixed":
             validate.count(mean=int(self.mean) if self.mean.is_integer() else self.mean)
+
+
+def _values(event: Event) -> tuple[object, ...]:
+    return tuple(getattr(event, item.name) for item in fields(event))
+
+
+def _equal(one: Event, other: Event) -> bool:
+    """Return whether two events have the same types and fields, all the way down.
+
+    Each pair of parts is compared once, however often both are shared.
+    """
+    waiting: list[tuple[object, object]] = [(one, other)]
+    compared: set[tuple[int, int]] = set()
+    while waiting:
+        left, right = waiting.pop()
+        if left is right or (id(left), id(right)) in compared:
+            continue
+        if isinstance(left, Event) and type(left) is type(right) and isinstance(right, Event):
+            compared.add((id(left), id(right)))
+            left, right = _values(left), _values(right)
+        if isinstance(left, tuple) and isinstance(right, tuple):
+            if len(left) != len(right):
+                return False
+            waiting += zip(left, right, strict=True)
+        elif isinstance(left, Event) or left != right:
+            return False
+    return True
 
 
 TYPES: Final[Mapping[str, type[Event]]] = {

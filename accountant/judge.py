@@ -11,8 +11,8 @@ from . import events as ev
 from .account import engine_named, guarded
 from .composition import Leaf, leaves
 from .engines.base import Answer, Engine
-from .errors import Unsupported
 from .guarantee import Bounds, Neighbours, Step
+from .preferences import engines_for
 
 
 class Verdict(Protocol):
@@ -52,6 +52,9 @@ class Judge(Protocol):
     def verdict(self, parts: Sequence[Leaf]) -> Verdict:
         """Return the certificate."""
 
+    def answered(self, found: Verdict) -> float:
+        """Return its log excess, as the question for delta says it when it is asked by itself."""
+
     def rough(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of a cheaper and looser certificate."""
 
@@ -63,32 +66,13 @@ def judges(
     probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
 ) -> tuple[Judge, ...]:
     """Return the judges to try in turn: the next where one raises `Unsupported` on the way."""
-    parts = leaves(probe)
-    if engine is not None:
-        names = [engine]
-    else:
-        plain = bool(parts) and all(isinstance(leaf.event, ev.Gaussian) for leaf in parts)
-        names = ["gdp"] if plain else []
-        names += ["pld", "rdp"] if _pld_knows(parts, relation, delta) else ["rdp"]
+    names = engines_for(leaves(probe)) if engine is None else (engine,)
     return tuple(
         PldJudge(epsilon, delta, relation)
         if name == "pld"
         else EngineJudge(engine_named(name), epsilon, delta, relation)
         for name in names
     )
-
-
-def _pld_knows(parts: Sequence[Leaf], relation: Neighbours, delta: float) -> bool:
-    from .engines.pld.directions import directions
-    from .engines.pld.questions import FLOOR
-
-    if not parts or delta < FLOOR:
-        return False
-    try:
-        directions(parts, relation, delta)
-    except Unsupported:
-        return False
-    return True
 
 
 class PldJudge:
@@ -105,6 +89,13 @@ class PldJudge:
     def verdict(self, parts: Sequence[Leaf]) -> Verdict:
         with guarded(self.name):
             return self._engine.certificate(parts, *self._target)
+
+    def answered(self, found: Verdict) -> float:
+        from .engines.pld.certificate import Certificate
+
+        assert isinstance(found, Certificate)
+        with guarded(self.name):
+            return found.answered_excess
 
     def rough(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
@@ -157,6 +148,10 @@ class EngineJudge:
         with guarded(self.name):
             answer = self._engine.epsilon(parts, delta, relation)
         return EngineVerdict(epsilon, self.rough(parts), answer)
+
+    def answered(self, found: Verdict) -> float:
+        """Return its log excess: that question was asked by itself."""
+        return found.log_excess
 
     def rough(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of the engine's delta."""

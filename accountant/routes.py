@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from . import events as ev
 from . import validate
-from .account import engine_named, engines_for, guarded
+from .account import engine_named, guarded
 from .amplification.shuffling.routes import shuffle_routes
 from .composition import Leaf, group_sizes, leaves
 from .engines.base import Engine
 from .errors import InvalidInput, Unsupported
 from .guarantee import Bounds, Neighbours, as_neighbours
+from .preferences import preference
 
 if TYPE_CHECKING:
     from .amplification.group import Divergence, FloatArray
@@ -217,7 +218,8 @@ def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator
         yield Route("nothing is released", Bounds.exactly(0.0), "by definition")
         return
     mixed = any(isinstance(leaf.event, ev.Group) for leaf in parts)
-    for name in dict.fromkeys((*engines_for(parts), "pld")):
+    row = preference(parts)
+    for name in (*row.engines, *row.shown):
         together = mixed and name == "pld"
         source = f"{_SOURCES[name]}; {_TOGETHER}" if together else _SOURCES[name]
 

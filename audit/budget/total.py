@@ -9,11 +9,12 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.account import combine, engine_named, engines_for, guarded
+from ...accountant.account import engine_named, tightest
 from ...accountant.composition import Leaf, leaves
 from ...accountant.engines.base import Answer
 from ...accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
+from ...accountant.preferences import engines_for
 
 MOST_KINDS: Final = 32
 """Most different events that are composed as they are; more are rounded to fewer, weaker ones."""
@@ -91,19 +92,15 @@ def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> 
     Raises `EnginesDisagree`, and `Unsupported` where none does.  The rdp engine is asked first,
     and alone where its number is vast already.
     """
-    answers: dict[str, Answer] = {}
-    refusals: list[Unsupported] = []
-    for name in sorted(engines_for(parts), key=lambda name: name != "rdp"):
-        try:
-            with guarded(name):
-                answers[name] = engine_named(name).epsilon(parts, delta, neighbours)
-        except Unsupported as refusal:
-            refusals.append(refusal)
-        if name == "rdp" and name in answers and VAST < answers[name].bounds.upper < math.inf:
-            break
-    if not answers:
-        raise next((one for one in refusals if one.why), refusals[-1])
-    return combine(answers)
+
+    def ask(name: str) -> Answer:
+        return engine_named(name).epsilon(parts, delta, neighbours)
+
+    return tightest(
+        sorted(engines_for(parts), key=lambda name: name != "rdp"),
+        ask,
+        enough=lambda name, answer: name == "rdp" and VAST < answer.bounds.upper < math.inf,
+    )
 
 
 def _composed(counts: Mapping[ev.Event, int]) -> ev.Event:
@@ -117,11 +114,7 @@ def _from_below(counts: Mapping[ev.Event, int], delta: float, neighbours: Neighb
         parts = leaves(_composed(counts))
         if len(parts) > MOST_KINDS and not _all_gaussian(parts):
             return 0.0
-        with guarded("pld"):
-            if engine_named("rdp").epsilon(parts, delta, neighbours).bounds.upper > VAST:
-                return 0.0
-            name = engines_for(parts)[0]
-            return engine_named(name).epsilon(parts, delta, neighbours).bounds.lower
+        return _answered(parts, delta, neighbours)[0].bounds.lower
     except PrivplanError:
         return 0.0
 

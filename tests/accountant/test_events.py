@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import json
 import math
+import pickle
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 
@@ -276,3 +280,77 @@ def test_field_names_are_text():
 def test_counts_beyond_use_are_refused(count):
     with pytest.raises(InvalidInput, match=r"at most 10\^18"):
         ev.Repeat(count, ev.Gaussian(1.0))
+
+
+def _shared(levels: int, noise: float = 1.0) -> ev.Event:
+    """Return a release doubled so many times, each time as one part that is used twice."""
+    event: ev.Event = ev.Poisson(0.01, ev.Gaussian(noise))
+    for _ in range(levels):
+        event = ev.Compose([event, event])
+    return event
+
+
+def test_a_shared_part_is_hashed_and_compared_once_however_often_it_is_used(monkeypatch):
+    looked_at = 0
+    original = ev._values
+
+    def counted(event: ev.Event) -> tuple[object, ...]:
+        nonlocal looked_at
+        looked_at += 1
+        return original(event)
+
+    monkeypatch.setattr(ev, "_values", counted)
+    one, other, third = _shared(40), _shared(40), _shared(40, noise=2.0)
+    assert hash(one) == hash(other)
+    assert one == other
+    assert one != third
+    assert len({one, other, third}) == 2
+    assert looked_at < 400  # 2^40 paths lead down
+
+
+def test_a_part_that_is_shared_in_one_event_and_repeated_in_another_is_equal():
+    gaussian = ev.Gaussian(1.0)
+    apart = ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])
+    assert ev.Compose([gaussian, gaussian]) == apart
+    assert hash(ev.Compose([gaussian, gaussian])) == hash(apart)
+
+
+def test_a_shared_part_costs_nothing_to_account():
+    assert account(_shared(18), delta=1e-5) == account(
+        ev.Repeat(2**18, ev.Poisson(0.01, ev.Gaussian(1.0))), delta=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (ev.Gaussian(1.0), ev.Laplace(1.0)),
+        (ev.Pure(1.0), ev.Local(1.0)),
+        (ev.Compose([ev.Gaussian(1.0)]), ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])),
+        (ev.Compose([ev.Gaussian(1.0)]), ev.Compose([ev.Gaussian(2.0)])),
+        (ev.Repeat(2, ev.Gaussian(1.0)), ev.Group(2, ev.Gaussian(1.0))),
+        (ev.Gaussian(1.0), 1.0),
+    ],
+)
+def test_events_that_differ_are_not_equal_even_where_their_hashes_meet(one, other, monkeypatch):
+    monkeypatch.setattr(ev.Event, "__hash__", lambda _: 0)
+    assert one != other
+    assert other != one
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"), EXAMPLES, ids=lambda item: getattr(item, "type", "")
+)
+def test_a_hashed_event_still_copies_pickles_replaces_and_travels(event, expected):
+    hash(event)
+    for twin in (
+        copy.copy(event),
+        copy.deepcopy(event),
+        pickle.loads(pickle.dumps(event)),
+        dataclasses.replace(event),
+        ev.from_json(event.to_json()),
+    ):
+        assert twin == event
+        assert hash(twin) == hash(event)
+        assert twin.to_json() == expected
+    assert b"_hash" not in pickle.dumps(event)  # text is hashed anew in every process

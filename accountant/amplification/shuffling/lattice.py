@@ -156,6 +156,7 @@ class _Total:
         reach = APART * math.sqrt(variance) + 2.0
         low = max(first, start, math.floor(mean - reach))
         high = min(last, start + size - 1, math.ceil(mean + reach))
+        high = max(high, low - 1)  # none, where the listed ones lie elsewhere
         s = np.arange(low, high + 1, dtype=np.float64)
         probability = around[low - start : high - start + 1]
         cumulant = sum(count * log_moment for count, _, log_moment in laws)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,14 +17,29 @@ from .questions import EpsilonAt, crossing
 from .sides import Side, fitting_width, lower_side, upper_side
 
 
+@dataclass(frozen=True)
+class ChosenGrid:
+    """What fixes an upper bound for one direction: a saddle and a delta nearby, and a width."""
+
+    way: Direction
+    about: Saddle
+    width: float
+    delta: float
+
+
 @dataclass(frozen=True, eq=False)
 class CertifiedDirection:
-    """An upper bound on delta for one direction, and the grid width and saddle it was made with."""
+    """An upper bound on delta for one direction.
+
+    `grid` is the one that was chosen, `width` the width that was used, `saddle` where the answer is
+    expected.
+    """
 
     way: Direction
     saddle: Saddle
     width: float
     upper: Side
+    grid: ChosenGrid
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +48,8 @@ class Certificate:
 
     `participation` bounds delta too, at any epsilon; where it is enough, no direction is needed.
     `dismissed` bounds the epsilon of directions that were not composed, because no sum of their
-    losses exceeds the target.
+    losses exceeds the target.  `answered` returns the log of what the question for delta answers
+    at epsilon, at most: it may choose other grids.
     """
 
     directions: tuple[CertifiedDirection, ...]
@@ -42,14 +59,24 @@ class Certificate:
     tolerance: float
     steps: tuple[Step, ...]
     dismissed: float = 0.0
+    answered: Callable[[], float] | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def log_excess(self) -> float:
         """Log of the certified delta at epsilon over the target: at most 0 if it is met."""
         ways = [each.upper.log_delta(self.epsilon) for each in self.directions]
-        drawn = math.log(self.participation) if self.participation > 0.0 else -math.inf
-        return min(max(ways, default=0.0), drawn) - math.log(self.delta)
+        return min(max(ways, default=0.0), self._log_drawn) - math.log(self.delta)
+
+    @cached_property
+    def answered_excess(self) -> float:
+        """The same, as the question for delta answers it when it is asked by itself."""
+        answered = 0.0 if self.answered is None else self.answered()
+        return min(answered, self._log_drawn) - math.log(self.delta)
+
+    @property
+    def _log_drawn(self) -> float:
+        return math.log(self.participation) if self.participation > 0.0 else -math.inf
 
     @cached_property
     def epsilon_upper(self) -> float:
@@ -93,12 +120,13 @@ def ordered(lower: float, upper: float) -> Bounds:
     return Bounds(lower, upper)
 
 
-def upper_on(way: Direction, saddle: Saddle, width: float, delta: float) -> tuple[Side, float]:
-    """Return an upper side on a grid of `width`, or on the next wider one that can be computed."""
+def upper_on(grid: ChosenGrid) -> tuple[Side, float]:
+    """Return an upper side on a grid, or on the next wider one that can be computed; its width."""
+    pairs, width = grid.way.dominating, grid.width
     for _ in range(40):
         try:
-            fitted = fitting_width(way.dominating, width)
-            return upper_side(way.dominating, fitted, saddle, delta), fitted
+            fitted = fitting_width(pairs, width)
+            return upper_side(pairs, fitted, grid.about, grid.delta), fitted
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")

@@ -14,24 +14,34 @@ from ...schedules import sketched
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair
+from .questions import FLOOR
 
 Weighted = Sequence[tuple[Pair, int]]
 
 SCHEDULE: Final = 64
 """With more different releases than this, time counts: the grid is twice as wide."""
 
+LEVELS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, FLOOR)
+"""Deltas down to which estimates are made good; a few, so that two questions about one point, its
+epsilon and its delta, start from the same estimates."""
+
+STEPS: Final = 32.0
+"""How finely `rounded` rounds: steps in a factor of e, and in one standard deviation."""
+
 
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.
+    Each side has its estimate, for they may lie far apart.  `adapted` says whether some pair was
+    fitted to the delta that is asked about.
     """
 
     dominating: Weighted
     attained: Weighted
     estimate: Estimate
     attained_estimate: Estimate
+    adapted: bool
 
     @property
     def rounds(self) -> int:
@@ -51,20 +61,25 @@ class Direction:
         )
 
 
+def level(delta: float) -> float:
+    """Return the delta of `LEVELS` down to which estimates are made good for this one."""
+    return next((each for each in LEVELS if each <= delta), LEVELS[-1])
+
+
 def directions(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
 
-    Their estimates are good down to `delta`.
+    Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
     known = _known(leaves, neighbours, delta)
     some = sketched(leaves)
     sketch = known if len(some) == len(leaves) else _known(some, neighbours, delta)
-    forward = _direction(known, sketch, delta, reverse=False)
+    forward = _direction(known, sketch, level(delta), reverse=False)
     if all(mechanism.symmetric for mechanism, _ in known):
         return (forward,)
-    return forward, _direction(known, sketch, delta, reverse=True)
+    return forward, _direction(known, sketch, level(delta), reverse=True)
 
 
 def _known(
@@ -106,10 +121,11 @@ def _direction(
     dominating, attained = _both(known, reverse)
     looked_at = (dominating, attained) if sketch is known else _both(sketch, reverse)
     estimate = Estimate.of(looked_at[0], delta)
+    adapted = any(mechanism.fitted is not None for mechanism, _ in known)
     same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
     if not attained or (same and len(attained) == len(dominating)):
-        return Direction(dominating, attained, estimate, estimate)
-    return Direction(dominating, attained, estimate, Estimate.of(looked_at[1], delta))
+        return Direction(dominating, attained, estimate, estimate, adapted)
+    return Direction(dominating, attained, estimate, Estimate.of(looked_at[1], delta), adapted)
 
 
 def _both(
@@ -147,6 +163,37 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
         accuracy *= 4.0
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
+
+
+def rounded(saddle: Saddle) -> Saddle:
+    """Return a saddle nearby, the same one for all that are hardly apart.
+
+    Grids are chosen by it: the question for epsilon and the question for delta at one point then
+    share a grid, although their own saddles differ in late digits.  Its log delta is left at 0: no
+    grid depends on it.
+    """
+    variance = _rounded(saddle.variance)
+    unit = math.sqrt(variance) / STEPS
+    epsilon = unit * round(saddle.epsilon / unit) if unit > 0.0 else saddle.epsilon
+    return replace(
+        saddle,
+        epsilon=epsilon,
+        log_delta=0.0,
+        tilt=_rounded(saddle.tilt),
+        variance=variance,
+        plain_variance=_rounded(saddle.plain_variance),
+    )
+
+
+def rounded_down(delta: float) -> float:
+    """Return the power of 4 at or below a delta, by the same intent as `rounded`."""
+    return 4.0 ** math.floor(math.log(delta) / math.log(4.0))
+
+
+def _rounded(value: float) -> float:
+    if not 0.0 < value < math.inf:
+        return value
+    return math.exp(round(math.log(value) * STEPS) / STEPS)
 
 
 def participation(leaves: Sequence[Leaf]) -> float:

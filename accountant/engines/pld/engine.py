@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from ...composition import Leaf
@@ -11,9 +13,17 @@ from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours
 from ...schedules import sketched
 from ..base import Answer
-from .certificate import Certificate, CertifiedDirection, ordered, upper_on
+from .certificate import Certificate, CertifiedDirection, ChosenGrid, ordered, upper_on
 from .derivation import composed_steps, drawn_steps
-from .directions import Direction, directions, participation, starting_width
+from .directions import (
+    Direction,
+    directions,
+    level,
+    participation,
+    rounded,
+    rounded_down,
+    starting_width,
+)
 from .estimate import Saddle
 from .grid import GridTooFine
 from .questions import FLOOR, DeltaAt, EpsilonAt, Question
@@ -25,6 +35,15 @@ ATTEMPTS: Final = 12
 LARGEST_REFINEMENT: Final = 40.0
 """How much narrower than first chosen a grid may get; beyond that the answer stays wide."""
 
+COARSE: Final = 4.0
+"""How much wider the grid is on which a direction is first looked at that may not matter."""
+
+USUAL_DELTA: Final = 1e-6
+"""Where the search for the delta at an epsilon begins; any other would do."""
+
+LOOKS: Final = 4
+"""Most estimates of that delta."""
+
 
 class PldEngine:
     """Certified privacy-loss-distribution accounting.
@@ -32,6 +51,9 @@ class PldEngine:
     `accuracy` is the relative width of the answer that is aimed at (in epsilon): the grid is
     chosen from it by the known second-order error of the laws.  It is refined while the answer is
     wider than `tolerance`, as far as there is a lower bound to compare with.
+
+    Both questions about one point agree: what `certificate` certifies at (epsilon, delta) is what
+    `epsilon` answers at that delta, and what `delta` answers at that epsilon, or less than that.
     """
 
     name = "pld"
@@ -47,16 +69,18 @@ class PldEngine:
         """
         if participation(leaves) <= delta:
             return Answer(Bounds.exactly(0.0), drawn_steps(leaves, neighbours))
-        if delta < FLOOR:
-            raise Unsupported(
-                f"The pld engine certifies delta down to {FLOOR:g}; {delta:g} was asked.",
-                next_step="The rdp engine has no floor.",
-            )
-        return self._answer(leaves, neighbours, EpsilonAt(delta))
+        _refuse_below_floor(delta)
+        ways = directions(leaves, neighbours, delta)
+        return self._answer(leaves, neighbours, EpsilonAt(delta), ways)
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
-        return self._answer(leaves, neighbours, DeltaAt(epsilon))
+        question, ways = self._delta_at(leaves, neighbours, epsilon)
+        found = self._answer(leaves, neighbours, question, ways)
+        drawn = participation(leaves)
+        if found.bounds.upper <= drawn:
+            return found
+        return replace(found, bounds=ordered(found.bounds.lower, drawn))
 
     def estimate(
         self, leaves: Sequence[Leaf], epsilon: float, delta: float, neighbours: Neighbours
@@ -65,9 +89,9 @@ class PldEngine:
         drawn = participation(leaves)
         if drawn == 0.0:
             return -math.inf
-        ways = directions(sketched(leaves), neighbours, delta)
-        worst = max(way.estimate.delta(epsilon).log_delta for way in ways)
-        return min(worst, math.log(drawn)) - math.log(delta)
+        _refuse_below_floor(delta)
+        saddle, _ = _worst_at(directions(sketched(leaves), neighbours, delta), epsilon)
+        return min(saddle.log_delta, math.log(drawn)) - math.log(delta)
 
     def certificate(
         self,
@@ -80,75 +104,160 @@ class PldEngine:
         """Return whether `leaves` are certified (epsilon, delta)-DP, and how far they are from it.
 
         `coarser` widens the grids: a cheaper certificate, which is as valid and less tight.
-        The grids are those on which `epsilon` would answer, so that it agrees.  Directions other
-        than the worst are first looked at on a coarser one.
+        The grids are those on which `epsilon` would answer, so that it agrees, and where the target
+        is met, those on which `delta` would.  Directions other than the worst are first looked at
+        on a coarser one, which is enough where they are not the worst even so.
         """
         drawn = participation(leaves)
         if drawn <= delta:
             steps = drawn_steps(leaves, neighbours)
             return Certificate((), drawn, epsilon, delta, self.tolerance, steps)
-        ways = [(way.estimate.epsilon(delta), way) for way in directions(leaves, neighbours, delta)]
-        ways.sort(key=lambda each: -each[0].epsilon)
+        _refuse_below_floor(delta)
+        ways = directions(leaves, neighbours, delta)
+        question = EpsilonAt(delta)
         found: list[CertifiedDirection] = []
-        dismissed = 0.0
-        for saddle, way in ways:
+        dismissed, worst = 0.0, -math.inf
+        for way, saddle in _worst_first(question, ways):
             if found and way.largest_loss <= epsilon:
                 dismissed = max(dismissed, way.largest_loss)
                 continue
-            for factor in (4.0, 1.0) if found else (1.0,):
-                each = self._certified(way, saddle, coarser * factor, delta)
-                if each.upper.log_delta(epsilon) <= math.log(delta):
+            for factor in (COARSE, 1.0) if found else (1.0,):
+                each = self._upper(question, way, saddle, coarser * factor)
+                if each.upper.log_delta(epsilon) <= worst:
                     break
             found.append(each)
+            worst = max(worst, each.upper.log_delta(epsilon))
         steps = composed_steps(leaves, neighbours, [each.width for each in found], delta)
-        return Certificate(tuple(found), drawn, epsilon, delta, self.tolerance, steps, dismissed)
+        answered = partial(self._delta_answered, leaves, epsilon, delta, neighbours, found, ways)
+        return Certificate(
+            tuple(found), drawn, epsilon, delta, self.tolerance, steps, dismissed, answered
+        )
 
-    def _certified(
-        self, way: Direction, saddle: Saddle, coarser: float, delta: float
+    def _delta_answered(
+        self,
+        leaves: Sequence[Leaf],
+        epsilon: float,
+        delta: float,
+        neighbours: Neighbours,
+        found: Sequence[CertifiedDirection],
+        ways: Sequence[Direction],
+    ) -> float:
+        """Return the log of what `delta` answers at epsilon, at most; `found` was certified there.
+
+        Where it chooses the same grids, which is the rule, hardly anything is composed.
+        """
+        question, ways = self._delta_at(leaves, neighbours, epsilon, ways, delta)
+        known = {each.grid: each for each in found}
+        answered = -math.inf
+        for place, (way, saddle) in enumerate(_worst_first(question, ways)):
+            upper = math.log(question.ceiling)
+            if question.at_largest_loss(way.largest_loss) == 0.0:
+                upper = -math.inf
+            for factor in (COARSE, 1.0) if place else (1.0,):
+                if upper > math.log(delta):
+                    grid = self._grid(question, way, saddle, factor)
+                    each = known.get(grid) or self._upper(question, way, saddle, factor)
+                    upper = min(upper, each.upper.log_delta(epsilon))
+            answered = max(answered, upper)
+        return answered
+
+    def _delta_at(
+        self,
+        leaves: Sequence[Leaf],
+        neighbours: Neighbours,
+        epsilon: float,
+        known: Sequence[Direction] = (),
+        known_at: float = 0.0,
+    ) -> tuple[DeltaAt, Sequence[Direction]]:
+        """Return the question for delta at an epsilon, and the directions for it.
+
+        About which delta that is, estimates say first, then a coarse bound.  `known` are the
+        directions for a question about `known_at`; they are used where they fit.
+        """
+
+        def about(delta: float) -> Sequence[Direction]:
+            fit = known and not known[0].adapted and level(delta) == level(known_at)
+            return known if fit else directions(leaves, neighbours, delta)
+
+        at = USUAL_DELTA
+        for _ in range(LOOKS):
+            ways = about(at)
+            saddle, worst = _worst_at(ways, epsilon)
+            seen = max(math.exp(min(saddle.log_delta, 0.0)), FLOOR)
+            close = abs(math.log(seen / at)) < 0.1 if worst.adapted else level(seen) == level(at)
+            at = seen
+            if close:
+                break
+        if at > FLOOR:
+            rough = self._upper(EpsilonAt(at), worst, saddle, COARSE).upper.log_delta(epsilon)
+            at = max(math.exp(min(rough, 0.0)), FLOOR)
+        return DeltaAt(epsilon, at), about(at)
+
+    def _grid(
+        self, question: Question, way: Direction, saddle: Saddle, coarser: float
+    ) -> ChosenGrid:
+        """Return the first grid for a direction."""
+        about = rounded(saddle)
+        width = starting_width(way, about, self.accuracy) * coarser
+        return ChosenGrid(way, about, width, rounded_down(question.scale(saddle)))
+
+    def _upper(
+        self, question: Question, way: Direction, saddle: Saddle, coarser: float
     ) -> CertifiedDirection:
-        width = starting_width(way, saddle, self.accuracy) * coarser
-        side, used = upper_on(way, saddle, width, delta)
-        return CertifiedDirection(way, saddle, used, side)
+        grid = self._grid(question, way, saddle, coarser)
+        side, used = upper_on(grid)
+        return CertifiedDirection(way, saddle, used, side, grid)
 
-    def _answer(self, leaves: Sequence[Leaf], neighbours: Neighbours, question: Question) -> Answer:
-        ways = directions(leaves, neighbours, question.least_delta)
-        worst_first = sorted(ways, key=lambda way: -question.size(question.saddle(way.estimate)))
+    def _answer(
+        self,
+        leaves: Sequence[Leaf],
+        neighbours: Neighbours,
+        question: Question,
+        ways: Sequence[Direction],
+    ) -> Answer:
         lower = upper = 0.0
-        widths = []
-        for way in worst_first:
-            bounds, width = self._bounds(way, question, enough=upper)
+        widths: list[float] = []
+        for way, saddle in _worst_first(question, ways):
+            enough = upper if widths else None
+            bounds, width = self._bounds(way, saddle, question, enough)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
         return Answer(Bounds(lower, upper), steps)
 
     def _bounds(
-        self, direction: Direction, question: Question, enough: float
+        self, direction: Direction, saddle: Saddle, question: Question, enough: float | None
     ) -> tuple[Bounds, float]:
         """Return bounds for one direction and the grid width that gave them.
 
         An upper end of at most `enough` is not refined: another direction is known to be worse.
         """
-        saddle = question.saddle(direction.estimate)
         most = question.at_largest_loss(direction.largest_loss)
-        if most <= enough:
+        if most <= (enough or 0.0):
             return Bounds(0.0, most), 0.0
-        width = starting_width(direction, saddle, self.accuracy)
-        finest, narrowest = 0.0, width / LARGEST_REFINEMENT
-        lower, upper, used = 0.0, math.inf, width
+        upper = most
+        if enough is not None:
+            coarse = self._upper(question, direction, saddle, COARSE)
+            upper = min(upper, question.upper(coarse.upper, saddle))
+            if upper <= enough and (direction.is_attained or not direction.attained):
+                return Bounds(0.0, upper), coarse.width
+        grid = self._grid(question, direction, saddle, 1.0)
+        width = used = grid.width
+        finest, narrowest, computed = 0.0, width / LARGEST_REFINEMENT, False
+        lower = 0.0
         for _ in range(ATTEMPTS):
             fitted = fitting_width(direction.dominating, width)
             try:
-                side = upper_side(direction.dominating, fitted, saddle, question.scale(saddle))
-                upper, used = min(upper, question.upper(side, saddle)), fitted
-                if not direction.attained or (upper <= enough and direction.is_attained):
+                side = upper_side(direction.dominating, fitted, grid.about, grid.delta)
+                upper, used, computed = min(upper, question.upper(side, saddle)), fitted, True
+                if not direction.attained or (upper <= (enough or 0.0) and direction.is_attained):
                     break
                 below = question.saddle(direction.attained_estimate)
                 side = lower_side(direction.attained, fitted, below, question.scale(below))
                 lower = max(lower, question.lower(side, below))
             except GridTooFine:
                 finest = width
-                if math.isfinite(upper):
+                if computed:
                     break
                 width *= 2.0
                 continue
@@ -159,5 +268,24 @@ class PldEngine:
             width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), 8.0), finest)
             if width < narrowest:
                 break
-        upper = min(upper, question.ceiling)
-        return ordered(lower, upper), used
+        return ordered(lower, min(upper, question.ceiling)), used
+
+
+def _worst_at(ways: Sequence[Direction], epsilon: float) -> tuple[Saddle, Direction]:
+    """Return the direction with about the largest delta at an epsilon, after its saddle."""
+    found = [(way.estimate.delta(epsilon), way) for way in ways]
+    return max(found, key=lambda each: each[0].log_delta)
+
+
+def _worst_first(question: Question, ways: Sequence[Direction]) -> list[tuple[Direction, Saddle]]:
+    """Return the directions with their saddles, the one with the largest answer first."""
+    found = [(way, question.saddle(way.estimate)) for way in ways]
+    return sorted(found, key=lambda each: -question.size(each[1]))
+
+
+def _refuse_below_floor(delta: float) -> None:
+    if delta < FLOOR:
+        raise Unsupported(
+            f"The pld engine certifies delta down to {FLOOR:g}; {delta:g} was asked.",
+            next_step="The rdp engine has no floor.",
+        )

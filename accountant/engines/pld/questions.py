@@ -19,7 +19,7 @@ class Question(Protocol):
 
     @property
     def least_delta(self) -> float:
-        """A delta that the answer's does not fall below."""
+        """About the delta of the answer: what mechanisms are fitted to, and estimates good for."""
 
     @property
     def ceiling(self) -> float:
@@ -82,20 +82,26 @@ class EpsilonAt:
 
 @dataclass(frozen=True)
 class DeltaAt:
-    """The delta at which epsilon is `target`."""
+    """The delta at which epsilon is `target`; `least_delta` is about that delta.
+
+    Its grids are those on which the epsilon at `least_delta` would be asked for, so that both
+    questions about one point get one answer.  Below `FLOOR` there is no such question.
+    """
 
     target: float
-    least_delta = FLOOR
+    least_delta: float
     ceiling = 1.0
 
     def saddle(self, estimate: Estimate) -> Saddle:
-        return estimate.delta(self.target)
+        if self.least_delta <= FLOOR:
+            return estimate.delta(self.target)
+        return estimate.epsilon(self.least_delta)
 
     def size(self, saddle: Saddle) -> float:
-        return saddle.log_delta
+        return saddle.log_delta if self.least_delta <= FLOOR else saddle.epsilon
 
-    def scale(self, saddle: Saddle) -> float:
-        return min(max(math.exp(min(saddle.log_delta, 0.0)), FLOOR), 1.0)
+    def scale(self, saddle: Saddle) -> float:  # noqa: ARG002
+        return self.least_delta
 
     def tolerance(self, upper: float, accuracy: float, saddle: Saddle) -> float:
         return upper * accuracy * max(saddle.epsilon * saddle.tilt, 1.0)
