@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final, Literal, cast
 
 from . import events as ev
@@ -88,20 +89,18 @@ def said_of(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> Answer:
-    """Return an answer with what the event as a whole adds: the scope of its groups, warnings.
+    """Return an answer with what the event as a whole adds: scope of groups, ends, warnings.
 
     `delta` or `epsilon` is the question that was asked.
     """
     from .amplification.group import group_step
-    from .engines.pld.batches import warnings_for
+    from .engines.pld.caveats import with_caveats
 
     scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
-    warnings = answer.warnings
+    answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))
     with contextlib.suppress(Unsupported), guarded("pld"):
-        warnings += warnings_for(
-            event, relation, delta=delta, epsilon=epsilon, lower=answer.bounds.lower
-        )
-    return Answer(answer.bounds, unique_steps((*scope, *answer.steps)), warnings)
+        answer = with_caveats(event, answer, relation, delta=delta, epsilon=epsilon)
+    return answer
 
 
 def tightest(

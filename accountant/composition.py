@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Final
 
@@ -90,6 +90,33 @@ def _is_shuffled(event: ev.Event, known: dict[int, bool]) -> bool:
         parts = getattr(event, "events", () if inner is None else (inner,))
         own = isinstance(event, (ev.Shuffle, ev.SampledShuffle))
         known[id(event)] = own or any(_is_shuffled(part, known) for part in parts)
+    return known[id(event)]
+
+
+def rewritten(event: ev.Event, rule: Callable[[ev.Event], ev.Event]) -> ev.Event:
+    """Return an event with every sub-event, the innermost first, as a rule has it.
+
+    The event itself where the rule changes nothing.
+    """
+    check_depth(event)
+    return _rewritten(event, rule, {})
+
+
+def _rewritten(
+    event: ev.Event, rule: Callable[[ev.Event], ev.Event], known: dict[int, ev.Event]
+) -> ev.Event:
+    """Return it; `known` holds what shared sub-events came to, by identity."""
+    if id(event) in known:
+        return known[id(event)]
+    found = event
+    if isinstance(event, ev.Compose):
+        parts = tuple(_rewritten(part, rule, known) for part in event.events)
+        if any(new is not old for new, old in zip(parts, event.events, strict=True)):
+            found = ev.Compose(parts)
+    elif isinstance(inner := getattr(event, "event", None), ev.Event):
+        new = _rewritten(inner, rule, known)
+        found = event if new is inner else replace(event, event=new)  # type: ignore[call-arg]
+    known[id(event)] = rule(found)
     return known[id(event)]
 
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
 
 MOST_TERMS: Final = 8_000_000
 """Most probabilities of a binomial that are added one by one; beyond, Bernstein's bound."""
@@ -31,6 +34,10 @@ class Cut:
     that the unit is in the sample at all, rounded down.  Where n is too large for sums, `spared`
     is 1 and `overall` 0.
 
+    `below` is P(N < B - 1), rounded up; `edge` is P(N = B - 1) and `joined` the probability that
+    the sample is full and holds the unit.  These two, and `full`, are off by at most a relative
+    `error`.  `edge` is 0 where it is unknown, or too small to compute with.
+
     N ~ Bin(n - 1, q), and P(N >= B) E[q B / (N + 1) | N >= B] = (B / n) P(Bin(n, q) > B).
     """
 
@@ -38,6 +45,10 @@ class Cut:
     full: float
     rate: float
     overall: float
+    below: float = 1.0
+    edge: float = 0.0
+    joined: float = 0.0
+    error: float = 1.0
 
     @classmethod
     def of(cls, population: int, rate: float, batch: int) -> Cut:
@@ -55,24 +66,63 @@ class Cut:
         if others is None or everyone is None:
             above = _bernstein(population - 1, rate, batch)
             return cls(1.0, max(above, LEAST_WEIGHT), most, 0.0)
-        below, above, error = others
-        joined = everyone[1] * (batch / population)
-        error = max(error, everyone[2])
+        joined = everyone.above * (batch / population)
+        error = max(others.error, everyone.error)
         up, down = 1.0 + error, 1.0 - error
-        overall = (below * rate + joined) * down * down
-        if above < LEAST_WEIGHT:
+        overall = (others.below * rate + joined) * down * down
+        if others.above < LEAST_WEIGHT:
             return cls(1.0, LEAST_WEIGHT, most, overall)
-        return cls(below * up, above * up, min(joined / above * up * up, most), overall)
+        return cls(
+            others.below * up,
+            others.above * up,
+            min(joined / others.above * up * up, most),
+            overall,
+            others.before * up,
+            others.edge if others.edge >= LEAST_WEIGHT else 0.0,
+            joined,
+            2.0 * error,
+        )
 
 
-def _binomial(size: int, rate: float, at: int) -> tuple[float, float, float] | None:
-    """Return P(Bin < at), P(Bin >= at) and their relative error, or None where that is too much.
+@dataclass(frozen=True)
+class _Tails:
+    """P(Bin < at), P(Bin >= at), P(Bin < at - 1), P(Bin = at - 1), and their relative error."""
+
+    below: float
+    above: float
+    before: float
+    edge: float
+    error: float
+
+
+def _binomial(size: int, rate: float, at: int) -> _Tails | None:
+    """Return what lies around a number, or None where that is too much to add up.
 
     The probabilities are products of ratios, from the mode outwards, and their sum is 1 but for
     what lies farther out than a probability of e^-700.
     """
     if rate == 1.0:
-        return float(size < at), float(size >= at), _UNIT_ROUNDOFF
+        before, edge = float(size < at - 1), float(size == at - 1)
+        return _Tails(float(size < at), float(size >= at), before, edge, _UNIT_ROUNDOFF)
+    found = _masses(size, rate)
+    if found is None:
+        return None
+    low, values = found
+    first = max(min(at - low, values.size), 0)
+    total = values.sum()
+    error = _rounding(values.size)
+    edge = float(values[first - 1] / total) if 0 < first == at - low else 0.0
+    return _Tails(
+        float(values[:first].sum() / total),
+        float(values[first:].sum() / total),
+        float(values[: max(first - 1, 0)].sum() / total),
+        edge,
+        error,
+    )
+
+
+def _masses(size: int, rate: float) -> tuple[int, FloatArray] | None:
+    """Return the first number and the probabilities from there on, up to a common factor."""
     mode = min(int((size + 1) * rate), size)
     reach = _reach(size * rate * (1.0 - rate))
     if reach > MOST_TERMS / 2:
@@ -84,11 +134,39 @@ def _binomial(size: int, rate: float, at: int) -> tuple[float, float, float] | N
     with np.errstate(under="ignore"):
         rising = np.cumprod((size - up) / (up + 1.0) * odds)
         falling = np.cumprod(down / (size - down + 1.0) / odds)
-    values = np.concatenate((falling[::-1], [1.0], rising))
-    first = max(min(at - low, values.size), 0)
-    total = values.sum()
-    error = _UNIT_ROUNDOFF * (16.0 * values.size + 64.0)
-    return float(values[:first].sum() / total), float(values[first:].sum() / total), error
+    return low, np.concatenate((falling[::-1], [1.0], rising))
+
+
+def _rounding(terms: int) -> float:
+    return _UNIT_ROUNDOFF * (16.0 * terms + 64.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """How many other units join a sample that is cut: N from `first` up to B - 1, then N >= B.
+
+    `masses` are their probabilities, `full` is P(N >= B), and `joined` the probability that the
+    unit is in a full sample, each with a relative `error`; what they leave out is below e^-690.
+    """
+
+    first: int
+    masses: FloatArray
+    full: float
+    joined: float
+    error: float
+
+    @classmethod
+    def of(cls, population: int, rate: float, batch: int) -> Joining | None:
+        """Return it for `rate` in (0, 1), None where the numbers are too many."""
+        found = _masses(population - 1, rate)
+        if found is None:
+            return None
+        low, values = found
+        values = values / values.sum()
+        kept = max(min(batch - low, values.size), 0)
+        others = np.arange(low + kept, low + values.size)
+        joined = float((values[kept:] * (rate * batch / (others + 1.0))).sum())
+        return cls(low, values[:kept], float(values[kept:].sum()), joined, _rounding(values.size))
 
 
 def _reach(variance: float) -> int:

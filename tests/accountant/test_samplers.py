@@ -315,15 +315,18 @@ def test_no_small_data_set_is_worse_than_the_truncated_curve(batch, rate, relati
                 assert (hockey_sticks(q, p, 0.04) <= back + 1e-4).all()
     other = {"add-remove": (0.0,) * 3, "zero-out": (0.0,) * 4, "replace-one": (-1.0, 0.0, 0.0, 0.0)}
     p, q = output((1.0, 0.0, 0.0, 0.0)), output(other[relation])
-    assert curve_of(mechanism.attained) == pytest.approx(hockey_sticks(p, q, 0.04), abs=2e-4)
+    hidden = pairs(ev.Poisson(Cut.of(4, rate, batch).overall, release), relation).attained
+    assert curve_of(hidden) == pytest.approx(hockey_sticks(p, q, 0.04), abs=2e-4)
 
 
-@pytest.mark.parametrize(("cap", "known"), [(550, 4.836), (520, 8.07)])
-def test_truncated_poisson_reaches_the_known_upper_ends(cap, known):
+@pytest.mark.parametrize(("cap", "known"), [(550, 2.37), (520, 5.09)])
+def test_truncated_poisson_stays_below_the_known_upper_ends(cap, known):
+    """Telling full samples apart gives 4.836 and 8.07."""
     event = ev.Repeat(1000, ev.TruncatedPoisson(0.01, cap, 50_000, ev.Gaussian(1.0)))
     found = epsilon(event, 1e-5)
     poisson = epsilon(ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), 1e-5)
-    assert 0.95 * poisson.lower < found.lower < poisson.upper < found.upper <= known
+    assert 0.95 * poisson.lower < found.lower
+    assert poisson.upper < found.upper <= known
 
 
 @pytest.mark.parametrize(

@@ -224,3 +224,28 @@ def test_of_shuffled_tuples_nothing_is_claimed(run: Run) -> None:
     said = " ".join(run(*words, stdin=json.dumps(event)).json["assumptions"])
     assert "stay together in one tuple" in said
     assert "shuffled by itself" not in said
+
+
+def test_what_a_cap_costs_is_said_on_standard_error(run: Run) -> None:
+    release = {"type": "gaussian", "noise_multiplier": 2.0}
+    capped = {"rate": 0.1, "batch": 14, "population": 100, "event": release}
+    rounds = {"type": "repeat", "count": 50, "event": {"type": "truncated-poisson", **capped}}
+    outcome = run("account", "-", "--delta", "1e-5", stdin=json.dumps(rounds))
+    assert outcome.err.startswith("warning: The cap of 14 units")
+    assert "would keep epsilon" in " ".join(outcome.err.split())
+    capped["batch"] = 60
+    free = {"type": "repeat", "count": 50, "event": {"type": "truncated-poisson", **capped}}
+    assert run("account", "-", "--delta", "1e-5", stdin=json.dumps(free)).err == ""
+
+
+def test_how_far_apart_the_ends_are_is_said_in_json(run: Run) -> None:
+    event = {
+        "type": "best-of",
+        "distribution": "geometric",
+        "mean": 10,
+        "event": {"type": "gaussian", "noise_multiplier": 4.0},
+    }
+    envelope = run("account", "-", "--delta", "1e-5", "--json", stdin=json.dumps(event)).json
+    epsilon = envelope["result"]["epsilon"]
+    assert 0.0 < epsilon["lower"] < epsilon["upper"]
+    assert any("apart by a factor of" in text for text in envelope["warnings"])

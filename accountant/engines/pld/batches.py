@@ -22,7 +22,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ... import events as ev
-from ...composition import leaves
+from ...composition import leaves, rewritten
 from ...errors import PrivplanError, Unsupported
 from ...guarantee import Bounds, Neighbours, Step
 from .allocation import fits, lower_pair, mean_ratio, noise_of
@@ -90,7 +90,7 @@ def warnings_for(
     question (`delta` or `epsilon`), the warning says what that would claim; given the `lower` end
     of the answer to it, whether that is false.
     """
-    poisson = _as_poisson(event, {})
+    poisson = rewritten(event, _as_poisson)
     if poisson is event:
         return ()
     claimed = _claimed(poisson, neighbours, delta, epsilon)
@@ -106,26 +106,11 @@ def warnings_for(
     )
 
 
-def _as_poisson(event: ev.Event, known: dict[int, ev.Event]) -> ev.Event:
-    """Return the event with its epochs as Poisson samples; itself where it has none.
-
-    `known` holds what shared sub-events came to, by identity.
-    """
-    if id(event) in known:
-        return known[id(event)]
-    found = event
-    if isinstance(event, ev.ShuffledBatches):
-        sampled = ev.Poisson(1.0 / event.batches, _as_poisson(event.event, known))
-        found = ev.Repeat(event.batches, sampled)
-    elif isinstance(event, ev.Compose):
-        parts = tuple(_as_poisson(part, known) for part in event.events)
-        if any(new is not old for new, old in zip(parts, event.events, strict=True)):
-            found = ev.Compose(parts)
-    elif isinstance(inner := getattr(event, "event", None), ev.Event):
-        new = _as_poisson(inner, known)
-        found = event if new is inner else replace(event, event=new)  # type: ignore[call-arg]
-    known[id(event)] = found
-    return found
+def _as_poisson(event: ev.Event) -> ev.Event:
+    """Return an epoch of shuffled batches as Poisson samples; any other event as it is."""
+    if not isinstance(event, ev.ShuffledBatches):
+        return event
+    return ev.Repeat(event.batches, ev.Poisson(1.0 / event.batches, event.event))
 
 
 def _claimed(

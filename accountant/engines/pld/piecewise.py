@@ -1,4 +1,4 @@
-"""Dominating pairs that are put together: two sides of loss 0, or a known choice between pairs."""
+"""Dominating pairs that are put together: two sides of loss 0, a choice between pairs, measures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from .atoms import AtomPair
 from .noise import Array
 from .pair import Pair
-from .smooth import Blend, Piecewise
+from .smooth import Blend, Piecewise, Weighed
 
 _TAIL = 1e-30
 """Tail at which errors of masses near loss 0 are read off."""
@@ -85,3 +85,29 @@ def one_of(weighted: Sequence[tuple[float, Pair]]) -> Pair:
     end = min(ends) if len(ends) == len(pairs) else None
     anchors = tuple(anchor for pair in pairs for anchor in pair.anchors) if end is None else end[:1]
     return Pair(blend if smooth else None, outcomes, anchors, end)
+
+
+def measures(pair: Pair, p_weight: float, q_weight: float, error: float) -> Pair:
+    """Return the measures `p_weight` P and `q_weight` Q of a pair, as one part of a choice.
+
+    `error` bounds the relative errors of both weights, and of the weights inside the pair.  The
+    hockey stick of a sum of measures is at most the sum of theirs.
+    """
+    log_p, log_q = math.log(p_weight), math.log(q_weight)
+    offset = log_p - log_q
+    exact = None
+    if pair.exact is not None:
+        exact = AtomPair(
+            pair.exact.log_p + log_p,
+            pair.exact.log_q + log_q,
+            pair.exact.unseen * max(p_weight, q_weight),
+            pair.exact.few,
+            # The losses are off by both weights.
+            pair.exact.rounding + 2.0 * error,
+        )
+    return Pair(
+        Weighed(pair.smooth, log_p, log_q, error) if pair.smooth is not None else None,
+        exact,
+        tuple(anchor + offset for anchor in pair.anchors),
+        (pair.end[0] + offset, pair.end[1]) if pair.end is not None else None,
+    )

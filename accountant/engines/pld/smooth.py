@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from .noise import Array
+from .noise import UNIT_ROUNDOFF, Array
 
 _REACH: Final = 5.0
 
@@ -171,6 +171,61 @@ class Blend:
         """Return the largest mismatch of all parts."""
         largest: Array = np.max([part.edge_mismatch(edges) for part in self.parts], axis=0)
         return largest
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A pair of measures: P times one weight and Q times another, so that all losses move alike.
+
+    `log_p` and `log_q` are the logarithms of the weights; `error` bounds their relative errors,
+    and those of the part's own weights.
+    """
+
+    part: Smooth
+    log_p: float
+    log_q: float
+    error: float = 0.0
+
+    @property
+    def _offset(self) -> float:
+        return self.log_p - self.log_q
+
+    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+        log_p, log_q = self.part.log_masses(edges - self._offset)
+        return log_p + self.log_p, log_q + self.log_q
+
+    def loss_range(self, tail: float) -> tuple[float, float]:
+        """Return (low, high) beyond which P has mass at most `tail` on each side."""
+        low, high = self.part.loss_range(min(tail * math.exp(min(-self.log_p, 600.0)), 0.1))
+        return low + self._offset, high + self._offset
+
+    @property
+    def largest_loss(self) -> float:
+        """The largest loss of the part, moved."""
+        return self.part.largest_loss + self._offset
+
+    def probes(self, tail: float) -> tuple[Array, Array]:
+        """Return losses and log P masses of the part, moved and weighed."""
+        losses, log_p = self.part.probes(tail)
+        return losses + self._offset, log_p + self.log_p
+
+    def reverse(self) -> Weighed:
+        """Return the part of the pair (Q, P)."""
+        return Weighed(self.part.reverse(), self.log_q, self.log_p, self.error)
+
+    def mass_error(self, tail: float) -> float:
+        """Return the relative error of the masses: of the part, and of its weight."""
+        return self.part.mass_error(tail) + self.error
+
+    def edge_error(self, tail: float) -> float:
+        """Return by how much a loss may be off: the weights are, and edges are moved."""
+        reach = max(abs(end) for end in self.loss_range(tail)) + abs(self._offset)
+        return self.part.edge_error(tail) + 2.0 * self.error + 4.0 * UNIT_ROUNDOFF * (1.0 + reach)
+
+    def edge_mismatch(self, edges: Array) -> Array:
+        """Return the mismatch of the part: P and Q share the edges that are moved."""
+        return self.part.edge_mismatch(edges - self._offset)
 
 
 def _joined(found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:

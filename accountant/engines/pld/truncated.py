@@ -1,33 +1,68 @@
 """Dominating pairs of a release on a Poisson sample that is cut at random to at most B units.
 
-Let N be how many of the other units join, before the cut.  It does not depend on the unit, so it
-may be revealed: the hockey stick of an average is at most the average of hockey sticks.
+Let N ~ Bin(n - 1, q) be how many of the other units join, before the cut, p_k = P(N = k), and F_k
+the release averaged over the uniform sets of k others.  Write u + F_k for the same with the unit
+among them, whatever it holds.  Let f be the probability that N >= B, and that the unit joins and
+survives the cut: then B - 1 of the others stay.  Under add-remove the outputs are
 
-* N < B: nothing is cut.  The pair is that of Poisson sampling at rate q.
-* N >= B: without the unit the sample is a uniform set of B of the others, whatever N is.  With it,
-  it joins and survives the cut with probability q B / (N + 1), and then B - 1 of the others
-  stay.  So the pair is that of a sample of fixed size (fixed_size.py), drawn at the rate
-  r = E[q B / (N + 1) | N >= B]; a drawn unit stands in for another one.
+    P = sum_{k<B} p_k ((1-q) F_k + q (u + F_k)) + (P(N >= B) - f) F_B + f (u + F_{B-1}),
+    Q = sum_{k<B} p_k F_k + P(N >= B) F_B.
 
-The pair draws between the two, with the probabilities of N < B and N >= B, and tells which.  With
-n units in the larger data set N ~ Bin(n - 1, q), and r P(N >= B) = (B / n) P(Bin(n, q) > B).  The
-lower end is that of others at 0, which hide N: Poisson sampling at rate q P(N < B) + r P(N >= B).
+The hockey stick of a sum of measures is at most the sum of theirs, however both sums are cut into
+parts.  u + F_{B-1} is near two parts of Q: one unit more than F_{B-1}, and, since a uniform set of
+B others is one of B - 1 and one more, another unit in one's place beside F_B.  So f is shared, f1
+to the first and f2 to the second:
 
-Source: derived here.  dp_accounting (which names arXiv 2508.15089) treats the same two cases, the
-second by the replace-one pair under every relation.
+    k < B - 1   p_k ((1-q) F_k + q (u + F_k))                          against  p_k F_k
+    k = B - 1   p (1-q) F_{B-1} + (p q + f1) (u + F_{B-1})             against  p F_{B-1}
+    N >= B      (P(N >= B) - f) F_B + f2 (u + F_{B-1})                 against  P(N >= B) F_B
+
+where p = p_{B-1}.  The first two are Poisson sampling, the second at the rate (p q + f1) / (p + f1)
+and with P and Q of different mass; the third is a sample of fixed size (fixed_size.py) at the rate
+f2 / (P(N >= B) - f1), likewise.  Given the others all of these pairs dominate at every order, in
+both directions.  Under zero-out and replace-one Q has the unit with its other value wherever P has
+it, so P and Q have the same masses: those of P above.
+
+Any shares are sound.  With f1 = 0 it would be told apart whether the sample is full, and that is
+far from tight where it seldom is: N spreads over many numbers, and the one unit by which F_{B-1}
+and F_B differ is hidden in noise.  The shares are such that both parts lose about the same.
+
+The lower end is that of others at 0, which hide N: Poisson sampling at the rate q P(N < B) + f;
+or, where it shows more, that of others who are all at one point (crowd.py).
+
+Source: derived here.  dp_accounting (which names arXiv 2508.15089) tells full samples apart, and
+treats them by the replace-one pair under every relation.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
+from functools import lru_cache
+from typing import Final
 
 from ... import events as ev
 from ...amplification.truncation import Cut
+from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from .allocation import noise_of
+from .crowd import crowd_pairs
 from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
-from .mechanisms import Dominated, pairs
-from .piecewise import one_of
+from .mechanisms import LEAST_RATE, Dominated, pairs
+from .noise import UNIT_ROUNDOFF
+from .pair import Pair
+from .piecewise import measures, one_of
+from .scores import in_bins, most_telling, shown
+
+TAIL: Final = 1e-2
+"""Where in the tail of the release the two parts should lose the same."""
+
+LARGEST_GROWTH: Final = 1e3
+"""Most that the part of N = B - 1 may grow; beyond, rounding would matter."""
+
+LARGEST_ERROR: Final = 1e-8
+"""Probabilities with a larger relative error are not weighed against each other."""
 
 
 @pairs.register(ev.TruncatedPoisson)
@@ -44,23 +79,99 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
             "Draw the users by FixedSize, or by Poisson without a cut.",
         )
     cut = Cut.of(event.population, rate, event.batch)
-    full = without_replacement(inner, cut.rate, neighbours)
-    pair = one_of([(cut.spared, poisson.pair), (cut.full, full.pair)])
-    attained = None
-    if isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0:
-        attained = pairs(ev.Poisson(cut.overall, inner), neighbours).attained
-    step = Step(
-        "sampling",
-        f"Cut to {event.batch:,} of {event.population:,} units: with probability {cut.full:.3g} "
-        f"the sample is full without the unit, which then replaces another at rate "
-        f"{cut.rate:.6g}; the two cases are told apart.",
-        "derived in engines/pld/truncated.py",
-        (
+    found = _shared(inner, rate, cut, neighbours) or _told_apart(poisson, inner, cut, neighbours)
+    attained = _attained(event, cut, neighbours)
+    cutting = replace(
+        found.steps[-1],
+        statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
+        f"probability that the sample is full without the unit. {found.steps[-1].statement}",
+        conditions=(
             f"the larger data set has {event.population:,} units",
             "the sample is cut uniformly, whatever the units hold, and is secret",
-            "lower end: the others contribute nothing",
+            "lower end: the others contribute nothing, or are all at one point (crowd.py)",
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*poisson.steps, full.steps[-1], step)
-    return Dominated(pair, attained, neighbours == "replace-one", steps)
+    steps = (*poisson.steps, *found.steps[:-1], cutting)
+    return Dominated(found.pair, attained, neighbours == "replace-one", steps)
+
+
+@lru_cache(maxsize=32)
+def _attained(event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours) -> Pair | None:
+    """Return the most telling of some pairs of data sets: others at 0, or all at one point."""
+    inner = event.event
+    if not (isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0):
+        return None
+    hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).attained
+    noise = noise_of(inner)
+    if hidden is None or noise is None or not LEAST_RATE <= event.rate < 1.0:
+        return hidden
+    found = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
+    if not found:
+        return hidden
+    best, binned = most_telling(found, either_way=neighbours == "replace-one"), in_bins(hidden)
+    known = max(shown(binned), shown(binned.reverse()))
+    # The pair that is not in bins is the sharper one where they show about the same.
+    return best if max(shown(best), shown(best.reverse())) > 1.01 * known else hidden
+
+
+def _told_apart(poisson: Dominated, inner: ev.Event, cut: Cut, neighbours: Neighbours) -> Dominated:
+    """Return the pair that tells whether the sample is full without the unit."""
+    full = without_replacement(inner, cut.rate, neighbours)
+    pair = one_of([(cut.spared, poisson.pair), (cut.full, full.pair)])
+    step = _step(f"Then it replaces another at rate {cut.rate:.6g}; the two cases are told apart.")
+    return Dominated(pair, None, False, (full.steps[-1], step))
+
+
+def _shared(inner: ev.Event, rate: float, cut: Cut, neighbours: Neighbours) -> Dominated | None:
+    """Return the pair in which the unit in a full sample is shared, None where it cannot be."""
+    more = cut.joined * _share(inner, cut)
+    if not (LEAST_RATE <= rate < 1.0 and more > 0.0):
+        return None
+    edge, full = cut.edge + more, cut.full - more
+    edge_rate = (cut.edge * rate + more) / edge
+    full_rate = (cut.joined - more) / full
+    spared = 1.0 - max(edge_rate, full_rate, rate)
+    error = 8.0 * (cut.error + UNIT_ROUNDOFF)
+    if not (error <= LARGEST_ERROR * spared and full_rate >= LEAST_RATE):
+        return None
+    error /= spared
+    below, beside, instead = (
+        pairs(ev.Poisson(rate, inner), neighbours),
+        pairs(ev.Poisson(edge_rate, inner), neighbours),
+        without_replacement(inner, full_rate, neighbours),
+    )
+    alone = neighbours == "add-remove"
+    pair = one_of(
+        [
+            (cut.below, below.pair),
+            (1.0, measures(beside.pair, edge, cut.edge if alone else edge, error)),
+            (1.0, measures(instead.pair, full, cut.full if alone else full, error)),
+        ]
+    )
+    step = _step(
+        f"Then it counts as one unit more than {edge_rate:.3g} of the samples that lack one, and "
+        f"as one in another's place in {full_rate:.3g} of the full ones."
+    )
+    return Dominated(pair, None, False, (instead.steps[-1], step))
+
+
+def _share(inner: ev.Event, cut: Cut) -> float:
+    """Return how much of f is set against the samples that lack one unit, from 0 to 1.
+
+    With x the loss of the release in its tail, and y that of two steps of it, the two parts lose
+    about log(f1 / p) + x and log(f2 / P(N >= B)) + y.  Nothing rests on it.
+    """
+    if cut.edge == 0.0 or cut.joined == 0.0:
+        return 0.0
+    (twice,) = leaves(ev.Group(2, inner))
+    one, two = (
+        pairs(event, "add-remove").pair.loss_range(TAIL)[1] for event in (inner, twice.event)
+    )
+    log_odds = math.log(cut.edge) - math.log(cut.full) + two - one
+    share = 1.0 / (1.0 + math.exp(min(max(-log_odds, -20.0), 300.0)))
+    return min(share, LARGEST_GROWTH * cut.edge / cut.joined)
+
+
+def _step(statement: str) -> Step:
+    return Step("sampling", statement, "derived in engines/pld/truncated.py")

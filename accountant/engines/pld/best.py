@@ -1,0 +1,265 @@
+"""Lower ends for the best of a random number K of runs: what an order on the outputs can show.
+
+Which run is the best is decided by an order on the outputs, and any order may be the one in use.
+
+**An order that says nothing** picks a run by chance.  Where at least one is made, what is released
+has the law of one run; that none is made looks the same with either data set.  So over a whole
+composition, with h the hockey stick of one run of each in the place of its best,
+
+    delta(eps) >= P(at least one run is made, every time) h(eps).
+
+**An order by a test.**  A set S of outputs goes before all others: the best is in S if any run is,
+and outside if there are runs and all of them are.  With A(x) = 1 - E[(1 - x)^K], and p and q the
+probabilities of S in one run,
+
+    delta(eps) >= A(p) - e^eps A(q),   delta(eps) >= (A(1) - A(q)) - e^eps (A(1) - A(p)).
+
+S is that the loss of a run exceeds t.  With h the hockey stick of a run, convex in x = e^t,
+p = h(t) + x q, and q = -dh/dx lies between the slopes of chords on both sides.  Certified values of
+h on a few t bound q from both sides, and the worst q in between counts.  This is for a single
+search; a run may be any composition with a lower end.
+
+Source: derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ... import events as ev
+from ...composition import Leaf, leaves
+from ...errors import Unsupported
+from ...guarantee import Neighbours, Step
+from ...rootfinding import enclose, narrow
+from .directions import Direction, directions, starting_width
+from .engine import PldEngine
+from .grid import GridTooFine
+from .noise import Array
+from .questions import FLOOR, DeltaAt, EpsilonAt, Question
+from .sides import Side, fitting_width, lower_side, upper_side
+
+ROUNDING: Final = 1e-9
+"""Relative error of A, and of what it is used in."""
+
+STEPS: Final = np.arange(-8.0, 41.0) * 0.25
+"""Where tests are tried, in steps by which the delta of a run falls by a factor e."""
+
+BELOW: Final = 96
+"""How many more tests are tried between a loss of 0 and the answer of one run."""
+
+PIECES: Final = 64
+"""Into how many pieces the range of q is cut."""
+
+ATTEMPTS: Final = 8
+"""Most grids that are tried."""
+
+
+def best_of_lower(
+    event: ev.Event,
+    neighbours: Neighbours,
+    *,
+    delta: float | None = None,
+    epsilon: float | None = None,
+) -> tuple[float, Step] | None:
+    """Return a lower end for an event with a search of random length, and where it comes from.
+
+    For the epsilon at `delta`, or the delta at `epsilon`.  None where there is no such search, or
+    nothing is known of its runs.
+    """
+    parts = leaves(event)
+    searches = [leaf for leaf in parts if isinstance(leaf.event, ev.BestOf)]
+    if not searches or not all(leaf.attained for leaf in searches):
+        return None
+    try:
+        lower, how = _one_run_each(parts, neighbours, delta, epsilon), "picks a run by chance"
+        if len(parts) == 1 and parts[0].count == 1:
+            tested = _by_a_test(parts[0].event, neighbours, delta, epsilon)
+            if tested > lower:
+                lower, how = tested, "puts what tells most before all else"
+    except Unsupported:
+        return None
+    step = Step(
+        "composition",
+        f"Lower end: the best of a random number of runs, by an order that {how}.",
+        "derived in engines/pld/best.py",
+        ("the order on the outputs may be any",),
+    )
+    return lower, step
+
+
+@dataclass(frozen=True)
+class Number:
+    """A random number of runs.
+
+    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `none` the probability that there is no run.
+    """
+
+    hit: Callable[[Array], Array]
+    miss: Callable[[Array], Array]
+    none: float = 0.0
+
+    @classmethod
+    def of(cls, search: ev.BestOf) -> Number:
+        """Return the number of runs of a search of random length."""
+        mean = search.mean
+        if search.distribution == "poisson":
+            return cls(
+                lambda x: -np.expm1(-mean * x),
+                lambda x: -np.exp(-mean * x) * np.expm1(-mean * (1.0 - x)),
+                math.exp(-mean),
+            )
+        if mean <= 1.0:
+            return cls(lambda x: x, lambda x: 1.0 - x)
+        if search.distribution == "geometric":
+            least, rest = 1.0 / mean, 1.0 - 1.0 / mean
+            return cls(
+                lambda x: x / (least + rest * x), lambda x: least * (1.0 - x) / (least + rest * x)
+            )
+        # P(K = k) is proportional to (1 - g)^k / k, and log(1/g) solves (e^l - 1) / l = mean.
+        inverse = _logarithmic(mean)
+        odds = math.expm1(inverse)
+        return cls(
+            lambda x: np.log1p(odds * x) / inverse,
+            lambda x: np.log1p(odds * (1.0 - x) / (1.0 + odds * x)) / inverse,
+        )
+
+
+def _logarithmic(mean: float) -> float:
+    def excess(inverse: float) -> float:
+        return math.log(mean) - (inverse + math.log(-math.expm1(-inverse)) - math.log(inverse))
+
+    bracket = enclose(excess, 2.0 * math.log(mean) + 1e-6, 1.0, 1e-9, 2000.0)
+    if bracket is None:
+        raise Unsupported("The mean number of runs is too near to 1, or too large.")
+    return narrow(excess, bracket, relative=1e-13).high
+
+
+# --- an order that says nothing -------------------------------------------------------------------
+
+
+def _one_run_each(
+    parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
+) -> float:
+    single: list[Leaf] = []
+    log_made = 0.0
+    for leaf in parts:
+        if not isinstance(leaf.event, ev.BestOf):
+            single.append(leaf)
+            continue
+        none = Number.of(leaf.event).none
+        log_made += leaf.count * (math.log1p(-none) if none < 1.0 else -math.inf)
+        single += [
+            Leaf(one.event, one.count * leaf.count, one.attained)
+            for one in leaves(leaf.event.event)
+        ]
+    made = math.exp(log_made) * (1.0 - ROUNDING)
+    engine = PldEngine()
+    if delta is not None:
+        if delta >= made:
+            return 0.0
+        return engine.epsilon(single, delta / made, neighbours).bounds.lower
+    assert epsilon is not None
+    return made * engine.delta(single, epsilon, neighbours).bounds.lower
+
+
+# --- an order by a test ---------------------------------------------------------------------------
+
+
+def _by_a_test(
+    search: ev.Event, neighbours: Neighbours, delta: float | None, epsilon: float | None
+) -> float:
+    assert isinstance(search, ev.BestOf)
+    runs = leaves(search.event)
+    number = Number.of(search)
+    question: Question
+    if delta is not None:
+        question = EpsilonAt(max(delta / max(search.mean, 1.0), FLOOR))
+    else:
+        assert epsilon is not None
+        question = DeltaAt(epsilon)
+    found = [0.0]
+    for way in directions(runs, neighbours, question.least_delta):
+        if way.attained:
+            points = _points(way, question)
+            found += [_shown(number, *point, delta, epsilon) for point in points]
+    return max(found)
+
+
+def _points(way: Direction, question: Question) -> list[tuple[float, float, float, float]]:
+    """Return orders x = e^t, with h(t) from below, and q from below and from above."""
+    saddle = question.saddle(way.attained_estimate)
+    scale = question.scale(saddle)
+    ends = _ends(way, question, scale)
+    if ends is None:
+        return []
+    fall = 1.0 / max(saddle.tilt, 1e-3)
+    centre = max(saddle.epsilon, 0.0)
+    at = np.concatenate((centre + fall * STEPS, np.linspace(0.0, centre, BELOW)))
+    at = np.unique(at[at >= 0.0])
+    at = at[np.append(True, np.diff(at) > 0.02 * fall)]
+    low, high = ([math.exp(side.log_delta(float(t))) for t in at] for side in ends)
+    x = np.exp(at)
+    return [
+        (
+            float(x[i]),
+            low[i],
+            max((low[i] - high[i + 1]) / float(x[i + 1] - x[i]), 0.0) * (1.0 - ROUNDING),
+            (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + ROUNDING),
+        )
+        for i in range(1, at.size - 1)
+    ]
+
+
+def _ends(way: Direction, question: Question, scale: float) -> tuple[Side, Side] | None:
+    """Return a lower and an upper bound on the hockey stick of what the runs attain."""
+    saddle = question.saddle(way.attained_estimate)
+    width = starting_width(way, saddle, PldEngine().accuracy)
+    for _ in range(ATTEMPTS):
+        fitted = fitting_width(way.attained, width)
+        try:
+            return (
+                lower_side(way.attained, fitted, saddle, scale),
+                upper_side(way.attained, fitted, saddle, scale),
+            )
+        except GridTooFine:
+            width *= 2.0
+    return None
+
+
+def _shown(
+    number: Number,
+    order: float,
+    stick: float,
+    least: float,
+    most: float,
+    delta: float | None,
+    epsilon: float | None,
+) -> float:
+    """Return what a test shows whose q lies from `least` to `most`, at the worst q."""
+    most = min(most, 1.0)
+    if not least < most:
+        return 0.0
+    q = np.linspace(least, most, PIECES + 1)
+    # A rises with q, and p with it, so the ends of a piece bound them.
+    p = np.minimum(stick + order * q[:-1], 1.0)
+    tests = (number.hit(p), number.hit(q[1:])), (number.miss(q[1:]), number.miss(p))
+    return max(
+        _told(above * (1.0 - ROUNDING), below * (1.0 + ROUNDING), delta, epsilon)
+        for above, below in tests
+    )
+
+
+def _told(above: Array, below: Array, delta: float | None, epsilon: float | None) -> float:
+    """Return what a test tells whose probabilities are at least `above` and at most `below`."""
+    if delta is not None:
+        if not float(below.min()) > 0.0:
+            return 0.0
+        ratio = float(((above - delta) / below).min()) * (1.0 - ROUNDING)
+        return math.log(ratio) if ratio > 1.0 else 0.0
+    assert epsilon is not None
+    return max(float((above - math.exp(min(epsilon, 700.0)) * below).min()), 0.0)

@@ -1,0 +1,252 @@
+"""What is said of an answer that is wide, and the lower ends of random searches."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from privplan.accountant import events as ev
+from privplan.accountant.account import account
+from privplan.accountant.calibrate import calibrate
+from privplan.accountant.composition import leaves, rewritten
+from privplan.accountant.engines.base import Answer
+from privplan.accountant.engines.pld.best import Number, best_of_lower
+from privplan.accountant.engines.pld.caveats import with_caveats
+from privplan.accountant.errors import EnginesDisagree
+from privplan.accountant.guarantee import Bounds
+
+GAUSSIAN = ev.Gaussian(1.0)
+RATE = 256 / 60_000
+
+
+def capped(cap, noise=1.0):
+    return ev.Repeat(2340, ev.TruncatedPoisson(RATE, cap, 60_000, ev.Gaussian(noise)))
+
+
+def plain(noise=1.0):
+    return ev.Repeat(2340, ev.Poisson(RATE, ev.Gaussian(noise)))
+
+
+def caps_in(warning):
+    """The numbers of the caps that a warning says cost nearly nothing."""
+    named = re.search(r"caps? of ([\d, and]+?) would keep", warning, re.IGNORECASE).group(1)
+    return [int(number.replace(",", "")) for number in named.split(" and ")]
+
+
+# --- caps -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("cap", "relation"), [(260, "add-remove"), (290, "zero-out")])
+def test_the_cap_that_is_named_costs_nearly_nothing_and_about_the_next_lower_one_does(
+    cap, relation
+):
+    (warning,) = account(capped(cap), delta=1e-5, neighbours=relation).warnings
+    assert f"cap of {cap} units" in warning
+    assert "Poisson sampling" in warning
+    (named,) = caps_in(warning)
+    poisson = account(plain(), delta=1e-5, neighbours=relation).epsilon
+    at = account(capped(named), delta=1e-5, neighbours=relation)
+    assert at.epsilon.upper <= 1.01 * poisson.upper
+    assert not at.warnings
+    below = account(capped(named - 3), delta=1e-5, neighbours=relation).epsilon
+    assert below.upper > 1.01 * poisson.upper
+
+
+def test_a_cap_is_named_when_delta_is_asked_for_too():
+    (warning,) = account(capped(300), epsilon=1.0).warnings
+    (named,) = caps_in(warning)
+    at = float(re.search(r"at delta ([\d.e-]+)", warning).group(1))
+    poisson = account(plain(), delta=at).epsilon
+    assert account(capped(named), delta=at).epsilon.upper <= 1.0101 * poisson.upper
+
+
+def test_several_caps_are_raised_together():
+    small = ev.TruncatedPoisson(0.1, 11, 100, ev.Gaussian(3.0))
+    event = ev.Compose([capped(300), ev.Repeat(50, small)])
+    (warning,) = account(event, delta=1e-5).warnings
+    first, second = caps_in(warning)
+    assert first > 300
+    assert second > 11
+    raised = {small: ev.TruncatedPoisson(0.1, second, 100, ev.Gaussian(3.0))}
+    raised[capped(300).event] = capped(first).event
+    better = rewritten(event, lambda each: raised.get(each, each))
+    poisson = account(
+        ev.Compose([plain(), ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(3.0)))]), delta=1e-5
+    )
+    assert account(better, delta=1e-5).epsilon.upper <= 1.01 * poisson.epsilon.upper
+
+
+def test_a_cap_that_costs_nothing_is_not_spoken_of():
+    for cap in (340, 1000, 60_000):
+        assert account(capped(cap), delta=1e-5).warnings == ()
+
+
+def test_calibration_speaks_of_the_cap():
+    found = calibrate(lambda noise: capped(300, noise), epsilon=1.0, delta=1e-5).guarantee
+    (warning,) = found.warnings
+    assert caps_in(warning)[0] > 300
+
+
+# --- wide answers ---------------------------------------------------------------------------------
+
+WIDE = [
+    (ev.Repeat(3, ev.RandomAllocation(50, 1, GAUSSIAN)), "replace-one", "random allocation"),
+    (ev.RandomAllocation(20, 8, ev.Gaussian(0.6)), "add-remove", "part of the run"),
+    (ev.Shuffle(1000, GAUSSIAN), "replace-one", "shuffled messages"),
+    (ev.Repeat(9, ev.ShuffledBatches(30, GAUSSIAN)), "zero-out", "random order"),
+    (ev.BestOf("geometric", 10, GAUSSIAN), "add-remove", "random number of runs"),
+]
+
+
+@pytest.mark.parametrize(("event", "relation", "words"), WIDE)
+def test_a_wide_answer_says_by_how_much_and_why(event, relation, words):
+    found = account(event, delta=1e-5, neighbours=relation)
+    ratio = found.epsilon.upper / found.epsilon.lower
+    assert ratio > 1.1
+    (warning,) = [text for text in found.warnings if "apart by a factor" in text]
+    assert f"factor of {ratio:.3g}:" in warning
+    assert words in warning
+
+
+def test_runs_of_which_nothing_is_known_from_below_have_no_lower_end():
+    found = account(ev.BestOf("poisson", 10, ev.ZCDP(0.1)), delta=1e-5)
+    assert found.epsilon.lower == 0.0
+    assert any("The lower end is 0: none is known" in text for text in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("event", "relation"),
+    [
+        (ev.Repeat(10, ev.Poisson(0.1, GAUSSIAN)), "add-remove"),
+        (ev.Repeat(3, ev.RandomAllocation(50, 1, GAUSSIAN)), "add-remove"),
+        (ev.RandomAllocation(5, 5, GAUSSIAN), "replace-one"),
+        (ev.Pure(1.0), "add-remove"),
+        (ev.FixedSize(5, 50, GAUSSIAN), "add-remove"),
+    ],
+)
+def test_an_answer_that_is_not_wide_for_these_causes_says_nothing(event, relation):
+    assert account(event, delta=1e-5, neighbours=relation).warnings == ()
+
+
+# --- the best of a random number of runs ----------------------------------------------------------
+
+KINDS = ("geometric", "logarithmic", "poisson")
+
+
+def generating(kind, mean):
+    """E[x^K] by its series, K the number of runs."""
+    k = np.arange(0, 4000)
+    if kind == "poisson":
+        logs = k * math.log(mean) - mean - np.array([math.lgamma(n + 1.0) for n in k])
+        masses = np.exp(logs)
+    elif kind == "geometric":
+        masses = np.where(k > 0, (1.0 - 1.0 / mean) ** (k - 1.0) / mean, 0.0)
+    else:
+        low, high = 1e-12, 1.0
+        for _ in range(200):
+            g = 0.5 * (low + high)
+            low, high = (g, high) if (1.0 / g - 1.0) / -math.log(g) > mean else (low, g)
+        masses = np.zeros(k.size)
+        masses[1:] = (1.0 - g) ** k[1:] / k[1:] / -math.log(g)
+    assert (masses * k).sum() == pytest.approx(mean, rel=1e-6)
+    return lambda x: (masses * np.power.outer(x, k)).sum(axis=-1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [2.0, 30.0])
+def test_the_number_of_runs_has_the_law_of_its_series(kind, mean):
+    x = np.array([1e-9, 1e-4, 0.03, 0.5, 1.0])
+    series = 1.0 - generating(kind, mean)(1.0 - x)
+    number = Number.of(ev.BestOf(kind, mean, GAUSSIAN))
+    assert number.hit(x) == pytest.approx(series, rel=1e-6, abs=1e-13)
+    rest = series[-1] - series
+    assert number.miss(x) == pytest.approx(rest, rel=1e-6, abs=1e-13)
+    assert number.none == pytest.approx(float(generating(kind, mean)(np.zeros(1))[0]), abs=1e-12)
+
+
+def best_test(f, noise, epsilon):
+    """What the best half line beyond loss 0 shows, as the first choice and as the last."""
+    x = np.linspace(0.5, 1.0 + 6.0 * noise, 60)
+    p, q = (f(norm.cdf(x, centre, noise)) for centre in (1.0, 0.0))
+    none = f(np.zeros(1))
+    order = math.exp(epsilon)
+    return (1.0 - p - order * (1.0 - q)).max(), (q - none - order * (p - none)).max()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("mean", [2.0, 30.0])
+@pytest.mark.parametrize("noise", [0.8, 3.0])
+def test_a_search_shows_no_more_than_the_largest_or_least_or_any_of_its_runs(kind, mean, noise):
+    """The exact laws of the largest and the least of K outputs, and of one by chance."""
+    event = ev.BestOf(kind, mean, ev.Gaussian(noise))
+    x = np.linspace(-9.0 * noise, 1.0 + 9.0 * noise, 301)
+    f = generating(kind, mean)
+    made = 1.0 - float(f(np.zeros(1))[0])
+    laws = []
+    for below in (norm.cdf, norm.sf):
+        p, q = (f(below(x, centre, noise)) for centre in (1.0, 0.0))
+        laws.append([np.abs(np.diff(each)) for each in (p, q)])
+    laws.append([made * np.diff(norm.cdf(x, centre, noise)) for centre in (1.0, 0.0)])
+    for epsilon in (0.2, 1.0, 2.0):
+        exact = max(
+            np.maximum(one - math.exp(epsilon) * other, 0.0).sum()
+            for p, q in laws
+            for one, other in ((p, q), (q, p))
+        )
+        lower, step = best_of_lower(event, "add-remove", epsilon=epsilon)
+        assert lower <= exact * (1 + 1e-3)
+        assert lower >= 0.85 * max(best_test(f, noise, epsilon)) - 1e-12
+        found = account(event, epsilon=epsilon)
+        assert found.delta.lower == lower
+        assert step in found.derivation
+        back, _ = best_of_lower(event, "add-remove", delta=max(exact, 1e-12))
+        assert back <= epsilon * (1 + 5e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_over_compositions_has_a_lower_end_above_that_of_one_run(kind):
+    run = ev.Repeat(100, ev.Poisson(0.05, GAUSSIAN))
+    found = account(ev.BestOf(kind, 40, run), delta=1e-5).epsilon
+    assert account(run, delta=1e-5).epsilon.lower * 1.1 < found.lower < found.upper
+    once = account(ev.BestOf(kind, 1, run), delta=1e-5).epsilon
+    made = 1.0 - math.exp(-1.0) if kind == "poisson" else 1.0
+    assert once.lower >= account(run, delta=1e-5 / made).epsilon.lower * (1 - 1e-6)
+
+
+def test_searches_among_other_releases_count_as_one_run_each():
+    search, other = ev.BestOf("geometric", 5, ev.Laplace(2.0)), ev.Gaussian(4.0)
+    found = account(ev.Compose([ev.Repeat(2, search), other]), delta=1e-5).epsilon
+    single = account(ev.Compose([ev.Repeat(2, ev.Laplace(2.0)), other]), delta=1e-5).epsilon
+    assert found.lower == pytest.approx(single.lower, rel=1e-6)
+    assert found.upper > single.upper
+    seldom = ev.Repeat(50, ev.BestOf("poisson", 0.01, ev.Laplace(2.0)))
+    assert account(seldom, delta=1e-5).epsilon.lower == 0.0
+
+
+def test_a_search_inside_the_best_of_several_has_no_lower_end():
+    inner = ev.BestOf("geometric", 5, GAUSSIAN)
+    assert best_of_lower(ev.BestOf("fixed", 3, inner), "add-remove", delta=1e-5) is None
+    assert best_of_lower(GAUSSIAN, "add-remove", delta=1e-5) is None
+
+
+def test_a_lower_end_above_the_upper_one_is_an_error():
+    event = ev.BestOf("geometric", 10, GAUSSIAN)
+    with pytest.raises(EnginesDisagree, match="shows at least"):
+        with_caveats(event, Answer(Bounds(0.0, 1.0), ()), "add-remove", delta=1e-5)
+
+
+# --- rewriting ------------------------------------------------------------------------------------
+
+
+def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():
+    event = ev.Compose([ev.Repeat(3, ev.Poisson(0.1, GAUSSIAN)), ev.Group(2, ev.Laplace(1.0))])
+    assert rewritten(event, lambda each: each) is event
+    coarser = rewritten(event, lambda each: ev.Gaussian(2.0) if each == GAUSSIAN else each)
+    assert coarser == ev.Compose(
+        [ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(2.0))), ev.Group(2, ev.Laplace(1.0))]
+    )
+    assert leaves(coarser)[0].event.event == ev.Gaussian(2.0)
