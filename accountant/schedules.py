@@ -43,9 +43,7 @@ def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
         ordered = sorted(alike, key=lambda leaf: _telling(leaf.event))
         blocks = min(MOST_SKETCHED, len(ordered))
         for index in range(blocks):
-            block = ordered[
-                index * len(ordered) // blocks : (index + 1) * len(ordered) // blocks
-            ]
+            block = ordered[index * len(ordered) // blocks : (index + 1) * len(ordered) // blocks]
             count = sum(leaf.count for leaf in block)
             found.append(replace(block[len(block) // 2], count=count))
     return tuple(found)

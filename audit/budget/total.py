@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,15 +15,22 @@ from ...accountant.engines.base import Answer
 from ...accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.preferences import engines_for
+from ...accountant.schedules import kind
 
 MOST_KINDS: Final = 32
 """Most different events that are composed as they are; more are rounded to fewer, weaker ones."""
+
+MOST_SUMS: Final = 8_000
+"""The same for sums with Gaussian noise, which are composed together."""
 
 STEPS: Final = (1.001, 1.003, 1.01, 1.03, 1.1, 1.3, 2.0, 10.0, math.inf)
 """Widths of the classes into which noise and rates are rounded, by turns."""
 
 VAST: Final = 10_000.0
 """Epsilon beyond which nobody asks for a second digit, and tight engines take their time."""
+
+_SUMS: Final = {("gaussian",), ("poisson", "gaussian")}
+"""Kinds of events that are sums with Gaussian noise."""
 
 MOST_LEAVES: Final = 2_000
 """Most different events beyond which no number is given, where they cannot be rounded."""
@@ -81,7 +88,12 @@ def total(
     except PrivplanError as error:
         return nothing(" ".join(part for part in (error.what, error.why) if part))
     upper = answer.bounds.upper
-    below = _from_below(lower or {}, delta, neighbours) if upper <= VAST else 0.0
+    if upper > VAST:
+        below = 0.0
+    elif lower == counts and not rounded:
+        below = answer.bounds.lower
+    else:
+        below = _from_below(lower or {}, delta, neighbours)
     checks = tuple(step.statement for step in answer.steps if step.stage == "cross-check")
     return Total(Bounds(min(below, upper), upper), engine, "", checks, rounded)
 
@@ -112,7 +124,7 @@ def _from_below(counts: Mapping[ev.Event, int], delta: float, neighbours: Neighb
         return 0.0
     try:
         parts = leaves(_composed(counts))
-        if len(parts) > MOST_KINDS and not _all_gaussian(parts):
+        if not _few(parts):
             return 0.0
         return _answered(parts, delta, neighbours)[0].bounds.lower
     except PrivplanError:
@@ -141,19 +153,25 @@ def _manageable(parts: tuple[Leaf, ...]) -> tuple[tuple[Leaf, ...], bool]:
 
     Less noise and a higher rate protect less, so noise is rounded down and rates up.
     """
-    if len(parts) <= MOST_KINDS or _all_gaussian(parts):
+    if _few(parts):
         return parts, False
     least, most = _ends(parts)
     coarse = parts
     for step in STEPS:
         coarse = _merged(_coarser(part, step, least, most) for part in parts)
-        if len(coarse) <= MOST_KINDS:
+        if _few(coarse):
             break
     if len(coarse) > MOST_LEAVES:
         raise Unsupported(
             f"The log holds {len(coarse):,} different events that cannot be rounded to fewer."
         )
     return coarse, True
+
+
+def _few(parts: Sequence[Leaf]) -> bool:
+    """Return whether leaves can be composed as they are; the closed form takes any number."""
+    sums = sum(kind(part.event) in _SUMS for part in parts)
+    return _all_gaussian(parts) or (sums <= MOST_SUMS and len(parts) - sums <= MOST_KINDS)
 
 
 def _merged(parts: Iterable[Leaf]) -> tuple[Leaf, ...]:

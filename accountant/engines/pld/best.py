@@ -40,7 +40,7 @@ from .directions import Direction, directions, starting_width
 from .engine import PldEngine
 from .grid import GridTooFine
 from .noise import Array
-from .questions import FLOOR, DeltaAt, EpsilonAt, Question
+from .questions import FLOOR, EpsilonAt, Question
 from .sides import Side, fitting_width, lower_side, upper_side
 
 ROUNDING: Final = 1e-9
@@ -179,11 +179,12 @@ def _by_a_test(
     question: Question
     if delta is not None:
         question = EpsilonAt(max(delta / max(search.mean, 1.0), FLOOR))
+        ways = directions(runs, neighbours, question.least_delta)
     else:
         assert epsilon is not None
-        question = DeltaAt(epsilon)
+        question, ways = PldEngine().delta_question(runs, neighbours, epsilon)
     found = [0.0]
-    for way in directions(runs, neighbours, question.least_delta):
+    for way in ways:
         if way.attained:
             points = _points(way, question)
             found += [_shown(number, *point, delta, epsilon) for point in points]

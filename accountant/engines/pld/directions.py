@@ -18,8 +18,9 @@ from .questions import FLOOR
 
 Weighted = Sequence[tuple[Pair, int]]
 
-SCHEDULE: Final = 64
-"""With more different releases than this, time counts: the grid is twice as wide."""
+WIDENED: Final = ((64, 4.0), (2_000, 6.0))
+"""With more different releases than the first number time counts, and `accuracy` is so many times
+as large; the ends stay within some 6e-4 of each other."""
 
 LEVELS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, FLOOR)
 """Deltas down to which estimates are made good; a few, so that two questions about one point, its
@@ -159,8 +160,9 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
     # Next to the largest possible loss the tilt grows without end, and says nothing about grids.
     tilt = min(saddle.tilt, 40.0 / spread)
     size = max(saddle.epsilon, 0.05 * spread)
-    if len(direction.dominating) > SCHEDULE:
-        accuracy *= 4.0
+    accuracy *= max(
+        (wider for many, wider in WIDENED if len(direction.dominating) > many), default=1.0
+    )
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
 

@@ -75,7 +75,7 @@ class PldEngine:
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
-        question, ways = self._delta_at(leaves, neighbours, epsilon)
+        question, ways = self.delta_question(leaves, neighbours, epsilon)
         found = self._answer(leaves, neighbours, question, ways)
         drawn = participation(leaves)
         if found.bounds.upper <= drawn:
@@ -146,7 +146,7 @@ class PldEngine:
 
         Where it chooses the same grids, which is the rule, hardly anything is composed.
         """
-        question, ways = self._delta_at(leaves, neighbours, epsilon, ways, delta)
+        question, ways = self.delta_question(leaves, neighbours, epsilon, ways, delta)
         known = {each.grid: each for each in found}
         answered = -math.inf
         for place, (way, saddle) in enumerate(_worst_first(question, ways)):
@@ -161,7 +161,7 @@ class PldEngine:
             answered = max(answered, upper)
         return answered
 
-    def _delta_at(
+    def delta_question(
         self,
         leaves: Sequence[Leaf],
         neighbours: Neighbours,

@@ -21,6 +21,7 @@ from ...rootfinding import enclose, narrow
 from .noise import Array, dot
 from .pair import Pair
 
+
 @dataclass(frozen=True, eq=False)
 class Atoms:
     """Losses with their log P masses, of one round; and how many rounds there are."""

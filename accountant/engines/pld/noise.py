@@ -62,8 +62,8 @@ class GaussianNoise:
     scale: float
 
     def log_interval_masses(self, edges: Array) -> Array:
-        """Return log(Phi(b / s) - Phi(a / s)) for consecutive edges a < b."""
-        return log_normal_masses(edges / self.scale)
+        """Return log(Phi(b / s) - Phi(a / s)) for edges a < b consecutive along the first axis."""
+        return log_normal_masses((edges / self.scale).T).T
 
     def mass_error(self, largest: float) -> float:
         """Return the relative error of an interval mass whose edges are at most `largest`."""

@@ -63,7 +63,9 @@ class Rows:
 
     def __post_init__(self) -> None:
         masses = self.masses
-        if not ((masses >= 0.0).all() and np.isfinite(masses).all() and np.isfinite(self.slack).all()):
+        if not (
+            (masses >= 0.0).all() and np.isfinite(masses).all() and np.isfinite(self.slack).all()
+        ):
             raise FloatingPointError("a mass or its error is not a number, or below 0")
 
 
@@ -144,7 +146,8 @@ def _points(
     share = np.zeros_like(losses)
     share[:, 1:] = cumulative / cumulative[:, -1:]
     wanted = np.interp(
-        (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(), (2.0 * row + share).ravel(),
+        (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(),
+        (2.0 * row + share).ravel(),
         losses.ravel(),
     ).reshape(row.size, count)
     at = np.round((wanted - offset) / width)
@@ -163,7 +166,9 @@ def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
     cost = length ** (2.0 / 3.0) * density ** (1.0 / 3.0)
     needed = cost * np.sqrt(cost.sum(axis=-1, keepdims=True)) / width
     # Within an interval the tilted density changes by no more than a factor of about e.
-    logs = np.log(np.maximum(density / length, 1e-14 * (density / length).max(axis=-1, keepdims=True)))
+    logs = np.log(
+        np.maximum(density / length, 1e-14 * (density / length).max(axis=-1, keepdims=True))
+    )
     steps = np.zeros_like(needed)
     steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
     needed = np.maximum(needed, np.maximum(steps, length / WIDEST))

@@ -157,7 +157,9 @@ class _Total:
         every = len(self.parts) // MOST_SEARCHED
         if every < 2:
             return None
-        some = replace(self, parts=tuple((part, count * every) for part, count in self.parts[::every]))
+        some = replace(
+            self, parts=tuple((part, count * every) for part, count in self.parts[::every])
+        )
         return some.divergence
 
     def divergence(self, orders: FloatArray) -> FloatArray:

@@ -13,12 +13,9 @@ from dp_accounting.pld import privacy_loss_mechanism as dp
 from scipy.special import log_ndtr
 
 from privplan.accountant import events as ev
-from privplan.accountant.account import account
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.pld.families import FEWEST, families, representatives
+from privplan.accountant.engines.pld.families import FEWEST, families
 from privplan.accountant.engines.pld.mechanisms import pairs
-from privplan.accountant.engines.pld.thinned import _settled, lower_rows, upper_rows
+from privplan.accountant.engines.pld.thinned import lower_rows, upper_rows
 
 TAIL = 1e-14
 WAYS = [
