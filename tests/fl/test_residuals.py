@@ -112,6 +112,7 @@ def test_of_few_values_nothing_is_kept_but_a_fingerprint():
 def test_large_residuals_are_looked_at_in_part_and_zeros_in_whole():
     rng = np.random.default_rng(5)
     noise = drawn(rng, 50_001)
+    noise[noise == 0] = 1  # one in some 50,000 values of this noise is 0 by chance
     noise[3] = 0
     found = sealed(Residuals(), {0: noise})
     assert SAMPLE / 2 < found["n"] <= SAMPLE
