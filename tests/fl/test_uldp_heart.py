@@ -57,8 +57,8 @@ def outcome(log, system, seed, training=""):
 KNOWING_NOTHING = math.log(2.0)
 """The loss of a model that calls every patient ill with probability 1/2."""
 
-# Over ten seeds of data, training and noise: by records, accuracy .798 with standard deviation .017
-# and loss .450 with .019; by gradients .799 with .014.  NAIVE's accuracy tells little (.56 with .13)
+# Ten seeds of data, training and noise: by records, accuracy .798 with standard deviation .017 and
+# loss .450 with .019; by gradients .799 with .014.  NAIVE's accuracy tells little (.56 with .13)
 # and its loss all: from 3.8 to 13.7, in the logarithm 2.07 with .45.
 
 
