@@ -35,10 +35,10 @@ def attempt(config: Path, folder: Path) -> None:
 
 
 WRITES = [
-    *((os, name) for name in ("write", "fsync", "ftruncate")),
+    *((os, name) for name in ("write", "fsync", "ftruncate", "fdopen")),
     *((Path, name) for name in ("replace", "unlink", "mkdir")),
 ]
-"""What changes the disk, or comes right after what did."""
+"""What changes the disk, or comes right after what did: a file that is opened anew is empty."""
 
 
 def before_each_write(called: Callable[[], None]) -> Callable[[], None]:
