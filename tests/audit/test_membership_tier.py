@@ -136,8 +136,11 @@ def test_the_tier_can_be_repeated_and_knows_records():
     assert one[0].unit == "record"
     assert one[0].claimed is None
     assert one[0].sample["users"] == 60
-    assert [each.quantity for each in one] == ["AUC", "TPR at 1% FPR"]
-    assert "that are worth" in one[0].sample["TPR at 0.1% FPR"]
+    # What so many trials are worth differs between seeds fivefold; each rate is told or refused.
+    told = {each.quantity for each in one} - {"AUC"}
+    refused = {name: why for name, why in one[0].sample.items() if name.startswith("TPR")}
+    assert sorted([*told, *refused]) == ["TPR at 0.1% FPR", "TPR at 1% FPR"]
+    assert all("that are worth" in why for why in refused.values())
 
 
 @pytest.mark.parametrize(
