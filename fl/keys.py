@@ -174,9 +174,10 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         Key(
             "seed",
             seed,
-            "make the whole run reproducible, the noise too: for tests, protects nobody",
+            "make the run repeatable on this machine, noise and all: for tests, protects nobody",
             "none",
-            "It decides the noise, so whoever knows it can take the noise off again.",
+            "It decides the noise, so whoever knows it can take the noise off again.  Another "
+            "processor rounds otherwise, and deep models then end elsewhere.",
         ),
         _word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
         Key(

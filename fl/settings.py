@@ -23,8 +23,10 @@ UNLOGGED: Final = ("path", "fsync", "sign_key", "keep_transcripts", "processes")
 class RunSettings:
     """`[run]`: what is run, how long, and on what.
 
-    `seed` makes the whole run reproducible, its protective randomness included: it protects
-    nobody then.  Keys and masks, which leave no trace in a result, are drawn afresh.
+    `seed` makes the whole run repeatable, its protective randomness included: it protects nobody
+    then.  Keys and masks, which leave no trace in a result, are drawn afresh.  Training repeats to
+    the last bit on one machine with the same versions; other processors round otherwise, which an
+    `mlp` or a `cnn` amplifies.
     """
 
     system: str

@@ -92,11 +92,14 @@ def test_naive_keeps_what_it_promises():
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_naive_as_published_breaks_its_claim(neighbours):
-    """Its noise is made for half of what a user moves, and 350 runs of 2 rounds show it."""
+    """Its noise is made for half of what a user moves, and 350 runs of 2 rounds show it.
+
+    Over seeds 10.7 is shown of 7.08 claimed, with standard deviation .77, and 15.5 is proven.
+    """
     own = settings(
         "uldp-naive",
         rounds=2,
-        noise_multiplier=2.0,
+        noise_multiplier=1.0,
         neighbours=neighbours,
         uldp={"as_published": True},
     )
@@ -104,7 +107,7 @@ def test_naive_as_published_breaks_its_claim(neighbours):
     assert found.contradicted
     assert found.claimed == prepare(own).opening.claim.epsilon  # as the paper prints it
     assert found.value > found.claimed
-    proven = account(ev.Repeat(2, ev.Gaussian(1.0)), delta=1e-5).epsilon.upper
+    proven = account(ev.Repeat(2, ev.Gaussian(0.5)), delta=1e-5).epsilon.upper
     assert found.value <= proven  # with half of the noise multiplier
 
 

@@ -206,7 +206,11 @@ def test_the_shares_contradict_their_independence(monkeypatch: pytest.MonkeyPatc
 
 
 def test_shares_in_a_ring_are_not_contradicted() -> None:
-    """The control: last shares modulo 2^64, read as fixed point, and the same two tests."""
+    """The control: last shares modulo 2^64, read as fixed point, and the same two tests.
+
+    Shares are drawn by the operating system: a false alarm once in 10^11.  Of DISCO's own shares
+    the first test shows an advantage of .6, which 300 runs miss as rarely.
+    """
     shift, size, runs = 100.0 / math.sqrt(512), 512, 300
     called = []
     for truth in (shift, 0.0):
@@ -219,4 +223,4 @@ def test_shares_in_a_ring_are_not_contradicted() -> None:
         called.append(hits)
     for hits, alarms in zip(*called, strict=True):
         counts = Counts(int(alarms), runs, runs - int(hits), runs)
-        assert delta_lower(counts, epsilon=0.0) == 0.0
+        assert delta_lower(counts, epsilon=0.0, alpha=1e-6) == 0.0

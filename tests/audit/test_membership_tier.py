@@ -76,12 +76,21 @@ def private():
     return membership_tier(settings, models=8, targets=2, seed=3, executor=Serial())
 
 
-def test_under_much_noise_nobody_is_told(private):
-    areas = [one for one in private if one.quantity == "AUC"]
-    assert len(areas) == 4
-    # 4 intervals of 95%, of which none excludes .5 for this seed; the claim allows little more.
-    assert all(one.sample["lower"] < 0.5 < one.sample["upper"] for one in areas)
-    assert all(0.5 < one.claimed < 0.6 for one in areas)
+def areas(system, privacy=""):
+    """Return the areas, with intervals of 99.99%, for 12 targets of a run of 60 users."""
+    settings = configured(system, privacy=privacy)
+    found = membership_tier(settings, models=24, targets=12, seed=3, alpha=1e-4, executor=Serial())
+    return {one.sample["attack"]: one for one in found if one.quantity == "AUC"}
+
+
+def test_under_much_noise_nobody_is_told():
+    # Over seeds, intervals are .13 long to each side of .5, and an end's standard deviation .026.
+    private = areas("uldp-avg", "noise_multiplier = 20.0")
+    assert len(private) == 4
+    assert all(one.sample["lower"] < 0.5 < one.sample["upper"] for one in private.values())
+    assert all(0.5 < one.claimed < 0.6 for one in private.values())
+    # Of as many people without noise or clip it is told: the lower end is .67, with .04.
+    assert areas("fedavg")["ratio"].sample["lower"] > 0.5
 
 
 def test_what_the_tier_says_of_itself(private):
@@ -127,8 +136,11 @@ def test_the_tier_can_be_repeated_and_knows_records():
     assert one[0].unit == "record"
     assert one[0].claimed is None
     assert one[0].sample["users"] == 60
-    assert [each.quantity for each in one] == ["AUC", "TPR at 1% FPR"]
-    assert "that are worth" in one[0].sample["TPR at 0.1% FPR"]
+    # What so many trials are worth differs between seeds fivefold; each rate is told or refused.
+    told = {each.quantity for each in one} - {"AUC"}
+    refused = {name: why for name, why in one[0].sample.items() if name.startswith("TPR")}
+    assert sorted([*told, *refused]) == ["TPR at 0.1% FPR", "TPR at 1% FPR"]
+    assert all("that are worth" in why for why in refused.values())
 
 
 @pytest.mark.parametrize(
@@ -235,25 +247,41 @@ def test_what_a_claim_allows_is_what_gaussian_noise_does():
     assert ideal <= largest_area(event, "add-remove") <= ideal + 0.005
 
 
-def overfitted(settings):
-    """Return the checkpoint of a model that was trained on everybody's records, centrally."""
-    own = prepare(settings)
-    federation = own.federation
+@pytest.fixture
+def memory(monkeypatch):
+    """Return settings, and the checkpoint of a model that learned 72 users' labels by heart.
+
+    Labels are drawn at random, so there is nothing to learn but whose they are.  The model is
+    linear: how surely it remembers hangs on no last bit, as a deep one's would.
+    """
+    settings = configured("fedavg", users=287)
+    own, rng = prepare(settings), np.random.default_rng(0)
+    federation = own.federation.only(own.federation.user < 72)
+    federation = replace(
+        federation,
+        users=72,
+        labels=rng.integers(0, 10, federation.records),
+        test_labels=rng.integers(0, 10, len(federation.test_labels)),
+    )
+    monkeypatch.setattr(
+        "privplan.fl.preparation.prepare", lambda _: replace(own, federation=federation)
+    )
     everybody = np.ones((1, federation.records), bool)
-    recipe = BatchedRecipe(epochs=150, batch=256)
+    recipe = BatchedRecipe(epochs=40)
     trained = train_batched(own.model, federation.features, federation.labels, everybody, recipe)
-    return Checkpoint("run", 1, own.model.name, trained[0])
+    return settings, Checkpoint("run", 1, own.model.name, trained[0]), federation
 
 
-def test_a_released_model_is_surer_of_its_users():
-    settings = configured("fedavg", users=287, more='[training]\nmodel = "mlp"\n')
-    checkpoint = overfitted(settings)
+def test_a_released_model_is_surer_of_its_users(memory):
+    # Over seeds of labels and training the lower end is .86, and the user's area .18 above the
+    # record's, with standard deviations of .01 and .005.
+    settings, checkpoint, federation = memory
     user = released_tier(settings, checkpoint)[0]
     record = released_tier(settings, checkpoint, level="record")[0]
-    assert user.sample["lower"] > 0.5
-    assert user.value > record.value
-    assert user.sample["members"] == user.sample["non-members"] <= 359 // 5 + 1
-    assert record.sample["members"] == 1438
+    assert user.sample["lower"] > 0.7
+    assert user.value > record.value + 0.1
+    assert 70 <= user.sample["members"] == user.sample["non-members"] <= 359 // 5 + 1
+    assert record.sample["members"] == federation.records
     assert any("no coin" in text for text in user.assumes)
     assert any("this one model" in text for text in user.assumes)
 

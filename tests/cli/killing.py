@@ -2,6 +2,9 @@
 
 Each run is a child of its own, so that it can be killed as a whole.
 Prints one JSON object a line: what was done, and how often a run was killed.
+
+`at_each_write` needs no process that dies: it copies a run's folder just before each write, which
+is what a kill there leaves on the disk.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import sys
 import time
@@ -16,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from privplan.accountant.errors import InvalidInput
 from privplan.cli.run_folder import Ready, Source, begin, take_up
 from privplan.fl.runner import carry_out
 
@@ -27,6 +32,65 @@ def attempt(config: Path, folder: Path) -> None:
     ready: Ready = begin(source, folder) if fresh else take_up(source, folder)
     with ready.writer:
         carry_out(ready.prepared, folder, ready.writer, progress=ready.progress)
+
+
+WRITES = [
+    *((os, name) for name in ("write", "fsync", "ftruncate", "fdopen")),
+    *((Path, name) for name in ("replace", "unlink", "mkdir")),
+]
+"""What changes the disk, or comes right after what did: a file that is opened anew is empty."""
+
+
+def before_each_write(called: Callable[[], None]) -> Callable[[], None]:
+    """Call a function before each write from now on; return what ends that."""
+
+    def preceded(call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*values: Any, **named: Any) -> Any:
+            called()
+            return call(*values, **named)
+
+        return wrapped
+
+    def replaced(calls: list[Callable[..., Any]]) -> None:
+        for (owner, name), call in zip(WRITES, calls, strict=True):
+            setattr(owner, name, call)
+
+    honest = [getattr(owner, name) for owner, name in WRITES]
+    replaced([preceded(call) for call in honest])
+    return lambda: replaced(honest)
+
+
+def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
+    """Go on with a run from what a kill at each of its writes would have left.
+
+    Return, for each, the folder, whether it was killed, and why it did not go on, "" if it did; the
+    last one is of the run that was not killed.
+    """
+    whole, left = folder / "whole", []
+
+    def copied() -> None:
+        own = folder / str(len(left) + 1)
+        left.append(own)
+        if whole.exists():
+            shutil.copytree(whole, own)
+
+    folder.mkdir()
+    end = before_each_write(copied)
+    try:
+        attempt(config, whole)
+    finally:
+        end()
+    tried = [{"folder": str(own), "killed": 1, "refused": refusal(config, own)} for own in left]
+    return [*tried, {"folder": str(whole), "killed": 0, "refused": ""}]
+
+
+def refusal(config: Path, folder: Path) -> str:
+    """Begin the run in the folder, or go on with it; return why that was refused, or ""."""
+    try:
+        attempt(config, folder)
+    except InvalidInput as error:
+        return str(error)
+    return ""
 
 
 def child(config: Path, folder: Path, armed: Callable[[], None] | None = None) -> int:
@@ -62,20 +126,13 @@ def at_write(place: int) -> Callable[[], None]:
     def arm() -> None:
         count = 0
 
-        def counted(call: Callable[..., Any]) -> Callable[..., Any]:
-            def wrapped(*values: Any, **named: Any) -> Any:
-                nonlocal count
-                count += 1
-                if count == place:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return call(*values, **named)
+        def counted() -> None:
+            nonlocal count
+            count += 1
+            if count == place:
+                os.kill(os.getpid(), signal.SIGKILL)
 
-            return wrapped
-
-        for name in ("write", "fsync", "ftruncate"):
-            setattr(os, name, counted(getattr(os, name)))
-        for name in ("replace", "unlink", "mkdir"):
-            setattr(Path, name, counted(getattr(Path, name)))
+        before_each_write(counted)
 
     return arm
 

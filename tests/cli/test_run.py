@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from privplan.accountant.errors import MissingExtra
 from privplan.cli.run_page import run_page
@@ -106,24 +107,38 @@ def test_nothing_to_resume(refused: Refused) -> None:
     assert "holds no run to resume" in refused("run", "--resume", "--out", "out")
 
 
+class Absent:
+    """Finds no module of a package, as if it were not installed."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name.split(".")[0] == self.package:
+            raise ModuleNotFoundError("absent", name=name)
+
+
 @pytest.mark.parametrize("package", ["torch", "cryptography"])
 @pytest.mark.usefixtures("fl")
-def test_missing_packages_are_named_with_the_command(package: str) -> None:
-    program = (
-        "import sys\n"
-        "class Absent:\n"
-        "    def find_spec(self, name, path=None, target=None):\n"
-        f"        if name.split('.')[0] == {package!r}:\n"
-        "            raise ModuleNotFoundError('absent', name=name)\n"
-        "sys.meta_path.insert(0, Absent())\n"
-        "from privplan.cli.main import app\n"
-        f"app(['run', {written()!r}, '--out', 'out'])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 4, done.stderr
-    what, _, step = done.stderr.splitlines()
+def test_missing_packages_are_named_with_the_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of privplan is imported anew where that package is not to be found."""
+    before = dict(sys.modules)
+    for name in before:
+        if name.split(".")[0] in (package, "privplan"):
+            del sys.modules[name]
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "meta_path", [Absent(package), *sys.meta_path])
+            fresh = importlib.import_module("privplan.cli.main")
+            outcome = CliRunner().invoke(fresh.app, ["run", written(), "--out", "out"])
+    finally:  # other tests are to find the modules that they know, and no others
+        for name in [one for one in sys.modules if one.split(".")[0] == "privplan"]:
+            del sys.modules[name]
+        sys.modules.update(before)
+    assert outcome.exit_code == 4, outcome.stderr
+    what, _, step = outcome.stderr.splitlines()
     assert package in what.lower()
     assert step.startswith(" next: pip install ")
     assert "[fl]" in step

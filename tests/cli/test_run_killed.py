@@ -17,6 +17,8 @@ from privplan.audit.log import read, verify
 from privplan.fl.checkpoint import MODEL, Checkpoint
 from privplan.fl.system import digest
 
+from .killing import at_each_write
+
 CONFIG = """\
 [run]
 system = "uldp-avg"
@@ -83,15 +85,32 @@ def of(killed: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
     return [one for one in killed if Path(one["folder"]).parent.name == how]
 
 
-def test_killed_at_every_write(killed: list[dict[str, Any]]) -> None:
-    tried = of(killed, "write")
+def require_all_whole(tried: list[dict[str, Any]]) -> None:
     assert len(tried) > 30
     assert [one["killed"] for one in tried] == [1] * (len(tried) - 1) + [0]
-    assert {one["code"] for one in tried} <= {0, 1}  # 1: it was closed when it was killed
     for one in tried:
         require_whole(Path(one["folder"]))
 
 
+def test_what_a_kill_at_any_write_leaves_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # a kill spares what was written
+    config = tmp_path / "run.toml"
+    config.write_text(CONFIG)
+    tried = at_each_write(config, tmp_path / "runs")
+    assert all("is closed" in one["refused"] for one in tried if one["refused"])
+    require_all_whole(tried)
+
+
+@pytest.mark.slow
+def test_killed_at_every_write(killed: list[dict[str, Any]]) -> None:
+    tried = of(killed, "write")
+    assert {one["code"] for one in tried} <= {0, 1}  # 1: it was closed when it was killed
+    require_all_whole(tried)
+
+
+@pytest.mark.slow
 def test_killed_at_any_moment(killed: list[dict[str, Any]]) -> None:
     tried = of(killed, "moment")
     assert sum(one["killed"] for one in tried) > 20

@@ -86,13 +86,17 @@ def test_the_width_of_a_unit_depends_on_that_unit_alone() -> None:
 
 
 def test_threads_are_restored() -> None:
+    before = torch.get_num_threads()
     torch.set_num_threads(2)
-    with one_thread():
-        assert torch.get_num_threads() == 1
-    assert torch.get_num_threads() == 2
-    with pytest.raises(ZeroDivisionError), one_thread():
-        1 / 0  # noqa: B018
-    assert torch.get_num_threads() == 2
+    try:
+        with one_thread():
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == 2
+        with pytest.raises(ZeroDivisionError), one_thread():
+            1 / 0  # noqa: B018
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)  # other tests are not to find it changed
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -35,8 +36,8 @@ seed = {seed}
 """
 
 
-def accuracy(log, system, seed, training=""):
-    """Return the test accuracy after the paper's 50 rounds with 50 users in 4 silos."""
+def outcome(log, system, seed, training=""):
+    """Return accuracy and loss on test data after the paper's 50 rounds, 50 users in 4 silos."""
     if not (DATA / "heart_disease").is_dir():
         pytest.skip("no folder heart_disease beside the repository; set PRIVPLAN_DATA")
     path = (DATA / "heart_disease").as_posix()
@@ -49,18 +50,27 @@ def accuracy(log, system, seed, training=""):
     parameters = prepared.system.initial()
     for number in range(1, prepared.rounds + 1):
         parameters = prepared.system.round(number, parameters, gate).parameters
-    return measure(prepared, parameters)["accuracy"]
+    found = measure(prepared, parameters)
+    return found["accuracy"], found["loss"]
+
+
+KNOWING_NOTHING = math.log(2.0)
+"""The loss of a model that calls every patient ill with probability 1/2."""
+
+# Ten seeds of data, training and noise: by records, accuracy .798 with standard deviation .017 and
+# loss .450 with .019; by gradients .799 with .014.  NAIVE's accuracy tells little (.56 with .13)
+# and its loss all: from 3.8 to 13.7, in the logarithm 2.07 with .45.
 
 
 @pytest.mark.slow
 def test_weights_by_records_learn_where_naive_does_not(log):
-    """Seeded, so it either holds or not; means over three seeds of all randomness."""
-    weighted = [accuracy(log, "uldp-avg", seed, 'weighting = "records"') for seed in (0, 1, 2)]
-    naive = [accuracy(log, "uldp-naive", seed) for seed in (0, 1, 2)]
-    assert np.mean(weighted) >= 0.75
-    assert np.mean(weighted) >= np.mean(naive) + 0.15
+    """The mean accuracy is 4.9 standard deviations from its limit, each loss 5.4 or more."""
+    weighted = [outcome(log, "uldp-avg", seed, 'weighting = "records"') for seed in (0, 1, 2)]
+    assert np.mean([accuracy for accuracy, _ in weighted]) >= 0.75
+    assert all(loss < 0.6 < KNOWING_NOTHING for _, loss in weighted)
+    assert outcome(log, "uldp-naive", 0)[1] > KNOWING_NOTHING
 
 
 @pytest.mark.slow
 def test_gradients_learn_too(log):
-    assert np.mean([accuracy(log, "uldp-sgd", seed) for seed in (0, 1, 2)]) >= 0.75
+    assert np.mean([outcome(log, "uldp-sgd", seed)[0] for seed in (0, 1, 2)]) >= 0.75
