@@ -125,7 +125,7 @@ def phrase(event: Event) -> str:
     '1,000 x Gaussian noise 1, Poisson sampling at rate 0.01'
     """
     text = plain(_phrase(event))
-    return text if len(text) <= 100 else text[:96] + " ..."
+    return text if len(text) <= 160 else text[:156] + " ..."
 
 
 def guarantee_json(guarantee: Guarantee, asked: Asked) -> dict[str, object]:
@@ -281,8 +281,10 @@ def _phrase(event: Event) -> str:
         case ev.Compose(()):
             return "nothing"
         case ev.Compose(parts):
-            first = "; ".join(f"({_phrase(part)})" for part in parts[:3])
-            return first + (f"; and {len(parts) - 3:,} more" if len(parts) > 3 else "")
+            if len(parts) > 3:
+                ends = _phrase(parts[0]), _phrase(parts[-1])
+                return f"{len(parts):,} releases, from ({ends[0]}) to ({ends[1]})"
+            return "; ".join(f"({_phrase(part)})" for part in parts)
     own = [
         f"{item.name} {value:g}" if isinstance(value, float) else f"{item.name} {value}"
         for item in fields(event)

@@ -177,6 +177,7 @@ def _by_a_test(
     runs = leaves(search.event)
     number = Number.of(search)
     question: Question
+    ways: Sequence[Direction]
     if delta is not None:
         question = EpsilonAt(max(delta / max(search.mean, 1.0), FLOOR))
         ways = directions(runs, neighbours, question.least_delta)

@@ -22,11 +22,12 @@ import numpy as np
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours
-from .compose import OUTSIDE, Composed, Rounds, compose
+from .compose import OUTSIDE, Composed, compose
 from .directions import Direction, directions, participation, starting_width
 from .grid import Grid, GridTooFine, Law
 from .laws import upper_law
 from .noise import UNIT_ROUNDOFF, Array
+from .rounds import Repeated, Rounds
 from .sides import fitting_width
 
 SMALL: Final = 1e-7
@@ -94,14 +95,15 @@ def _curve(way: Direction, accuracy: float, drawn: float) -> DeltaCurve:
 
 
 def _on_grid(way: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
-    laws = tuple(
+    laws = (
         _raised(
             upper_law(pair, Grid(width, pair.anchors[0] if pair.anchors else 0.0), tail),
             -max(way.largest_loss, 0.0),
         )
         for pair, _ in way.dominating
     )
-    rounds = Rounds(laws, tuple(count for _, count in way.dominating))
+    counts = (count for _, count in way.dominating)
+    rounds = Rounds(tuple(map(Repeated, laws, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)

@@ -202,11 +202,10 @@ def _kind(pair: Pair) -> tuple[bool, bool, bool] | None:
         return None
     rest, rate = 1.0 - link.rate, link.rate
     opposite = isinstance(link, OppositeGaussians)
-    if opposite:
-        expected = (0.0, 1.0, -1.0), (rest, rate, 0.0), (rest, 0.0, rate)
-    else:
-        expected = (0.0, 1.0), (rest, rate), (1.0, 0.0)
-    if (smooth.centres, smooth.p_weights, smooth.q_weights) != expected:
+    added = (0.0, 1.0), (rest, rate), (1.0, 0.0)
+    replaced = (0.0, 1.0, -1.0), (rest, rate, 0.0), (rest, 0.0, rate)
+    mixed = smooth.centres, smooth.p_weights, smooth.q_weights
+    if mixed != (replaced if opposite else added):
         return None
     return opposite, smooth.swapped, rate < 1.0
 

@@ -352,7 +352,7 @@ def _folded(weights: Array, places: NDArray[np.int64], size: int) -> Array:
     """Return each row's weights at its places on a circle of `size` points."""
     count = weights.shape[0]
     flat = (places + size * np.arange(count)[:, None]).ravel()
-    found: Array = np.bincount(flat, weights.ravel(), minlength=count * size)
+    found = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
     return found.reshape(count, size)
 
 

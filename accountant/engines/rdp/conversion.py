@@ -45,8 +45,8 @@ _ROUNDING: Final = 1e-15
 _UNDERFLOW: Final = 1e-300
 """More than a divergence can lose by underflow."""
 _NEAR_ONE: Final = 1.0001
-_NEARBY: Final = 0.1
-"""How far around the scout's order, in log(a - 1), the divergence itself is tried."""
+_NEARBY: Final = 0.02
+"""How far from the scout's order, in log(a - 1), the divergence itself is tried."""
 _RENYI: Final = (
     "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4; Balle et al. 2020, "
     "Theorem 21, arXiv 1905.09982v2"
@@ -169,8 +169,15 @@ def _minimum(
     if scout is not None:
         _, order = _lowest(by(scout), above)
         if math.isfinite(order):
-            places = math.log(order - above) + np.linspace(-_NEARBY, _NEARBY, 5)
-            values = _evaluate(by(divergence), places, above)
+            near = math.log(order - above) + _NEARBY * np.array([-1.0, 0.0, 1.0])
+            values = _evaluate(by(divergence), near, above)
+            left, middle, right = values.tolist()
+            # A parabola through three places says where it is lowest.
+            bend = left - 2.0 * middle + right
+            step = 0.5 * (left - right) / bend if 0.0 < bend < math.inf else 0.0
+            last = near[1] + _NEARBY * np.array([min(max(step, -3.0), 3.0)])
+            places = np.concatenate((near, last))
+            values = np.concatenate((values, _evaluate(by(divergence), last, above)))
             best = int(values.argmin())
             if values[best] < math.inf:
                 return float(values[best]), above + math.exp(places[best])
