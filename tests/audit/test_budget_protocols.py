@@ -27,6 +27,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.budget.order import compared
 from privplan.audit.log.canonical import LOG
 
+from ..sweeps import sweep
 from .ledgers import (
     CLIP,
     DELTA,
@@ -300,7 +301,7 @@ UNFIT: dict[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@pytest.mark.parametrize("name", sweep(list(UNFIT), quick=6))
 def test_without_a_protocol_the_server_sees_every_update(name: str) -> None:
     aggregation, change = UNFIT[name]
     log = weighted(rule="records", rate=0.1, aggregation=aggregation, views=False)
