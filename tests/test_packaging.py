@@ -116,6 +116,12 @@ def test_readme_states_the_command_that_ci_runs() -> None:
     assert f"\n{command[1]}\n" in (ROOT / "README.md").read_text()
 
 
+def test_what_is_left_out_by_default_is_run_by_ci() -> None:
+    assert "-m 'not slow'" in PROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^[^#]*check python -m pytest -n 2 -m slow$", script, re.MULTILINE)
+
+
 def test_readme_examples_in_python_are_true() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
