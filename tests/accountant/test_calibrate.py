@@ -48,9 +48,8 @@ def test_benchmark_targets_are_met_within_one_in_ten_thousand(target, tight, eng
     assert found.event == _dp_sgd(rate, rounds)(found.value)
 
 
-@pytest.mark.parametrize(
-    "target", [TARGETS[1][0], pytest.param(TARGETS[5][0], marks=pytest.mark.slow)]
-)
+@pytest.mark.slow  # by default peers.json stands for that library, and targets are met by ours
+@pytest.mark.parametrize("target", [TARGETS[1][0], TARGETS[5][0]])
 def test_another_library_finds_the_target_met(target):
     epsilon, delta, rate, rounds = target
     found = pp.calibrate(_dp_sgd(rate, rounds), epsilon=epsilon, delta=delta)
