@@ -519,7 +519,9 @@ def test_the_ends_of_the_range() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [ev.Laplace(2.0), ev.Local(0.5), ev.RandomizedResponse(1.0, 4), ev.Gaussian(1.0)],
+    sweep(
+        [ev.Laplace(2.0), ev.Local(0.5), ev.RandomizedResponse(1.0, 4), ev.Gaussian(1.0)], quick=2
+    ),
     ids=str,
 )
 def test_absurd_numbers_of_users_still_have_an_answer(event: ev.Event) -> None:

@@ -71,13 +71,16 @@ def test_many_gaussians_are_one() -> None:
 
 @pytest.mark.parametrize(
     ("event", "neighbours", "expected"),
-    [
-        (ev.Gaussian(1.0), "add-remove", 4.377),
-        (ev.Gaussian(1.0), "replace-one", 9.997),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "add-remove", 1.828),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "zero-out", 1.828),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "replace-one", 2.843),
-    ],
+    sweep(
+        [
+            (ev.Gaussian(1.0), "add-remove", 4.377),
+            (ev.Gaussian(1.0), "replace-one", 9.997),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "add-remove", 1.828),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "zero-out", 1.828),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "replace-one", 2.843),
+        ],
+        quick=3,
+    ),
 )
 def test_known_numbers(event: ev.Event, neighbours: Neighbours, expected: float) -> None:
     assert upper(event, 1e-5, neighbours) == pytest.approx(expected, abs=6e-4)

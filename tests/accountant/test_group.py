@@ -351,7 +351,7 @@ BASES = [
 ]
 
 
-@pytest.mark.parametrize(("base", "neighbours"), BASES)
+@pytest.mark.parametrize(("base", "neighbours"), sweep(BASES, quick=3))
 def test_laws_of_the_engine(base, neighbours):
     rounds = 50
     below = epsilon(ev.Repeat(rounds, base), 1e-6, neighbours)

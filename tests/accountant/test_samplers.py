@@ -449,15 +449,18 @@ def test_no_contribution_is_worse_in_random_allocation_not_even_an_adaptive_one(
 
 @pytest.mark.parametrize(
     ("sigma", "steps", "chosen", "epochs", "target", "low", "high"),
-    [
-        # The lower and upper ends of PLD_accounting 2.0 (M. Shenfeld), run once.
-        (1.0, 1000, 1, 1, 1e-6, 0.1686527, 0.1756865),
-        (0.5, 100, 1, 1, 1e-6, 6.3826176, 6.4060876),
-        (1.0, 10, 1, 1, 1e-6, 2.6317604, 2.6697767),
-        (1.0, 100, 1, 10, 1e-5, 1.6644107, 1.7398247),
-        (1.0, 100, 5, 1, 1e-5, 2.9579716, 3.0337133),
-        (2.0, 50, 7, 1, 1e-5, 2.0798945, 2.1601512),
-    ],
+    sweep(
+        [
+            # The lower and upper ends of PLD_accounting 2.0 (M. Shenfeld), run once.
+            (1.0, 1000, 1, 1, 1e-6, 0.1686527, 0.1756865),
+            (0.5, 100, 1, 1, 1e-6, 6.3826176, 6.4060876),
+            (1.0, 10, 1, 1, 1e-6, 2.6317604, 2.6697767),
+            (1.0, 100, 1, 10, 1e-5, 1.6644107, 1.7398247),
+            (1.0, 100, 5, 1, 1e-5, 2.9579716, 3.0337133),
+            (2.0, 50, 7, 1, 1e-5, 2.0798945, 2.1601512),
+        ],
+        quick=3,
+    ),
 )
 def test_random_allocation_agrees_with_pld_accounting(
     sigma, steps, chosen, epochs, target, low, high
