@@ -1,4 +1,4 @@
-.PHONY: lint test bench format
+.PHONY: lint test slow bench format
 
 lint:
 	ruff check .
@@ -7,7 +7,10 @@ lint:
 	lint-imports
 
 test:
-	python -m pytest -n 2
+	python -m pytest -n 2 --junitxml=build/tests/default.xml
+
+slow:
+	python -m pytest -n 2 -m slow --junitxml=build/tests/slow.xml
 
 bench:
 	python bench/run.py

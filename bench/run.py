@@ -25,6 +25,7 @@ def main() -> None:
     import bounds
     import calibration
     import canaries
+    import durations
     import grouping
     import log
     import membership
@@ -63,6 +64,7 @@ def main() -> None:
         *membership.show(console),
         *startup.show(console, person, quick),
     ]
+    durations.show(console)
     console.print(summary(verdicts))
     console.print(f"{_load()}; this run took {time.perf_counter() - began:.0f} s")
 

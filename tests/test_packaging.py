@@ -116,6 +116,12 @@ def test_readme_states_the_command_that_ci_runs() -> None:
     assert f"\n{command[1]}\n" in (ROOT / "README.md").read_text()
 
 
+def test_what_is_left_out_by_default_is_run_by_ci() -> None:
+    assert "-m 'not slow'" in PROJECT["tool"]["pytest"]["ini_options"]["addopts"]
+    script = (ROOT / ".ci" / "run").read_text()
+    assert re.search(r"^[^#]*check python -m pytest -n 2 -m slow$", script, re.MULTILINE)
+
+
 def test_readme_examples_in_python_are_true() -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
@@ -131,19 +137,51 @@ def _without_chance(printed: str) -> str:
     return re.sub(r"^test .*$", lambda line: re.sub(r"\d+\.\d+", "#", line[0]), masked, flags=re.M)
 
 
-def test_readme_shows_what_the_commands_print(tmp_path: Path) -> None:
+ENCRYPTED = "run sealed.toml --out sealed"
+"""The command of the README that takes long: Paillier with a key of 2,048 bits."""
+
+
+def _commands() -> dict[str, str]:
+    """Return what the README shows of each command, by its words after `privplan`."""
+    blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    shown = [one for block in blocks for one in re.split(r"^\$ privplan ", block, flags=re.M)[1:]]
+    assert len(shown) > len(blocks)
+    commands = dict(one.split("\n", 1) for one in shown)
+    assert len(commands) == len(shown)
+    assert ENCRYPTED in commands
+    return commands
+
+
+def _files(folder: Path) -> None:
+    """Write the files of the README into a folder."""
     readme = (ROOT / "README.md").read_text()
     (event,) = re.findall(r"```json\n(.*?)```", readme, re.DOTALL)
-    (tmp_path / "event.json").write_text(event)
+    (folder / "event.json").write_text(event)
     described = re.findall(r"`(\w+\.toml)`[^`]*?```toml\n(.*?)```", readme, re.DOTALL)
     assert [name for name, _ in described] == ["ward.toml", "sealed.toml"]
     for name, content in described:
-        (tmp_path / name).write_text(content)
-    blocks = re.findall(r"```console\n(.*?)```", readme, re.DOTALL)
-    shown = [one for block in blocks for one in re.split(r"^\$ privplan ", block, flags=re.M)[1:]]
-    assert len(shown) > len(blocks)
-    for one in shown:
-        words, printed = one.split("\n", 1)
+        (folder / name).write_text(content)
+
+
+def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
+    """Its numbers, for each observer, from the plan alone: the run itself is in the slow tests."""
+    from privplan.accountant import rounding
+    from privplan.fl.preparation import prepare
+    from privplan.fl.settings_file import parse
+
+    _files(tmp_path)
+    found = prepare(parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")).plan.guarantees
+    promised = [rounding.up(one.epsilon.upper) for one in found.values()]
+    shown = re.findall(r"epsilon ([\d.]+)", _commands()[ENCRYPTED])
+    assert sorted(shown) == sorted(promised)
+
+
+@pytest.mark.parametrize("encrypted", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_readme_shows_what_the_commands_print(encrypted: bool, tmp_path: Path) -> None:
+    _files(tmp_path)
+    for words, printed in _commands().items():
+        if encrypted != (words == ENCRYPTED):
+            continue
         done = subprocess.run(
             [sys.executable, "-m", "privplan.cli", *shlex.split(words)],
             cwd=tmp_path,

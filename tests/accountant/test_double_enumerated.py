@@ -25,6 +25,7 @@ from privplan.accountant.amplification.shuffling.double import (
 )
 from privplan.accountant.amplification.shuffling.randomizers import ResponseRandomizer
 
+from ..sweeps import sweep
 from .rounds import Rounds, Set, hockey_stick, subsets
 
 
@@ -235,7 +236,7 @@ def pairs(
 
 @pytest.mark.parametrize("bare", [False, True])
 @pytest.mark.parametrize("overflow", ["refuse", "cap"])
-@pytest.mark.parametrize("case", SMALL)
+@pytest.mark.parametrize("case", sweep([(case,) for case in SMALL], quick=5))
 def test_no_round_exceeds_its_bound(
     case: tuple[float, int, int, int, int, int], overflow: str, bare: bool
 ) -> None:

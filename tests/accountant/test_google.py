@@ -14,6 +14,8 @@ from privplan.accountant.engines.google import GoogleEngine
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
+from ..sweeps import sweep
+
 ENGINE = GoogleEngine()
 
 
@@ -50,7 +52,7 @@ def pair_epsilon(p: Sequence[float], q: Sequence[float], delta: float, runs: int
     ("neighbours", "moves"), [("add-remove", 1), ("zero-out", 1), ("replace-one", 2)]
 )
 @pytest.mark.parametrize("noise", [0.8, 5.0])
-@pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-10])
+@pytest.mark.parametrize("delta", sweep([1e-5, 1e-3, 1e-10], quick=1))
 def test_gaussian_is_just_above_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float, delta: float
 ) -> None:
@@ -69,13 +71,16 @@ def test_many_gaussians_are_one() -> None:
 
 @pytest.mark.parametrize(
     ("event", "neighbours", "expected"),
-    [
-        (ev.Gaussian(1.0), "add-remove", 4.377),
-        (ev.Gaussian(1.0), "replace-one", 9.997),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "add-remove", 1.828),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "zero-out", 1.828),
-        (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "replace-one", 2.843),
-    ],
+    sweep(
+        [
+            (ev.Gaussian(1.0), "add-remove", 4.377),
+            (ev.Gaussian(1.0), "replace-one", 9.997),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "add-remove", 1.828),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "zero-out", 1.828),
+            (ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))), "replace-one", 2.843),
+        ],
+        quick=3,
+    ),
 )
 def test_known_numbers(event: ev.Event, neighbours: Neighbours, expected: float) -> None:
     assert upper(event, 1e-5, neighbours) == pytest.approx(expected, abs=6e-4)

@@ -31,6 +31,8 @@ from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.engines.rdp.mixture import Mixture
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..sweeps import sweep
+
 ENGINE = RdpEngine()
 ADD, REPLACE = "add-remove", "replace-one"
 ROUNDS = 100_000
@@ -275,7 +277,9 @@ def _mixture_truth(size, rate, noise, order, replaced, backwards):
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize(
     ("size", "rate", "noise", "order"),
-    [(2, 0.1, 1.0, 1.3), (3, 0.3, 2.0, 2.5), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)],
+    sweep(
+        [(2, 0.1, 1.0, 1.3), (3, 0.3, 2.0, 2.5), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)], quick=2
+    ),
 )
 def test_the_mixture_equals_quadrature(size, rate, noise, order, replaced):
     truth = max(
@@ -347,7 +351,7 @@ BASES = [
 ]
 
 
-@pytest.mark.parametrize(("base", "neighbours"), BASES)
+@pytest.mark.parametrize(("base", "neighbours"), sweep(BASES, quick=3))
 def test_laws_of_the_engine(base, neighbours):
     rounds = 50
     below = epsilon(ev.Repeat(rounds, base), 1e-6, neighbours)

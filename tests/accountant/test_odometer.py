@@ -23,6 +23,8 @@ from privplan.accountant.odometer.currencies import Gdp, Rdp, Target, Zcdp
 from privplan.accountant.odometer.rho import least_rho
 from privplan.accountant.plan import Phase
 
+from ..sweeps import sweep
+
 SAMPLED = ev.Poisson(0.01, ev.Gaussian(1.0))
 
 
@@ -267,10 +269,11 @@ def _tree(make, epsilon, depth, pick):
         {"currency": "rdp", "orders": (2.0, 4.0, 12.0)},
     ],
 )
-def test_no_adaptive_tree_of_releases_exceeds_the_promise(given):
+@pytest.mark.parametrize("trees", sweep([3, 8], quick=1))
+def test_no_adaptive_tree_of_releases_exceeds_the_promise(given, trees):
     epsilon, delta = 1.0, 0.08
     used = 0.0
-    for seed in range(8):
+    for seed in range(trees):
         pick = random.Random(seed)
 
         def make(path):

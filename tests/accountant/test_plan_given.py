@@ -119,7 +119,7 @@ def test_values_out_of_range_are_refused(wrong):
         (ev.Gaussian(5.0), 8.0, {}),
         (ev.Gaussian(5.0), 1.0, {"neighbours": "replace-one"}),
         (sampled(5.0), 2.0, {}),
-        (ev.Repeat(10, sampled(5.0)), 4.0, {"group": 3}),
+        pytest.param(ev.Repeat(10, sampled(5.0)), 4.0, {"group": 3}, marks=pytest.mark.slow),
     ],
 )
 def test_the_most_rounds_that_fit(event, epsilon, extra):

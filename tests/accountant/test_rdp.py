@@ -28,6 +28,8 @@ from privplan.accountant.engines.rdp.fixed_size import amplified
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 
+from ..sweeps import sweep
+
 ENGINE: Engine = RdpEngine()
 ADD: Neighbours = "add-remove"
 REPLACE: Neighbours = "replace-one"
@@ -134,7 +136,7 @@ def gaussian_truth(
     [
         (1.0, 0.01, 1.03),
         (1.0, 0.01, 7.5),
-        (1.0, 0.01, 23.0),
+        pytest.param(1.0, 0.01, 23.0, marks=pytest.mark.slow),
         (0.3, 0.2, 1.7),
         (0.6, 0.9, 3.3),
         (0.6, 0.001, 3.6),
@@ -223,7 +225,10 @@ def discrete_laplace(scale: float, centre: int, reach: int) -> np.ndarray:
     return np.tanh(np.longdouble(0.5) / scale) * np.exp(-np.abs(x - centre) / scale)
 
 
-@pytest.mark.parametrize(("noise", "sensitivity"), [(1.0, 1), (2.0, 3), (0.4, 5), (1.0, 1200)])
+@pytest.mark.parametrize(
+    ("noise", "sensitivity"),
+    [(1.0, 1), (2.0, 3), (0.4, 5), (1.0, 200), pytest.param(1.0, 1200, marks=pytest.mark.slow)],
+)
 def test_discrete_laplace_equals_enumeration(noise: float, sensitivity: int) -> None:
     event = ev.DiscreteLaplace(noise, sensitivity)
     scale = noise * sensitivity
@@ -362,7 +367,7 @@ def test_exponential_is_the_worst_two_point_mechanism(size: float, order: float)
 
 
 @pytest.mark.parametrize(("batch", "population"), [(1, 2), (1, 10)])
-@pytest.mark.parametrize("noise", [0.7, 2.0, 20.0])
+@pytest.mark.parametrize("noise", sweep([0.7, 2.0, 20.0], quick=1))
 def test_fixed_size_covers_actual_data_sets(batch: int, population: int, noise: float) -> None:
     rate = batch / population
     event = ev.FixedSize(batch, population, ev.Gaussian(noise))
@@ -481,7 +486,7 @@ def test_composed_epsilon_is_above_a_lower_bound() -> None:
 EVENTS: tuple[tuple[ev.Event, Neighbours], ...] = (
     (ev.Repeat(10, ev.Gaussian(2.0)), ADD),
     (rounds(1.0, 0.01, 1000), ADD),
-    (rounds(1.0, 0.01, 1000), REPLACE),
+    pytest.param(rounds(1.0, 0.01, 1000), REPLACE, marks=pytest.mark.slow),
     (ev.Repeat(50, ev.Laplace(3.0)), ADD),
     (ev.Repeat(500, ev.Poisson(0.02, ev.Laplace(1.0))), ADD),
     (ev.Repeat(500, ev.Poisson(0.02, ev.Laplace(1.0))), REPLACE),

@@ -12,6 +12,7 @@ import pytest
 import privplan as pp
 from privplan import events as ev
 
+from ..sweeps import sweep
 from .rounds import Rounds, Set, hockey_stick, subsets
 
 Laws = tuple[np.ndarray, np.ndarray]
@@ -183,7 +184,7 @@ def shuffled(epsilon0: float, categories: int, users: int, count: int) -> list[L
 
 @pytest.mark.parametrize(
     ("users", "categories", "count", "epsilon", "delta"),
-    [(5, 3, 1, 0.2, 0.01), (4, 2, 2, 0.3, 0.05), (5, 2, 3, 0.4, 1e-3)],
+    sweep([(4, 2, 2, 0.3, 0.05), (5, 3, 1, 0.2, 0.01), (5, 2, 3, 0.4, 1e-3)], quick=1),
 )
 def test_calibrated_shuffles_meet_their_target(
     users: int, categories: int, count: int, epsilon: float, delta: float
@@ -216,7 +217,7 @@ def test_calibrated_numbers_of_shuffles_meet_their_target() -> None:
     assert truth[0] <= 0.05 < truth[1]
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 0.05), (0.05, 0.1)])
+@pytest.mark.parametrize(("epsilon", "delta"), sweep([(0.1, 0.05), (0.05, 0.1)], quick=1))
 def test_calibrated_sampled_shuffles_meet_their_target(epsilon: float, delta: float) -> None:
     """What is charged changes with delta and the noise; the certificate is of the very value."""
 

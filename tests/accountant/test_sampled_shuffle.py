@@ -30,6 +30,8 @@ from privplan.accountant.amplification.shuffling.randomizers import (
 )
 from privplan.accountant.errors import Unsupported
 
+from ..sweeps import sweep
+
 DELTA = 5.0119e-6  # .01 / 1000^1.1
 BIT = ev.RandomizedResponse(1.2, 2)
 TRUE = 1.0 / (1.0 + math.exp(-1.2))
@@ -242,20 +244,23 @@ TOPK = sampled(1000, 7850, 157, 1000, selection="data-dependent", event=ev.Lapla
 
 @pytest.mark.parametrize(
     ("event", "proven", "lower"),
-    [
-        (SS_DOUBLE, 0.1574, 0.1435),
-        (SS_TENTH, 0.6232, 0.563),
-        (TOPK, 0.792, 0.658),
-        (ev.Repeat(2, SS_DOUBLE), 0.2291, 0.0),
-        (ev.Repeat(10, SS_DOUBLE), 0.5482, 0.0),
-        (ev.Repeat(50, SS_DOUBLE), 1.3191, 0.0),
-        (ev.Repeat(2, TOPK), 1.156, 0.0),
-        (ev.Repeat(10, TOPK), 2.816, 0.0),
-        (ev.Repeat(50, TOPK), 7.11, 0.0),
-        (ev.Repeat(157, ev.Shuffle(333, ev.Laplace(4.0))), 1.444, 1.198),
-        (ev.Repeat(7850, ev.Shuffle(1000, ev.Laplace(200.0))), 0.0904, 0.0),
-        (sampled(1000, 7850, 157, 1000, event=ev.Laplace(4.0)), 0.08419, 0.0),
-    ],
+    sweep(
+        [
+            (SS_DOUBLE, 0.1574, 0.1435),
+            (SS_TENTH, 0.6232, 0.563),
+            (TOPK, 0.792, 0.658),
+            (ev.Repeat(2, SS_DOUBLE), 0.2291, 0.0),
+            (ev.Repeat(10, SS_DOUBLE), 0.5482, 0.0),
+            (ev.Repeat(50, SS_DOUBLE), 1.3191, 0.0),
+            (ev.Repeat(2, TOPK), 1.156, 0.0),
+            (ev.Repeat(10, TOPK), 2.816, 0.0),
+            (ev.Repeat(50, TOPK), 7.11, 0.0),
+            (ev.Repeat(157, ev.Shuffle(333, ev.Laplace(4.0))), 1.444, 1.198),
+            (ev.Repeat(7850, ev.Shuffle(1000, ev.Laplace(200.0))), 0.0904, 0.0),
+            (sampled(1000, 7850, 157, 1000, event=ev.Laplace(4.0)), 0.08419, 0.0),
+        ],
+        quick=4,
+    ),
 )
 def test_flame_settings(event: ev.Event, proven: float, lower: float) -> None:
     """An independent prototype's proven values, with its choice of what to charge to delta.

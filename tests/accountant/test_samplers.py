@@ -28,6 +28,8 @@ from privplan.accountant.engines.pld.scores import score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
 
+from ..sweeps import sweep
+
 ENGINE = PldEngine()
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 ORDERS = np.exp(np.array([-2.5, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 2.5]))
@@ -450,15 +452,18 @@ def test_no_contribution_is_worse_in_random_allocation_not_even_an_adaptive_one(
 
 @pytest.mark.parametrize(
     ("sigma", "steps", "chosen", "epochs", "target", "low", "high"),
-    [
-        # The lower and upper ends of PLD_accounting 2.0 (M. Shenfeld), run once.
-        (1.0, 1000, 1, 1, 1e-6, 0.1686527, 0.1756865),
-        (0.5, 100, 1, 1, 1e-6, 6.3826176, 6.4060876),
-        (1.0, 10, 1, 1, 1e-6, 2.6317604, 2.6697767),
-        (1.0, 100, 1, 10, 1e-5, 1.6644107, 1.7398247),
-        (1.0, 100, 5, 1, 1e-5, 2.9579716, 3.0337133),
-        (2.0, 50, 7, 1, 1e-5, 2.0798945, 2.1601512),
-    ],
+    sweep(
+        [
+            # The lower and upper ends of PLD_accounting 2.0 (M. Shenfeld), run once.
+            (1.0, 1000, 1, 1, 1e-6, 0.1686527, 0.1756865),
+            (0.5, 100, 1, 1, 1e-6, 6.3826176, 6.4060876),
+            (1.0, 10, 1, 1, 1e-6, 2.6317604, 2.6697767),
+            (1.0, 100, 1, 10, 1e-5, 1.6644107, 1.7398247),
+            (1.0, 100, 5, 1, 1e-5, 2.9579716, 3.0337133),
+            (2.0, 50, 7, 1, 1e-5, 2.0798945, 2.1601512),
+        ],
+        quick=3,
+    ),
 )
 def test_random_allocation_agrees_with_pld_accounting(
     sigma, steps, chosen, epochs, target, low, high
@@ -512,7 +517,9 @@ def test_shuffled_batches_reach_the_known_lower_ends(sigma, batches, target, kno
     assert known <= found.lower <= found.upper == once.upper
 
 
-@pytest.mark.parametrize(("sigma", "eps", "known"), [(0.5, 1.953, 0.1445), (0.4, 4.0, 0.22605)])
+@pytest.mark.parametrize(
+    ("sigma", "eps", "known"), sweep([(0.5, 1.953, 0.1445), (0.4, 4.0, 0.22605)], quick=1)
+)
 def test_shuffled_batches_fail_with_the_known_probability(sigma, eps, known):
     found = delta(ev.ShuffledBatches(10_000, ev.Gaussian(sigma)), eps, "zero-out")
     assert known <= found.lower < known + 1e-4
@@ -614,7 +621,9 @@ def test_the_ends_are_ordered_and_below_what_another_engine_proves(seed):
         ev.FixedSize(1, 10**18, ev.Gaussian(1e-3)),
         ev.FixedSize(1, 2, ev.Gaussian(1e12)),
         ev.FixedSize(1, 2, ev.Laplace(1e-4)),
-        ev.TruncatedPoisson(1e-12, 1, 10**18, ev.Gaussian(1.0)),
+        pytest.param(
+            ev.TruncatedPoisson(1e-12, 1, 10**18, ev.Gaussian(1.0)), marks=pytest.mark.slow
+        ),
         ev.TruncatedPoisson(1.0, 10**17, 10**18, ev.Laplace(3.0)),
         ev.RandomAllocation(10**9, 3, ev.Gaussian(1e7)),
         ev.RandomAllocation(2, 1, ev.Gaussian(0.21)),
@@ -705,7 +714,14 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
             assert hockey_stick(found, math.exp(eps)) <= exact * (1 + 1e-3) + 1e-12
 
 
-@pytest.mark.parametrize("noise", [GaussianNoise(0.3), GaussianNoise(3.0), LaplaceNoise(0.4)])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        pytest.param(GaussianNoise(0.3), marks=pytest.mark.slow),
+        GaussianNoise(3.0),
+        LaplaceNoise(0.4),
+    ],
+)
 @pytest.mark.parametrize("steps", [1, 2, 3, 37, 5000])
 def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps):
     law = mean_ratio(noise, steps)

@@ -32,6 +32,8 @@ from privplan.accountant.mechanisms.exponentials import (
 from privplan.accountant.mechanisms.tables import Precision, Shape, Table, alias_table
 from privplan.accountant.randomness import Stream, Streams
 
+from ..sweeps import sweep
+
 FALSE_ALARM = 1e-6
 COARSE = Precision(bits=3, error=0.3)
 """Three bits of a coin, and floats trusted to 30%: nearly every doubt takes the exact path."""
@@ -400,7 +402,7 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     return made
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.7, 40.0])
+@pytest.mark.parametrize("scale", sweep([0.7, 3.7, 40.0], quick=1))
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_the_exact_path_alone_gives_the_same_law(
     law: Shape, scale: float, decisions: list[bool]
@@ -410,7 +412,7 @@ def test_the_exact_path_alone_gives_the_same_law(
     assert fits(drawn, law, scale) > FALSE_ALARM
 
 
-@pytest.mark.parametrize("scale", [0.7, 3.7, 40.0])
+@pytest.mark.parametrize("scale", sweep([0.7, 3.7, 40.0], quick=1))
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_the_tail_gives_the_same_law(law: Shape, scale: float, decisions: list[bool]) -> None:
     """With a table that ends at one scale, a third of all draws comes from beyond it."""

@@ -24,6 +24,8 @@ from privplan.accountant.sensitivity.functional import (
     sensitivity,
 )
 
+from ..sweeps import sweep
+
 CLASSES = 3
 
 
@@ -136,7 +138,7 @@ def search(
     return float(best.max())
 
 
-@pytest.mark.parametrize("d", [1, 2, 3])
+@pytest.mark.parametrize("d", sweep([2, 1, 3], quick=1))
 @pytest.mark.parametrize("quadratic", QUADRATIC)
 @pytest.mark.parametrize("data", DATA)
 @pytest.mark.parametrize("model", MODELS)

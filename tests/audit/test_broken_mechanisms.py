@@ -218,13 +218,13 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
 @pytest.mark.parametrize(
     ("bug", "own", "canaries", "observer"),
     [
-        ("half-noise", NAIVE, 250, "model"),
+        pytest.param("half-noise", NAIVE, 250, "model", marks=pytest.mark.slow),
         ("no-clipping", NAIVE, 120, "model"),
-        ("same-noise", NAIVE, 120, "silo"),
+        pytest.param("same-noise", NAIVE, 120, "silo", marks=pytest.mark.slow),
         ("half-noise", GROUP, 1000, "server"),
         ("no-clipping", GROUP, 500, "model"),
         ("same-noise", GROUP, 500, "server"),
-        ("no-sampling", DRAWN, 500, "model"),
+        pytest.param("no-sampling", DRAWN, 500, "model", marks=pytest.mark.slow),
         ("half-noise", GRADIENT, 300, "server"),
         ("half-noise", MASKED, 300, "server"),
         ("no-clipping", EXCHANGED, 200, "model"),

@@ -27,6 +27,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.budget.order import compared
 from privplan.audit.log.canonical import LOG
 
+from ..sweeps import sweep
 from .ledgers import (
     CLIP,
     DELTA,
@@ -300,7 +301,7 @@ UNFIT: dict[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("name", UNFIT)
+@pytest.mark.parametrize("name", sweep(list(UNFIT), quick=6))
 def test_without_a_protocol_the_server_sees_every_update(name: str) -> None:
     aggregation, change = UNFIT[name]
     log = weighted(rule="records", rate=0.1, aggregation=aggregation, views=False)
@@ -574,18 +575,20 @@ NAMES = (
 )
 
 
-@settings(max_examples=40, deadline=None)
-@given(
+STATED = st.tuples(
     st.sampled_from(["plain", "masked", "private-weighting"]),
     st.sampled_from(list(PROTOCOLS.values())),
     st.sampled_from(["every-residue", "multiples"]),
     st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, NUMBERS)),
     st.sampled_from([0.0, 2.0**-24, FINE]),
 )
-def test_no_protocol_whatever_it_states_makes_a_number_smaller(
+"""What a run may state of its protocol, and of its noise."""
+
+
+def no_number_is_smaller(
     aggregation: str, protocol: str, noise: str, values: dict[str, int], grid: float
 ) -> None:
-    """The best log is one whose sample nobody knows; changes of its facts only cost."""
+    """Assert it.  The best log is one whose sample nobody knows; changes of its facts only cost."""
     best = private(2, rate=0.1, drawn_by=TRANSFER)
     base = weighing(5, 10, 1) if protocol == "private-weighting" else masks(5, 5)
     own = Security(
@@ -604,3 +607,16 @@ def test_no_protocol_whatever_it_states_makes_a_number_smaller(
     for observer in OBSERVERS:
         assert upper(log, observer) >= upper(best, observer) * (1 - 1e-9)
         assert evidence(log).settled(observer).epsilon.lower <= upper(log, observer)
+
+
+@settings(max_examples=12, deadline=None)
+@given(STATED)
+def test_no_protocol_whatever_it_states_makes_a_number_smaller(stated: Any) -> None:
+    no_number_is_smaller(*stated)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(STATED)
+def test_no_protocol_of_many_makes_a_number_smaller(stated: Any) -> None:
+    no_number_is_smaller(*stated)

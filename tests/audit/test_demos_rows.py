@@ -9,9 +9,16 @@ from privplan.audit.demos import DEMOS, MEASURES, run_demo
 
 from .demos import check_rows
 
+QUICK = ("delm", "disco")
 
-@pytest.mark.slow
-@pytest.mark.parametrize("system", tables.SYSTEMS)
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        pytest.param(system, marks=() if system in QUICK else pytest.mark.slow)
+        for system in tables.SYSTEMS
+    ],
+)
 def test_what_is_measured_is_the_quantity_of_the_row(system: str) -> None:
     rows = [lambda one=claim: one for claim in tables.table(system)]
     names = [name for name, of in MEASURES.items() if of == system]

@@ -33,6 +33,8 @@ from privplan.audit.statistics import (
     trade_off,
 )
 
+from ..sweeps import sweep
+
 DELTA = 1e-5
 
 
@@ -164,7 +166,8 @@ def most_likely(m: int, r: int, v: int, shape: TradeOff) -> float:
 
 
 @pytest.mark.parametrize(
-    ("m", "r", "v", "mu"), [(6, 6, 5, 0.5), (10, 4, 4, 1.0), (9, 9, 7, 1.5), (30, 8, 8, 2.0)]
+    ("m", "r", "v", "mu"),
+    sweep([(6, 6, 5, 0.5), (10, 4, 4, 1.0), (9, 9, 7, 1.5), (30, 8, 8, 2.0)], quick=2),
 )
 def test_the_recursion_solves_the_linear_programme(m: int, r: int, v: int, mu: float) -> None:
     shape = gaussian_trade_off(mu)

@@ -20,6 +20,8 @@ from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 from privplan.audit.statistics import TradeOff, gaussian_trade_off, scaled, trade_off
 from privplan.audit.statistics.tradeoff import reached
 
+from ..sweeps import sweep
+
 SAMPLED = ev.Repeat(50, ev.Poisson(0.1, ev.Gaussian(1.0)))
 ALPHAS = np.concatenate(
     (
@@ -46,7 +48,7 @@ EVENTS: tuple[ev.Event, ...] = (
 # --- delta at every epsilon -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("event", [*EVENTS[:7], EVENTS[8]], ids=str)
+@pytest.mark.parametrize("event", sweep([*EVENTS[:7], EVENTS[8]], quick=4), ids=str)
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_deltas_lie_between_the_engine_s_own_ends(event: ev.Event, neighbours: Neighbours) -> None:
     curves = delta_curves(leaves(event), neighbours)

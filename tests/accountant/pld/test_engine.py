@@ -220,9 +220,11 @@ rates = st.floats(1e-3, 1.0)
 rounds_ = st.integers(1, 3000)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
-@given(noise=noises, rate=rates, rounds=rounds_, log_delta=st.floats(-30, -5))
-def test_monotone_in_noise_rate_and_rounds(noise, rate, rounds, log_delta):
+QUESTIONS = {"noise": noises, "rate": rates, "rounds": rounds_, "log_delta": st.floats(-30, -5)}
+
+
+def monotone(noise, rate, rounds, log_delta):
+    """Assert it of noise, rate and rounds."""
     target = math.exp(log_delta)
 
     def found(noise, rate, rounds):
@@ -233,6 +235,19 @@ def test_monotone_in_noise_rate_and_rounds(noise, rate, rounds, log_delta):
     assert found(noise * 1.1, rate, rounds).lower <= base.upper
     assert found(noise, min(rate * 1.2, 1.0), rounds).upper >= base.lower
     assert found(noise, rate, rounds + 1 + rounds // 5).upper >= base.lower
+
+
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(**QUESTIONS)
+def test_monotone_in_noise_rate_and_rounds(**question):
+    monotone(**question)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(**QUESTIONS)
+def test_monotone_at_many_settings(**question):
+    monotone(**question)
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)

@@ -22,6 +22,8 @@ from privplan.accountant.engines.pld.groups import LARGEST_GROUP, pair_of
 from privplan.accountant.engines.pld.shifted import Losses
 from privplan.accountant.errors import Unsupported
 
+from ...sweeps import sweep
+
 ENGINE = PldEngine()
 ADD, REPLACE = "add-remove", "replace-one"
 
@@ -137,7 +139,7 @@ SINGLE = [
 
 
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
-@pytest.mark.parametrize(("size", "rate", "noise", "laplace"), SINGLE)
+@pytest.mark.parametrize(("size", "rate", "noise", "laplace"), sweep(SINGLE, quick=3))
 def test_one_round_brackets_the_exact_value(size, rate, noise, laplace, neighbours):
     mechanism = ev.Laplace(noise) if laplace else ev.Gaussian(noise)
     event = unit(size, rate, mechanism)
@@ -199,15 +201,17 @@ def test_positions_invert_losses(down):
 # --- many rounds, a second library --------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "rate", "noise", "rounds", "at"),
-    [
-        (2, 0.1, 3.0, 10, 1e-4),
-        (3, 0.05, 2.0, 50, 1e-6),
-        (8, 0.05, 4.0, 100, 1e-8),
-        (13, 0.004, 2.5, 30, 1e-7),
-    ],
+    sweep(
+        [
+            (2, 0.1, 3.0, 10, 1e-4),
+            (3, 0.05, 2.0, 50, 1e-6),
+            (8, 0.05, 4.0, 100, 1e-8),
+            (13, 0.004, 2.5, 30, 1e-7),
+        ],
+        quick=1,
+    ),
 )
 def test_dp_accounting_agrees_on_mixtures_of_gaussians(size, rate, noise, rounds, at):
     weights = binom.pmf(range(size + 1), size, rate)
@@ -402,8 +406,7 @@ def test_a_group_of_one_is_a_record():
         )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("neighbours", [ADD, REPLACE, "zero-out"])
+@pytest.mark.parametrize("neighbours", sweep([ADD, REPLACE, "zero-out"], quick=1))
 def test_larger_units_lose_more_and_no_more_than_without_sampling(neighbours):
     rng = np.random.default_rng(8)
     for _ in range(2):
@@ -457,7 +460,7 @@ def test_large_units_keep_a_two_sided_answer(size):
         (7, 0.1, 0.1, 1, 1e-7),
         (7, 0.1, 1e6, 1000, 1e-9),
         (3, 0.5, 3.0, 3, 1e-290),
-        (300, 1e-3, 1.0, 10, 1e-9),
+        pytest.param(300, 1e-3, 1.0, 10, 1e-9, marks=pytest.mark.slow),
     ],
 )
 def test_extremes_stay_ordered(size, rate, noise, rounds, at):

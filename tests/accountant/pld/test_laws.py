@@ -137,7 +137,7 @@ def _hockey(law, epsilon):
 
 
 @pytest.mark.parametrize(("event", "relation", "add", "oracle"), CASES)
-@pytest.mark.parametrize("width", [0.3, 0.03, 0.004])
+@pytest.mark.parametrize("width", [0.3, 0.03, pytest.param(0.004, marks=pytest.mark.slow)])
 def test_laws_lie_on_their_side_at_every_order(event, relation, add, oracle, width):
     mechanism = pairs(event, relation)
     pair = mechanism.pair.reverse() if add else mechanism.pair
