@@ -1,4 +1,4 @@
-"""Settings for all tests: one BLAS thread each, and no clock on Hypothesis' examples."""
+"""Settings for all tests: one thread for algebra each, and no clock on Hypothesis' examples."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from hypothesis import settings
 
 # Before numpy is loaded: several workers share the machine.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 settings.register_profile("privplan", deadline=None)  # times belong to a machine, not to a test
 settings.load_profile("privplan")
