@@ -13,7 +13,7 @@ from ...guarantee import Neighbours
 from .estimate import Estimate, Saddle
 from .mechanisms import Dominated, pairs
 from .pair import Pair
-from .questions import FLOOR
+from .questions import FLOOR, WIDE
 
 Weighted = Sequence[tuple[Pair, int]]
 
@@ -125,9 +125,17 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
         return 0.25
     # Next to the largest possible loss the tilt grows without end, and says nothing about grids.
     tilt = min(saddle.tilt, 40.0 / spread)
-    size = max(saddle.epsilon, 0.05 * spread)
+    # What lies in the bulk of widely spread losses is no better known than they are spread.
+    size = max(saddle.epsilon, (0.5 if spread > WIDE else 0.05) * spread)
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
+
+
+def points(direction: Direction, saddle: Saddle, width: float) -> float:
+    """Return about how many grid points a composition takes: those of its laws and of their sum."""
+    spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
+    ranges = [pair.loss_range(1e-12) for pair, _ in direction.dominating]
+    return (16.0 * spread + sum(high - low for low, high in ranges)) / width
 
 
 def rounded(saddle: Saddle) -> Saddle:
