@@ -24,7 +24,7 @@ NEARLY: Final = 3e-4
 The first value, before two tries have shown the slope, must be as near as `PRECISION`.
 """
 
-ROUGHLY: Final = 3e-3
+ROUGHLY: Final = 2e-2
 """Log excess at which an estimate is good enough: it is off by more itself."""
 
 NEAR: Final = 0.05
