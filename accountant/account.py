@@ -13,7 +13,7 @@ from . import events as ev
 from . import validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
 from .engines.base import Answer, Engine
-from .errors import EnginesDisagree, InvalidInput, Unsupported
+from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
 from .preferences import engines_for
 
@@ -65,7 +65,7 @@ def account(
     question = _Question(delta, epsilon)
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     parts = leaves(event)
     chosen = None if engine is None else engine_named(engine)
     if not parts:
@@ -127,7 +127,7 @@ def tightest(
     if not answers:
         # One that gives a reason says more than one that merely does not know the event.
         reasoned = [refusal for refusal in refusals if refusal.why]
-        raise (reasoned or refusals)[-1]
+        raise (reasoned or refusals)[-1].unforced()
     merged, best = combine(answers)
     if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."

@@ -16,7 +16,7 @@ from .account import combine, engine_named, said_of, tightest
 from .composition import leaves, observer_of, unit_of
 from .edge import UNKNOWNS, Edge, Unknown, find_edge
 from .engines.base import Answer
-from .errors import InvalidInput, TargetUnreachable, Unsupported
+from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
 from .judge import Judge, Verdict, judges
 from .preferences import engines_for
@@ -73,7 +73,7 @@ def calibrate(
     search = UNKNOWNS[unknown]
 
     if not callable(make_event):
-        raise InvalidInput(f"`make_event` must be callable; it is a {type(make_event).__name__}.")
+        raise InvalidInput(f"`make_event` must be callable; it is {kind_of(make_event)}.")
     made: dict[float, ev.Event] = {}
 
     def event_at(value: float) -> ev.Event:
@@ -82,7 +82,7 @@ def calibrate(
             event = make_event(int(value) if search.whole else value)
             if not isinstance(event, ev.Event):
                 raise InvalidInput(
-                    f"`make_event` must return an event; it returned a {type(event).__name__}."
+                    f"`make_event` must return an event; it returned {kind_of(event)}."
                 )
             made[value] = event
         return made[value]
@@ -92,8 +92,10 @@ def calibrate(
         try:
             found = _edge(search, judge, event_at)
             break
-        except (Unsupported, TargetUnreachable):
+        except (Unsupported, TargetUnreachable) as refusal:
             if place == len(candidates) - 1:
+                if engine is None and isinstance(refusal, Unsupported):
+                    raise refusal.unforced() from None
                 raise
     guarantee = _guarantee(event_at(found.value), found.verdict, at_delta, relation, judge, engine)
     if engine is None and guarantee.engine != judge.name:

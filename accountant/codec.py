@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import cast
 
-from .errors import InvalidInput
+from .errors import InvalidInput, kind_of
 from .events import MAX_DEPTH, TYPES, Event
 
 
@@ -73,7 +73,7 @@ def _decode(source: object, path: str, depth: int) -> Event:
         raise _too_deep()
     if not isinstance(source, dict):
         raise InvalidInput(
-            f"`{path}` must be a JSON object with a `type`; it is a {type(source).__name__}."
+            f"`{path}` must be a JSON object with a `type`; it is {kind_of(source)}."
         )
     name = source.get("type")
     cls = TYPES.get(name) if isinstance(name, str) else None

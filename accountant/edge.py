@@ -24,7 +24,7 @@ NEARLY: Final = 3e-4
 The first value, before two tries have shown the slope, must be as near as `PRECISION`.
 """
 
-ROUGHLY: Final = 3e-3
+ROUGHLY: Final = 2e-2
 """Log excess at which an estimate is good enough: it is off by more itself."""
 
 NEAR: Final = 0.05
@@ -101,14 +101,11 @@ def find_edge(
     for _ in range(MOST_TRIES):
         value = unknown.value(place)
         found = verdict(value)
-        excess = found.log_excess
-        if search.record(value, found):
-            if search.holds_both_ways(answered):
-                break
-            place, excess = search.at_fault
+        if search.record(value, found) and search.holds_both_ways(answered):
+            break
         if not search.good and value == unknown.strongest:
             raise _unreachable(unknown)
-        place = search.next(place, excess)
+        place = search.next()
     if not search.holds_both_ways(answered) or search.good is None:
         raise _unreachable(unknown)
     if search.good.value == unknown.weakest and unknown.name != "sampling rate":
@@ -125,13 +122,14 @@ class _Search:
         self._tolerance = PRECISION * abs(slope)
         self._tries = 0
         self._last: tuple[float, float] | None = None
+        self._offset = 0.0
         self._bad: tuple[float, float] | None = None
         self.good: Edge | None = None
 
     def record(self, value: float, found: Verdict) -> bool:
         """Take in a verdict; say whether the search is over."""
         self._tries += 1
-        excess, place = found.log_excess, self._unknown.place(value)
+        excess, place = found.log_excess + self._offset, self._unknown.place(value)
         self._learn(place, excess)
         near = excess >= -self._tolerance
         if excess <= 0.0 and found.epsilon_upper <= found.epsilon:
@@ -165,15 +163,11 @@ class _Search:
         excess = answered(self.good.verdict)
         if excess <= 0.0:
             return True
-        self._bad = self._unknown.place(self.good.value), excess
+        # From here on what is certified must be below the target by as much as the two differ.
+        self._offset = max(excess - self.good.verdict.log_excess, self._offset)
+        self._last = self._bad = self._unknown.place(self.good.value), excess
         self.good = None
         return False
-
-    @property
-    def at_fault(self) -> tuple[float, float]:
-        """Where the last value lies that failed, and its excess."""
-        assert self._bad is not None
-        return self._bad
 
     def _closed(self) -> bool:
         if self.good is None or self._bad is None:
@@ -183,8 +177,10 @@ class _Search:
             return abs(self.good.value - self._unknown.value(bad)) <= 1.0
         return abs(good - bad) <= PRECISION
 
-    def next(self, place: float, excess: float) -> float:
+    def next(self) -> float:
         """Return where to look next: in the middle of what would be accepted, on the safe side."""
+        assert self._last is not None
+        place, excess = self._last
         unknown, aim = self._unknown, -0.5 * self._tolerance
         least, most = unknown.place(unknown.weakest), unknown.place(unknown.strongest)
         if self.good is None or self._bad is None:
@@ -200,7 +196,7 @@ class _Search:
 
     def _between(self, x_good: float, x_bad: float, f_bad: float, aim: float) -> float:
         assert self.good is not None
-        f_good = self.good.verdict.log_excess
+        f_good = self.good.verdict.log_excess + self._offset
         if (self._tries < 8 or self._tries % 3) and math.isfinite(f_good) and f_bad > f_good:
             there = x_bad + (x_good - x_bad) * (f_bad - aim) / (f_bad - f_good)
             if x_bad < there < x_good:

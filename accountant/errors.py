@@ -18,6 +18,11 @@ command line turns them into exit codes.
 
 from __future__ import annotations
 
+from typing import Final
+
+LEFT_TO_US: Final = "eave the choice of the engine to privplan"
+"""What an engine says that was forced, and that another one may replace."""
+
 
 class PrivplanError(Exception):
     """Base of all errors: `what` happened, `why`, and the `next_step` a person can take."""
@@ -37,7 +42,27 @@ class InvalidInput(PrivplanError, ValueError):
 
 
 class Unsupported(PrivplanError):
-    """No engine here has sound mathematics for this event, relation or combination."""
+    """No engine here has sound mathematics for this event, relation or combination.
+
+    An engine speaks to somebody who asked for it by name, and may say that another one can.  To
+    somebody who left the choice to privplan that is no advice: `unforced` is the same refusal with
+    the next step in `otherwise`, or with a general one.
+    """
+
+    def __init__(
+        self, what: str, why: str = "", next_step: str = "", *, otherwise: str = ""
+    ) -> None:
+        super().__init__(what, why, next_step)
+        self.otherwise = otherwise
+
+    def unforced(self) -> Unsupported:
+        """Return the refusal for somebody who left the choice of the engine to privplan."""
+        if not self.otherwise and LEFT_TO_US not in self.next_step:
+            return self
+        otherwise = self.otherwise or (
+            "Account for the releases that it is made of, or see: privplan explain engines"
+        )
+        return Unsupported(self.what, self.why, otherwise)
 
 
 class TargetUnreachable(PrivplanError):
@@ -73,3 +98,25 @@ class ProtocolFault(PrivplanError):
 
 class MissingParty(ProtocolFault):
     """A party that the protocol needs did not answer in time."""
+
+
+def with_article(noun: str) -> str:
+    """Return a noun after its indefinite article, for a sentence; quotes are passed over.
+
+    >>> with_article("`approximate` event"), with_article("user"), with_article("ndarray")
+    ('an `approximate` event', 'a user', 'an ndarray')
+    """
+    word = noun.lstrip("`'\"").lower()
+    like_you = ("use", "uni", "uint", "eu", "one")
+    like_a_vowel = ("a", "e", "i", "o", "u", "nd", "hour")
+    vowel = word.startswith(like_a_vowel) and not word.startswith(like_you)
+    return f"{'an' if vowel else 'a'} {noun}"
+
+
+def kind_of(value: object) -> str:
+    """Return the type of a value, for a sentence that says what was given instead.
+
+    >>> kind_of(1), kind_of("text")
+    ('an int', 'a str')
+    """
+    return with_article(type(value).__name__)

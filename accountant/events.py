@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from . import validate
-from .errors import InvalidInput
+from .errors import InvalidInput, kind_of
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -37,7 +37,7 @@ def _event(**given: object) -> Event:
     ((name, value),) = given.items()
     if not isinstance(value, Event):
         raise InvalidInput(
-            f"`{name}` must be an event; it is a {type(value).__name__}.",
+            f"`{name}` must be an event; it is {kind_of(value)}.",
             next_step="Give an event such as Gaussian(1.0).",
         )
     return value
@@ -47,7 +47,7 @@ def _events(**given: object) -> tuple[Event, ...]:
     ((name, value),) = given.items()
     if not isinstance(value, (list, tuple)):
         raise InvalidInput(
-            f"`{name}` must be a list of events; it is a {type(value).__name__}.",
+            f"`{name}` must be a list of events; it is {kind_of(value)}.",
             next_step="Give a list such as [Gaussian(1.0), Laplace(2.0)].",
         )
     return tuple(_event(**{f"{name}[{index}]": item}) for index, item in enumerate(value))

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from . import events as ev
 from . import validate
-from .errors import InvalidInput, Unsupported
+from .errors import InvalidInput, Unsupported, kind_of, with_article
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -222,7 +222,7 @@ def _import(source: Any, at: _Place) -> ev.Event:
     theirs = _theirs()
     if not isinstance(source, theirs.DpEvent):
         raise InvalidInput(
-            f"`{at.path}` must be a dp_accounting event; it is a {type(source).__name__}.",
+            f"`{at.path}` must be a dp_accounting event; it is {kind_of(source)}.",
             next_step="Give an event such as dp_accounting.GaussianDpEvent(1.0).",
         )
     name = type(source).__name__
@@ -313,9 +313,7 @@ def _from_without_replacement(source: Any, at: _Place) -> ev.Event:
 @_imports_from("ComposedDpEvent")
 def _from_composed(source: Any, at: _Place) -> ev.Event:
     if not isinstance(source.events, Iterable):
-        raise InvalidInput(
-            f"`events` must be a list of events; it is a {type(source.events).__name__}."
-        )
+        raise InvalidInput(f"`events` must be a list of events; it is {kind_of(source.events)}.")
     return ev.Compose(
         tuple(
             _import(part, at.inner(f"events[{index}]")) for index, part in enumerate(source.events)
@@ -376,7 +374,7 @@ def _inverse_scale(parameter: float, sensitivity: int) -> float:
 
 def _no_counterpart(at: _Place, name: str, why: str) -> Unsupported:
     return Unsupported(
-        f"`{at.path}`, a {name}, cannot be exchanged with dp_accounting.",
+        f"`{at.path}`, {with_article(name)}, cannot be exchanged with dp_accounting.",
         f"The reason: {why}.",
         "Leave that part out, or state it in a form that both sides know.",
     )

@@ -13,6 +13,7 @@ from .composition import Leaf, leaves
 from .engines.base import Answer, Engine
 from .guarantee import Bounds, Neighbours, Step
 from .preferences import engines_for
+from .rootfinding import log_odds_over
 
 
 class Verdict(Protocol):
@@ -24,7 +25,7 @@ class Verdict(Protocol):
 
     @property
     def log_excess(self) -> float:
-        """Log of the certified delta over the target: at most 0 if the target is met."""
+        """Log odds of the certified delta over the target's: at most 0 if the target is met."""
 
     @property
     def epsilon_upper(self) -> float:
@@ -158,6 +159,6 @@ class EngineJudge:
         epsilon, delta, relation = self._target
         with guarded(self.name):
             upper = self._engine.delta(parts, epsilon, relation).bounds.upper
-        return math.log(upper) - math.log(delta) if upper > 0.0 else -math.inf
+        return log_odds_over(math.log(upper), delta) if upper > 0.0 else -math.inf
 
     estimate = rough

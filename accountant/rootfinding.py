@@ -7,6 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 
+def log_odds_over(log_delta: float, target: float) -> float:
+    """Return log(odds of delta / odds of the target): at most 0 if delta is at most the target.
+
+    For small deltas that is the log of their ratio.  Near 1, where all deltas look alike, what is
+    left to 1 still tells them apart.
+
+    >>> round(log_odds_over(math.log(2e-6), 1e-6), 4)
+    0.6931
+    """
+    delta = math.exp(min(log_delta, 0.0))
+    if delta == target:
+        return 0.0
+    rest = math.log1p(-target) - math.log(max(-math.expm1(min(log_delta, 0.0)), 1e-16))
+    return log_delta - math.log(target) + rest
+
+
 @dataclass(frozen=True)
 class Bracket:
     """Two arguments between which a falling function crosses 0: above 0 at `low`, not at `high`."""

@@ -17,7 +17,7 @@ from .account import engine_named, guarded
 from .amplification.shuffling.routes import shuffle_routes
 from .composition import Leaf, group_sizes, leaves
 from .engines.base import Engine
-from .errors import InvalidInput, Unsupported
+from .errors import InvalidInput, Unsupported, kind_of
 from .guarantee import Bounds, Neighbours, as_neighbours
 from .preferences import preference
 
@@ -56,7 +56,7 @@ def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> 
     at = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     return tuple(route for way in WAYS for route in way(event, at, relation))
 
 
@@ -66,7 +66,7 @@ def _asked(name: str, source: str, find: Callable[[], Bounds]) -> Route:
         with guarded(name):
             return Route(name, find(), source)
     except Unsupported as refusal:
-        return Route(name, None, source, str(refusal))
+        return Route(name, None, source, str(refusal.unforced()))
 
 
 # --- groups of records --------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Final, Literal
 
 from ..accountant import rounding
+from ..accountant.errors import with_article
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ _SAMPLED: Final[Mapping[str, str]] = {
     ),
 }
 _BARE: Final = (
-    "The parameter of a `{type}` event was proven elsewhere, for the neighbouring relation that "
+    "The parameter of {type} was proven elsewhere, for the neighbouring relation that "
     "is named here."
 )
 _NOISY: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
@@ -113,7 +114,9 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     found += [_BOUND.format(unit=one) for kind, one in kinds if kind in _NOISY]
     found += [_FRESH for kind, _ in kinds if kind in _NOISY]
     found += [_SAMPLED[kind].format(unit=one) for kind, one in kinds if kind in _SAMPLED]
-    found += [_BARE.format(type=kind) for kind, _ in kinds if kind in _STATED]
+    found += [
+        _BARE.format(type=with_article(f"`{kind}` event")) for kind, _ in kinds if kind in _STATED
+    ]
     return tuple(dict.fromkeys(found))
 
 

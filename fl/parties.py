@@ -28,7 +28,13 @@ from functools import cache
 from typing import Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_type_hints
 
 from ..accountant import validate
-from ..accountant.errors import InvalidInput, MissingExtra, MissingParty, ProtocolFault
+from ..accountant.errors import (
+    InvalidInput,
+    MissingExtra,
+    MissingParty,
+    ProtocolFault,
+    with_article,
+)
 
 SERVER: Final = "server"
 
@@ -61,8 +67,9 @@ class Body:
         values = [getattr(self, name) for name, _ in schema]
         for value, (name, hint) in zip(values, schema, strict=True):
             if not _fits(value, hint):
+                kind = with_article(repr(self.kind))
                 raise InvalidInput(
-                    f"`{name}` of a {self.kind!r} is not of the type that it must have.",
+                    f"`{name}` of {kind} is not of the type that it must have.",
                     "Nobody could read it, or it is a secret that must not travel as it is.",
                 )
         packed: bytes = _msgpack().packb(values, use_bin_type=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from .. import events as ev
 from ..composition import Leaf
@@ -100,6 +100,28 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
             "It bounds what all runs release, from below too, and only one of them is seen.",
             "Use pld or rdp, or leave the choice of the engine to privplan.",
         )
+
+
+_SIZED: Final = (
+    ev.FixedSize,
+    ev.TruncatedPoisson,
+    ev.ShuffledBatches,
+    ev.Shuffle,
+    ev.SampledShuffle,
+)
+"""Releases that say how many units they hold, which is not known of a sample."""
+
+
+def sampled_instead(inner: ev.Event) -> str:
+    """Return what to do where no engine knows a Poisson sample of a release.
+
+    A release on a sample is a mixture, over who else is drawn, of the release with the unit and
+    without it, so it reveals no more than the release itself; unless that says how many units
+    take part.
+    """
+    if isinstance(inner, _SIZED):
+        return "Sample the innermost release, if that is what runs."
+    return "Account for it without sampling: a sample reveals no more than that."
 
 
 def require_both_drawn(batch: int, population: int, neighbours: Neighbours) -> None:

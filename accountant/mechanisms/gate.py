@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from .. import events as ev
 from .. import records
-from ..errors import InvalidInput, PrivplanError, Unsupported
+from ..errors import InvalidInput, PrivplanError, Unsupported, kind_of
 from ..odometer import Odometer
 from ..randomness import Stream, Streams
 from .ticket import Ticket
@@ -124,7 +124,7 @@ class Gate:
 def _check(intent: records.RoundIntent) -> None:
     """Refuse an intent that contradicts itself."""
     if not isinstance(intent, records.RoundIntent):
-        raise InvalidInput(f"`intent` must be a RoundIntent; it is a {type(intent).__name__}.")
+        raise InvalidInput(f"`intent` must be a RoundIntent; it is {kind_of(intent)}.")
     if intent.views.get("model", intent.event) != intent.event:
         raise InvalidInput(
             "The intent says two things about who sees the model.",

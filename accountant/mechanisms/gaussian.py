@@ -40,7 +40,7 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
-from ..errors import InvalidInput, Unsupported
+from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, reach, root_up, up
@@ -95,7 +95,7 @@ class Gaussian(Mechanism):
         )
         validate.choice(("unit", "silo-delta"), terms=self.terms)
         if not isinstance(self.weights, records.Weights):
-            raise InvalidInput(f"`weights` must be Weights; it is a {type(self.weights).__name__}.")
+            raise InvalidInput(f"`weights` must be Weights; it is {kind_of(self.weights)}.")
         validate.positive(largest_sum=self.weights.largest_sum)
         if self.tolerated_dropouts >= self.shares:
             raise InvalidInput(

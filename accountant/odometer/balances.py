@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from .. import events as ev
 from ..composition import MOST_ROUNDS, leaves
+from ..errors import Unsupported
 from ..guarantee import Neighbours
 from .currencies import Currency
 
@@ -42,7 +43,10 @@ def price(event: ev.Event, currency: Currency, relation: Neighbours) -> Parts:
 @lru_cache(maxsize=1024)
 def _price(currency: Currency, event: ev.Event, relation: Neighbours) -> tuple[int, ...]:
     """Return the parts that one leaf costs."""
-    cost = currency.cost(event, relation)
+    try:
+        cost = currency.cost(event, relation)
+    except Unsupported as refusal:
+        raise refusal.unforced() from None
     pairs = zip(cost.amounts, currency.budgets, strict=True)
     purses = tuple(_parts(amount, budget) for amount, budget in pairs)
     return (*purses, _parts(Fraction(cost.delta), Fraction(currency.target.slack)))

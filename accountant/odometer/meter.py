@@ -9,7 +9,7 @@ from typing import Protocol
 from .. import events as ev
 from .. import validate
 from ..composition import check_depth
-from ..errors import InvalidInput
+from ..errors import InvalidInput, kind_of
 from ..guarantee import Guarantee, as_neighbours
 from .adaptive import CURRENCIES, Adaptive, currency_named, seen
 from .currencies import CurrencyName, Target
@@ -205,7 +205,7 @@ def _target(epsilon: float, delta: float, slack: float) -> Target:
 
 def _event(event: object) -> ev.Event:
     if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     check_depth(event)
     return event
 

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from .. import events as ev
 from .. import validate
-from ..errors import InvalidInput
+from ..errors import InvalidInput, kind_of
 
 MakeEvent: TypeAlias = Callable[[float], ev.Event] | ev.Event
 """The event of one round: a function of the noise multiplier, or fixed."""
@@ -64,8 +64,8 @@ class Phase:
         for made in (self.make_event, *self.views.values()):
             if not callable(made) and not isinstance(made, ev.Event):
                 raise InvalidInput(
-                    f"`make_event` of phase {self.name!r} must be callable, or an event; it is a "
-                    f"{type(made).__name__}.",
+                    f"`make_event` of phase {self.name!r} must be callable, or an event; it is "
+                    f"{kind_of(made)}.",
                     next_step="Give a function from the noise multiplier to an event.",
                 )
 
@@ -92,8 +92,8 @@ class Phase:
         event = make_event if isinstance(make_event, ev.Event) else make_event(noise)
         if not isinstance(event, ev.Event):
             raise InvalidInput(
-                f"`make_event` of phase {self.name!r} must return an event; it returned a "
-                f"{type(event).__name__}."
+                f"`make_event` of phase {self.name!r} must return an event; it returned "
+                f"{kind_of(event)}."
             )
         return event
 

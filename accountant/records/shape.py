@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, cast, get
 from typing import get_type_hints as _type_hints
 
 from .. import events as ev
-from ..errors import InvalidInput
+from ..errors import InvalidInput, kind_of
 
 if TYPE_CHECKING:
     from .facts import Fact
@@ -63,7 +63,7 @@ def decoded(cls: type[T], source: object, where: str) -> T:
     Those that are marked `LATER` may be missing, and are None then.
     """
     if not isinstance(source, dict):
-        raise InvalidInput(f"`{where}` must be an object; it is a {type(source).__name__}.")
+        raise InvalidInput(f"`{where}` must be an object; it is {kind_of(source)}.")
     known: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}
     kind = getattr(cls, "type", "")
     if kind and source.get("type", kind) != kind:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from .. import events as ev
 from .. import validate
-from ..errors import InvalidInput, Unsupported
+from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Neighbours
 
 _LEAST, _MOST = Fraction(1, 10**280), Fraction(10**280)
@@ -148,7 +148,7 @@ def as_sensitivity(sensitivity: object) -> Sensitivity:
     """Return a `Sensitivity`; raise `InvalidInput` for anything else, such as a printed number."""
     if not isinstance(sensitivity, Sensitivity):
         raise InvalidInput(
-            f"`sensitivity` must be a Sensitivity; it is a {type(sensitivity).__name__}.",
+            f"`sensitivity` must be a Sensitivity; it is {kind_of(sensitivity)}.",
             "A bare number does not say for which neighbours it holds.",
             "Take one from a function of this package, such as fedpower.row_sensitivity.",
         )

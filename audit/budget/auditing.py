@@ -9,6 +9,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.errors import with_article
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..log.reader import BadLine, Scan
@@ -191,9 +192,8 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
         # Which k records of a user take part tells a silo that holds some how many lie elsewhere.
         other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
         held = " of which it holds nothing itself" if other else ""
-        found.append(
-            f"Before `{SILO}` the unit is what others hold of a {evidence.setting.unit}{held}."
-        )
+        unit = with_article(evidence.setting.unit)
+        found.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
     found += _of_protocol(evidence)
     if any(one.facts.noise.std == 0.0 and not one.facts.voids for one in evidence.kinds):
         found.append("The epsilon of local randomizers stands in their event, and was not checked.")

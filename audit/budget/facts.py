@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from ...accountant import events as ev
+from ...accountant.errors import with_article
 from ...accountant.guarantee import Neighbours, as_neighbours
 from ...accountant.records import (
     Contribution,
@@ -120,8 +121,9 @@ class Setting:
             return "same"
         if (self.unit, clipped) in _INSIDE:
             return "finer"
+        unit = with_article(self.unit)
         raise Unproven(
-            f"each {clipped} is clipped by itself, and a {self.unit} may hold any number of them"
+            f"each {clipped} is clipped by itself, and {unit} may hold any number of them"
         )
 
 

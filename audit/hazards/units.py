@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...accountant import events as ev
+from ...accountant.errors import with_article
 from ..budget.derive import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
@@ -87,7 +88,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     drawn, clipped = bad[0].facts.sampling, bad[0].facts.contribution.unit
-    what = f"A sample of {drawn.of}s is counted as if it hid a {clipped}."
+    what = f"A sample of {drawn.of}s is counted as if it hid {with_article(clipped)}."
     if drawn.of == clipped:
         what = f"Each silo draws {drawn.of}s by itself, which is counted as one common draw."
     return Found(what, lines_of(bad), left_over(evidence))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self, SupportsFloat, SupportsIndex
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import AuditResult, RoundRelease, RunOpen
 from .canonical import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
@@ -218,7 +218,7 @@ def _plain(value: object, name: str) -> object:
     if isinstance(value, (Sequence, set, frozenset)):
         return [_plain(one, name) for one in value]
     raise InvalidInput(
-        f"The item `{name}` cannot be sealed: it holds a {type(value).__name__}.",
+        f"The item `{name}` cannot be sealed: it holds {kind_of(value)}.",
         "The sidecar is JSON.",
         "Give texts, numbers, lists and objects with text keys.",
     )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput, LogBroken
+from ...accountant.errors import InvalidInput, LogBroken, kind_of
 from ...accountant.records import (
     KINDS,
     AuditResult,
@@ -230,8 +230,9 @@ class LogWriter:
         with self._lock:
             self._usable()
             if type(record) is not KINDS.get(record.type) or isinstance(record, _OWN):
+                name = kind_of(record)
                 raise InvalidInput(
-                    f"A {type(record).__name__} is not a record that a run may append.",
+                    f"{name[0].upper()}{name[1:]} is not a record that a run may append.",
                     "Heads and recoveries are written by the log itself.",
                     "Append one of the records in `accountant.records`.",
                 )

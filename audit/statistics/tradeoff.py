@@ -28,7 +28,7 @@ from ...accountant.account import account, guarded
 from ...accountant.composition import Leaf, leaves
 from ...accountant.engines.base import contribution
 from ...accountant.engines.pld.curve import DeltaCurve, delta_curves
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import InvalidInput, Unsupported, kind_of
 from ...accountant.guarantee import Neighbours, as_neighbours
 
 Array = NDArray[np.float64]
@@ -171,7 +171,7 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     """
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
-        raise InvalidInput(f"`event` must be an event; it is a {type(event).__name__}.")
+        raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     return _trade_off(event, relation)
 
 

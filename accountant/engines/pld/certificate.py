@@ -7,14 +7,28 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from ...errors import EnginesDisagree, Unsupported
 from ...guarantee import Bounds, Step
-from .directions import Direction
+from ...rootfinding import log_odds_over
+from .directions import Direction, points
 from .estimate import Saddle
 from .grid import GridTooFine
 from .questions import EpsilonAt, crossing
 from .sides import Side, fitting_width, lower_side, upper_side
+
+LEAST_GAIN: Final = 0.5
+"""What a narrower grid must leave, at most, of the distance between the ends."""
+
+CHEAP_POINTS: Final = 1e5
+"""Points of a grid that is narrowed without asking whether the last one helped."""
+
+MOST_POINTS: Final = 1e6
+"""Most points of a grid that is only there to bring the ends nearer."""
+
+MUCH: Final = 4.0
+"""How many times the tolerance an interval is said to be wide at."""
 
 
 @dataclass(frozen=True)
@@ -60,19 +74,18 @@ class Certificate:
     steps: tuple[Step, ...]
     dismissed: float = 0.0
     answered: Callable[[], float] | None = None
-    warnings: tuple[str, ...] = ()
 
     @property
     def log_excess(self) -> float:
-        """Log of the certified delta at epsilon over the target: at most 0 if it is met."""
+        """Log odds of the certified delta at epsilon over the target's: at most 0 if it is met."""
         ways = [each.upper.log_delta(self.epsilon) for each in self.directions]
-        return min(max(ways, default=0.0), self._log_drawn) - math.log(self.delta)
+        return log_odds_over(min(max(ways, default=0.0), self._log_drawn), self.delta)
 
     @cached_property
     def answered_excess(self) -> float:
         """The same, as the question for delta answers it when it is asked by itself."""
         answered = 0.0 if self.answered is None else self.answered()
-        return min(answered, self._log_drawn) - math.log(self.delta)
+        return log_odds_over(min(answered, self._log_drawn), self.delta)
 
     @property
     def _log_drawn(self) -> float:
@@ -89,21 +102,50 @@ class Certificate:
 
     def bounds(self) -> Bounds:
         """Return bounds on epsilon at delta; the lower end from the worst direction alone."""
+        return self._bounds
+
+    @cached_property
+    def _bounds(self) -> Bounds:
         if self.participation <= self.delta:
             return Bounds.exactly(0.0)
         target, upper = math.log(self.delta), self.epsilon_upper
         worst = self.directions[0]
-        lower = 0.0
+        lower, gap = 0.0, math.inf
         if worst.way.attained:
-            saddle = EpsilonAt(self.delta).saddle(worst.way.attained_estimate)
+            question = EpsilonAt(self.delta)
+            saddle = question.saddle(worst.way.attained_estimate)
             for finer in (1.0, 3.0, 9.0):
+                if finer > 1.0 and points(worst.way, saddle, worst.width / finer) > MOST_POINTS:
+                    break
                 with contextlib.suppress(GridTooFine):
                     width = fitting_width(worst.way.dominating, worst.width / finer)
-                    side = lower_side(worst.way.attained, width, saddle, self.delta)
+                    side = lower_side(worst.way.attained, width, saddle, question.scale(saddle))
                     lower = max(lower, crossing(side, target, saddle)[0])
                 if upper - lower <= self.tolerance * upper or not worst.way.is_attained:
                     break
+                costly = points(worst.way, saddle, worst.width / finer) > CHEAP_POINTS
+                if costly and upper - lower > LEAST_GAIN * gap:
+                    break
+                gap = upper - lower
         return ordered(lower, upper)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Say where the interval stayed wide although the worst data sets are known."""
+        if not self.directions or not self.directions[0].way.is_attained:
+            return ()
+        return stayed_wide("epsilon", self._bounds, self.tolerance * self._bounds.upper)
+
+
+def stayed_wide(name: str, bounds: Bounds, wanted: float) -> tuple[str, ...]:
+    """Return a warning where the ends lie much farther apart than `wanted`; nothing elsewhere."""
+    if math.isinf(bounds.upper) or bounds.upper - bounds.lower <= MUCH * wanted:
+        return ()
+    return (
+        f"The interval stayed wide: {name} lies between {bounds.lower:.6g} and {bounds.upper:.6g}. "
+        "The upper end is proven all the same; the losses spread too far, or delta is too near 1, "
+        "for a grid that brings the ends nearer in a few seconds.",
+    )
 
 
 def ordered(lower: float, upper: float) -> Bounds:

@@ -35,6 +35,12 @@ OUTSIDE: Final = 1e-14
 LARGEST_WINDOW: Final = 1 << 23
 """Most grid points that the sum of the losses may take."""
 
+MOST_WORK: Final = 6e8
+"""Most grid points of all transforms together, where there are more than `FEW`: some seconds."""
+
+FEW: Final = 64
+"""So many transforms are taken whatever they cost."""
+
 
 @dataclass(frozen=True, eq=False)
 class Composed:
@@ -94,8 +100,8 @@ def compose(rounds: Rounds, tilt: float) -> Composed:
     low, high = _window(rounds, tilt, cumulant)
     width = rounds.width
     size = _fast_length(max(math.ceil((high - low) / width) + 1, 2))
-    if size > LARGEST_WINDOW:
-        raise GridTooFine(f"{size} grid points")
+    if size > LARGEST_WINDOW or (rounds.transforms > FEW and size * rounds.transforms > MOST_WORK):
+        raise GridTooFine(f"{rounds.transforms} times {size} grid points")
 
     spectrum: Spectrum | None = None
     shift = 0

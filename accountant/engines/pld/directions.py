@@ -12,9 +12,10 @@ from ...composition import Leaf
 from ...guarantee import Neighbours
 from ...schedules import sketched
 from .estimate import Estimate, Saddle
+from .families import families
 from .mechanisms import Dominated, pairs
 from .pair import Pair
-from .questions import FLOOR
+from .questions import FLOOR, WIDE
 
 Weighted = Sequence[tuple[Pair, int]]
 
@@ -159,12 +160,22 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
         return 0.25
     # Next to the largest possible loss the tilt grows without end, and says nothing about grids.
     tilt = min(saddle.tilt, 40.0 / spread)
-    size = max(saddle.epsilon, 0.05 * spread)
+    # What lies in the bulk of widely spread losses is no better known than they are spread.
+    plain = math.sqrt(saddle.plain_variance)
+    size = max(saddle.epsilon, 0.05 * spread, 0.5 * plain if plain > WIDE else 0.0)
     accuracy *= max(
         (wider for many, wider in WIDENED if len(direction.dominating) > many), default=1.0
     )
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
+
+
+def points(direction: Direction, saddle: Saddle, width: float) -> float:
+    """Return about how many grid points a composition takes: those of its laws and of their sum."""
+    spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
+    _, single = families(direction.dominating)  # rows take few points each
+    ranges = [pair.loss_range(1e-12) for pair, _ in single]
+    return (16.0 * spread + sum(high - low for low, high in ranges)) / width
 
 
 def rounded(saddle: Saddle) -> Saddle:

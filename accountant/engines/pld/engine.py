@@ -11,15 +11,27 @@ from typing import Final
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours
+from ...rootfinding import log_odds_over
 from ...schedules import sketched
 from ..base import Answer
-from .certificate import Certificate, CertifiedDirection, ChosenGrid, ordered, upper_on
+from .certificate import (
+    CHEAP_POINTS,
+    LEAST_GAIN,
+    MOST_POINTS,
+    Certificate,
+    CertifiedDirection,
+    ChosenGrid,
+    ordered,
+    stayed_wide,
+    upper_on,
+)
 from .derivation import composed_steps, drawn_steps
 from .directions import (
     Direction,
     directions,
     level,
     participation,
+    points,
     rounded,
     rounded_down,
     starting_width,
@@ -35,8 +47,20 @@ ATTEMPTS: Final = 12
 LARGEST_REFINEMENT: Final = 40.0
 """How much narrower than first chosen a grid may get; beyond that the answer stays wide."""
 
+MOST_AT_FIRST: Final = 2e6
+"""Most points of the first grid: an enormous epsilon gets a wider one, and fewer digits."""
+
+NARROWER: Final = 8.0
+"""Most by which one grid is narrower than the last."""
+
 COARSE: Final = 4.0
 """How much wider the grid is on which a direction is first looked at that may not matter."""
+
+SADDLES_END: Final = 0.1
+"""Largest delta that a saddle point is trusted to estimate: it is made for tails."""
+
+VERY_COARSE: Final = 16.0
+"""How much wider the grid of a certificate is that stands in for an estimate."""
 
 USUAL_DELTA: Final = 1e-6
 """Where the search for the delta at an epsilon begins; any other would do."""
@@ -90,8 +114,10 @@ class PldEngine:
         if drawn == 0.0:
             return -math.inf
         _refuse_below_floor(delta)
+        if delta > SADDLES_END:
+            return self.certificate(leaves, epsilon, delta, neighbours, VERY_COARSE).log_excess
         saddle, _ = _worst_at(directions(sketched(leaves), neighbours, delta), epsilon)
-        return min(saddle.log_delta, math.log(drawn)) - math.log(delta)
+        return log_odds_over(min(saddle.log_delta, math.log(drawn)), delta)
 
     def certificate(
         self,
@@ -199,6 +225,7 @@ class PldEngine:
         """Return the first grid for a direction."""
         about = rounded(saddle)
         width = starting_width(way, about, self.accuracy) * coarser
+        width *= max(points(way, about, width) / MOST_AT_FIRST, 1.0)
         return ChosenGrid(way, about, width, rounded_down(question.scale(saddle)))
 
     def _upper(
@@ -217,13 +244,18 @@ class PldEngine:
     ) -> Answer:
         lower = upper = 0.0
         widths: list[float] = []
-        for way, saddle in _worst_first(question, ways):
+        worst_first = _worst_first(question, ways)
+        for way, saddle in worst_first:
             enough = upper if widths else None
             bounds, width = self._bounds(way, saddle, question, enough)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
+        found = Bounds(lower, upper)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
-        return Answer(Bounds(lower, upper), steps)
+        worst, saddle = worst_first[0]
+        wanted = question.tolerance(upper, self.tolerance, saddle)
+        warnings = stayed_wide(question.name, found, wanted) if worst.is_attained else ()
+        return Answer(found, steps, warnings)
 
     def _bounds(
         self, direction: Direction, saddle: Saddle, question: Question, enough: float | None
@@ -244,7 +276,7 @@ class PldEngine:
         grid = self._grid(question, direction, saddle, 1.0)
         width = used = grid.width
         finest, narrowest, computed = 0.0, width / LARGEST_REFINEMENT, False
-        lower = 0.0
+        lower, gap = 0.0, math.inf
         for _ in range(ATTEMPTS):
             fitted = fitting_width(direction.dominating, width)
             try:
@@ -264,9 +296,14 @@ class PldEngine:
             wanted = question.tolerance(upper, self.tolerance, saddle)
             if upper - lower <= wanted or not direction.is_attained:
                 break
-            ratio = (upper - lower) / wanted if wanted > 0.0 else 64.0
-            width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), 8.0), finest)
-            if width < narrowest:
+            # The error is of second order: if a costly grid hardly helped, no narrower one will.
+            costly = points(direction, saddle, width) > CHEAP_POINTS
+            if costly and upper - lower > LEAST_GAIN * gap:
+                break
+            gap = upper - lower
+            ratio = gap / wanted if wanted > 0.0 else 64.0
+            width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), NARROWER), finest)
+            if width < narrowest or points(direction, saddle, width) > MOST_POINTS:
                 break
         return ordered(lower, min(upper, question.ceiling)), used
 

@@ -43,6 +43,12 @@ class Family:
     opposite: bool
     swapped: bool
 
+    def some(self, chosen: NDArray[np.bool_]) -> Family:
+        """Return the family of some of the rows."""
+        members = tuple(m for m, kept in zip(self.members, chosen, strict=True) if kept)
+        scale, rate = self.scale[chosen], self.rate[chosen]
+        return Family(members, scale, rate, self.opposite, self.swapped)
+
     @property
     def counts(self) -> NDArray[np.int64]:
         """How often each row is composed."""

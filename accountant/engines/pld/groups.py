@@ -64,6 +64,7 @@ def _group(event: ev.Group, neighbours: Neighbours) -> Dominated:
             "It knows what several records lose together under Poisson sampling with Gaussian, "
             "Laplace or discrete noise.",
             "Leave the choice of the engine to privplan: rdp answers from one record's curve.",
+            otherwise="Account for one record, or for a group under Poisson sampling.",
         )
     if size > LARGEST_GROUP:
         raise Unsupported(

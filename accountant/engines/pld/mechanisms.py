@@ -33,7 +33,7 @@ import numpy as np
 from ... import events as ev
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from ..base import Registry, contribution
+from ..base import Registry, contribution, sampled_instead
 from .atoms import AtomPair
 from .links import Link, OppositeGaussians, OppositeLaplaces, SampledShift
 from .mixtures import MixturePair
@@ -209,6 +209,7 @@ def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Domin
     raise Unsupported(
         f"The pld engine cannot treat Poisson sampling of `{inner.type}`.",
         next_step="Sample the innermost release, or leave the choice of the engine to privplan.",
+        otherwise=sampled_instead(inner),
     )
 
 

@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
+import numpy as np
+from scipy.special import ndtri
+
 from ...rootfinding import enclose, narrow
-from .estimate import Estimate, Saddle
+from .estimate import Atoms, Estimate, Saddle
+from .noise import dot
 from .sides import Side
 
 FLOOR: Final = 1e-250
 """Smallest delta that is certified; tails of a single round are cut well below it."""
 
 
+BULK: Final = 0.1
+"""Delta above which an answer may lie in the bulk of the losses, where a saddle point says little.
+"""
+
+WIDE: Final = 3.0
+"""Deviation of the losses from which on delta is about the share of them beyond epsilon."""
+
+
 class Question(Protocol):
     """What is asked of a side: the epsilon at a delta, or the delta at an epsilon."""
+
+    @property
+    def name(self) -> str:
+        """What is asked for, in words."""
 
     @property
     def least_delta(self) -> float:
@@ -32,7 +48,7 @@ class Question(Protocol):
         """Return about how large the answer is."""
 
     def scale(self, saddle: Saddle) -> float:
-        """Return about which delta the answer lies at."""
+        """Return about which delta the answer lies at, or how far it is from 1 if that is less."""
 
     def tolerance(self, upper: float, accuracy: float, saddle: Saddle) -> float:
         """Return how far apart the ends may lie."""
@@ -52,6 +68,7 @@ class EpsilonAt:
     """The epsilon at which delta is `target`."""
 
     target: float
+    name = "epsilon"
     ceiling = math.inf
 
     @property
@@ -59,13 +76,13 @@ class EpsilonAt:
         return self.target
 
     def saddle(self, estimate: Estimate) -> Saddle:
-        return estimate.epsilon(self.target)
+        return _saddle(estimate, self.target)
 
     def size(self, saddle: Saddle) -> float:
         return saddle.epsilon
 
     def scale(self, saddle: Saddle) -> float:  # noqa: ARG002
-        return self.target
+        return _room(self.target)
 
     def tolerance(self, upper: float, accuracy: float, saddle: Saddle) -> float:  # noqa: ARG002
         return accuracy * upper
@@ -90,18 +107,19 @@ class DeltaAt:
 
     target: float
     least_delta: float
+    name = "delta"
     ceiling = 1.0
 
     def saddle(self, estimate: Estimate) -> Saddle:
         if self.least_delta <= FLOOR:
             return estimate.delta(self.target)
-        return estimate.epsilon(self.least_delta)
+        return _saddle(estimate, self.least_delta)
 
     def size(self, saddle: Saddle) -> float:
         return saddle.log_delta if self.least_delta <= FLOOR else saddle.epsilon
 
     def scale(self, saddle: Saddle) -> float:  # noqa: ARG002
-        return self.least_delta
+        return _room(self.least_delta)
 
     def tolerance(self, upper: float, accuracy: float, saddle: Saddle) -> float:
         return upper * accuracy * max(saddle.epsilon * saddle.tilt, 1.0)
@@ -114,6 +132,34 @@ class DeltaAt:
 
     def lower(self, side: Side, saddle: Saddle) -> float:  # noqa: ARG002
         return math.exp(side.log_delta(self.target))
+
+
+def _room(delta: float) -> float:
+    return max(min(delta, 1.0 - delta), min(delta, 1e-15))
+
+
+def _saddle(estimate: Estimate, delta: float) -> Saddle:
+    """Return where this delta is expected: by the saddle point, or in the bulk as if normal.
+
+    In the bulk delta is about P(S > eps), S the sum of the losses with mean m and deviation s, so
+    eps = m + s z(1 - delta), and the tilt solves t s^2 - 1/t = eps - m.
+    """
+    saddle = estimate.epsilon(delta)
+    spread = math.sqrt(saddle.plain_variance)
+    left = (1.0 - delta) / max(1.0 - estimate.infinite_mass, 1e-300)
+    if delta <= BULK or spread < WIDE or not 0.0 < left < 1.0:
+        return saddle
+    mean = sum(part.count * _mean(part) for part in estimate.parts)
+    off = spread * float(ndtri(left))
+    tilt = 0.5 * (off + math.hypot(off, 2.0 * spread)) / saddle.plain_variance
+    return replace(
+        saddle, epsilon=mean + off, log_delta=math.log(delta), tilt=tilt, variance=spread * spread
+    )
+
+
+def _mean(atoms: Atoms) -> float:
+    weights = np.exp(atoms.log_p)
+    return dot(weights, atoms.losses) / float(weights.sum())
 
 
 def crossing(side: Side, log_delta: float, saddle: Saddle) -> tuple[float, float]:

@@ -73,6 +73,10 @@ class Part(Protocol):
     def is_empty(self) -> bool:
         """Whether some law has no finite mass at all."""
 
+    @property
+    def transforms(self) -> int:
+        """How many transforms are taken."""
+
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
 
@@ -120,6 +124,11 @@ class Repeated:
     def is_empty(self) -> bool:
         """Whether the law has no finite mass at all."""
         return not self.law.masses.any()
+
+    @property
+    def transforms(self) -> int:
+        """How many transforms are taken."""
+        return 1
 
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
@@ -191,6 +200,11 @@ class Rowed:
     def is_empty(self) -> bool:
         """Whether some law has no finite mass at all."""
         return not bool(self.rows.masses.any(axis=-1).all())
+
+    @property
+    def transforms(self) -> int:
+        """How many transforms are taken."""
+        return self.rows.counts.size
 
     def _tilted(self, tilt: float) -> tuple[Array, Array]:
         """Return the tilted masses of each row, and its log moment; see `tilted`."""
@@ -269,6 +283,11 @@ class Rounds:
     def most(self) -> float:
         """The largest finite sum of losses."""
         return sum(part.most for part in self.parts)
+
+    @property
+    def transforms(self) -> int:
+        """How many transforms are taken."""
+        return sum(part.transforms for part in self.parts)
 
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""

@@ -41,7 +41,11 @@ def upper_side(
     """Return an upper bound that is tight around the saddle's epsilon and `delta`."""
     tail = _tail(pairs, delta)
     together, single = families(pairs)
-    rows = [Rowed(upper_rows(family, width, saddle.tilt, tail)) for family in together]
+    rows: list[Part] = []
+    for family in together:
+        found, rest = upper_rows(family, width, saddle.tilt, tail)
+        rows += map(Rowed, found)
+        single += rest
     rounds = Rounds((*rows, *_repeated(upper_law, single, width, tail)))
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
@@ -64,7 +68,7 @@ def lower_side(
     rows: list[Part] = []
     for family in together:
         found, rest = lower_rows(family, width, saddle.tilt, tail)
-        rows.append(Rowed(found))
+        rows += map(Rowed, found)
         single += rest
     rounds = Rounds((*rows, *_repeated(_telling_law, single, width, tail)))
     infinite = rounds.infinite_mass

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .families import Family, Weighted
-from .grid import GridTooFine
 from .noise import UNIT_ROUNDOFF, Array
 
 Indices = NDArray[np.int64]
@@ -41,8 +40,8 @@ WIDEST: Final = 0.25
 _TRIES: Final = 40
 """How often the end of what is merged is moved until it lies far enough from the atom."""
 
-MOST_POINTS: Final = 8192
-"""Most points of a row."""
+SIZES: Final = (512, 2048, 8192)
+"""Rows that need up to so many points are laid together; a row that needs more is none of these."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +68,19 @@ class Rows:
             raise FloatingPointError("a mass or its error is not a number, or below 0")
 
 
-def upper_rows(family: Family, width: float, tilt: float, tail: float) -> Rows:
-    """Return laws that dominate the family's pairs; `tail` bounds the mass moved to infinity.
+def upper_rows(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[list[Rows], tuple[Weighted, ...]]:
+    """Return laws that dominate the family's pairs, and the pairs that need too many points.
 
-    The points are chosen for a `tilt`, on which no bound depends.
+    `tail` bounds the mass moved to infinity.  The points are chosen for a `tilt`, on which no bound
+    depends.
     """
+    alike, rest = _alike(family, width, tilt, tail)
+    return [_upper(some, width, tilt, tail) for some in alike], rest
+
+
+def _upper(family: Family, width: float, tilt: float, tail: float) -> Rows:
     low, high = family.reach(tail)
     offset = family.not_drawn if family.crowded else np.zeros_like(family.scale)
     at = _strictly(_points(family, width, offset, tilt, low, high), upwards=True)
@@ -95,11 +102,33 @@ def upper_rows(family: Family, width: float, tilt: float, tail: float) -> Rows:
 
 def lower_rows(
     family: Family, width: float, tilt: float, tail: float
-) -> tuple[Rows, tuple[Weighted, ...]]:
+) -> tuple[list[Rows], tuple[Weighted, ...]]:
     """Return laws that the pairs dominate, and the pairs for which none came out.
 
     `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
     """
+    alike, rest = _alike(family, width, tilt, tail)
+    found = [_lower(some, width, tilt, tail) for some in alike]
+    return [rows for rows, _ in found], rest + tuple(m for _, more in found for m in more)
+
+
+def _alike(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[list[Family], tuple[Weighted, ...]]:
+    """Return the rows, parted by how many points they need, and the pairs that need too many."""
+    needed = _laid(family, width, tilt, *family.reach(tail))[1][:, -1]
+    found = []
+    for least, most in zip((0, *SIZES), SIZES, strict=False):
+        chosen = (needed > least) & (needed <= most)
+        if chosen.any():
+            found.append(family.some(chosen))
+    rest = tuple(m for m, many in zip(family.members, needed > SIZES[-1], strict=True) if many)
+    return found, rest
+
+
+def _lower(
+    family: Family, width: float, tilt: float, tail: float
+) -> tuple[Rows, tuple[Weighted, ...]]:
     chords = _Chords.of(family, width, tilt, tail)
     masses = chords.sunk()
     sound = chords.sound & (masses.sum(axis=-1) > 0.0)
@@ -132,15 +161,8 @@ def _points(
     family: Family, width: float, offset: Array, tilt: float, low: Array, high: Array
 ) -> Indices:
     """Return ascending grid indices for each row, the ends just beyond positions low and high."""
-    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
-    losses = family.loss(x)
-    p, q = family.masses_between(x)
-    log_p = q[:, ::-1] if family.swapped else p
-    losses = losses[:, ::-1] if family.swapped else losses
-    cumulative = np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
+    losses, cumulative = _laid(family, width, tilt, low, high)
     count = int(np.ceil(cumulative[:, -1].max())) + 2
-    if count > MOST_POINTS:
-        raise GridTooFine(f"{count} points of a row")
     # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
     row = np.arange(family.scale.size, dtype=np.float64)[:, None]
     share = np.zeros_like(losses)
@@ -157,6 +179,18 @@ def _points(
         raise FloatingPointError("the losses are not finite")
     found: Indices = at.astype(np.int64)
     return found
+
+
+def _laid(
+    family: Family, width: float, tilt: float, low: Array, high: Array
+) -> tuple[Array, Array]:
+    """Return losses between two positions, ascending, and how many points are needed up to each."""
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
+    losses = family.loss(x)
+    p, q = family.masses_between(x)
+    log_p = q[:, ::-1] if family.swapped else p
+    losses = losses[:, ::-1] if family.swapped else losses
+    return losses, np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
 
 
 def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
@@ -370,13 +404,14 @@ def _upward_share(log_p: Array, log_q: Array, left: Array, gaps: Array) -> Array
 def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail: float) -> Array:
     """Return the error of each share: of the two masses, and of the edges between them.
 
-    The density at an edge is at most 16 times that of the lighter interval beside it.
+    The density at an edge is at most 16 times that of the heavier interval beside it: it has one
+    peak, and lies between the two averages unless that peak is near.
     """
     density = inside / gaps
-    lighter = np.concatenate(
-        (density[:, :1], np.minimum(density[:, :-1], density[:, 1:]), density[:, -1:]), axis=-1
+    heavier = np.concatenate(
+        (density[:, :1], np.maximum(density[:, :-1], density[:, 1:]), density[:, -1:]), axis=-1
     )
-    moved = 16.0 * family.edge_mismatch(edges) * lighter
+    moved = 16.0 * family.edge_mismatch(edges) * heavier
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
     found: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)

@@ -172,14 +172,14 @@ def _minimum(
             near = math.log(order - above) + _NEARBY * np.array([-1.0, 0.0, 1.0])
             values = _evaluate(by(divergence), near, above)
             left, middle, right = values.tolist()
-            # A parabola through three places says where it is lowest.
+            # A parabola through three places says where it is lowest; far off, the scout is wrong.
             bend = left - 2.0 * middle + right
-            step = 0.5 * (left - right) / bend if 0.0 < bend < math.inf else 0.0
-            last = near[1] + _NEARBY * np.array([min(max(step, -3.0), 3.0)])
-            places = np.concatenate((near, last))
-            values = np.concatenate((values, _evaluate(by(divergence), last, above)))
-            best = int(values.argmin())
-            if values[best] < math.inf:
+            step = 0.5 * (left - right) / bend if 0.0 < bend < math.inf else math.inf
+            if abs(step) <= 3.0:
+                last = near[1] + _NEARBY * np.array([step])
+                places = np.concatenate((near, last))
+                values = np.concatenate((values, _evaluate(by(divergence), last, above)))
+                best = int(values.argmin())
                 return float(values[best]), above + math.exp(places[best])
     return _lowest(by(divergence), above)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ...amplification.group import along_chain, group_step, lemma
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
-from ...schedules import shown
+from ...schedules import shown, sketched
 from ..base import Answer
 from . import (  # noqa: F401  (they enter their events)
     epochs,
@@ -31,9 +30,6 @@ from .moments import OUTWARD, FloatArray
 
 _COMPOSITION = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"
-
-MOST_SEARCHED: Final = 32
-"""About how many curves the search for an order looks at; all are looked at near what it finds."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +128,7 @@ class _Total:
     parts: tuple[tuple[Curve, float], ...]
     shown: tuple[Step, ...]
     releases: int
+    sketch: tuple[tuple[Curve, float], ...] = ()
 
     @classmethod
     def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _Total:
@@ -149,18 +146,15 @@ class _Total:
             ),
             shown=(*(step for each in steps for step in each), *summed_up),
             releases=sum(leaf.count for leaf in leaves),
+            sketch=_sketch(leaves, neighbours),
         )
 
     @property
     def scout(self) -> Divergence | None:
-        """Divergences of some of very many parts that stand for all, to find a good order by."""
-        every = len(self.parts) // MOST_SEARCHED
-        if every < 2:
+        """The divergence of few parts that stand for very many: it says where to look."""
+        if not self.sketch:
             return None
-        some = replace(
-            self, parts=tuple((part, count * every) for part, count in self.parts[::every])
-        )
-        return some.divergence
+        return replace(self, parts=self.sketch, sketch=()).divergence
 
     def divergence(self, orders: FloatArray) -> FloatArray:
         """Return the sum of the curves at these orders, rounded outward."""
@@ -253,6 +247,14 @@ class _Total:
             ("the plan is fixed before the first release",),
         )
         return unique_steps((*self.shown, composition, conversion))
+
+
+def _sketch(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[tuple[Curve, float], ...]:
+    """Return curves of few leaves that stand for very many; nothing where they are few."""
+    few = sketched(leaves)
+    if 2 * len(few) > len(leaves):
+        return ()
+    return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in few)
 
 
 def _log(probability: float) -> float:

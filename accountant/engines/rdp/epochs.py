@@ -63,6 +63,7 @@ def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Cur
         raise Unsupported(
             f"The rdp engine cannot account for random allocation of `{event.event.type}`.",
             next_step="Leave the choice of the engine to privplan.",
+            otherwise="Ask at a larger delta, or count the steps of a unit one by one.",
         )
     step = Step(
         "sampling",
@@ -90,6 +91,7 @@ def truncated_poisson(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Cur
         raise Unsupported(
             f"The rdp engine cannot account for truncated Poisson sampling of `{inner.type}`.",
             next_step="Leave the choice of the engine to privplan.",
+            otherwise="Ask at a larger delta, or draw the sample without a cut.",
         )
     if cut.spared == 0.0:
         return full

@@ -99,6 +99,8 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
             "The amplification bound is only used here for an unsampled release with a Renyi "
             "curve at every order.",
             "Leave the choice of the engine to privplan.",
+            otherwise="Account for it without sampling, under replace-one: a batch reveals no more "
+            "than that.",
         )
     if rate == 1.0:  # rounded; all curves grow with the rate
         return base
@@ -125,6 +127,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
             "A drawn unit stands in for another one, and the Renyi curve of that alone does not "
             "bound what a sample of it reveals.",
             "Ask under replace-one, or leave the choice of the engine to privplan.",
+            otherwise="Ask under replace-one.",
         )
     (twice,) = leaves(ev.Group(2, inner))
     found = curve(ev.Poisson(rate, twice.event), "add-remove")

@@ -36,7 +36,7 @@ import numpy as np
 from ... import events as ev
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from ..base import Registry
+from ..base import Registry, contribution, sampled_instead
 from .curves import (
     NOTHING,
     Curve,
@@ -85,13 +85,33 @@ def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
 
 
 def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
+    if isinstance(inner, ev.ZCDP):
+        raise _no_sampled_rho(inner, neighbours)
     if type(inner) not in _KNOWN:
         raise Unsupported(
             f"The rdp engine cannot account for Poisson sampling of `{inner.type}`.",
             "Its Renyi curve alone does not bound what a sample of it reveals.",
             "Leave the choice of the engine to privplan, or account for it without sampling.",
+            otherwise=sampled_instead(inner),
         )
     return _under_poisson(inner, neighbours)
+
+
+def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
+    """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
+    instead = "State the mechanism itself."
+    if inner.rho > 0.0:
+        noise = contribution(neighbours) / math.sqrt(2.0 * inner.rho)
+        instead = (
+            f"If it is a sum with Gaussian noise, state that: Gaussian({noise:.6g}) has this rho "
+            f"under {neighbours}."
+        )
+    return Unsupported(
+        "No engine can account for Poisson sampling of `zcdp`.",
+        "A bare rho names no mechanism, and what sampling gains is only known here for mechanisms "
+        "whose own distributions are.",
+        f"{instead} {sampled_instead(inner)}",
+    )
 
 
 @_under_poisson.register(ev.Gaussian)
@@ -378,6 +398,7 @@ def _refuse_replacement(inner: ev.Event, neighbours: Neighbours) -> None:
             "The unit takes part with one value or with the other, so neither output is free "
             "of it.",
             "Leave the choice of the engine to privplan (pld can), or ask under add-remove.",
+            otherwise="Ask under add-remove, or account for it without sampling.",
         )
 
 
