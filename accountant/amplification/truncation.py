@@ -75,7 +75,7 @@ class Cut:
         return cls(
             others.below * up,
             others.above * up,
-            min(joined / others.above * up * up, most),
+            min(joined / others.above * up * up, most) if joined > 0.0 else most,
             overall,
             others.before * up,
             others.edge if others.edge >= LEAST_WEIGHT else 0.0,

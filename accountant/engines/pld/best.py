@@ -96,12 +96,13 @@ def best_of_lower(
 class Number:
     """A random number of runs.
 
-    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `none` the probability that there is no run.
+    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_some` the log of the probability that there
+    is a run at all.
     """
 
     hit: Callable[[Array], Array]
     miss: Callable[[Array], Array]
-    none: float = 0.0
+    log_some: float = 0.0
 
     @classmethod
     def of(cls, search: ev.BestOf) -> Number:
@@ -111,7 +112,7 @@ class Number:
             return cls(
                 lambda x: -np.expm1(-mean * x),
                 lambda x: -np.exp(-mean * x) * np.expm1(-mean * (1.0 - x)),
-                math.exp(-mean),
+                math.log(-math.expm1(-mean)),
             )
         if mean <= 1.0:
             return cls(lambda x: x, lambda x: 1.0 - x)
@@ -151,8 +152,7 @@ def _one_run_each(
         if not isinstance(leaf.event, ev.BestOf):
             single.append(leaf)
             continue
-        none = Number.of(leaf.event).none
-        log_made += leaf.count * (math.log1p(-none) if none < 1.0 else -math.inf)
+        log_made += leaf.count * Number.of(leaf.event).log_some
         single += [
             Leaf(one.event, one.count * leaf.count, one.attained)
             for one in leaves(leaf.event.event)

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import Final
 
 from ... import events as ev
+from ... import rounding
 from ...amplification.truncation import Cut
 from ...composition import Leaf, leaves, rewritten
 from ...errors import PrivplanError
@@ -31,8 +32,11 @@ WIDE: Final = 1.1
 BEYOND_DOUBT: Final = 1e-4
 """Where a unit is seldom in a full sample, as a share of delta, the cap is not looked into."""
 
-ATTEMPTS: Final = 8
+ATTEMPTS: Final = 5
 """Most caps that are accounted for on the way to one."""
+
+ROUGHLY: Final = 1e-3
+"""Accuracy of what is accounted for on the way: a wider grid, whose upper end is no smaller."""
 
 FAR: Final = (5.0, 12.0)
 """Standard deviations above the mean at which the search may start; beyond, no cap is named."""
@@ -67,14 +71,13 @@ def said_of_cap(
     several = len(caps) > 1
     text = (
         f"The cap{'s' if several else ''} of {_listed(caps)} units on the sample size "
-        f"let{'' if several else 's'} {name} rise from {poisson.upper:.4g}, that of Poisson "
-        f"sampling, to {bounds.upper:.4g}: in a full sample a unit takes the place of another "
-        "one, and shows more."
+        f"let{'' if several else 's'} {name} rise from {rounding.up(poisson.upper)}, that "
+        f"of Poisson sampling by the pld engine, to {rounding.up(bounds.upper)}: in a full "
+        "sample a unit takes the place of another one, and shows more."
     )
-    if bounds.upper > WIDE * bounds.lower:
+    if bounds.upper > WIDE * bounds.lower > 0.0:
         text += (
-            f" At least {bounds.lower:.4g} is real; the upper end is believed loose, since no data "
-            "set is known at which full samples cost that much."
+            f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
         )
     at = delta if delta is not None else poisson.upper
     harmless = _harmless(event, caps, neighbours, at) if FLOOR <= at < 1.0 else None
@@ -91,9 +94,13 @@ def _listed(caps: Sequence[ev.TruncatedPoisson]) -> str:
 
 
 def _answer(
-    parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
+    parts: Sequence[Leaf],
+    neighbours: Neighbours,
+    delta: float | None,
+    epsilon: float | None,
+    accuracy: float | None = None,
 ) -> Bounds | None:
-    engine = PldEngine()
+    engine = PldEngine() if accuracy is None else PldEngine(accuracy)
     try:
         if delta is not None:
             return engine.epsilon(parts, delta, neighbours).bounds
@@ -145,7 +152,7 @@ def _harmless(
 
         # Nothing is asked of the lower end.
         parts = [replace(leaf, attained=False) for leaf in leaves(rewritten(event, with_caps))]
-        found = _answer(parts, neighbours, delta, None)
+        found = _answer(parts, neighbours, delta, None, ROUGHLY)
         if found is None:
             return math.inf
         return math.log(max(found.upper / least - 1.0, 0.1 * NEARLY)) - math.log(NEARLY)

@@ -144,13 +144,21 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
     ideal = math.sqrt(2.0 * log_inverse) / spread
     ends = []
     for sign in (-1.0, 1.0):
-        reach = min(
-            (rounds.cumulant(tilt + sign * factor * ideal) - cumulant + log_inverse)
-            / (factor * ideal)
-            - sign * mean
-            for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)
-        )
-        ends.append(mean + sign * reach)
+
+        def reach(factor: float, sign: float = sign) -> float:
+            """Return how far beyond the mean Chernoff's bound is met, at one other tilt."""
+            step = factor * ideal
+            return (
+                rounds.cumulant(tilt + sign * step) - cumulant + log_inverse
+            ) / step - sign * mean
+
+        found = {factor: reach(factor) for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)}
+        best = min(found, key=lambda factor: found[factor])
+        # A few single losses that reach far make the best step much smaller than a normal tail's.
+        while best == min(found) and best > 1e-6:
+            found[best / 2.0] = reach(best / 2.0)
+            best = min(found, key=lambda factor: found[factor])
+        ends.append(mean + sign * found[best])
     margin = 2.0 * rounds.width
     return max(ends[0], rounds.least) - margin, min(ends[1], rounds.most) + margin
 

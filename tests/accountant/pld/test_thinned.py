@@ -33,10 +33,10 @@ WAYS = [
 
 def _family(noise, rate, relation, reverse):
     made = []
-    for s, q in zip(noise, rate, strict=True):
+    for number, (s, q) in enumerate(zip(noise, rate, strict=True), 1):
         event = ev.Gaussian(s) if q == 1.0 else ev.Poisson(q, ev.Gaussian(s))
         pair = pairs(event, relation).pair
-        made.append((pair.reverse() if reverse else pair, 1))
+        made.append((pair.reverse() if reverse else pair, number))
     (family,), single = families(made)
     assert not single
     return family
@@ -82,20 +82,37 @@ def test_rows_lie_on_their_side_at_every_order(relation, reverse, width, tilt):
     noise = np.exp(rng.uniform(math.log(0.4), math.log(6.0), FEWEST))
     rate = np.exp(rng.uniform(math.log(2e-4), math.log(0.9), FEWEST))
     family = _family(noise, rate, relation, reverse)
-    upper = upper_rows(family, width, tilt, TAIL)
+    upper, beyond = upper_rows(family, width, tilt, TAIL)
     lower, rest = lower_rows(family, width, tilt, TAIL)
-    assert width > 0.002 or len(rest) <= 4
-    place = [index for index, member in enumerate(family.members) if member not in rest]
-    for row, index in enumerate(place):
-        scale, q = family.scale[index, 0], family.rate[index, 0]
-        ends = [float(math.log1p(-q)), 0.0, -float(math.log1p(-q))]
-        low, high = (float(family.loss(x)[index, 0]) for x in family.reach(1e-9))
-        for epsilon in (*np.linspace(*sorted((low, high)), 23), *ends, width / 3, -width / 3):
-            exact = _exact(scale, q, relation == "replace-one", reverse, epsilon)
-            slack = upper.slack[index] + 4e-15 * max(1.0, math.exp(epsilon))
-            assert _hockey(upper, index, epsilon) >= exact - slack
-            slack = lower.slack[row] + 4e-15 * max(1.0, math.exp(epsilon))
-            assert _hockey(lower, row, epsilon) <= exact + slack
+    assert width > 0.002 or len(rest) <= 6
+    assert sum(rows.counts.size for rows in upper) + len(beyond) == FEWEST
+    assert sum(rows.counts.size for rows in lower) + len(rest) == FEWEST
+    for rows, above in ((upper, True), (lower, False)):
+        for each, index in _placed(rows, family, beyond if above else rest):
+            scale, q = family.scale[index, 0], family.rate[index, 0]
+            ends = [float(math.log1p(-q)), 0.0, -float(math.log1p(-q))]
+            low, high = (float(family.loss(x)[index, 0]) for x in family.reach(1e-9))
+            spread = np.linspace(*sorted((low, high)), 23)
+            for epsilon in (*spread, *ends, width / 3, -width / 3):
+                exact = _exact(scale, q, relation == "replace-one", reverse, epsilon)
+                law, row = each
+                slack = law.slack[row] + 4e-15 * max(1.0, math.exp(epsilon))
+                if above:
+                    assert _hockey(law, row, epsilon) >= exact - slack
+                else:
+                    assert _hockey(law, row, epsilon) <= exact + slack
+
+
+def _placed(rows, family, missing):
+    """Yield each row of the laws with its index in the family: rows are parted by size."""
+    found = [(law, row) for law in rows for row in range(law.counts.size)]
+    known = {id(pair) for pair, _ in missing}
+    kept = [i for i, (pair, _) in enumerate(family.members) if id(pair) not in known]
+    assert len(found) == len(kept)
+    # Each member has a count of its own.
+    order = {int(family.counts[index]): index for index in kept}
+    for law, row in found:
+        yield (law, row), order[int(law.counts[row])]
 
 
 def _schedule(count, *, factor=1.0, unlike=True):
@@ -194,11 +211,31 @@ def test_what_is_negative_is_taken_from_the_points_above():
             assert (after * gains).sum() <= (before * gains).sum() + 1e-15
 
 
-def test_rows_that_need_too_many_points_ask_for_a_wider_grid(monkeypatch):
-    monkeypatch.setattr(thinned, "MOST_POINTS", 200)
+def test_rows_that_need_too_many_points_are_treated_one_by_one(monkeypatch):
+    monkeypatch.setattr(thinned, "SIZES", (100, 120))
     found = account(_schedule(30), delta=1e-6).epsilon
     monkeypatch.undo()
     exact = account(_schedule(30), delta=1e-6).epsilon
     assert found.lower <= exact.upper
     assert exact.lower <= found.upper
+    assert found.gap <= 1e-3 * found.upper
     assert len(leaves(_schedule(30))) == 30
+
+
+def test_a_second_opinion_notices_what_stands_for_nobody():
+    """A leaf that tells most, wherever it stands among many that tell little."""
+    many = [ev.Gaussian(1000.0 + i) for i in range(120)]
+    answers = []
+    for place in (0, 2, 119):
+        event = ev.Compose([*many[:place], ev.Repeat(9, ev.Gaussian(0.9)), *many[place:]])
+        answers.append(account(event, delta=1e-6, engine="rdp").epsilon.upper)
+    exact = account(event, delta=1e-6, engine="gdp").epsilon.upper
+    assert exact < min(answers)
+    assert max(answers) <= 1.1 * exact
+
+
+def test_a_few_far_losses_do_not_widen_the_window():
+    """Rare and large single losses: the window holds them, and not thousands of nats more."""
+    event = ev.Compose([ev.Poisson(1e-4 * (1 + i), ev.Gaussian(0.6)) for i in range(40)])
+    found = account(event, delta=1e-7, engine="pld").epsilon
+    assert 0.0 < found.gap <= 2e-3 * found.upper
