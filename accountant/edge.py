@@ -11,7 +11,7 @@ from .errors import TargetTrivial, TargetUnreachable
 from .judge import Verdict
 from .rootfinding import enclose, narrow
 
-PRECISION: Final = 1e-5
+PRECISION: Final = 2e-5
 """Relative distance to the best certified value at which the search stops."""
 
 MOST_TRIES: Final = 80
