@@ -12,6 +12,8 @@ from dp_accounting.rdp import RdpAccountant
 from prv_accountant import GaussianMechanism, PoissonSubsampledGaussianMechanism, PRVAccountant
 from scipy.stats import binom
 
+from privplan.accountant.events import Event
+
 
 @dataclass(frozen=True)
 class Training:
@@ -56,6 +58,11 @@ def google_group_epsilon(size: int, noise: float, rate: float, rounds: int, delt
         noise, list(range(size + 1)), list(binom.pmf(range(size + 1), size, rate))
     )
     return float(loss.self_compose(rounds).get_epsilon_for_delta(delta))
+
+
+def google_composed(event: Event, delta: float) -> float:
+    """Return an upper bound on epsilon of any event, by the PLD of dp_accounting."""
+    return float(PLDAccountant().compose(event.to_dp_event()).get_epsilon(delta))
 
 
 def google_rdp(training: Training, noise: float, delta: float) -> float:

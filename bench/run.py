@@ -31,6 +31,7 @@ def main() -> None:
     import membership
     import peers
     import runs
+    import schedules
     import secagg
     import shares
     import shuffling
@@ -52,6 +53,7 @@ def main() -> None:
         *calibration.show(console, quick),
         *bounds.show(console, quick),
         *grouping.show(console, quick),
+        *schedules.show(console, quick),
         *shuffling.show(console),
         *runs.show(console),
         *log.show(console, quick),

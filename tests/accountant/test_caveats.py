@@ -165,7 +165,9 @@ def test_the_number_of_runs_has_the_law_of_its_series(kind, mean):
     assert number.hit(x) == pytest.approx(series, rel=1e-6, abs=1e-13)
     rest = series[-1] - series
     assert number.miss(x) == pytest.approx(rest, rel=1e-6, abs=1e-13)
-    assert number.none == pytest.approx(float(generating(kind, mean)(np.zeros(1))[0]), abs=1e-12)
+    assert -math.expm1(number.log_some) == pytest.approx(
+        float(generating(kind, mean)(np.zeros(1))[0]), abs=1e-12
+    )
 
 
 def best_test(f, noise, epsilon):
@@ -250,3 +252,10 @@ def test_events_are_rewritten_from_the_inside_out_and_else_left_alone():
         [ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(2.0))), ev.Group(2, ev.Laplace(1.0))]
     )
     assert leaves(coarser)[0].event.event == ev.Gaussian(2.0)
+
+
+@pytest.mark.parametrize("mean", [1e-16, 1.7e-16, 1.5e-15, 1e-10, 1e-7])
+def test_a_search_that_hardly_ever_runs_shows_no_more_than_that_it_ran(mean: float) -> None:
+    """Delta is at most P(K >= 1), and that at most the mean number of runs."""
+    found = account(ev.BestOf("poisson", mean, ev.Gaussian(0.05)), epsilon=1.0).delta
+    assert found.lower <= mean

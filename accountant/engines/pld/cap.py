@@ -76,9 +76,7 @@ def said_of_cap(
         "sample a unit takes the place of another one, and shows more."
     )
     if bounds.upper > WIDE * bounds.lower > 0.0:
-        text += (
-            f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
-        )
+        text += f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
     at = delta if delta is not None else poisson.upper
     harmless = _harmless(event, caps, neighbours, at) if FLOOR <= at < 1.0 else None
     if harmless is not None:
