@@ -155,6 +155,6 @@ def test_noise_that_one_engine_cannot_reach_on_the_way_is_found_from_nearby():
 def test_the_best_of_a_fixed_number_of_gaussian_runs_is_composed_by_pld() -> None:
     """Not all that the runs release is seen, so the closed form refuses, and pld is tighter."""
     event = ev.BestOf("fixed", 5, ev.Gaussian(3.0))
-    found = account(event, delta=1e-5)
+    found = accounting.account(event, delta=1e-5)
     assert found.engine == "pld"
-    assert found.epsilon.upper < account(event, delta=1e-5, engine="rdp").epsilon.upper
+    assert found.epsilon.upper < accounting.account(event, delta=1e-5, engine="rdp").epsilon.upper

@@ -303,3 +303,11 @@ def test_the_numbers_that_join_are_binomial(population, rate, batch):
     assert cut.edge == pytest.approx(binom.pmf(batch - 1, population - 1, rate), rel=1e-10)
     assert cut.below == pytest.approx(binom.cdf(batch - 2, population - 1, rate), rel=1e-10)
     assert cut.joined == pytest.approx(drawn, rel=1e-9)
+
+
+@pytest.mark.parametrize("relation", ["replace-one", "zero-out"])
+@pytest.mark.parametrize("rate", [1e-200, 1e-170])
+def test_rates_that_underflow_are_answered(rate, relation):
+    event = ev.TruncatedPoisson(rate, 1, 10, ev.Gaussian(1.0))
+    found = account(event, epsilon=0.5, neighbours=relation).delta
+    assert 0.0 <= found.lower <= found.upper <= 1e-100
