@@ -275,7 +275,7 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
         (60_000, 1e-4, 30),
         (100, 1 - 1e-9, 50),
         (10, 0.999, 9),
-        (60_000, 0.1, 5000),
+        pytest.param(60_000, 0.1, 5000, marks=pytest.mark.slow),
         (60_000, 0.1, 6500),
         (10**7, 1e-5, 1),
         (3, 0.5, 1),

@@ -16,6 +16,8 @@ from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
 
+from ...sweeps import sweep
+
 MOST_WORK = 6_000_000
 """Grid points of all transforms of one answer: less than about a second."""
 
@@ -67,7 +69,9 @@ def test_an_extreme_question_for_delta_takes_little_work(noise, epsilon, work):
     assert sum(work) <= 3 * MOST_WORK
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(10.0, 0.99), (1000.0, 0.99), (10.0, 0.9)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), sweep([(10.0, 0.99), (1000.0, 0.99), (10.0, 0.9)], quick=1)
+)
 def test_a_target_near_certainty_is_met_and_nearly_reached(epsilon, delta, work):
     found = pp.calibrate(lambda s: _sampled(0.01, 1000, s), epsilon=epsilon, delta=delta)
     assert (1 - 1e-3) * epsilon <= found.guarantee.epsilon.upper <= epsilon
