@@ -25,6 +25,9 @@ Spectrum = NDArray[np.complex128]
 _AT_ONCE: Final = 1 << 19
 """About how many numbers are transformed at once."""
 
+_SHORT: Final = 1000.0
+"""A sum that spreads over fewer grid points than this is composed as it is."""
+
 _SPARED: Final = 11.0
 """Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
 
@@ -327,8 +330,10 @@ class Rounds:
         would have to hold it.  A smaller tilt costs digits: e^(K - t eps) grows beyond delta, and
         what is wrong with the tilted law grows with it; no more than `_SPARED` of them are given.
         """
-        scale = self.cumulant(tilt) - tilt * epsilon
         _, spread = self.mean_and_variance(tilt)
+        if spread < (_SHORT * self.width) ** 2:
+            return tilt
+        scale = self.cumulant(tilt) - tilt * epsilon
         for _ in range(8):
             lighter = 0.85 * tilt
             _, variance = self.mean_and_variance(lighter)
