@@ -311,3 +311,14 @@ def test_rates_that_underflow_are_answered(rate, relation):
     event = ev.TruncatedPoisson(rate, 1, 10, ev.Gaussian(1.0))
     found = account(event, epsilon=0.5, neighbours=relation).delta
     assert 0.0 <= found.lower <= found.upper <= 1e-100
+
+
+@pytest.mark.parametrize("target", [1e-5, 1e-9])
+def test_the_lower_end_is_that_of_the_data_that_show_most_over_all_rounds(target):
+    """One round shows more of a crowd at one point, a thousand rounds more of others at 0."""
+    cut, rate, population = 75, 0.001, 60_000
+    event = ev.Repeat(1000, ev.TruncatedPoisson(rate, cut, population, ev.Gaussian(1.0)))
+    overall = Cut.of(population, rate, cut).overall
+    hidden = ev.Repeat(1000, ev.Poisson(overall, ev.Gaussian(1.0)))
+    found = account(event, delta=target, engine="pld").epsilon
+    assert found.lower >= 0.99 * account(hidden, delta=target).epsilon.lower

@@ -119,8 +119,10 @@ class Certificate:
                     break
                 with contextlib.suppress(GridTooFine):
                     width = fitting_width(worst.way.dominating, worst.width / finer)
-                    side = lower_side(worst.way.attained, width, saddle, question.scale(saddle))
-                    lower = max(lower, crossing(side, target, saddle)[0])
+                    for attained, estimate in worst.way.lower_ends:
+                        below = question.saddle(estimate)
+                        side = lower_side(attained, width, below, question.scale(below))
+                        lower = max(lower, crossing(side, target, below)[0])
                 if upper - lower <= self.tolerance * upper or not worst.way.is_attained:
                     break
                 costly = points(worst.way, saddle, worst.width / finer) > CHEAP_POINTS

@@ -35,8 +35,9 @@ STEPS: Final = 32.0
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `adapted` says whether some pair was
-    fitted to the delta that is asked about.
+    Each side has its estimate, for they may lie far apart.  `attained_too` are pairs of other data
+    sets, with their estimate: which of them shows more is seen when both are composed.  `adapted`
+    says whether some pair was fitted to the delta that is asked about.
     """
 
     dominating: Weighted
@@ -44,11 +45,18 @@ class Direction:
     estimate: Estimate
     attained_estimate: Estimate
     adapted: bool
+    attained_too: tuple[Weighted, Estimate] | None = None
 
     @property
     def rounds(self) -> int:
         """Number of rounds."""
         return sum(count for _, count in self.dominating)
+
+    @property
+    def lower_ends(self) -> tuple[tuple[Weighted, Estimate], ...]:
+        """What lower bounds may be made from; the largest counts."""
+        first = ((self.attained, self.attained_estimate),) if self.attained else ()
+        return first if self.attained_too is None else (*first, self.attained_too)
 
     @property
     def largest_loss(self) -> float:
@@ -78,10 +86,10 @@ def directions(
     known = _known(leaves, neighbours, delta)
     some = sketched(leaves)
     sketch = known if len(some) == len(leaves) else _known(some, neighbours, delta)
-    forward = _direction(known, sketch, level(delta), reverse=False)
+    forward = _direction(known, sketch, delta, reverse=False)
     if all(mechanism.symmetric for mechanism, _ in known):
         return (forward,)
-    return forward, _direction(known, sketch, level(delta), reverse=True)
+    return forward, _direction(known, sketch, delta, reverse=True)
 
 
 def _known(
@@ -89,7 +97,10 @@ def _known(
 ) -> list[tuple[Dominated, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
-        (mechanism if leaf.attained else replace(mechanism, attained=None), leaf.count)
+        (
+            mechanism if leaf.attained else replace(mechanism, attained=None, attained_too=None),
+            leaf.count,
+        )
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
     ]
 
@@ -120,32 +131,55 @@ def _direction(
     reverse: bool,
 ) -> Direction:
     """Return a direction of what is known; its estimates look at the sketch of it only."""
-    dominating, attained = _both(known, reverse)
-    looked_at = (dominating, attained) if sketch is known else _both(sketch, reverse)
-    estimate = Estimate.of(looked_at[0], delta)
+    dominating = _dominating(known, reverse)
+    looked_at = dominating if sketch is known else _dominating(sketch, reverse)
+    estimate = Estimate.of(looked_at, level(delta))
     adapted = any(mechanism.fitted is not None for mechanism, _ in known)
+    attained = _attained(known, dominating, reverse)
     same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
     if not attained or (same and len(attained) == len(dominating)):
         return Direction(dominating, attained, estimate, estimate, adapted)
-    return Direction(dominating, attained, estimate, Estimate.of(looked_at[1], delta), adapted)
+    shown = Estimate.of(_attained(sketch, looked_at, reverse), level(delta))
+    if all(mechanism.attained_too is None for mechanism, _ in known):
+        return Direction(dominating, attained, estimate, shown, adapted)
+    too = Estimate.of(_attained(sketch, looked_at, reverse, others=True), level(delta))
+    others = _attained(known, dominating, reverse, others=True)
+    return Direction(dominating, attained, estimate, shown, adapted, (others, too))
 
 
-def _both(
-    known: Sequence[tuple[Dominated, int]], reverse: bool
-) -> tuple[list[tuple[Pair, int]], list[tuple[Pair, int]]]:
-    """Return the pairs that dominate, and those that are attained, with their counts."""
-    dominating, attained = [], []
-    for mechanism, count in known:
-        pair = mechanism.pair.reverse() if reverse else mechanism.pair
-        dominating.append((pair, count * mechanism.power))
-        attained_power = mechanism.attained_power
-        copies = count * (mechanism.power if attained_power is None else attained_power)
-        if mechanism.attained is mechanism.pair:
-            attained.append((pair, copies))
-        elif mechanism.attained is not None:
-            other = mechanism.attained
-            attained.append((other.reverse() if reverse else other, copies))
-    return dominating, attained
+def _dominating(known: Sequence[tuple[Dominated, int]], reverse: bool) -> list[tuple[Pair, int]]:
+    """Return the pairs that dominate, with their counts."""
+    return [
+        (mechanism.pair.reverse() if reverse else mechanism.pair, count * mechanism.power)
+        for mechanism, count in known
+    ]
+
+
+def _attained(
+    known: Sequence[tuple[Dominated, int]],
+    dominating: Weighted,
+    reverse: bool,
+    *,
+    others: bool = False,
+) -> list[tuple[Pair, int]]:
+    """Return the pairs that are attained, with their counts; those of `others` where they exist.
+
+    One that dominates too is the very object of `dominating`.
+    """
+    attained = []
+    for (mechanism, count), (dominates, _) in zip(known, dominating, strict=True):
+        pair = mechanism.attained
+        if others and mechanism.attained_too is not None:
+            pair = mechanism.attained_too
+        if pair is None:
+            continue
+        power = mechanism.attained_power
+        copies = count * (mechanism.power if power is None else power)
+        if pair is mechanism.pair:
+            attained.append((dominates, copies))
+        else:
+            attained.append((pair.reverse() if reverse else pair, copies))
+    return attained
 
 
 def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:

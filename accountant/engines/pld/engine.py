@@ -284,9 +284,10 @@ class PldEngine:
                 upper, used, computed = min(upper, question.upper(side, saddle)), fitted, True
                 if not direction.attained or (upper <= (enough or 0.0) and direction.is_attained):
                     break
-                below = question.saddle(direction.attained_estimate)
-                side = lower_side(direction.attained, fitted, below, question.scale(below))
-                lower = max(lower, question.lower(side, below))
+                for attained, estimate in direction.lower_ends:
+                    below = question.saddle(estimate)
+                    side = lower_side(attained, fitted, below, question.scale(below))
+                    lower = max(lower, question.lower(side, below))
             except GridTooFine:
                 finest = width
                 if computed:

@@ -59,7 +59,8 @@ class Dominated:
     mechanism is dominated by `power` independent copies of `pair`, and attains as many of
     `attained`, or `attained_power` of them where that is given.  `fitted(delta)`, where there is
     one, is the same mechanism seen as fits a question about this delta: its pair, power and first
-    step take the place of those here.
+    step take the place of those here.  `attained_too` is the pair of other fixed data sets, which
+    may show more or less than `attained`, by how often the mechanism runs.
     """
 
     pair: Pair
@@ -69,6 +70,7 @@ class Dominated:
     power: int = 1
     attained_power: int | None = None
     fitted: Callable[[float], Dominated] | None = None
+    attained_too: Pair | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -80,6 +80,10 @@ class Part(Protocol):
     def transforms(self) -> int:
         """How many transforms are taken."""
 
+    @property
+    def releases(self) -> int:
+        """How many rounds the part stands for."""
+
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
 
@@ -132,6 +136,11 @@ class Repeated:
     def transforms(self) -> int:
         """How many transforms are taken."""
         return 1
+
+    @property
+    def releases(self) -> int:
+        """How many rounds the part stands for."""
+        return self.count
 
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
@@ -208,6 +217,11 @@ class Rowed:
     def transforms(self) -> int:
         """How many transforms are taken."""
         return self.rows.counts.size
+
+    @property
+    def releases(self) -> int:
+        """How many rounds the part stands for."""
+        return sum(self.rows.counts.tolist())
 
     def _tilted(self, tilt: float) -> tuple[Array, Array]:
         """Return the tilted masses of each row, and its log moment; see `tilted`."""

@@ -99,24 +99,11 @@ def most_telling(found: Sequence[Pair], *, either_way: bool) -> Pair:
     returned reversed where its data sets may be taken `either_way`, as under replace-one.
     """
     if either_way:
-        return max((*found, *(pair.reverse() for pair in found)), key=shown)
-    return max(found, key=lambda pair: max(shown(pair), shown(pair.reverse())))
+        return max((*found, *(pair.reverse() for pair in found)), key=_shown)
+    return max(found, key=lambda pair: max(_shown(pair), _shown(pair.reverse())))
 
 
-def in_bins(pair: Pair) -> Pair:
-    """Return a pair with its losses in bins, which can be compared with others on outcomes."""
-    found = []
-    if pair.exact is not None:
-        found.append(np.stack((pair.exact.log_p, pair.exact.log_q)))
-    if pair.smooth is not None:
-        edges = np.linspace(*pair.smooth.loss_range(SHOWN_AT * 1e-3), POINTS)
-        found.append(np.stack(pair.smooth.log_masses(edges)))
-    log_p, log_q = np.concatenate(found, axis=1)
-    seen = np.isfinite(log_p) & np.isfinite(log_q)
-    return Pair.of_outcomes(AtomPair(log_p[seen], log_q[seen], few=False))
-
-
-def shown(pair: Pair) -> float:
+def _shown(pair: Pair) -> float:
     """Return about the epsilon that a pair on outcomes shows at `SHOWN_AT`."""
     assert pair.exact is not None
     p, q = np.exp(pair.exact.log_p), np.exp(pair.exact.log_q)

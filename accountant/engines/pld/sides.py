@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from .compose import Composed, compose
 from .estimate import Saddle
-from .families import families
+from .families import Family, Weighted, families
 from .grid import Grid, Law
 from .laws import lower_law, upper_law
 from .pair import Pair
 from .rounds import Part, Repeated, Rounds, Rowed
-from .thinned import lower_rows, upper_rows
+from .thinned import Rows, lower_rows, upper_rows
 
 LOST_SHARE: Final = 1e-7
 """Mass that a law may move to infinity, or drop, over all rounds, as a share of delta."""
@@ -39,14 +39,7 @@ def upper_side(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
 ) -> Side:
     """Return an upper bound that is tight around the saddle's epsilon and `delta`."""
-    tail = _tail(pairs, delta)
-    together, single = families(pairs)
-    rows: list[Part] = []
-    for family in together:
-        found, rest = upper_rows(family, width, saddle.tilt, tail)
-        rows += map(Rowed, found)
-        single += rest
-    rounds = Rounds((*rows, *_repeated(upper_law, single, width, tail)))
+    rounds = _rounds(pairs, width, saddle, delta, upper_rows, upper_law)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -63,14 +56,7 @@ def lower_side(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
 ) -> Side:
     """Return a lower bound that is tight around the saddle's epsilon and `delta`."""
-    tail = _tail(pairs, delta)
-    together, single = families(pairs)
-    rows: list[Part] = []
-    for family in together:
-        found, rest = lower_rows(family, width, saddle.tilt, tail)
-        rows += map(Rowed, found)
-        single += rest
-    rounds = Rounds((*rows, *_repeated(_telling_law, single, width, tail)))
+    rounds = _rounds(pairs, width, saddle, delta, lower_rows, _telling_law)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -89,21 +75,29 @@ def _log_add(log_finite: float, infinite: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
-def _tail(pairs: Sequence[tuple[Pair, int]], delta: float) -> float:
-    """Return the mass of one round that its law may move to infinity, or drop."""
-    total = sum(count for _, count in pairs)
-    return max(delta * LOST_SHARE / total, 1e-300)
-
-
-def _repeated(
-    law: Callable[[Pair, Grid, float], Law],
-    pairs: Sequence[tuple[Pair, int]],
+def _rounds(
+    pairs: Sequence[Weighted],
     width: float,
-    tail: float,
-) -> Iterator[Repeated]:
-    for pair, count in pairs:
+    saddle: Saddle,
+    delta: float,
+    lay_rows: Callable[[Family, float, float, float], tuple[list[Rows], tuple[Weighted, ...]]],
+    lay_one: Callable[[Pair, Grid, float], Law],
+) -> Rounds:
+    """Return laws of all pairs on grids of one width: families in rows, the others one by one."""
+    releases = sum(count for _, count in pairs)
+    tail = max(delta * LOST_SHARE / releases, 1e-300)
+    together, single = families(pairs)
+    parts: list[Part] = []
+    for family in together:
+        rows, rest = lay_rows(family, width, saddle.tilt, tail)
+        parts += map(Rowed, rows)
+        single += rest
+    for pair, count in single:
         grid = Grid(width, pair.anchors[0] if pair.anchors else 0.0)
-        yield Repeated(law(pair, grid, tail), count)
+        parts.append(Repeated(lay_one(pair, grid, tail), count))
+    if sum(part.releases for part in parts) != releases:
+        raise ArithmeticError("a release was left out")
+    return Rounds(tuple(parts))
 
 
 def _telling_law(pair: Pair, grid: Grid, tail: float) -> Law:

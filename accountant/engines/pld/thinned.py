@@ -117,13 +117,11 @@ def _alike(
 ) -> tuple[list[Family], tuple[Weighted, ...]]:
     """Return the rows, parted by how many points they need, and the pairs that need too many."""
     needed = _laid(family, width, tilt, *family.reach(tail))[1][:, -1]
-    found = []
-    for least, most in zip((0, *SIZES), SIZES, strict=False):
-        chosen = (needed > least) & (needed <= most)
-        if chosen.any():
-            found.append(family.some(chosen))
-    rest = tuple(m for m, many in zip(family.members, needed > SIZES[-1], strict=True) if many)
-    return found, rest
+    # One class for each row, the last one for all that no size holds, be it not a number.
+    classes = np.where(needed <= SIZES[-1], np.searchsorted(SIZES, needed), len(SIZES))
+    alike = [family.some(classes == each) for each in range(len(SIZES)) if (classes == each).any()]
+    rest = zip(family.members, classes == len(SIZES), strict=True)
+    return alike, tuple(member for member, left in rest if left)
 
 
 def _lower(

@@ -53,7 +53,7 @@ from .mechanisms import LEAST_RATE, Dominated, pairs
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
 from .piecewise import measures, one_of
-from .scores import in_bins, most_telling, shown
+from .scores import most_telling
 
 TAIL: Final = 1e-2
 """Where in the tail of the release the two parts should lose the same."""
@@ -80,7 +80,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
         )
     cut = Cut.of(event.population, rate, event.batch)
     found = _shared(inner, rate, cut, neighbours) or _told_apart(poisson, inner, cut, neighbours)
-    attained = _attained(event, cut, neighbours)
+    attained, crowded = _attained(event, cut, neighbours)
     cutting = replace(
         found.steps[-1],
         statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
@@ -93,26 +93,29 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
         ),
     )
     steps = (*poisson.steps, *found.steps[:-1], cutting)
-    return Dominated(found.pair, attained, neighbours == "replace-one", steps)
+    symmetric = neighbours == "replace-one"
+    return Dominated(found.pair, attained, symmetric, steps, attained_too=crowded)
 
 
 @lru_cache(maxsize=32)
-def _attained(event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours) -> Pair | None:
-    """Return the most telling of some pairs of data sets: others at 0, or all at one point."""
+def _attained(
+    event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours
+) -> tuple[Pair | None, Pair | None]:
+    """Return the pairs of data sets with others at 0, and with the most telling crowd at a point.
+
+    Which of them shows more depends on how often the event is repeated.
+    """
     inner = event.event
     if not (isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0):
-        return None
+        return None, None
     hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).attained
     noise = noise_of(inner)
     if hidden is None or noise is None or not LEAST_RATE <= event.rate < 1.0:
-        return hidden
-    found = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
-    if not found:
-        return hidden
-    best, binned = most_telling(found, either_way=neighbours == "replace-one"), in_bins(hidden)
-    known = max(shown(binned), shown(binned.reverse()))
-    # The pair that is not in bins is the sharper one where they show about the same.
-    return best if max(shown(best), shown(best.reverse())) > 1.01 * known else hidden
+        return hidden, None
+    crowds = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
+    if not crowds:
+        return hidden, None
+    return hidden, most_telling(crowds, either_way=neighbours == "replace-one")
 
 
 def _told_apart(poisson: Dominated, inner: ev.Event, cut: Cut, neighbours: Neighbours) -> Dominated:

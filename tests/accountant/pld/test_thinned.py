@@ -222,6 +222,25 @@ def test_rows_that_need_too_many_points_are_treated_one_by_one(monkeypatch):
     assert len(leaves(_schedule(30))) == 30
 
 
+@pytest.mark.parametrize("needed", [0.0, -1.0, 1e300, math.inf, math.nan])
+def test_no_row_is_lost_whatever_number_of_points_it_needs(monkeypatch, needed):
+    """A row that is left out of an upper bound would be a release that nobody counts."""
+    family = _family(np.linspace(1.0, 2.0, FEWEST), np.full(FEWEST, 0.01), "add-remove", False)
+    laid = thinned._laid
+
+    def broken(some, *rest):
+        losses, cumulative = laid(some, *rest)
+        if some is family:
+            cumulative[3, -1] = needed
+        return losses, cumulative
+
+    monkeypatch.setattr(thinned, "_laid", broken)
+    upper, beyond = upper_rows(family, 0.01, 3.0, TAIL)
+    counts = [int(count) for rows in upper for count in rows.counts]
+    counts += [count for _, count in beyond]
+    assert sorted(counts) == sorted(family.counts.tolist())
+
+
 def test_a_second_opinion_notices_what_stands_for_nobody():
     """A leaf that tells most, wherever it stands among many that tell little."""
     many = [ev.Gaussian(1000.0 + i) for i in range(120)]
