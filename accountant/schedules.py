@@ -38,15 +38,15 @@ def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
     """
     if len(leaves) <= MOST_SKETCHED:
         return tuple(leaves)
-    found: list[Leaf] = []
+    sketch: list[Leaf] = []
     for alike in _by_kind(leaves):
         ordered = sorted(alike, key=lambda leaf: _telling(leaf.event))
         blocks = min(MOST_SKETCHED, len(ordered))
         for index in range(blocks):
             block = ordered[index * len(ordered) // blocks : (index + 1) * len(ordered) // blocks]
             count = sum(leaf.count for leaf in block)
-            found.append(replace(block[len(block) // 2], count=count))
-    return tuple(found)
+            sketch.append(replace(block[len(block) // 2], count=count))
+    return tuple(sketch)
 
 
 def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from ...accountant import events as ev
@@ -12,28 +13,13 @@ from ...accountant import validate
 from ...accountant.account import engine_named, tightest
 from ...accountant.composition import Leaf, leaves
 from ...accountant.engines.base import Answer
-from ...accountant.errors import EnginesDisagree, PrivplanError, Unsupported
+from ...accountant.errors import EnginesDisagree, PrivplanError
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.preferences import engines_for
-from ...accountant.schedules import kind
-
-MOST_KINDS: Final = 32
-"""Most different events that are composed as they are; more are rounded to fewer, weaker ones."""
-
-MOST_SUMS: Final = 8_000
-"""The same for sums with Gaussian noise, which are composed together."""
-
-STEPS: Final = (1.001, 1.003, 1.01, 1.03, 1.1, 1.3, 2.0, 10.0, math.inf)
-"""Widths of the classes into which noise and rates are rounded, by turns."""
+from .fewer import fewer
 
 VAST: Final = 10_000.0
 """Epsilon beyond which nobody asks for a second digit, and tight engines take their time."""
-
-_SUMS: Final = {("gaussian",), ("poisson", "gaussian")}
-"""Kinds of events that are sums with Gaussian noise."""
-
-MOST_LEAVES: Final = 2_000
-"""Most different events beyond which no number is given, where they cannot be rounded."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +65,7 @@ def total(
         return nothing(reason)
     try:
         at = validate.open_probability(delta=delta)
-        parts, rounded = _manageable(leaves(_composed(counts)))
+        parts, rounded = fewer(leaves(_composed(counts)), weaker=True)
         if not parts:
             return Total(Bounds.exactly(0.0), "none")
         answer, engine = _answered(parts, at, neighbours)
@@ -88,12 +74,12 @@ def total(
     except PrivplanError as error:
         return nothing(" ".join(part for part in (error.what, error.why) if part))
     upper = answer.bounds.upper
-    if upper > VAST:
+    if upper > VAST or not lower:
         below = 0.0
     elif lower == counts and not rounded:
         below = answer.bounds.lower
     else:
-        below = _from_below(lower or {}, delta, neighbours)
+        below = _from_below(frozenset(lower.items()), at, neighbours)
     checks = tuple(step.statement for step in answer.steps if step.stage == "cross-check")
     return Total(Bounds(min(below, upper), upper), engine, "", checks, rounded)
 
@@ -119,13 +105,13 @@ def _composed(counts: Mapping[ev.Event, int]) -> ev.Event:
     return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
 
 
-def _from_below(counts: Mapping[ev.Event, int], delta: float, neighbours: Neighbours) -> float:
-    if not counts:
-        return 0.0
+@lru_cache(maxsize=8)
+def _from_below(
+    counts: frozenset[tuple[ev.Event, int]], delta: float, neighbours: Neighbours
+) -> float:
+    """Return a lower end for events that data attain; several observers share what they attain."""
     try:
-        parts = leaves(_composed(counts))
-        if not _few(parts):
-            return 0.0
+        parts, _ = fewer(leaves(_composed(dict(counts))), weaker=False)
         return _answered(parts, delta, neighbours)[0].bounds.lower
     except PrivplanError:
         return 0.0
@@ -143,90 +129,3 @@ def _refusal(event: ev.Event) -> str:
         if isinstance(inner, ev.Event):
             waiting.append(inner)
     return ""
-
-
-# --- fewer events -------------------------------------------------------------------------------
-
-
-def _manageable(parts: tuple[Leaf, ...]) -> tuple[tuple[Leaf, ...], bool]:
-    """Return the leaves as they are if they are few, or else weaker ones that are.
-
-    Less noise and a higher rate protect less, so noise is rounded down and rates up.
-    """
-    if _few(parts):
-        return parts, False
-    least, most = _ends(parts)
-    coarse = parts
-    for step in STEPS:
-        coarse = _merged(_coarser(part, step, least, most) for part in parts)
-        if _few(coarse):
-            break
-    if len(coarse) > MOST_LEAVES:
-        raise Unsupported(
-            f"The log holds {len(coarse):,} different events that cannot be rounded to fewer."
-        )
-    return coarse, True
-
-
-def _few(parts: Sequence[Leaf]) -> bool:
-    """Return whether leaves can be composed as they are; the closed form takes any number."""
-    sums = sum(kind(part.event) in _SUMS for part in parts)
-    return _all_gaussian(parts) or (sums <= MOST_SUMS and len(parts) - sums <= MOST_KINDS)
-
-
-def _merged(parts: Iterable[Leaf]) -> tuple[Leaf, ...]:
-    counts: dict[ev.Event, int] = {}
-    for part in parts:
-        counts[part.event] = counts.get(part.event, 0) + part.count
-    return tuple(Leaf(event, count) for event, count in counts.items())
-
-
-def _all_gaussian(parts: Iterable[Leaf]) -> bool:
-    return all(isinstance(part.event, ev.Gaussian) for part in parts)
-
-
-def _ends(parts: Iterable[Leaf]) -> tuple[float, float]:
-    """Return the least noise and the highest rate of all."""
-    least, most = math.inf, 0.0
-    for part in parts:
-        event: ev.Event | None = part.event
-        while event is not None:
-            least = min(least, getattr(event, "noise_multiplier", math.inf))
-            most = max(most, event.rate if isinstance(event, ev.Poisson) else 0.0)
-            event = getattr(event, "event", None)
-    return least, most
-
-
-def _coarser(part: Leaf, step: float, least: float, most: float) -> Leaf:
-    return replace(part, event=_rounded(part.event, step, least, most))
-
-
-def _rounded(event: ev.Event, step: float, least: float, most: float) -> ev.Event:
-    match event:
-        case ev.Gaussian(noise):
-            return ev.Gaussian(_floor(noise, step, least))
-        case ev.Laplace(noise):
-            return ev.Laplace(_floor(noise, step, least))
-        case ev.Poisson(rate, inner):
-            return ev.Poisson(_ceiling(rate, step, most), _rounded(inner, step, least, most))
-        case ev.Group(size, inner):
-            return ev.Group(size, _rounded(inner, step, least, most))
-        case ev.FixedSize(batch, population, inner):
-            return ev.FixedSize(batch, population, _rounded(inner, step, least, most))
-    return event
-
-
-def _floor(value: float, step: float, least: float) -> float:
-    """Return the largest of least, least x step, least x step^2, ... at or below a value."""
-    if math.isinf(step) or value <= least:
-        return least
-    place = math.floor(math.log(value / least) / math.log(step))
-    return min(least * step**place, value)
-
-
-def _ceiling(rate: float, step: float, most: float) -> float:
-    """Return the smallest of most, most / step, most / step^2, ... at or above a rate."""
-    if math.isinf(step) or not 0.0 < rate < most:
-        return most
-    place = math.floor(math.log(most / rate) / math.log(step))
-    return max(most / step**place, rate)

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.composition import Leaf
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import (
     Contribution,
@@ -27,8 +29,9 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import audit_budget
+from privplan.audit.budget.fewer import MOST_KINDS, _Classes
 from privplan.audit.budget.order import compared, covers, weaker_of
-from privplan.audit.budget.total import MOST_KINDS, total
+from privplan.audit.budget.total import total
 from privplan.audit.log.canonical import LOG
 
 from .ledgers import (
@@ -501,6 +504,46 @@ def test_schedules_are_composed_as_they_are() -> None:
     some = dict(list(many.items())[:200])
     part = total(many, delta=DELTA, neighbours="add-remove", lower=some)
     assert part.epsilon.lower == pp.account(ev.Compose(tuple(some)), delta=DELTA).epsilon.lower
+
+
+def test_thousands_of_different_rounds_are_rounded_by_a_hair_from_both_sides() -> None:
+    many = {ev.Poisson(0.02, ev.Gaussian(2.0 + i / 1e4)): 1 for i in range(1_500)}
+    found = total(many, delta=DELTA, neighbours="add-remove", lower=many)
+    exact = pp.account(ev.Compose(tuple(many)), delta=DELTA).epsilon
+    assert found.rounded
+    assert found.epsilon.lower <= exact.upper
+    assert exact.lower <= found.upper
+    assert found.epsilon.gap < 1e-3 * found.upper
+
+
+@pytest.mark.parametrize("weaker", [True, False])
+@pytest.mark.parametrize("step", [1.0001, 1.03, math.inf])
+def test_rounding_goes_one_way(weaker: bool, step: float) -> None:
+    """Less noise and more sampling for an upper end, and the other way for a lower one."""
+    rng = np.random.default_rng(4)
+    events = [
+        ev.Poisson(float(q), ev.Gaussian(float(s)))
+        for q, s in zip(rng.uniform(1e-6, 1.0, 200), rng.uniform(0.1, 50.0, 200), strict=True)
+    ]
+    events += [ev.Poisson(0.0, ev.Gaussian(0.1)), ev.Group(3, ev.Poisson(1.0, ev.Laplace(2.0)))]
+    parts = tuple(Leaf(event, 1) for event in events)
+    classes = _Classes.of(parts, weaker)
+    for leaf in parts:
+        (rounded,) = classes.merged([leaf], step)
+        before, after = _noise_and_rate(leaf.event), _noise_and_rate(rounded.event)
+        protects_less = after[0] <= before[0] and after[1] >= before[1]
+        protects_more = after[0] >= before[0] and after[1] <= before[1]
+        assert protects_less if weaker else protects_more
+        if step < 2.0:
+            assert abs(math.log(after[0] / before[0])) <= math.log(step) * (1 + 1e-6)
+
+
+def _noise_and_rate(event: ev.Event) -> tuple[float, float]:
+    rate, inner = 1.0, event
+    while not hasattr(inner, "noise_multiplier"):
+        rate = getattr(inner, "rate", rate)
+        inner = inner.event  # type: ignore[attr-defined]
+    return inner.noise_multiplier, rate
 
 
 def test_unroundable_events_by_the_thousand_get_no_number() -> None:

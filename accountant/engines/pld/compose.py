@@ -109,13 +109,13 @@ def compose(rounds: Rounds, tilt: float) -> Composed:
     noise = relative = powers = 0.0
     fft_error = 16.0 * math.log2(size) * UNIT_ROUNDOFF
     for part in rounds.parts:
-        found = part.transformed(tilt, size)
-        spectrum = found.spectrum if spectrum is None else spectrum * found.spectrum
-        shift += found.shift
-        offsets.append(found.offset)
-        noise += fft_error * found.norms
-        relative += found.relative
-        powers += found.powers
+        term = part.transformed(tilt, size)
+        spectrum = term.spectrum if spectrum is None else spectrum * term.spectrum
+        shift += term.shift
+        offsets.append(term.offset)
+        noise += fft_error * term.norms
+        relative += term.relative
+        powers += term.powers
     assert spectrum is not None
     offset = math.fsum(offsets)
     around = irfft(spectrum, size)  # index i stands for the loss (i + shift) * width + offset
@@ -152,13 +152,13 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
                 rounds.cumulant(tilt + sign * step) - cumulant + log_inverse
             ) / step - sign * mean
 
-        found = {factor: reach(factor) for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)}
-        best = min(found, key=lambda factor: found[factor])
+        reaches = {factor: reach(factor) for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)}
+        best = min(reaches, key=lambda factor: reaches[factor])
         # A few single losses that reach far make the best step much smaller than a normal tail's.
-        while best == min(found) and best > 1e-6:
-            found[best / 2.0] = reach(best / 2.0)
-            best = min(found, key=lambda factor: found[factor])
-        ends.append(mean + sign * found[best])
+        while best == min(reaches) and best > 1e-6:
+            reaches[best / 2.0] = reach(best / 2.0)
+            best = min(reaches, key=lambda factor: reaches[factor])
+        ends.append(mean + sign * reaches[best])
     margin = 2.0 * rounds.width
     return max(ends[0], rounds.least) - margin, min(ends[1], rounds.most) + margin
 

@@ -74,10 +74,10 @@ class Family:
 
     def loss(self, x: Array) -> Array:
         """Return the loss at positions; it falls as x grows when `swapped`."""
-        found = log_mixture(self.rate, self._ratio(x))
+        loss = log_mixture(self.rate, self._ratio(x))
         if self.opposite:
-            found = found - log_mixture(self.rate, self._ratio(-x))
-        return -found if self.swapped else found
+            loss = loss - log_mixture(self.rate, self._ratio(-x))
+        return -loss if self.swapped else loss
 
     def position(self, loss: Array) -> Array:
         """Return the positions at which the loss is reached, possibly infinite."""
@@ -87,8 +87,8 @@ class Family:
         return log_excess(self.rate, plain) * self.scale**2 + 0.5
 
     def _ratio(self, x: Array) -> Array:
-        found: Array = (x - 0.5) / self.scale**2
-        return found
+        log_ratio: Array = (x - 0.5) / self.scale**2
+        return log_ratio
 
     def log_masses(self, edges: Array, least: Array | None = None) -> tuple[Array, Array]:
         """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss.
@@ -119,16 +119,18 @@ class Family:
 
     def _blend(self, absent: Array, present: Array) -> Array:
         with np.errstate(divide="ignore"):
-            found: Array = np.logaddexp(np.log1p(-self.rate) + absent, np.log(self.rate) + present)
-        return found
+            blended: Array = np.logaddexp(
+                np.log1p(-self.rate) + absent, np.log(self.rate) + present
+            )
+        return blended
 
     # Rounding: the same bounds as those of MixturePair.
 
     def mass_error(self, tail: float) -> Array:
         """Return, as a column, the relative error of the masses inside the reach of `tail`."""
         z = self._largest(tail) / self.scale
-        found: Array = 1e-13 + 4 * UNIT_ROUNDOFF * z * z
-        return found
+        error: Array = 1e-13 + 4 * UNIT_ROUNDOFF * z * z
+        return error
 
     def edge_error(self, tail: float) -> Array:
         """Return, as a column, by how much the loss at an edge may differ from the edge."""
@@ -137,20 +139,20 @@ class Family:
         slope = self._slope(ends).max(axis=-1, keepdims=True)
         largest = np.abs(ends).max(axis=-1, keepdims=True)
         size = 1.0 + largest - np.log(self.rate) + slope * (1.0 + self._largest(tail))
-        found: Array = 8 * UNIT_ROUNDOFF * size
-        return found
+        error: Array = 8 * UNIT_ROUNDOFF * size
+        return error
 
     def edge_mismatch(self, edges: Array) -> Array:
         """Return by how much, as a loss, the edges used for P and those used for Q may differ."""
         x = self.position(edges)
         reach = np.where(np.isfinite(x), np.abs(x) + 1.0, 0.0)
-        found: Array = 4 * UNIT_ROUNDOFF * self._slope(edges) * reach
-        return found
+        mismatch: Array = 4 * UNIT_ROUNDOFF * self._slope(edges) * reach
+        return mismatch
 
     def _largest(self, tail: float) -> Array:
         low, high = self.reach(tail)
-        found: Array = 2.0 + np.maximum(np.abs(low), np.abs(high))
-        return found
+        largest: Array = 2.0 + np.maximum(np.abs(low), np.abs(high))
+        return largest
 
     def _slope(self, loss: Array) -> Array:
         """Return an upper bound on d loss / dx where the loss has this value."""
@@ -160,8 +162,8 @@ class Family:
         plain = -loss if self.swapped else loss
         with np.errstate(divide="ignore"):
             share = -np.expm1(np.log1p(-self.rate) - plain)
-        found: Array = np.clip(share, 0.0, 1.0) * steepest
-        return found
+        slope: Array = np.clip(share, 0.0, 1.0) * steepest
+        return slope
 
 
 def families(pairs: Sequence[Weighted]) -> tuple[list[Family], list[Weighted]]:
@@ -174,7 +176,7 @@ def families(pairs: Sequence[Weighted]) -> tuple[list[Family], list[Weighted]]:
             single.append((pair, count))
         else:
             kinds.setdefault(kind, []).append((pair, count))
-    found = []
+    together = []
     for (opposite, swapped, _), members in kinds.items():
         if len(members) < FEWEST:
             single += members
@@ -185,15 +187,15 @@ def families(pairs: Sequence[Weighted]) -> tuple[list[Family], list[Weighted]]:
         for rows in np.array_split(order, -(-order.size // LARGEST)):
             some = tuple(members[index] for index in rows)
             columns = scale[rows, None], rate[rows, None]
-            found.append(Family(some, *columns, opposite, swapped))
-    return found, single
+            together.append(Family(some, *columns, opposite, swapped))
+    return together, single
 
 
 def _telling(scale: Array, rate: Array) -> Array:
     """Return the log of the variance of the likelihood ratio, q^2 (e^(1/s^2) - 1)."""
     inverse = 1.0 / scale**2
-    found: Array = 2.0 * np.log(rate) + inverse + np.log(-np.expm1(-inverse))
-    return found
+    log_variance: Array = 2.0 * np.log(rate) + inverse + np.log(-np.expm1(-inverse))
+    return log_variance
 
 
 def _kind(pair: Pair) -> tuple[bool, bool, bool] | None:

@@ -28,6 +28,9 @@ _AT_ONCE: Final = 1 << 19
 _SHORT: Final = 1000.0
 """A sum that spreads over fewer grid points than this is composed as it is."""
 
+_MULTIPLIED: Final = 32
+"""Powers up to this are products: each of at most 10 costs 3 roundings, fewer than are bounded."""
+
 _SPARED: Final = 11.0
 """Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
 
@@ -195,8 +198,8 @@ class Rowed:
 
     @cached_property
     def _losses(self) -> Array:
-        found: Array = self.rows.offset[:, None] + self.rows.width * self.rows.at
-        return found
+        losses: Array = self.rows.offset[:, None] + self.rows.width * self.rows.at
+        return losses
 
     @property
     def least(self) -> float:
@@ -312,8 +315,8 @@ class Rounds:
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted sum."""
-        found = [part.mean_and_variance(tilt) for part in self.parts]
-        return sum(mean for mean, _ in found), sum(variance for _, variance in found)
+        moments = [part.mean_and_variance(tilt) for part in self.parts]
+        return sum(mean for mean, _ in moments), sum(variance for _, variance in moments)
 
     def centring_tilt(self, epsilon: float, guess: float, spread: float) -> float:
         """Return a tilt at which the tilted sum lies about epsilon: K'(t) = eps + 1/t + 1/(1+t).
@@ -390,14 +393,17 @@ def _folded(weights: Array, places: NDArray[np.int64], size: int) -> Array:
     """Return each row's weights at its places on a circle of `size` points."""
     count = weights.shape[0]
     flat = (places + size * np.arange(count)[:, None]).ravel()
-    found = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
-    return found.reshape(count, size)
+    folded = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
+    return folded.reshape(count, size)
 
 
 def _power(spectrum: Spectrum, n: int) -> Spectrum:
     """Return spectrum^n, 0 where it is below 1e-40 in size."""
     if n == 1:
         return spectrum
+    if n <= _MULTIPLIED:
+        half = _power(spectrum, n // 2)
+        return half * half * spectrum if n % 2 else half * half
     result = np.zeros_like(spectrum)
     size = np.abs(spectrum)
     matters = size > math.exp(-92.1 / n)

@@ -108,8 +108,8 @@ def lower_rows(
     `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
     """
     alike, rest = _alike(family, width, tilt, tail)
-    found = [_lower(some, width, tilt, tail) for some in alike]
-    return [rows for rows, _ in found], rest + tuple(m for _, more in found for m in more)
+    laid = [_lower(some, width, tilt, tail) for some in alike]
+    return [rows for rows, _ in laid], rest + tuple(m for _, more in laid for m in more)
 
 
 def _alike(
@@ -148,8 +148,8 @@ def _lower(
 def _slack(family: Family, edges: Array, tail: float) -> Array:
     """Return how far each row's losses may be from its points, through rounding."""
     largest = np.abs(edges).max(axis=-1)
-    found: Array = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
-    return found
+    slack: Array = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
+    return slack
 
 
 # --- the points of a row ------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def _points(
     at[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
     if not np.isfinite(at).all() or np.abs(at).max() > 1e15:
         raise FloatingPointError("the losses are not finite")
-    found: Indices = at.astype(np.int64)
-    return found
+    indices: Indices = at.astype(np.int64)
+    return indices
 
 
 def _laid(
@@ -204,16 +204,16 @@ def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
     steps = np.zeros_like(needed)
     steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
     needed = np.maximum(needed, np.maximum(steps, length / WIDEST))
-    found: Array = np.minimum(needed, length / width) + 1e-9
-    return found
+    points: Array = np.minimum(needed, length / width) + 1e-9
+    return points
 
 
 def _tilted(losses: Array, log_p: Array, tilt: float) -> Array:
     """Return the shares of the cells in the tilted law."""
     exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
     weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
-    found: Array = weights / weights.sum(axis=-1, keepdims=True)
-    return found
+    shares: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
 
 
 def _strictly(at: Indices, *, upwards: bool) -> Indices:
@@ -412,8 +412,8 @@ def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail:
     moved = 16.0 * family.edge_mismatch(edges) * heavier
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
-    found: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
-    return found
+    error: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
+    return error
 
 
 def _chord_excess(
@@ -425,5 +425,5 @@ def _chord_excess(
         right = -np.expm1(log_p[:, 1::2] - log_q[:, 1::2] - edges[:, 1:])
     at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)
     at_right = np.where(np.isfinite(right), to_right * np.maximum(right, 0.0), 0.0)
-    found: Array = np.maximum(at_left, at_right)
-    return found
+    excess: Array = np.maximum(at_left, at_right)
+    return excess
