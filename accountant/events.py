@@ -225,6 +225,7 @@ class Poisson(Event):
 class TruncatedPoisson(Event):
     """`event` on a Poisson sample of a `population`, cut at random to at most `batch` units.
 
+    `population` is the size of the larger of two neighbouring data sets, with the unit in it.
     Range: `rate` in [0, 1], 1 <= `batch` <= `population`.
     """
 

@@ -32,6 +32,9 @@ WIDE: Final = 1.1
 BEYOND_DOUBT: Final = 1e-4
 """Where a unit is seldom in a full sample, as a share of delta, the cap is not looked into."""
 
+USEFUL: Final = 20.0
+"""Epsilon beyond which another cap would not help anybody, and none is looked for."""
+
 ATTEMPTS: Final = 5
 """Most caps that are accounted for on the way to one."""
 
@@ -67,6 +70,12 @@ def said_of_cap(
     poisson = _answer(leaves(rewritten(event, _uncut)), neighbours, delta, epsilon)
     if poisson is None or bounds.upper <= (1.0 + NEARLY) * poisson.upper:
         return ()
+    if bounds.lower == 0.0:
+        # Perhaps by another engine, whose own looseness is not the cap's.
+        capped = _answer(parts, neighbours, delta, epsilon)
+        bounds = capped if capped is not None and capped.upper < bounds.upper else bounds
+        if bounds.upper <= (1.0 + NEARLY) * poisson.upper:
+            return ()
     name = "epsilon" if delta is not None else "delta"
     several = len(caps) > 1
     text = (
@@ -78,7 +87,8 @@ def said_of_cap(
     if bounds.upper > WIDE * bounds.lower > 0.0:
         text += f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
     at = delta if delta is not None else poisson.upper
-    harmless = _harmless(event, caps, neighbours, at) if FLOOR <= at < 1.0 else None
+    useful = FLOOR <= at < 1.0 and (delta is None or bounds.upper <= USEFUL)
+    harmless = _harmless(event, caps, neighbours, at) if useful else None
     if harmless is not None:
         text += (
             f" {'Caps' if several else 'A cap'} of {_listed(harmless)} would keep epsilon at "
