@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .atoms import AtomPair
+from .chords import chord_excess, upward_share
 from .grid import Grid, Law
 from .noise import Array
 from .pair import Pair
@@ -46,7 +47,7 @@ def upper_law(pair: Pair, grid: Grid, tail: float) -> Law:
     if pair.smooth is not None:
         log_p, log_q = pair.smooth.log_masses(edges)
         inside = np.exp(log_p[1:-1])
-        up = _upward_share(log_p[1:-1], log_q[1:-1], edges[:-1], grid.width)
+        up = upward_share(log_p[1:-1], log_q[1:-1], edges[:-1], grid.width)
         up = np.minimum(up + _share_error(pair.smooth, edges, grid.width, inside, tail), 1.0)
         masses[:-1] += inside * (1.0 - up)
         masses[1:] += inside * up
@@ -106,9 +107,9 @@ def _smooth_chords(
     inside_q = np.logaddexp(log_q[::2], log_q[1::2])
     inside = np.exp(inside_p)
     error = _share_error(pair, edges, width, inside, tail)
-    up = np.maximum(_upward_share(inside_p, inside_q, edges[:-1], width) - error, 0.0)
+    up = np.maximum(upward_share(inside_p, inside_q, edges[:-1], width) - error, 0.0)
     to_left, to_right = inside * (1.0 - up), inside * up
-    excess = _chord_excess(log_p, log_q, edges, to_left, to_right)
+    excess = chord_excess(log_p, log_q, edges, to_left, to_right)
     return to_left, to_right, excess + 4.0 * error * width * inside
 
 
@@ -159,7 +160,7 @@ class _Placed:
         return sums
 
     def excess(self) -> Array:
-        """Return the excess of each chord over tangents at ends and middle; see `_chord_excess`."""
+        """Return the excess of each chord over tangents at ends and middle; see `chord_excess`."""
         at_left = self.steps <= 0.5 * self.width
         p, fall = self.masses, np.exp(-self.steps)
         rise = np.exp(self.width - self.steps)
@@ -235,17 +236,6 @@ def _beside(pair: Pair, width: float, tail: float, side: float) -> Grid:
     return Grid(width, pair.anchors[0] + side * shift)
 
 
-def _upward_share(log_p: Array, log_q: Array, left: Array, width: float) -> Array:
-    """Return which share of an interval's P mass a chord puts on its right end.
-
-    From p = u + v and q = u e^-l + v e^-(l + width).
-    """
-    with np.errstate(invalid="ignore"):
-        fall = -np.expm1(np.minimum(log_q + left - log_p, 0.0))
-    share = np.where(np.isneginf(log_p), 0.0, fall / -math.expm1(-width))
-    return np.clip(share, 0.0, 1.0)
-
-
 def _share_error(pair: Smooth, edges: Array, width: float, inside: Array, tail: float) -> Array:
     """Return the error of each share: of the two masses, and of the edges between them.
 
@@ -258,19 +248,3 @@ def _share_error(pair: Smooth, edges: Array, width: float, inside: Array, tail: 
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(inside > 0.0, (moved[:-1] + moved[1:]) / inside, 0.0)
     return (relative + 2.0 * pair.mass_error(tail)) / -math.expm1(-width)
-
-
-def _chord_excess(
-    log_p: Array, log_q: Array, edges: Array, to_left: Array, to_right: Array
-) -> Array:
-    """Return by how much each chord exceeds the tangents of h at the interval's ends and middle.
-
-    The three tangents meet at the likelihood ratios of the two halves, so the largest excess is
-    at one of them: `to_left` (r_left / alpha_left - 1) or `to_right` (1 - r_right / alpha_right).
-    """
-    with np.errstate(invalid="ignore"):
-        left = np.expm1(log_p[::2] - log_q[::2] - edges[:-1])
-        right = -np.expm1(log_p[1::2] - log_q[1::2] - edges[1:])
-    at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)
-    at_right = np.where(np.isfinite(right), to_right * np.maximum(right, 0.0), 0.0)
-    return np.maximum(at_left, at_right)

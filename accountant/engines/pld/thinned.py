@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from .chords import chord_excess, upward_share
 from .families import Family, Weighted
 from .noise import UNIT_ROUNDOFF, Array
 
@@ -88,7 +89,7 @@ def _upper(family: Family, width: float, tilt: float, tail: float) -> Rows:
     log_p, log_q = family.log_masses(edges)
     inside = np.exp(log_p[:, 1:-1])
     gaps = np.diff(edges, axis=-1)
-    share = _upward_share(log_p[:, 1:-1], log_q[:, 1:-1], edges[:, :-1], gaps)
+    share = upward_share(log_p[:, 1:-1], log_q[:, 1:-1], edges[:, :-1], gaps)
     share = np.minimum(share + _share_error(family, edges, gaps, inside, tail), 1.0)
     masses = np.zeros_like(edges)
     masses[:, :-1] += inside * (1.0 - share)
@@ -383,20 +384,12 @@ def _sides(
     inside_q = np.logaddexp(log_q[:, ::2], log_q[:, 1::2])
     inside = np.exp(inside_p)
     error = _share_error(family, edges, gaps, inside, tail)
-    up = np.maximum(_upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
+    up = np.maximum(upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
     to_left, to_right = inside * (1.0 - up), inside * up
-    excess = _chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside
+    excess = chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside
     with np.errstate(invalid="ignore"):
         loss = beyond_p - beyond_q - 4.0 * family.mass_error(tail)[:, 0]
     return to_left, to_right, excess, (np.exp(beyond_p), loss)
-
-
-def _upward_share(log_p: Array, log_q: Array, left: Array, gaps: Array) -> Array:
-    """Return which share of an interval's P mass a chord puts on its right end."""
-    with np.errstate(invalid="ignore"):
-        fall = -np.expm1(np.minimum(log_q + left - log_p, 0.0))
-    share = np.where(np.isneginf(log_p), 0.0, fall / -np.expm1(-gaps))
-    return np.clip(share, 0.0, 1.0)
 
 
 def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail: float) -> Array:
@@ -414,16 +407,3 @@ def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail:
         relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
     error: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
     return error
-
-
-def _chord_excess(
-    log_p: Array, log_q: Array, edges: Array, to_left: Array, to_right: Array
-) -> Array:
-    """Return by how much each chord exceeds the tangents at the interval's ends and middle."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        left = np.expm1(log_p[:, ::2] - log_q[:, ::2] - edges[:, :-1])
-        right = -np.expm1(log_p[:, 1::2] - log_q[:, 1::2] - edges[:, 1:])
-    at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)
-    at_right = np.where(np.isfinite(right), to_right * np.maximum(right, 0.0), 0.0)
-    excess: Array = np.maximum(at_left, at_right)
-    return excess
