@@ -1,0 +1,201 @@
+"""Observers by their names, and what a number before one of them rests on.
+
+    model                  whoever sees the released models
+    server                 the server
+    silo                   a silo that holds nothing of the unit
+    silo-with-records      a silo that holds some of it
+    server+c               the server and c silos that tell it all they know, and hold nothing of
+                           the unit
+    server+c-with-records  likewise, where one of the silos holds some of it
+
+Nothing heavy is imported here: a run, an audit and the command line say the same words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from ..accountant.errors import InvalidInput
+
+MODEL: Final = "model"
+SERVER: Final = "server"
+SILO: Final = "silo"
+SILO_WITH_RECORDS: Final = "silo-with-records"
+
+NAMED: Final = (MODEL, SERVER, SILO)
+"""Those whose numbers a verdict is about, where a configuration names no others."""
+
+WORDS: Final = (MODEL, SERVER, SILO, SILO_WITH_RECORDS)
+
+_COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")
+
+_EXAMPLE: Final = (
+    "Known: model, server, silo, silo-with-records, and server+2 for the server with two silos."
+)
+
+COUNTS_UNKNOWN: Final = (
+    "N_u, how many records a user has in all, reaches nobody but the silos that hold some of them"
+)
+"""What every number rests on whose weights are n_su / N_u, in the clear where they are applied."""
+
+FOLLOWED: Final = "every silo and the server follow the protocol"
+"""What every number of private weighting rests on."""
+
+COUNTS_RELIEF: Final = (
+    'weighting = "uniform" needs no N_u, and aggregation = "private-weighting" keeps it from all'
+)
+"""What makes a number rest on less, where it rests on `COUNTS_UNKNOWN`."""
+
+
+@dataclass(frozen=True)
+class Coalition:
+    """The server and `colluders` silos, of which one `holds` a part of the unit, or none does."""
+
+    colluders: int
+    holds: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in configurations, plans and logs."""
+        return f"{SERVER}+{self.colluders}{'-with-records' * self.holds}"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a number's assumptions depend on: how silos' updates are weighted and summed.
+
+    `aggregation` says what the server sees, `rule` is that of the weights (`none`, `uniform`,
+    `records`), and the noise of `dropouts` silos may be missing.
+    """
+
+    aggregation: str
+    rule: str
+    silos: int
+    dropouts: int = 0
+
+    @property
+    def private(self) -> bool:
+        """Whether nobody sees the weights."""
+        return self.aggregation == "private-weighting"
+
+    @property
+    def clear(self) -> bool:
+        """Whether a silo that holds a record of a user learns from its weight how many it has."""
+        return self.rule == "records" and not self.private and self.silos > 1
+
+
+def coalition_of(observer: str) -> Coalition | None:
+    """Return the coalition that a name stands for; None for another observer."""
+    found = _COALITION.fullmatch(observer)
+    return None if found is None else Coalition(int(found[1]), found[2] is not None)
+
+
+def coalitions_in(observers: Iterable[str]) -> tuple[int, ...]:
+    """Return how many colluders the coalitions among some observers have, each number once."""
+    found = {one.colluders for name in observers if (one := coalition_of(name)) is not None}
+    return tuple(sorted(found))
+
+
+def rests_on(observer: str, own: Circumstances) -> tuple[str, ...]:
+    """Return what the number before an observer rests on, beyond clip, noise and sample.
+
+    >>> rests_on("model", Circumstances("masked", "uniform", 5))
+    ()
+    >>> rests_on("model", Circumstances("private-weighting", "records", 5))
+    ('every silo and the server follow the protocol',)
+    """
+    if own.private:
+        return (FOLLOWED,)
+    found = (COUNTS_UNKNOWN,) if own.clear else ()
+    if own.silos < 2:
+        return found
+    coalition = coalition_of(observer)
+    if coalition is not None:
+        return (*found, _told_by(coalition.colluders), *_missing(own.dropouts))
+    if observer == SERVER:
+        told = own.aggregation == "masked"
+        return (*found, *(("no silo tells the server what it knows",) * told))
+    if observer in (SILO, SILO_WITH_RECORDS):
+        return (*found, "neither the server nor another silo tells it what it knows")
+    return found
+
+
+def relieved_by(own: Circumstances) -> tuple[str, ...]:
+    """Return which settings make the numbers rest on less."""
+    return (COUNTS_RELIEF,) if own.clear else ()
+
+
+def row_of(observer: str, dropouts: int) -> dict[str, object]:
+    """Return the fields that name an observer in a row of JSON.
+
+    >>> row_of("server+2", 1)
+    {'observer': 'server', 'colluders': 2, 'dropouts': 1, 'holds': False}
+    """
+    found = coalition_of(observer)
+    if found is None:
+        return {"observer": observer}
+    return {
+        "observer": SERVER,
+        "colluders": found.colluders,
+        "dropouts": dropouts,
+        "holds": found.holds,
+    }
+
+
+def phrase(observer: str, dropouts: int = 0) -> str | None:
+    """Return a coalition in words; None for another observer."""
+    found = coalition_of(observer)
+    if found is None:
+        return None
+    silos = "a silo" if found.colluders == 1 else f"{found.colluders:,} silos"
+    part = "some" if found.holds else "none"
+    lost = f", and with {dropouts:,} of the others missing" if dropouts else ""
+    return f"the server with {silos}, holding {part} of the unit's records{lost}"
+
+
+def observer_name(**field: object) -> str:
+    """Return the name of an observer; raise `InvalidInput`, with the nearest one, for no name."""
+    ((key, value),) = field.items()
+    if isinstance(value, str) and (value in WORDS or coalition_of(value) is not None):
+        return value
+    close = difflib.get_close_matches(str(value).lower()[:60], (*WORDS, "server+2"), n=1)
+    raise InvalidInput(
+        f"`{key}` must name an observer; it is {value!r:.60}.",
+        "A number is for somebody, who sees some things and not others.",
+        f'Did you mean "{close[0]}"?' if close else _EXAMPLE,
+    )
+
+
+def observer_names(**field: object) -> tuple[str, ...]:
+    """Return the names of one observer or more, each once; raise `InvalidInput` otherwise."""
+    ((key, value),) = field.items()
+    if not isinstance(value, (list, tuple)) or not value:
+        raise InvalidInput(
+            f"`{key}` must be a list of one observer or more; it is {value!r:.60}.",
+            "The verdict on a run names the worst of them.",
+            f'Write {key} = ["model", "server", "silo"].',
+        )
+    names = tuple(observer_name(**{key: one}) for one in value)
+    if len(set(names)) < len(names):
+        raise InvalidInput(
+            f"`{key}` names an observer twice: {', '.join(names)[:60]}.",
+            "Each has one number.",
+            "Name each of them once.",
+        )
+    return names
+
+
+def _told_by(colluders: int) -> str:
+    if colluders == 1:
+        return "no more than 1 silo tells the server what it knows"
+    return f"no more than {colluders:,} silos tell the server what they know"
+
+
+def _missing(dropouts: int) -> tuple[str, ...]:
+    if not dropouts:
+        return ()
+    return (f"the noise of no more than {dropouts:,} of the other silos is missing",)
