@@ -36,9 +36,11 @@ Where it breaks
   - The sample is drawn by the server, so from the server it hides nothing: not 0.835 but
     9.998.
   - A silo knows its own noise.  Where weights follow the records, a user whom it does not
-    know loses 11.48 to it at 100 rounds instead of 10.73, and a user of whom it has one
-    record 28.35: when the others go, that one's weight grows to 1.  With uniform weights it
-    is 8.721.
+    know loses 11.48 to it at 100 rounds instead of 10.73; with uniform weights it is 8.721.
+  - A silo that holds one of a user's records applies its weight, n_su / N_u.  In the clear
+    it knows N_u from that, without any noise, and so whether the user has records anywhere
+    else: no guarantee.  Where nobody sees the weights it is 28.35: when the others go, that
+    record's weight grows to 1.
   - Protocol 1 (encrypted weights) adds noise in multiples of a common multiple of all
     counts.  Modulo that number the server reads a noise-free function of the raw updates,
     and its ciphertexts show the server the randomness that it encrypted with, raised to

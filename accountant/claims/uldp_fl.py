@@ -11,6 +11,7 @@ program, branch ULDP-FL-2023.  The published functions below are written from th
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import partial
 from typing import Any, Final
 
@@ -199,13 +200,19 @@ def _sampled_seen() -> Claim:
     return _row(setting, claimed, *found, why, source, observer="server")
 
 
-def _silo(weighting: str, share: float) -> Claim:
+def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
     """AVG with 5 silos against one of them, which subtracts its own noise from the model.
 
-    `share` is the part of the user's records that this silo has, in the case that attains it.
+    `share` is the part of the user's records that this silo has, in the case that attains it;
+    `hidden` says that nobody sees the weights.
     """
     seen = uldp.insider_release(
-        NOISE, rounds=100, silos=5, weighting=weighting, holds_user=share > 0.0
+        NOISE,
+        rounds=100,
+        silos=5,
+        weighting=weighting,
+        holds_user=share > 0.0,
+        hidden_weights=hidden,
     )
     proven = upper_epsilon(seen.event, DELTA, seen.neighbours)
     assert isinstance(seen.event, ev.Repeat)
@@ -221,7 +228,7 @@ def _silo(weighting: str, share: float) -> Claim:
             "A silo knows its own noise, and a user may have all records in the other four.",
         ),
         ("records", True): (
-            "AVG-w, 100 rounds, a silo with one record",
+            "Protocol 1, its leaks closed, 100 rounds, a silo with one record",
             "When a user's other records go, the weight of the one that is here grows to 1, so the "
             "sum moves by nearly two clips.",
         ),
@@ -230,8 +237,35 @@ def _silo(weighting: str, share: float) -> Claim:
             "A silo knows its own noise, but a fifth of every user's weight lies with it.",
         ),
     }[weighting, share > 0.0]
+    observer = "silo-with-records" if hidden else "silo"
     claimed = published_user_epsilon(100)
-    return _row(setting, claimed, proven, lower, why, "Theorem 5", observer="silo")
+    return _row(setting, claimed, proven, lower, why, "Theorem 5", observer=observer)
+
+
+def _silo_in_the_clear() -> Claim:
+    """AVG-w without Protocol 1: the silo applies 1/N_u itself, which no noise is added to.
+
+    Neighbours: a user with one record here and no other, whose weight is 1, or with one elsewhere
+    too, whose weight here is 1/2.
+    """
+
+    def weight(here: int, elsewhere: int) -> Fraction:
+        return Fraction(here, here + elsewhere)
+
+    told_apart = weight(1, 0) != weight(1, 1)
+    why = (
+        "A silo that holds one of the user's records applies its weight, n_su/N_u, so it knows N_u "
+        "without noise, and whether the user has records elsewhere."
+    )
+    return _row(
+        "AVG-w, 100 rounds, a silo with one record",
+        published_user_epsilon(100),
+        nothing_holds(why, DELTA),
+        math.inf if told_apart else 0.0,
+        why,
+        "Algorithm 3 and Theorem 5",
+        observer="silo-with-records",
+    )
 
 
 def _protocol_1() -> Claim:
@@ -334,7 +368,8 @@ ROWS: Final = (
     *(partial(_average, rounds) for rounds in (50, 100, 200)),
     _average_exchanged,
     partial(_silo, "records", 0.0),
-    partial(_silo, "records", 1.0 / MOST_RECORDS),
+    _silo_in_the_clear,
+    partial(_silo, "records", 1.0 / MOST_RECORDS, hidden=True),
     partial(_silo, "uniform", 0.2),
     *(partial(_sampled, rate) for rate in (0.1, 0.3, 0.5, 0.7)),
     _sampled_seen,

@@ -17,14 +17,19 @@ An observer of the silos A sees their sum, or each by itself:
     together:    mu = sqrt(|S|) sum_{s in A} w_su / (sigma sqrt(|A|))
     separately:  mu = sqrt(|S| sum_{s in A} w_su^2) / sigma
 
-per round, for the worst user u.  Source of the algorithms: Kato, Xiong, Takagi, Cao and Yoshikawa
-2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 1, 3 and 4; bounds derived here.
+per round, for the worst user u.  Weights by records are n_su/N_u, and a silo applies them to its
+own users' updates: in the clear it knows N_u of each of them, without noise, and every number for
+such weights rests on N_u reaching nobody else.
+
+Source of the algorithms: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210,
+Algorithms 1, 3 and 4; bounds derived here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +40,18 @@ from ..errors import InvalidInput, Unsupported
 from ..guarantee import as_neighbours
 from .release import Release, Sensitivity, reach, repeated, root_down, up
 from .weight_sums import ULP, row_sums, table_of, weight_sum
+
+CLEAR_WEIGHTS: Final = ev.NoGuarantee(
+    "a silo that holds a record of a user applies the weight n_su/N_u, so it knows N_u without any "
+    "noise, and whether the user has records elsewhere"
+)
+"""What weights by records in the clear are before a silo that holds a part of the user."""
+
+PRIVATE_COALITION: Final = ev.NoGuarantee(
+    "private weighting admits no coalition: the server knows r_u N_u, every silo r_u, so together "
+    "they know N_u without any noise"
+)
+"""What private weighting is before the server and a silo that tell each other what they know."""
 
 
 def naive_sensitivity_as_published(clip: float, silos: int) -> float:
@@ -190,6 +207,7 @@ def insider_release(
     silos: int,
     weighting: str = "uniform",
     holds_user: bool = True,
+    hidden_weights: bool = False,
     neighbours: str = "add-remove",
     rate: float = 1.0,
     knows_sample: bool = True,
@@ -203,9 +221,13 @@ def insider_release(
     - `uniform` weights 1/|S| stay what they are: mu = sqrt((|S|-1)/|S|) / sigma.
     - `records` weights n_su/N_u, of a user of whom this silo has nothing (`holds_user` False):
       mu = sqrt(|S|/(|S|-1)) / sigma.
-    - `records` weights, of a user of whom it has a share w: when the records elsewhere go, that
-      share grows to 1, and the sum moves by up to (1 - w) C there and (1 - w) C here.  As w may be
-      near 0, mu = 2 sqrt(|S|/(|S|-1)) / sigma.
+    - `records` weights, of a user of whom it has a share w, **where nobody sees the weights**
+      (`hidden_weights`, private weighting): when the records elsewhere go, that share grows to 1,
+      and the sum moves by up to (1 - w) C there and (1 - w) C here.  As w may be near 0,
+      mu = 2 sqrt(|S|/(|S|-1)) / sigma.
+    - `records` weights in the clear, of a user of whom it has a share: the silo applies the weight
+      n_su/N_u and knows n_su, so it knows N_u without any noise, and whether there are records
+      elsewhere.  There is no guarantee, and the event says so (`CLEAR_WEIGHTS`).
 
     Exchanged (`replace-one`), they move the sum by (1 - w) C + (1 - w') C + |w - w'| C <= 2C, or
     2C (|S|-1)/|S| with uniform weights.  Weights c_su / (sum_s c_su + 1), with a dummy in every
@@ -237,7 +259,6 @@ def insider_release(
     Repeat(count=100, event=Gaussian(noise_multiplier=3.5355339059327373))
     """
     relation = as_neighbours(neighbours)
-    validate.choice(("uniform", "records"), weighting=weighting)
     total = validate.count(silos=silos)
     if total < 2:
         raise Unsupported(
@@ -245,13 +266,7 @@ def insider_release(
             "There are no records elsewhere to protect from it.",
             "Give the number of silos, 2 or above.",
         )
-    counted = total - validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
-    if counted < 2:
-        raise Unsupported(
-            "A silo that subtracts its share of the noise may be left with none.",
-            f"Of {total} shares {tolerated_dropouts} may be missing.",
-            "Tolerate fewer dropouts.",
-        )
+    square = _square_left(noise_multiplier, total, 1, tolerated_dropouts, weighting)
     hidden = validate.probability(rate=rate) < 1.0 and not knows_sample
     if hidden and holds_user:
         raise Unsupported(
@@ -259,15 +274,13 @@ def insider_release(
             "When the rest goes, the weight here grows: the sum moves in every round either way.",
             "Give rate = 1, or holds_user = False for users of whom the silo holds nothing.",
         )
-    square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
-    square *= Fraction(counted - 1, counted)
-    if weighting == "uniform":
-        square *= Fraction(total, total - 1) ** 2
-    elif holds_user and relation != "replace-one":
+    if weighting == "records" and holds_user and relation != "replace-one":
         square /= 4
     event: ev.Event = ev.Gaussian(root_down(square))
     if hidden:
         event = ev.Poisson(rate, event)
+    if weighting == "records" and holds_user and not hidden_weights:
+        event = CLEAR_WEIGHTS
     return Release(
         repeated(validate.count(rounds=rounds), event),
         relation,
@@ -277,8 +290,99 @@ def insider_release(
             *_conditions(),
             "the unit is a user's records in the other silos",
             "silos follow the protocol, and no silo colludes with another or with the server",
+            *_counts_unknown(weighting, hidden_weights=hidden_weights),
         ),
     )
+
+
+def coalition_release(
+    noise_multiplier: float,
+    *,
+    rounds: int,
+    silos: int,
+    colluders: int,
+    weighting: str = "uniform",
+    holds_user: bool = True,
+    neighbours: str = "add-remove",
+    together: bool = True,
+    tolerated_dropouts: int = 0,
+) -> Release:
+    """Return what the server and c silos know, together, of a user's records in the other silos.
+
+    They take off what the c silos sent, and see the rest summed (`together`), or each update by
+    itself; the server may say of t of the other silos that they are missing (`tolerated_dropouts`),
+    so |S|-c-t shares of the noise count, each of variance sigma^2 C^2 / (|S|-t).  Per round:
+
+        records, together:   mu = sqrt((|S|-t) / (|S|-t-c)) / sigma
+        records, each:       mu = sqrt(|S|-t) / sigma
+        uniform, together:   mu = ((|S|-c) / |S|) sqrt((|S|-t) / (|S|-t-c)) / sigma
+        uniform, each:       mu = sqrt(|S|-c) sqrt(|S|-t) / (|S| sigma)
+
+    By `records` that is for a user of whom none of the c silos has anything (`holds_user` False);
+    one that has a record applies n_su/N_u, so they know N_u, and the event is `CLEAR_WEIGHTS`.
+    With `uniform` weights nothing changes where they have a part of the user.  They know the
+    sample, if there is one, so it hides nobody.  Weights must be in the clear: under private
+    weighting such parties know every N_u, whoever holds what.
+
+    Range: `colluders` 1 or above.  Raises `Unsupported` where no share of noise is left.  Derived
+    here; c = 1 is what `insider_release` says of one silo.
+
+    >>> given = dict(rounds=1, silos=5, weighting="records", holds_user=False)
+    >>> coalition_release(5.0, colluders=1, **given).event == insider_release(5.0, **given).event
+    True
+    """
+    relation = as_neighbours(neighbours)
+    total, told = validate.count(silos=silos), validate.count(colluders=colluders)
+    square = _square_left(noise_multiplier, total, told, tolerated_dropouts, weighting)
+    if not together:  # one share in each, and sum w^2 is at most 1, or (|S|-c) / |S|^2
+        square = Fraction(noise_multiplier) ** 2 / (total - tolerated_dropouts)
+        square *= Fraction(total**2, total - told) if weighting == "uniform" else 1
+    event: ev.Event = ev.Gaussian(root_down(square))
+    if weighting == "records" and holds_user:
+        event = CLEAR_WEIGHTS
+    which = "1 silo" if told == 1 else f"{told} silos"
+    return Release(
+        repeated(validate.count(rounds=rounds), event),
+        relation,
+        f"server with {which}",
+        "user",
+        conditions=(
+            *_conditions(),
+            "the unit is a user's records in the other silos",
+            f"no more than {which} and the server tell each other what they know",
+            *_counts_unknown(weighting, hidden_weights=False),
+        ),
+    )
+
+
+def _square_left(
+    noise_multiplier: float, silos: int, without: int, tolerated_dropouts: int, weighting: str
+) -> Fraction:
+    """Return 1/mu^2 of the sum of all silos but `without`, whose records weigh up to C together.
+
+    That is C for weights by records, and C (|S|-c)/|S| for uniform ones, where all others have some
+    of the user, over the noise of the shares that are left.
+    """
+    validate.choice(("uniform", "records"), weighting=weighting)
+    counted = silos - validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
+    if counted <= without:
+        whose = "A silo that subtracts its share" if without == 1 else "Who subtracts some shares"
+        raise Unsupported(
+            f"{whose} of the noise may be left with none.",
+            f"Of {silos} shares {tolerated_dropouts} may be missing, and {without} are known.",
+            "Tolerate fewer dropouts.",
+        )
+    square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
+    square *= Fraction(counted - without, counted)
+    return square * Fraction(silos, silos - without) ** 2 if weighting == "uniform" else square
+
+
+def _counts_unknown(weighting: str, *, hidden_weights: bool) -> tuple[str, ...]:
+    if weighting == "uniform":
+        return ()
+    if hidden_weights:
+        return ("nobody sees a weight: silos apply n_su/N_u under encryption",)
+    return ("N_u reaches nobody but the silos that hold some of the user's records",)
 
 
 def _scaled(

@@ -91,6 +91,7 @@ def test_the_events_leave_that_much_room() -> None:
                 silos=SILOS,
                 weighting="records",
                 holds_user=holds,
+                hidden_weights=True,
                 neighbours=neighbours,
             ).event
             assert isinstance(event, ev.Gaussian)

@@ -6,6 +6,7 @@ import doctest
 import itertools
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,8 +131,9 @@ def test_an_insider_that_holds_a_little_of_the_user_sees_it_move_twice_as_far() 
         weighted_sum(deltas, counts) - weighted_sum(deltas, counts * np.array([1, 0, 0]))
     )
     noise = SIGMA * CLIP * math.sqrt((silos - 1) / silos)
-    holds = insider_release(SIGMA, rounds=1, silos=silos, weighting="records")
-    free = insider_release(SIGMA, rounds=1, silos=silos, weighting="records", holds_user=False)
+    given: dict[str, Any] = {"rounds": 1, "silos": silos, "weighting": "records"}
+    holds = insider_release(SIGMA, hidden_weights=True, **given)
+    free = insider_release(SIGMA, holds_user=False, **given)
     assert isinstance(holds.event, ev.Gaussian)
     assert isinstance(free.event, ev.Gaussian)
     assert gap / noise <= 1 / holds.event.noise_multiplier
@@ -143,7 +145,9 @@ def test_an_insider_that_holds_a_little_of_the_user_sees_it_move_twice_as_far() 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 def test_no_records_elsewhere_move_the_sum_by_more(weighting: str, neighbours: str) -> None:
     rng = np.random.default_rng(3)
-    run = insider_release(1.0, rounds=1, silos=3, weighting=weighting, neighbours=neighbours)
+    run = insider_release(
+        1.0, rounds=1, silos=3, weighting=weighting, hidden_weights=True, neighbours=neighbours
+    )
     assert isinstance(run.event, ev.Gaussian)
     reach = 2 if neighbours == "replace-one" else 1
     allowed = reach / run.event.noise_multiplier * math.sqrt(2 / 3) * CLIP
