@@ -158,7 +158,7 @@ def _encoded(point: FixedPoint, row: NDArray[np.float64]) -> Integers:
 def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
     """Return what adds up the updates of so many silos.
 
-    Raises `InvalidInput` where more silos may be missing than there are to hide among.
+    Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among.
     """
     if own.aggregation != "masked":
         return Plain()
@@ -168,9 +168,16 @@ def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
             "A sum of one silo's update is that update.",
             'Lower `dropouts` in [security], or write aggregation = "plain".',
         )
+    if silos - own.dropouts - own.colluders < 2:
+        raise InvalidInput(
+            f"Masks need two silos that stay and tell nothing; of {silos}, {own.dropouts} may be "
+            f"missing and {own.colluders} may collude with the server.",
+            "Who knows all updates but one learns that one from the sum.",
+            'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
+        )
     from .crypto import packages
 
     packages.require(packages.MASKS)
     from .secagg.masked import Masked
 
-    return Masked(silos, dropouts=own.dropouts, keep=own.keep_transcripts)
+    return Masked(silos, dropouts=own.dropouts, colluders=own.colluders, keep=own.keep_transcripts)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
+from .observers import WORDS, observer_name, observer_names
 
 SYSTEMS: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
 """The systems that can be run."""
@@ -82,6 +83,11 @@ def flag(**field: object) -> bool:
 
 
 def dropouts(**field: object) -> int:
+    """Return an integer, 0 or above."""
+    return validate.count_from(0, **field)
+
+
+def colluders(**field: object) -> int:
     """Return an integer, 0 or above."""
     return validate.count_from(0, **field)
 
@@ -273,6 +279,20 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "1",
             "It is the probability with which a user joins one round.",
         ),
+        Key(
+            "observer",
+            observer_name,
+            "for whom noise and claim are made: model, server, silo, silo-with-records, or "
+            "server+2, the server with two silos that tell it all they know",
+            "model",
+            words=(*WORDS, "server+1", "server+2"),
+        ),
+        Key(
+            "observers",
+            observer_names,
+            "whose numbers the verdict on the run is about, a list",
+            "model, server, silo",
+        ),
     ),
     "training": (
         _word(
@@ -310,6 +330,14 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "masked: how many silos may be missing from a round; the others add more noise for it",
             "0",
             "The noise is made for the silos that are left.",
+        ),
+        Key(
+            "colluders",
+            colluders,
+            "how many silos may tell the server all they know; what they learn together is a row "
+            "of its own, and masks are made to bear them; at most all silos but two",
+            "as many as `observer` and `observers` name, or 0",
+            "It is a number of silos.",
         ),
         _choice(
             "key_bits",

@@ -51,8 +51,9 @@ class Normalising:
 
     `federation` has features as they are read, `lower` and `upper` are their public range, for each
     feature or for all.  `rule` is that of the weights, `noise_multiplier` sigma above, and
-    `aggregator` adds up what silos send, as `security` says.  Raises `InvalidInput` for noise that
-    is not above 0 and another rule.
+    `aggregator` adds up what silos send, as `security` says, and `coalitions` are those of the
+    server with silos for which there is a view beside that of `security`.  Raises `InvalidInput`
+    for noise that is not above 0 and another rule.
     """
 
     noise_multiplier: float
@@ -63,6 +64,7 @@ class Normalising:
     upper: ArrayLike
     aggregator: Aggregator = field(default_factory=Plain)
     security: SecuritySettings = field(default_factory=SecuritySettings)
+    coalitions: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         validate.positive(normalisation_noise=self.noise_multiplier)
@@ -97,6 +99,7 @@ class Normalising:
             neighbours=self.neighbours,
             aggregation=self.security.aggregation,
             tolerated_dropouts=self.security.dropouts,
+            coalitions=tuple(sorted({*self.coalitions, self.security.colluders} - {0})),
         )
 
     @property

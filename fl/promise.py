@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from ..accountant import events as ev
-from ..accountant import validate
 from ..accountant.account import account
 from ..accountant.errors import BudgetExceeded, InvalidInput
 from ..accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
@@ -79,7 +78,7 @@ def promise(
     """
     noise = _noise(views, privacy, rounds, before)
     seen = views(noise)
-    event = seen[validate.choice(tuple(seen), observer=privacy.observer)]
+    event = _before(seen, privacy.observer)
     made = _rounds(event, noise, privacy, rounds, before)
     found = given(
         [*before, PlannedPhase(PHASE, noise, seen["model"], made, seen)],
@@ -159,7 +158,7 @@ def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[Planned
             "One of them fixes how much noise protects a unit.",
             "Give `noise_multiplier`, or `epsilon` to have the noise found.",
         )
-    validate.choice(tuple(views(1.0)), observer=privacy.observer)
+    _before(views(1.0), privacy.observer)
     who = privacy.observer
     _require_room(privacy, before)
     found = plan(
@@ -173,6 +172,26 @@ def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[Planned
         group=privacy.group,
     )
     return found.noise[PHASE]
+
+
+def _before(seen: Mapping[str, ev.Event], observer: str) -> ev.Event:
+    """Return what an observer sees; `InvalidInput` where the run has none such, or no guarantee."""
+    if observer not in seen:
+        raise InvalidInput(
+            f"This run has no observer {observer!r} of its own.",
+            f"It has {', '.join(seen)}; a silo with records of the unit stands beside `silo` only "
+            "where it learns something else.",
+            "Name one of them as `observer` in [privacy].",
+        )
+    event = seen[observer]
+    if isinstance(event, ev.NoGuarantee):
+        raise InvalidInput(
+            f"Nothing can be promised before {observer!r}: {event.reason}.",
+            "No noise makes up for that.",
+            'Write weighting = "uniform" in [training] or another aggregation in [security], or '
+            "name another `observer` in [privacy].",
+        )
+    return event
 
 
 def _rounds(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from ..accountant.records import Relation, Unit
+from .observers import MODEL, NAMED
 
 Fsync = Literal["records", "always", "never"]
 
@@ -57,6 +58,7 @@ class PrivacySettings:
 
     `group` is the number of records of one user that take part, where noise protects records;
     `normalisation_noise` the noise multiplier of the moments that features are normalised by.
+    Noise and claim are made for `observer`; `observers` are those whose numbers a verdict is about.
     """
 
     unit: Unit | None = "user"
@@ -67,6 +69,8 @@ class PrivacySettings:
     normalisation_noise: float | None = None
     sampling_rate: float = 1.0
     group: int = 1
+    observer: str = MODEL
+    observers: tuple[str, ...] = NAMED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +92,8 @@ class TrainingSettings:
 class SecuritySettings:
     """`[security]`: what the server sees, and by which protocol it is kept from the rest.
 
-    `dropouts` is how many silos may be missing from a masked sum.  For private weighting:
+    `dropouts` is how many silos may be missing from a masked sum, `colluders` how many may tell
+    the server all they know.  For private weighting:
     `count_limit` bounds a user's count over all silos, `records_per_count` records of it count
     once, and `slots` are those of the oblivious transfer by which users are sampled (None: the
     server samples).  `keep_transcripts` keeps what each party saw; `processes` share the work.
@@ -96,6 +101,7 @@ class SecuritySettings:
 
     aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
     dropouts: int = 0
+    colluders: int = 0
     key_bits: int = 3072
     count_limit: int = 40
     records_per_count: int = 1
@@ -152,11 +158,13 @@ def read_settings(path: str | Path) -> Settings:
 
 def _table_json(table: object) -> dict[str, object]:
     pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
-    return {
-        name: repr(value) if isinstance(value, float) else value
-        for name, value in pairs.items()
-        if name not in UNLOGGED
-    }
+    return {name: _json(value) for name, value in pairs.items() if name not in UNLOGGED}
+
+
+def _json(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return repr(value) if isinstance(value, float) else value
 
 
 __all__ = [

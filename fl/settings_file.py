@@ -15,6 +15,7 @@ from typing import Any, Final
 from ..accountant.errors import InvalidInput, PrivplanError, Unsupported
 from . import keys
 from .defaults import defaults_for
+from .observers import coalitions_in
 from .settings import (
     DataSettings,
     LogSettings,
@@ -25,7 +26,7 @@ from .settings import (
     TrainingSettings,
     UldpSettings,
 )
-from .settings_rules import Given, complaint
+from .settings_rules import Given, complaint, observers_in
 
 LIMIT: Final = 1024 * 1024
 """Most bytes that are read as a configuration."""
@@ -160,6 +161,8 @@ def completed(given: Given) -> Settings:
             table[place] = Path(table[place])
     data.setdefault("silos", usual.silos)
     privacy = tables["privacy"]
+    told = max(coalitions_in(observers_in(given)), default=0)
+    tables["security"].setdefault("colluders", told)
     if run["system"] == "fedavg":
         privacy["unit"] = None
     return Settings(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from .observers import coalition_of, coalitions_in
+
 Given: TypeAlias = Mapping[str, Mapping[str, Any]]
 """What a configuration says: checked values by table and key; `[run] system` is there."""
 
@@ -120,6 +122,33 @@ def _hidden_weights(given: Given) -> Complaint | None:
             f'{what}normalisation = "private" in [data]',
             "The moments would be summed under weights in the clear, which tell the counts.",
             'Write normalisation = "public", or aggregation = "masked".',
+        )
+    return None
+
+
+def observers_in(given: Given) -> tuple[str, ...]:
+    """Return the observers that a configuration names, in whatever key."""
+    privacy = given.get("privacy", {})
+    return tuple(filter(None, (privacy.get("observer"), *privacy.get("observers", ()))))
+
+
+def _coalition(given: Given) -> Complaint | None:
+    told = given.get("security", {}).get("colluders")
+    named = max(coalitions_in(observers_in(given)), default=0)
+    if told is not None and told < named:
+        return (
+            f"names server+{named} in [privacy] beside colluders = {told} in [security]",
+            "So many silos would tell the server what they know, and the protocol would be made "
+            "for fewer.",
+            f"Write colluders = {named}, or leave it out.",
+        )
+    observer = given.get("privacy", {}).get("observer", "model")
+    if coalition_of(observer) is not None and _aggregation(given) == "private-weighting":
+        return (
+            f'has observer = "{observer}" in [privacy] and aggregation = "private-weighting"',
+            "Private weighting admits no coalition: the server and a silo know together how many "
+            "records every user has, without any noise.",
+            'Write aggregation = "masked" with weighting = "uniform", or observer = "server".',
         )
     return None
 
@@ -257,6 +286,7 @@ _RULES: Final[tuple[Callable[[Given], Complaint | None], ...]] = (
     _without_effect,
     _unused_protocol,
     _hidden_weights,
+    _coalition,
     _slots,
     _unit,
     _noise,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,6 +16,7 @@ from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
 from .local import Local
 from .normalising import Normalising
+from .observers import SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
 from .promise import Promise, promise
 from .settings import SecuritySettings
 from .system import Aggregation, Opening, Parameters, Privacy
@@ -47,6 +48,12 @@ class Setup:
     def aggregation(self) -> Aggregation:
         """What the server sees of the silos' updates."""
         return self.security.aggregation
+
+    @property
+    def coalitions(self) -> tuple[int, ...]:
+        """With how many silos the server is accounted for, where silos collude with it."""
+        named = coalitions_in((self.privacy.observer, *self.privacy.observers))
+        return tuple(sorted({*named, self.security.colluders} - {0}))
 
     @property
     def users(self) -> int:
@@ -96,7 +103,20 @@ class Promised:
         """What the run promises, certified once."""
         own = self.setup
         before = () if own.normalising is None else (own.normalising.phase,)
-        return promise(self.views, own.privacy, own.rounds, before)
+        return promise(self.seen, own.privacy, own.rounds, before)
+
+    def seen(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return `views`, and those of coalitions where a record has a silo's noise to itself.
+
+        Then silos that tell the server what they know add nothing to it but what they hold.
+        """
+        found = dict(self.views(noise_multiplier))
+        if self.setup.privacy.group > 1:
+            holder = found.get(SILO_WITH_RECORDS, found[SERVER])
+            for colluders in self.setup.coalitions:
+                found.setdefault(Coalition(colluders).name, found[SERVER])
+                found.setdefault(Coalition(colluders, holds=True).name, holder)
+        return found
 
     def plan(self) -> Plan:
         """Return what will be released, fixed before the first release.
@@ -137,7 +157,9 @@ class Promised:
 
 def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
     """Return what the settings say that a system is made of."""
-    own, by = settings.privacy, aggregator(settings.security, federation.silos)
+    own = settings.privacy
+    security = _bearing(settings, federation.silos)
+    by = aggregator(security, federation.silos)
     return Setup(
         settings.run.system,
         Privacy(
@@ -147,16 +169,36 @@ def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
             epsilon=own.epsilon,
             noise_multiplier=own.noise_multiplier,
             sampling_rate=own.sampling_rate,
+            observer=own.observer,
             group=own.group,
+            observers=own.observers,
         ),
         settings.run.rounds,
         settings.training,
         federation,
         local,
-        settings.security,
+        security,
         by,
-        _normalising(settings, federation, by),
+        _normalising(settings, federation, by, security),
     )
+
+
+def _bearing(settings: Settings, silos: int) -> SecuritySettings:
+    """Return settings that bear the coalitions that are named; `InvalidInput` for too large ones.
+
+    Of all silos two must be left to hide among.
+    """
+    own = settings.privacy
+    named = max(coalitions_in((own.observer, *own.observers)), default=0)
+    told = max(named, settings.security.colluders)
+    if told > max(0, silos - 2):
+        what = f"`colluders` is {told}" if named < told else f"server+{named} is named"
+        raise InvalidInput(
+            f"{what}, and there are {silos} silos.",
+            "Two silos at least must tell nothing: what one alone sends, the others would know.",
+            f"Name at most {max(0, silos - 2)} of them, or have more silos.",
+        )
+    return replace(settings.security, colluders=told)
 
 
 def users_only(setup: Setup) -> None:
@@ -195,7 +237,9 @@ def public_features_only(setup: Setup) -> None:
         )
 
 
-def _normalising(settings: Settings, federation: Federation, by: Aggregator) -> Normalising | None:
+def _normalising(
+    settings: Settings, federation: Federation, by: Aggregator, security: SecuritySettings
+) -> Normalising | None:
     from .datasets.registry import scaling_of
 
     noise = settings.privacy.normalisation_noise
@@ -216,5 +260,6 @@ def _normalising(settings: Settings, federation: Federation, by: Aggregator) -> 
         scaling.lower,
         scaling.upper,
         by,
-        settings.security,
+        security,
+        coalitions_in((settings.privacy.observer, *settings.privacy.observers)),
     )

@@ -16,6 +16,7 @@ from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import as_neighbours
 from ..accountant.records import Claim, Planned, Population, Security
+from .observers import MODEL, NAMED, observer_name, observer_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -41,7 +42,8 @@ Aggregation = Literal["plain", "masked", "private-weighting"]
 class Privacy:
     """What a run is asked to protect, and with what.
 
-    `unit` and `neighbours` say what one neighbour is, `observer` from whom it is hidden.
+    `unit` and `neighbours` say what one neighbour is, `observer` from whom it is hidden;
+    `observers` are those whose numbers a verdict is about.
     `noise_multiplier` gives the noise; without it, `epsilon` at `delta` finds it.  With both, as
     many rounds are made as the budget allows.  `sampling_rate` is the probability that a user
     joins a round.  `group` is the number of records of a unit, where noise protects records.
@@ -56,8 +58,9 @@ class Privacy:
     epsilon: float | None = None
     noise_multiplier: float | None = None
     sampling_rate: float = 1.0
-    observer: str = "model"
+    observer: str = MODEL
     group: int = 1
+    observers: tuple[str, ...] = NAMED
 
     def __post_init__(self) -> None:
         validate.choice(("record", "user", "silo", "entry"), unit=self.unit)
@@ -74,6 +77,8 @@ class Privacy:
                 "Give the probability that a user joins a round.",
             )
         validate.count(group=self.group)
+        observer_name(observer=self.observer)
+        observer_names(observers=self.observers)
 
 
 @dataclass(frozen=True)

@@ -29,20 +29,26 @@ _SESSION_BYTES: Final = 16
 class Masked:
     """The server sees the sum of the silos' integers alone; see `fl.aggregation.Aggregator`.
 
-    `dropouts` silos may be missing from a round.  Silos are protected from a server that lies where
-    that is possible, with more than 2 `dropouts` silos; else from one that only looks; and from as
-    many silos that tell it all they know as is possible then.  `keep` makes the network keep what
-    each party receives.
+    `dropouts` silos may be missing from a round, and `colluders` tell the server all they know;
+    what these learn is accounted, and stands in the log.  Silos are protected from a server that
+    lies where that is possible, and else from one that only looks; the masks themselves hold
+    against as many colluders as is possible then.  `keep` makes the network keep what each party
+    receives.  Raises `InvalidInput` where no masks hold against so many.
     """
 
-    def __init__(self, silos: int, *, dropouts: int = 0, keep: bool = False) -> None:
+    def __init__(
+        self, silos: int, *, dropouts: int = 0, colluders: int = 0, keep: bool = False
+    ) -> None:
         names = [silo_name(silo) for silo in range(silos)]
         self.network = Network([SERVER, *names], keep=keep)
         self._silos, self._dropouts = silos, dropouts
-        lies = silos > 2 * dropouts
+        self._told = colluders
+        lies = silos > 2 * dropouts + colluders
         self._server: ServerKind = "malicious" if lies else "honest-but-curious"
         left = silos - dropouts
-        self._colluders = max(0, min(left - 2, left - dropouts - 1) if lies else left - 2)
+        most = min(left - 2, left - dropouts - 1) if lies else left - 2
+        self._colluders = max(colluders, most)
+        self._terms(1)  # refused now, not in the first round
         self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[int, Committee] = {}
         self._stopped = False
@@ -59,7 +65,7 @@ class Masked:
             degree=terms.degree,
             ring_bits=terms.ring_bits,
             server=terms.server,
-            colluders=terms.colluders,
+            colluders=self._told,
         )
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:

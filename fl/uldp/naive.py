@@ -33,12 +33,14 @@ from ...accountant.sensitivity.release import reach, up
 from ..aggregation import noisy_sum
 from ..federation import Federation
 from ..local import Local
+from ..observers import Coalition
 from ..promise import PHASE, Promise, unproven
 from ..recomputed import Recomputed
 from ..residuals import Residuals
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
 from ..system import Opening, Parameters, Round, digest
 from .facts import about_norms, norms_of
+from .sums import ALONE
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -94,18 +96,24 @@ class Naive(Promised):
 
         A server that sees every silo's update learns no more than one that sees their sum: a user
         may swing every silo as far, in one direction, so the sum shows all that there is to see.
+        Silos that tell the server what they know take themselves out of that sum.
         """
         silos, relation = self.setup.silos, self.setup.privacy.neighbours
+        coalitions = [
+            Coalition(colluders, holds)
+            for colluders in self.setup.coalitions
+            for holds in (False, True)
+        ]
         if self.as_published:
             whom = ("model", "server", "silo") if silos > 1 else ("model", "server")
-            return dict.fromkeys(whom, PUBLISHED)
+            return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)
         stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
 
         missing = self.setup.security.dropouts
 
         def seen(silos_seen: int) -> ev.Event:
             if missing >= silos_seen:
-                return ev.NoGuarantee("a silo that takes its own noise off may be left with none")
+                return ALONE
             return uldp.naive_release(
                 stated,
                 rounds=1,
@@ -118,7 +126,8 @@ class Naive(Promised):
         views = {"model": seen(silos), "server": seen(silos)}
         if silos > 1:
             views["silo"] = seen(silos - 1)  # it knows its own noise
-        return views
+        # What a silo holds of a user is no part of what the others send, and changes none of it.
+        return views | {one.name: seen(silos - one.colluders) for one in coalitions}
 
     @cached_property
     def promise(self) -> Promise:

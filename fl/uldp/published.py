@@ -23,6 +23,7 @@ from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
+from ..observers import Coalition
 from ..promise import Promise, unproven
 from ..setup import Setup
 from ..system import Opening, Parameters
@@ -65,7 +66,13 @@ class Published(Weighting):
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:  # noqa: ARG002
         """Return that nothing is hidden from anybody."""
-        return dict.fromkeys(("model", "server", "silo", "silo-with-records"), PUBLISHED)
+        coalitions = [
+            Coalition(colluders, holds).name
+            for colluders in self.setup.coalitions
+            for holds in (False, True)
+        ]
+        whom = ("model", "server", "silo", "silo-with-records", *coalitions)
+        return dict.fromkeys(whom, PUBLISHED)
 
     @cached_property
     def promise(self) -> Promise:

@@ -23,14 +23,19 @@ A model shows a sum of which nobody who only sees the model knows the sample.  T
 that sees the sum knows, too, and if it does not know the sample, it hides users from it.  A silo
 takes its own noise off, and what it knows of the sample.
 
-All of this is for parties that follow the protocol and do not collude.  A server and a silo that
-collude under masks see what that silo sees, and the sample with it; under private weighting they
-know every user's N_u (r_u N_u from one, r_u from the other), a number without noise, so against
-them nothing holds.
+A silo that holds a record of a user applies its weight.  Uniform ones tell nothing; by records, in
+the clear, the weight is n_su/N_u and tells N_u without any noise, so against that silo nothing
+holds, and all other numbers rest on N_u reaching nobody else.
+
+All of this is for parties that follow the protocol, and silos that collude with the server have a
+number of their own.  Under masks they know the sample and their own noise, and see the sum of the
+others; in the clear they see each of the others.  Under private weighting they know every user's
+N_u (r_u N_u from one, r_u from the other), so against them nothing holds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -44,9 +49,12 @@ from ...accountant.mechanisms import Gaussian
 from ...accountant.mechanisms.clip import ROOM
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import up
+from ..observers import Coalition
 from .weights import stated
 
 AGGREGATIONS: Final = ("plain", "masked", "private-weighting")
+ALONE: Final = ev.NoGuarantee("who takes off the noise that it knows may be left with none")
+
 DRAWERS: Final = ("server", "shared-secret", "oblivious-transfer")
 
 
@@ -93,18 +101,22 @@ def weighted_views(
     aggregation: str = "plain",
     drawn_by: str = "server",
     tolerated_dropouts: int = 0,
+    coalitions: Sequence[int] = (),
 ) -> dict[str, ev.Event]:
-    """Return one sum as who sees the result, the server, and one of the silos see it.
+    """Return one sum as who sees the result, the server, one of the silos, and coalitions see it.
 
     `rate` is the probability that a user joins, `tolerated_dropouts` how many silos' noise may be
-    missing (`masked` only).  `silo` is any silo; under private weighting it is one that has nothing
-    of the user, and `silo-with-records` is one that has some, from which no sample hides it.
+    missing (`masked` only), `coalitions` with how many silos the server is accounted for.
+
+    `silo` has nothing of the user, and `silo-with-records` has some: where that makes a difference
+    it has a view of its own, which no sample hides.  With weights by records in the clear that view
+    is no guarantee, as the silo knows N_u.
 
     Raises `InvalidInput` for what does not go together: weights that are public under private
     weighting, an oblivious transfer or a tolerated dropout without its protocol.
     """
     _check(rule, aggregation, drawn_by, tolerated_dropouts)
-    worst = uldp.worst_weights(silos)
+    worst, private = uldp.worst_weights(silos), aggregation == "private-weighting"
     apart = aggregation == "plain"
     split = worst
     if apart and rule == "uniform":
@@ -123,16 +135,34 @@ def weighted_views(
 
     def by_silo(*, holds: bool, knows: bool) -> ev.Event:
         if silos - tolerated_dropouts < 2:
-            return ev.NoGuarantee("a silo that takes its own noise off may be left with none")
+            return ALONE
         return uldp.insider_release(
             noise_multiplier,
             rounds=1,
             silos=silos,
             weighting=rule,
             holds_user=holds,
+            hidden_weights=private,
             neighbours=neighbours,
             rate=rate,
             knows_sample=knows,
+            tolerated_dropouts=tolerated_dropouts,
+        ).event
+
+    def by_coalition(one: Coalition) -> ev.Event:
+        if private:
+            return uldp.PRIVATE_COALITION
+        if silos - tolerated_dropouts <= one.colluders:
+            return ALONE
+        return uldp.coalition_release(
+            noise_multiplier,
+            rounds=1,
+            silos=silos,
+            colluders=one.colluders,
+            weighting=rule,
+            holds_user=one.holds,
+            neighbours=neighbours,
+            together=not apart,
             tolerated_dropouts=tolerated_dropouts,
         ).event
 
@@ -140,11 +170,16 @@ def weighted_views(
         "model": seen(worst, separately=False, knows=False),
         "server": seen(split, separately=apart, knows=drawn_by == "server"),
     }
-    if silos > 1 and aggregation == "private-weighting":
-        views["silo"] = by_silo(holds=False, knows=drawn_by == "shared-secret")
+    if silos < 2:
+        return views
+    views["silo"] = by_silo(holds=False, knows=not private or drawn_by == "shared-secret")
+    if rule == "records":
         views["silo-with-records"] = by_silo(holds=True, knows=True)
-    elif silos > 1:
-        views["silo"] = by_silo(holds=True, knows=True)
+    # That private weighting admits none is said of the smallest one, whoever asks.
+    for colluders in coalitions or (1,) * private:
+        for holds in (False, True):
+            one = Coalition(colluders, holds)
+            views[one.name] = by_coalition(one)
     return views
 
 

@@ -102,6 +102,7 @@ class Weighting(Promised):
             aggregation=own.aggregation,
             drawn_by=self.drawn_by,
             tolerated_dropouts=own.security.dropouts,
+            coalitions=own.coalitions,
         )
 
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
