@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.errors import with_article
+from ...accountant.errors import InvalidInput, with_article
+from ...accountant.records import RunOpen
+from ...fl.observers import NAMED, observer_names
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..log.reader import BadLine, Scan
@@ -80,7 +82,14 @@ def audit_ledger(
         total=found,
         planned=_planned(evidence),
         rows=tuple(
-            Row(name, evidence.settled(name), stated.get(name)) for name in evidence.observers
+            Row(
+                name,
+                evidence.settled(name),
+                stated.get(name),
+                evidence.dropouts,
+                evidence.rests_on(name),
+            )
+            for name in evidence.observers
         ),
         groups=tuple(
             GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
@@ -94,7 +103,18 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
+        observers=_named(ledger.opened),
     )
+
+
+def _named(opened: RunOpen) -> tuple[str, ...]:
+    """Return whose numbers the verdict is about: as the configuration says, if it does."""
+    privacy = opened.configuration.get("privacy")
+    listed = privacy.get("observers") if isinstance(privacy, Mapping) else None
+    try:
+        return NAMED if listed is None else observer_names(observers=listed)
+    except InvalidInput:
+        return NAMED
 
 
 def _broken(chain: Chain, limit: float | None) -> BudgetReport:

@@ -9,12 +9,15 @@ number of silos, k the noise shares that can be relied on, s the deviation of on
     model             W C / (s sqrt k)
     server            sees each silo's update: W C / s, or C / (s sqrt S) with weights 1/S
     silo              subtracts its share: W C / (s sqrt(k-1)), or C (S-1)/S / (s sqrt(k-1))
+    server+c          subtracts c shares: W C / (s sqrt(k-c)), or C (S-c)/S / (s sqrt(k-c));
+                      sees each of the other updates: W C / s, or C sqrt(S-c) / (S s)
 
-for the shift in standard deviations; the formulas of the last two are those of
-`accountant/sensitivity/uldp.py`.  A server that sees the sum alone, by a protocol whose facts fit
-(`protocol`), sees what the model shows.  A unit draws on a sample only against who does not know it
-(`samples`), and only where the units of the sample are those that are clipped.  What nothing here
-covers supports no guarantee.
+for the shift in standard deviations; the formulas of all but the first are those of
+`accountant/sensitivity/uldp.py`. Whoever holds a part of a unit that is weighted by its records, in
+the clear, knows how many records it has in all, so nothing is supported there.  A server that sees
+the sum alone, by a protocol whose facts fit (`protocol`), sees what the model shows.  A unit draws
+on a sample only against who does not know it (`samples`), and only where the units of the sample
+are those that are clipped.  What nothing here covers supports no guarantee.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, repeated, root_down, up
+from ...fl.observers import Coalition, coalition_of
 from .facts import (
     LEAST_STEPS,
     MODEL,
@@ -42,7 +46,7 @@ from .facts import (
     share_of,
     share_variance,
 )
-from .protocol import require_strong_key, settled
+from .protocol import is_private, require_strong_key, settled
 from .samples import on_sample
 
 _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
@@ -81,6 +85,9 @@ def _base(facts: Facts, setting: Setting, observer: str) -> ev.Event:
         return _local(facts)
     if facts.shares < 1:
         raise Unproven("no share of the noise can be relied on")
+    coalition = coalition_of(observer)
+    if coalition is not None:
+        return _seen_by_coalition(facts, setting, coalition)
     view = _VIEWS.get(observer)
     if view is None:
         raise Unproven(f"the log has no facts about what {observer!r} sees")
@@ -131,6 +138,7 @@ def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
     if is_alone(facts, setting):
         return _seen_as_sum(facts, setting)
     require_strong_key(setting)
+    _require_unknown_counts(facts, setting, holds=holds)
     silos = _shared_by_silos(facts, setting)
     if facts.shares < 2:
         raise Unproven("a silo that subtracts its share is left with no noise")
@@ -148,8 +156,58 @@ def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
         silos=silos,
         weighting="uniform" if _is_uniform(facts) else "records",
         holds_user=holds,
+        hidden_weights=True,  # or weights that tell no counts: see above
         neighbours=setting.neighbours,
     ).event
+
+
+def _seen_by_coalition(facts: Facts, setting: Setting, one: Coalition) -> ev.Event:
+    """Return what is revealed to the server and silos that tell it all they know.
+
+    Masks hide the other silos' updates from as many colluders as they are made for.
+    """
+    if setting.silos <= one.colluders:
+        raise Unproven("a coalition of all silos holds all data itself")
+    if is_private(setting):
+        raise Unproven(uldp.PRIVATE_COALITION.reason)
+    if is_alone(facts, setting):
+        return (
+            _seen_by_silo(facts, setting, holds=True) if one.holds else _seen_as_sum(facts, setting)
+        )
+    _require_unknown_counts(facts, setting, holds=one.holds)
+    silos, own = _shared_by_silos(facts, setting), setting.security
+    others, left = silos - one.colluders, facts.shares - one.colluders
+    if left < 1:
+        raise Unproven("who subtracts the shares of colluding silos is left with no noise")
+    borne = 0 if own is None else own.colluders
+    together = setting.aggregation == "masked" and one.colluders <= borne
+    shares_left = Fraction(left, others) if together else Fraction(1)
+    if facts.contribution.terms == "silo-delta":
+        return _naive(facts, setting, silos, others, shares_left)
+    if facts.noise.family != "gaussian":
+        return _seen_as_sum(facts, setting)  # counts a single share
+    square = share_variance(facts.noise) / _bound_apart(facts, setting) ** 2
+    return uldp.coalition_release(
+        root_down(square * silos * shares_left),
+        rounds=1,
+        silos=silos,
+        colluders=one.colluders,
+        weighting="uniform" if _is_uniform(facts) else "records",
+        holds_user=False,  # counts are told above, and uniform weights leave the same
+        neighbours=setting.neighbours,
+        together=together,
+    ).event
+
+
+def _require_unknown_counts(facts: Facts, setting: Setting, *, holds: bool) -> None:
+    """Raise `Unproven` where who holds a part of a unit learns from its weight what else there is.
+
+    Where the unit is a part of what is weighted together, such as one record of a user, who holds
+    nothing of it may still hold others of the same user.
+    """
+    in_the_clear = facts.weights.rule == "records" and setting.aggregation != "private-weighting"
+    if in_the_clear and (holds or setting.scope(facts.contribution.unit) == "finer"):
+        raise Unproven(uldp.CLEAR_WEIGHTS.reason)
 
 
 _VIEWS: Final[Mapping[str, Callable[[Facts, Setting], ev.Event]]] = {

@@ -10,6 +10,7 @@ from functools import cached_property
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
+from ...fl.observers import Circumstances, Coalition, rests_on
 from .attained import attained
 from .derive import supported
 from .doubts import Doubts
@@ -102,13 +103,45 @@ class Evidence:
             found += [SERVER, SILO]
             if any(self._differs(kind) for kind in self.kinds):
                 found.append(SILO_WITH_RECORDS)
+            found += self._coalitions()
         found += [opened.claim.observer, *opened.plan.events]
         found += [name for kind in self.kinds for name in kind.stated]
         found += [] if closed is None else [*closed.epsilon, *closed.events]
         return tuple(dict.fromkeys(found))
 
+    def _coalitions(self) -> list[str]:
+        """Return the coalitions that the protocol is stated for; private weighting admits none."""
+        own = self.setting.security
+        if own is None:
+            return []
+        told = 1 if own.protocol == "private-weighting" else own.colluders
+        return [Coalition(told, holds).name for holds in (False, True)] if told else []
+
     def _differs(self, kind: Kind) -> bool:
         return self.seen(kind, SILO).supported != self.seen(kind, SILO_WITH_RECORDS).supported
+
+    @property
+    def circumstances(self) -> Circumstances:
+        """What the numbers' assumptions depend on, as the log states it."""
+        kinds = [kind.facts for kind in self.kinds]
+        records = any(one.weights.rule == "records" for one in kinds)
+        return Circumstances(
+            self.setting.aggregation,
+            "records" if records else "uniform",
+            self.setting.silos,
+            self.dropouts,
+        )
+
+    @property
+    def dropouts(self) -> int:
+        """How many silos' noise may be missing from a round."""
+        return max((kind.facts.noise.tolerated_dropouts for kind in self.kinds), default=0)
+
+    def rests_on(self, observer: str) -> tuple[str, ...]:
+        """Return what the number before an observer rests on; nothing where there is none."""
+        if math.isinf(self.settled(observer).upper):
+            return ()
+        return rests_on(observer, self.circumstances)
 
     # --- rounds -----------------------------------------------------------------------------------
 
@@ -126,7 +159,17 @@ class Evidence:
             return Seen(true, true, None, "same")
         if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
             return Seen(true, true, stated, "weaker")
+        if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
+            return Seen(true, true, stated, "weaker")
         return Seen(weaker_of(stated, true), true, stated, compared(stated, true))
+
+    def _of_any_silo(self, kind: Kind) -> bool:
+        """Return whether what a round states for `silo` is for silos with records of the unit too.
+
+        Earlier versions stated one number for both where weights are by records.
+        """
+        weighted = kind.facts.weights.rule == "records" and kind.facts.contribution.unit == "user"
+        return weighted and SILO_WITH_RECORDS not in kind.stated
 
     def _ungrouped(self, event: ev.Event | None) -> ev.Event | None:
         """Return a stated event for one record, where it is stated for the group of the promise."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
+from ...fl.observers import NAMED, row_of
 from .total import Total
 
 if TYPE_CHECKING:
@@ -20,21 +21,51 @@ ROUNDING: Final = 1e-9
 
 @dataclass(frozen=True)
 class Row:
-    """What the log supports before one observer, and what its last line states there."""
+    """What the log supports before one observer, and what its last line states there.
+
+    `rests_on` is what the number supposes beyond clip, noise and sample; of the other silos' noise
+    that of `dropouts` may be missing.
+    """
 
     observer: str
     total: Total
     stated: float | None
+    dropouts: int = 0
+    rests_on: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return the row as a JSON object."""
         return {
-            "observer": self.observer,
+            **row_of(self.observer, self.dropouts),
             "epsilon": _ends(self.total.epsilon),
             "engine": self.total.engine,
             "checks": list(self.total.checks),
             "refused": self.total.refusal or None,
             "stated": self.stated,
+            "rests_on": list(self.rests_on),
+        }
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst of `named` rows that a verdict is about: `below` of them have a smaller number.
+
+    `beyond` are rows that the verdict is not about, with a larger one.
+    """
+
+    row: Row
+    below: int
+    named: int
+    beyond: tuple[Row, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return it as a JSON object."""
+        return {
+            **row_of(self.row.observer, self.row.dropouts),
+            "epsilon": _ends(self.row.total.epsilon),
+            "below": self.below,
+            "of": self.named,
+            "beyond": [row_of(row.observer, row.dropouts) for row in self.beyond],
         }
 
 
@@ -71,7 +102,8 @@ class BudgetReport:
 
     `total` is before the observer of the claim, `planned` the same with all that was planned.
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
-    in the limit, else in the claim; None where that was not asked or is not known.
+    in the limit, else in the claim; None where that was not asked or is not known.  `observers` are
+    those whose numbers the verdict is about.
     """
 
     chain: Chain
@@ -89,6 +121,19 @@ class BudgetReport:
     limit: float | None
     left: int | None
     assumptions: tuple[str, ...]
+    observers: tuple[str, ...] = NAMED
+
+    @property
+    def worst(self) -> Worst | None:
+        """The worst row of the observers that the verdict is about; None where there is no row."""
+        named = [row for row in self.rows if row.observer in self.observers]
+        if not named:
+            return None
+        worst = max(named, key=lambda row: row.total.upper)
+        upper = worst.total.upper
+        below = sum(row.total.upper < upper * (1.0 - ROUNDING) for row in named)
+        above = [row for row in self.rows if row.total.upper > upper * (1.0 + ROUNDING)]
+        return Worst(worst, below, len(named), tuple(above))
 
     @property
     def supported(self) -> bool | None:
@@ -122,6 +167,7 @@ class BudgetReport:
             "claimed": None if claim is None else claim.epsilon,
             "claim": None if claim is None else _claim(claim),
             "supported": self.supported,
+            "worst": None if self.worst is None else self.worst.to_json(),
             "limit": self.limit,
             "within_limit": self.within_limit,
             "hazards": [hazard.to_json() for hazard in self.hazards],

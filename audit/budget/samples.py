@@ -8,6 +8,8 @@ A draw hides a unit only from who does not know it, and only where the unit is l
     shared-secret         the silos
     oblivious-transfer    nobody: the server knows which slots are real, silos which they took
 
+A server with silos that tell it what they know has what each of them knows.
+
 Under private weighting no silo learns who takes part, whoever draws: it gets something encrypted
 for every user, and works on all alike.  That holds for a unit of which the silo has nothing: see
 `accountant.sensitivity.uldp.insider_release`.
@@ -18,6 +20,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
+from ...fl.observers import coalition_of
 from .facts import SERVER, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .protocol import settled
 
@@ -82,6 +85,8 @@ def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
     private = setting.aggregation == "private-weighting"
     if observer == SERVER:
         return drawn.drawn_by in ("silos", "shared-secret") or (transferred and private)
+    if coalition_of(observer) is not None:  # somebody in it draws, or trains on those drawn
+        return in_one_silo and drawn.drawn_by == "silos"
     if observer == SILO and not in_one_silo:
         return private and drawn.of == "user" and (transferred or drawn.drawn_by == "server")
     if observer in (SILO, SILO_WITH_RECORDS):
