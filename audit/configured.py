@@ -218,6 +218,10 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
 
 def _value(where: str, source: object, hint: Any) -> object:
     """Return a value of its field's type; numbers with a fraction stand there as texts."""
+    if typing.get_origin(hint) is tuple:
+        if not isinstance(source, (list, tuple)) or any(type(one) is not str for one in source):
+            raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
+        return tuple(source)
     kinds = typing.get_args(hint) if NoneType in typing.get_args(hint) else (hint,)
     if source is None and NoneType in kinds:
         return None

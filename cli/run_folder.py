@@ -85,8 +85,8 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     where the run is closed, and where another process is writing it.
     """
     from ..audit.log import LogWriter, verify
-    from ..fl.preparation import prepare, randomness
-    from ..fl.resumption import require_resumable, require_same_settings
+    from ..fl.preparation import randomness
+    from ..fl.resumption import require_resumable, require_same_settings, taken_up
 
     own = _copied(source, folder)
     if not (folder / LOG).exists() and _left_before_begun(folder):
@@ -98,10 +98,11 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     _require_sound(found, folder)
     if found.opened is not None:
         require_same_settings(found.opened, own.settings.to_json())
-    prepared = prepare(own.settings, segment=found.recoveries + 1)
+    progress = _progress(folder)
+    prepared = taken_up(own.settings, progress)
     _require_same_data(prepared.dataset, found.opened, folder)
     key = signing_key(own.settings)
-    require_resumable(prepared, folder, _progress(folder))
+    require_resumable(prepared, folder, progress)
     writer, progress = LogWriter.resume(folder, randomness=randomness(own.settings), key=key)
     return Ready(prepared, folder, writer, progress)
 

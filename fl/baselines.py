@@ -59,6 +59,9 @@ class FedAvg:
         """Return the plan, whose epsilon is infinite."""
         return self._plan
 
+    def restate(self, planned: records.Planned) -> None:
+        """State what a log announced; nothing is promised either way."""
+
     def opening(self) -> Opening:
         """Return what the run states first: no epsilon."""
         own = self.setup

@@ -102,6 +102,10 @@ class Normalising:
             coalitions=tuple(sorted({*self.coalitions, self.security.colluders} - {0})),
         )
 
+    def restate(self, views: Mapping[str, ev.Event]) -> None:
+        """State from now on what a log announced; what is drawn is the same."""
+        self.__dict__["views"] = dict(views)
+
     @property
     def phase(self) -> PlannedPhase:
         """The phase as it stands in a plan: one round, its noise given."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from ..accountant import events as ev
@@ -117,6 +117,40 @@ def unproven(
         unit=privacy.unit,
     )
     return Promise(noise, plan, claimed(privacy, rounded_up(published(noise))))
+
+
+def restated(made: Promise, planned: Planned, privacy: Privacy) -> Promise | None:
+    """Return a promise whose phases are stated as a log announced them, to whom it did.
+
+    What is stated to the model must be what it was; None where the announcement has another shape.
+    """
+    views: list[dict[str, ev.Event]] = [{} for _ in made.plan.phases]
+    for who, event in planned.events.items():
+        parts = _parts(event, len(views))
+        if parts is None:
+            return None
+        for own, part in zip(views, parts, strict=True):
+            own[who] = part
+    phases = [replace(phase, views=own) for phase, own in zip(made.plan.phases, views, strict=True)]
+    if any(phase.event != phase.views.get("model") for phase in phases):
+        return None
+    plan = given(
+        phases,
+        delta=made.plan.delta,
+        neighbours=made.plan.neighbours,
+        unit="record" if privacy.group > 1 else privacy.unit,
+        group=privacy.group,
+    )
+    found = replace(made, plan=plan)
+    return found if found.planned == planned else None
+
+
+def _parts(event: ev.Event, phases: int) -> tuple[ev.Event, ...] | None:
+    """Return one round of each phase of an event that `Plan.seen_by` made; None for another."""
+    inside = event.event if isinstance(event, ev.Group) else event
+    parts = inside.events if isinstance(inside, ev.Compose) else (inside,)
+    rounds = tuple(part.event for part in parts if isinstance(part, ev.Repeat))
+    return rounds if len(rounds) == len(parts) == phases else None
 
 
 def claimed(privacy: Privacy, epsilon: float | None) -> Claim:

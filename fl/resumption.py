@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,11 +11,41 @@ from ..accountant.errors import InvalidInput
 from ..accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
 from .normalising import NORMALISE
-from .preparation import Prepared
+from .observers import MODEL as SEES_MODEL
+from .observers import NAMED
+from .preparation import Prepared, prepare
 from .promise import PHASE
+from .settings import Settings
 from .system import digest
 
 _NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
+
+
+ADDED: Final[Mapping[str, object]] = {
+    "[privacy] observer": SEES_MODEL,
+    "[privacy] observers": list(NAMED),
+    "[security] colluders": 0,
+}
+"""Keys that logs did not always have, and what they were then."""
+
+
+def taken_up(settings: Settings, progress: Progress) -> Prepared:
+    """Return a run that may go on, for the segment after its recoveries.
+
+    A run that an older version began goes on as its log says: under masks that bear as many
+    colluding silos, and stating to every observer what was announced.  What is proven of it, its
+    plan, is what is known now.  Raises as `prepare` does.
+    """
+    opened, security = progress.opened, progress.opened.security
+    older = "[privacy] observer" not in _flat(opened.configuration)
+    if older and security is not None and settings.security.aggregation == "masked":
+        bearing = replace(settings.security, colluders=security.colluders)
+        settings = replace(settings, security=bearing)
+    made = prepare(settings, segment=progress.recoveries + 1)
+    if not older or made.opening.plan == opened.plan:
+        return made
+    made.system.restate(opened.plan)
+    return replace(made, opening=made.system.opening())
 
 
 def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
@@ -30,6 +61,11 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
     """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
     before, now = _flat(opened.configuration), _flat(configuration)
+    told = 0 if opened.security is None else opened.security.colluders
+    usual = {**ADDED, "[security] colluders": told}
+    for key, value in ADDED.items():
+        if key not in before and now.get(key) in (value, usual[key]):
+            now.pop(key, None)
     changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
     if changed:
         raise InvalidInput(

@@ -40,7 +40,7 @@ from .moments import Moments
 from .outcome import METRICS, write_metrics
 from .preparation import Prepared, measure, prepare, randomness, versions
 from .promise import PHASE
-from .resumption import require_resumable
+from .resumption import require_resumable, taken_up
 from .settings import Settings
 from .system import Parameters, digest
 from .transcripts import append_transcripts
@@ -76,8 +76,8 @@ def run(
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> RunResult:
-    """Carry out the run that `settings` describe: `carry_out(prepare(settings), ...)`."""
-    made = prepare(settings, segment=0 if progress is None else progress.recoveries + 1)
+    """Carry out the run that `settings` describe: `carry_out` of what `prepare` returns."""
+    made = prepare(settings) if progress is None else taken_up(settings, progress)
     return carry_out(made, folder, recorder, progress=progress, report=report)
 
 

@@ -17,7 +17,7 @@ from .federation import Federation
 from .local import Local
 from .normalising import Normalising
 from .observers import SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
-from .promise import Promise, promise
+from .promise import Promise, promise, restated
 from .settings import SecuritySettings
 from .system import Aggregation, Opening, Parameters, Privacy
 
@@ -117,6 +117,15 @@ class Promised:
                 found.setdefault(Coalition(colluders).name, found[SERVER])
                 found.setdefault(Coalition(colluders, holds=True).name, holder)
         return found
+
+    def restate(self, planned: records.Planned) -> None:
+        """State from now on what a log announced, if it fits: it was fixed before any release."""
+        found = restated(self.promise, planned, self.setup.privacy)
+        if found is None:
+            return
+        self.__dict__["promise"] = found
+        if self.setup.normalising is not None:
+            self.setup.normalising.restate(found.plan.phases[0].views)
 
     def plan(self) -> Plan:
         """Return what will be released, fixed before the first release.

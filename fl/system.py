@@ -118,6 +118,9 @@ class System(Protocol):
     def opening(self) -> Opening:
         """Return what the run states first."""
 
+    def restate(self, planned: Planned) -> None:
+        """State from now on what the log of this run announced, where an older version wrote it."""
+
     def initial(self) -> Parameters:
         """Return the model that the first round starts from; public."""
 
