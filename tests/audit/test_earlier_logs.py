@@ -8,6 +8,7 @@ what may change stands below, by name.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +22,16 @@ HERE: Final = Path(__file__).parent / "earlier"
 EXPECTED: Final[dict[str, Any]] = json.loads((HERE / "expected.json").read_text())
 CLOSE: Final = 1e-9
 """Relative difference of the same number on two processors."""
+
+ADDED: Final[dict[str, dict[str, Any]]] = {
+    name: {"silo-with-records": {"lower": 0.0, "upper": math.inf}}
+    for name in ("group-masked", "group-plain", "group-rate")
+}
+"""Rows that earlier audits did not have, of observers that know more than the others.
+
+Flags of uldp-group were drawn from all records of a user, and who holds some saw whether these
+were flagged: no guarantee, which was not said.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +77,7 @@ def test_an_earlier_log_keeps_its_numbers_and_its_verdict(runs: Path, name: str)
 def test_an_earlier_log_keeps_its_observers(runs: Path, name: str) -> None:
     own = json.loads(json.dumps(audited(runs / name).to_json()))
     found = {row["observer"]: row["epsilon"] for row in own["observers"]}
-    expected = EXPECTED[name]["observers"]
+    expected = EXPECTED[name]["observers"] | ADDED.get(name, {})
     assert list(found) == list(expected)
     for observer, epsilon in expected.items():
         assert found[observer] == near(epsilon), observer
