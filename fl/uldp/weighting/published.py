@@ -85,7 +85,11 @@ class PublishedWeighting:
         totals = table.sum(axis=1)
         if (table < 0).any() or (totals < 1).any() or (totals > count_limit).any():
             raise InvalidInput(
-                f"A user must have 1 to {count_limit} records in all silos together."
+                f"A user must have 0 records or more in each silo, and 1 to {count_limit} in all "
+                "silos together.",
+                "As published, the protocol has no weights for others, and would sum up something "
+                "else.",
+                "Count the records again, or give a larger `count_limit`; nothing was sent.",
             )
         if not 1 <= validate.count(seed_bits=seed_bits) <= SEED_BITS:
             raise InvalidInput(f"`seed_bits` must be at most {SEED_BITS}; it is {seed_bits}.")
