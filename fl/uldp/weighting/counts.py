@@ -41,7 +41,7 @@ def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64
     if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
         raise InvalidInput(
             "Counts of records must be integers, 0 or above.",
-            "A weight is made of each, and with any other a user weighs more than its noise covers.",
+            "Weights are made of them, and with others a user weighs more than the noise covers.",
             "Count the records again; `Federation.counts` has them. Nothing was sent.",
         )
     whole, rest = np.divmod(table.astype(np.uint64), np.uint64(terms.records_per_count))

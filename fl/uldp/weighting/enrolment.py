@@ -80,7 +80,8 @@ class Enrolment:
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all
     silos, and `draw` gives so many secret bytes, for the seed.  Raises `InvalidInput` for counts
-    that are negative or above the cap, before it enters a session; `ProtocolFault` in any step where a message is not what it must be.
+    that are negative or above the cap, before it enters a session; `ProtocolFault` in any step
+    where a message is not what it must be.
     """
 
     def __init__(
