@@ -26,6 +26,7 @@ from .introductions import (
     pair_keys,
     unlock_seed,
 )
+from .limits import limits
 from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, numbers
 from .terms import WeightingTerms
 
@@ -109,7 +110,7 @@ class Enrolment:
     def begin(self, session: bytes) -> None:
         """Enter a session."""
         self._session = session
-        self._post.enter(session, SETUP)
+        self._post.enter(session, SETUP, limits(self._terms))
 
     def answer_key(self) -> None:
         """(a) Take the server's Paillier key; send a key of one's own, signed."""
