@@ -23,8 +23,7 @@ _WHO: Final[Mapping[str, str]] = {
     "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
 }
 _OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
-"""Under private weighting, where silos of both kinds see something else; and in uldp-group: which
-of a user's records take part tells a silo that holds some how many lie elsewhere."""
+"""Under private weighting and in uldp-group, which tell silos of both kinds apart."""
 _SERVER: Final[Mapping[str, str]] = {
     "plain": "the server, which sees every silo's noisy update",
     "masked": "the server, which sees only the sum of the silos' noisy updates",

@@ -7,14 +7,18 @@ expects next: the right kind, from the right sender, for this session and this r
 
     network = Network(["server", "silo-0", "silo-1"])
     post = network.post("silo-0")
-    post.enter(session, 3)
+    post.enter(session, 3, {Total: room(8 * length)})
     post.send("server", Masked(words))
     reply = post.receive(Total, "server")
     post.leave()
 
+A message is measured before it is read (`Limits`): one that is longer than its kind can be in this
+round is the fault of who sent it, and nothing is made of it.
+
 This network is inside one process and delivers at once; a message that is not there when it is
 asked for has missed its time.  A real one must give the same: confidential and authenticated
-channels between named parties, and a time after which `MissingParty` is raised.  Every fault ends
+channels between named parties, a time after which `MissingParty` is raised, and the same limits
+before it takes a message in.  Every fault ends
 the protocol for everybody (`ProtocolFault`): nobody goes on with a smaller group or half a result
 unless the protocol itself says so.
 """
@@ -23,18 +27,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
-from typing import Any, ClassVar, Final, Self, TypeAlias, TypeVar, get_type_hints
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
 
 from ..accountant import validate
-from ..accountant.errors import (
-    InvalidInput,
-    MissingExtra,
-    MissingParty,
-    ProtocolFault,
-    with_article,
-)
+from ..accountant.errors import InvalidInput, MissingParty, ProtocolFault
+from .bodies import Body, Limits
 
 SERVER: Final = "server"
 
@@ -45,51 +43,6 @@ def silo_name(number: int) -> str:
 
 
 # --- what is said ---------------------------------------------------------------------------------
-
-
-class Body:
-    """What one kind of message holds: a frozen dataclass with a `kind`.
-
-    Its fields are of type `int` (64 bits, signed), `str`, `bytes`, a tuple of one of these
-    (`tuple[bytes, ...]`), or a mapping from names to one of them (`Mapping[str, bytes]`).  Numbers
-    beyond 64 bits travel as bytes of a fixed length, arrays as their little-endian bytes.  A
-    `Secret` is none of them: what may be seen is turned into plain `bytes` by who says so.
-    """
-
-    kind: ClassVar[str] = ""
-
-    def pack(self) -> bytes:
-        """Return the bytes that travel: MessagePack, a list of the fields in their order.
-
-        Raises `InvalidInput`, without the value, for a field that is not of its type exactly.
-        """
-        schema = _schema(type(self))
-        values = [getattr(self, name) for name, _ in schema]
-        for value, (name, hint) in zip(values, schema, strict=True):
-            if not _fits(value, hint):
-                kind = with_article(repr(self.kind))
-                raise InvalidInput(
-                    f"`{name}` of {kind} is not of the type that it must have.",
-                    "Nobody could read it, or it is a secret that must not travel as it is.",
-                )
-        packed: bytes = _msgpack().packb(values, use_bin_type=True)
-        return packed
-
-    @classmethod
-    def unpack(cls, raw: bytes) -> Self:
-        """Return the body that these bytes hold; `ProtocolFault` where they hold none."""
-        schema = _schema(cls)
-        try:
-            values = _msgpack().unpackb(
-                raw, raw=False, strict_map_key=True, use_list=False, object_pairs_hook=_mapping
-            )
-        except Exception:  # whatever the library finds wrong, and it quotes what it was given
-            values = None
-        if type(values) is not tuple or len(values) != len(schema):  # extension types are tuples
-            raise _malformed(cls.kind)
-        if not all(_fits(value, hint) for value, (_, hint) in zip(values, schema, strict=True)):
-            raise _malformed(cls.kind)
-        return cls(*values)
 
 
 AnyBody = TypeVar("AnyBody", bound=Body)
@@ -189,17 +142,19 @@ class Post:
         self._box = network.box(name)
         self._session = b""
         self._round = 0
+        self._limits: Limits = {}
 
     @property
     def others(self) -> tuple[str, ...]:
         """All other parties of the network."""
         return tuple(name for name in self._network.names if name != self.name)
 
-    def enter(self, session: bytes, round: int, *, forget: bool = False) -> None:
+    def enter(self, session: bytes, round: int, limits: Limits, *, forget: bool = False) -> None:
         """Take part in a round: from now on only its messages are right.
 
-        `session` is not empty, `round` 0 or above.  Raises `ProtocolFault` for messages that were
-        left unread, unless the party was away and lets them go (`forget`).
+        `session` is not empty, `round` 0 or above; `limits` say how long each message may be that
+        the party takes, by the terms of the protocol alone.  Raises `ProtocolFault` for messages
+        that were left unread, unless the party was away and lets them go (`forget`).
         """
         if not isinstance(session, bytes) or not session:
             raise InvalidInput("`session` must be bytes, and some.")
@@ -209,6 +164,7 @@ class Post:
                 queue.clear()
         self._refuse_unread("before a round began")
         self._session, self._round = bytes(session), number
+        self._limits = dict(limits)
 
     def leave(self) -> None:
         """End a round; raises `ProtocolFault` for messages that the protocol has no use for.
@@ -230,7 +186,8 @@ class Post:
     def receive(self, what: type[AnyBody], sender: str) -> AnyBody:
         """Return the next message of a party, which must be of this kind and this round.
 
-        Raises `MissingParty` where there is none, `ProtocolFault` where it is another.
+        Raises `MissingParty` where there is none, `ProtocolFault` where it is another, or longer
+        than it may be.
         """
         self._take_part()
         queue = self._box[sender]
@@ -269,6 +226,7 @@ class Post:
             message.sender,
             message.receiver,
         ) == right:
+            self._measure(message, what)
             return
         if message.session != self._session or message.round != self._round:
             wrong = "belongs to another session or round"
@@ -280,6 +238,21 @@ class Post:
             "Find out who sent it, and begin again; the budget of the round is spent.",
         )
 
+    def _measure(self, message: Message, what: type[Body]) -> None:
+        """Refuse a message that is too long, before anything is made of it."""
+        most = self._limits.get(what)
+        if most is None:
+            raise InvalidInput(f"{self.name} takes no {what.kind!r} in this round.")
+        if message.size > most:
+            raise ProtocolFault(
+                f"A message from {message.sender} to {self.name} is longer than the {most:,} bytes "
+                f"that {what.kind!r} may have (round {self._round}).",
+                "By the terms of the protocol it cannot be so long, and it could exhaust who reads "
+                "it.",
+                f"See that {message.sender} agrees on the terms, and begin again; nothing of the "
+                "message was read.",
+            )
+
     def _refuse_unread(self, when: str) -> None:
         for sender, queue in self._box.items():
             if queue:
@@ -289,63 +262,3 @@ class Post:
                     "A message that is sent twice, or late, may be an attack.",
                     "Find out who sent it, and begin again.",
                 )
-
-
-# --- bodies as bytes ------------------------------------------------------------------------------
-
-_PLAIN: Final = (int, str, bytes)
-_LONG: Final = range(-(2**63), 2**63)
-
-
-def _schema(kind: Any) -> tuple[tuple[str, Any], ...]:
-    """Return the name and the type of each field."""
-    found: tuple[tuple[str, Any], ...] = _read_schema(kind)
-    return found
-
-
-@cache
-def _read_schema(kind: Any) -> tuple[tuple[str, Any], ...]:
-    if not kind.kind or not is_dataclass(kind):
-        raise InvalidInput(f"{kind.__name__} must be a dataclass with a kind.")
-    hints = get_type_hints(kind)
-    return tuple((item.name, hints[item.name]) for item in fields(kind))
-
-
-def _fits(value: object, hint: Any) -> bool:
-    if hint in _PLAIN:
-        return type(value) is hint and (hint is not int or value in _LONG)
-    arguments = hint.__args__
-    if hint.__origin__ is tuple:
-        return type(value) is tuple and all(_fits(one, arguments[0]) for one in value)
-    name, inner = arguments
-    return type(value) is dict and all(
-        _fits(key, name) and _fits(one, inner) for key, one in value.items()
-    )
-
-
-def _mapping(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Return a mapping in which nobody is named twice: a later entry would hide the first."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _malformed(kind: str) -> ProtocolFault:
-    return ProtocolFault(
-        f"A message is not a well-formed {kind!r}.",
-        "What is not understood cannot be trusted.",
-        "See that all parties run the same version.",
-    )
-
-
-def _msgpack() -> Any:
-    try:
-        import msgpack
-    except ImportError:
-        raise MissingExtra(
-            "Messages between parties need the package msgpack, which is not installed.",
-            "They travel in its format.",
-            'Install the extra: pip install "privplan[fl]".',
-        ) from None
-    return msgpack

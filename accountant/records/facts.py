@@ -7,11 +7,11 @@ own JSON objects, everything else as JSON has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
-from .shape import checked, decoded, encoded
+from .shape import LATER, checked, decoded, encoded
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
@@ -167,6 +167,11 @@ class Sampling(Fact):
 
     `rate` is the probability of one unit (1 without sampling); `batch` and `population` are given
     for the methods that fix them.  Whoever draws, knows the sample.
+
+    `chosen_by` says who decided, before the first round, which records of a promised unit of many
+    may be drawn at all: `each-silo` from its own records alone, under public caps that sum over the
+    silos to at most the unit's number of records; `all-silos` by looking at what others hold.  None
+    where it is not stated.
     """
 
     method: Literal["none", "poisson", "fixed-size", "shuffled", "truncated-poisson"] = "none"
@@ -175,6 +180,7 @@ class Sampling(Fact):
     drawn_by: Literal["nobody", "server", "silos", "shared-secret", "oblivious-transfer"] = "nobody"
     batch: int | None = None
     population: int | None = None
+    chosen_by: Literal["each-silo", "all-silos"] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

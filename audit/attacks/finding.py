@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant.errors import InvalidInput, MissingExtra
+from ...accountant.errors import InvalidInput, ProtocolFault
+from ...fl.bodies import scalars
 from ...fl.parties import Message
 from ...fl.secagg.messages import Masked
 
@@ -49,20 +50,9 @@ def values(message: Message) -> Iterator[int | str | bytes]:
         yield message.body
         return
     try:
-        import msgpack
-    except ImportError:
-        raise MissingExtra(
-            "Reading messages between parties needs the package msgpack, which is not installed.",
-            "They travel in its format.",
-            'Install the extra: pip install "privplan[fl]".',
-        ) from None
-    try:
-        body = msgpack.unpackb(
-            message.body, raw=False, strict_map_key=False, object_pairs_hook=list
-        )
-    except Exception:
+        yield from scalars(message.body)
+    except ProtocolFault:
         raise InvalidInput("A message of the transcript holds no MessagePack.") from None
-    yield from _flat(body)
 
 
 def residues(
@@ -140,11 +130,3 @@ def _parts(
             for part in values(message):
                 if isinstance(part, bytes):
                     yield message, part
-
-
-def _flat(body: object) -> Iterator[int | str | bytes]:
-    if isinstance(body, list | tuple):  # a mapping is a list of pairs: a name may stand twice
-        for inner in body:
-            yield from _flat(inner)
-    elif isinstance(body, int | str | bytes):
-        yield body

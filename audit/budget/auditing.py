@@ -209,7 +209,7 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
             "with each other or with the server."
         )
     if SILO in names:
-        # Which k records of a user take part tells a silo that holds some how many lie elsewhere.
+        # Where k records of a user take part, a silo that holds some may learn of the others.
         other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
         held = " of which it holds nothing itself" if other else ""
         unit = with_article(evidence.setting.unit)

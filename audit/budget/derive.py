@@ -18,6 +18,13 @@ the clear, knows how many records it has in all, so nothing is supported there. 
 the sum alone, by a protocol whose facts fit (`protocol`), sees what the model shows.  A unit draws
 on a sample only against who does not know it (`samples`), and only where the units of the sample
 are those that are clipped.  What nothing here covers supports no guarantee.
+
+Where a promised unit is k records, its records in other silos are at most k, whatever a silo holds
+of the unit itself, so the event for k of them covers `silo-with-records` as it covers `silo`: if
+which of its records take part says nothing of the others.  Flags that each silo makes of its own
+records alone, under public caps, are a function of these records (`chosen_by`).  Flags drawn from
+all records of a user are not: whether a silo's single record is flagged depends, without noise, on
+how many lie elsewhere, and then nothing is proven before a silo that holds some.
 """
 
 from __future__ import annotations
@@ -135,6 +142,8 @@ def _seen_by_silo(facts: Facts, setting: Setting, *, holds: bool) -> ev.Event:
     """Return what the sum reveals to a silo that subtracts what it added itself."""
     if setting.silos < 2:
         raise Unproven("a single silo holds all data itself")
+    if holds:
+        _require_chosen_apart(facts, setting)
     if is_alone(facts, setting):
         return _seen_as_sum(facts, setting)
     require_strong_key(setting)
@@ -208,6 +217,15 @@ def _require_unknown_counts(facts: Facts, setting: Setting, *, holds: bool) -> N
     in_the_clear = facts.weights.rule == "records" and setting.aggregation != "private-weighting"
     if in_the_clear and (holds or setting.scope(facts.contribution.unit) == "finer"):
         raise Unproven(uldp.CLEAR_WEIGHTS.reason)
+
+
+def _require_chosen_apart(facts: Facts, setting: Setting) -> None:
+    """Raise `Unproven` where a silo's records may be chosen by what others hold of the unit."""
+    of_many = setting.scope(facts.contribution.unit) == "group"
+    if of_many and facts.sampling.chosen_by != "each-silo":
+        raise Unproven(
+            "which records take part may tell a silo that holds some how many lie elsewhere"
+        )
 
 
 _VIEWS: Final[Mapping[str, Callable[[Facts, Setting], ev.Event]]] = {

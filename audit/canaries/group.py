@@ -1,14 +1,17 @@
-"""Canaries for ULDP-GROUP: the k flagged records of a user, in one silo, pulling one way.
+"""Canaries for ULDP-GROUP: the k flagged records of a user, pulling one way.
 
-All k records lie in one silo, as that pair covers every other, and their gradients are equal, far
-longer than the clip, and in a direction that no other unit has.  A silo shows its model after all
-steps of a round, so what is seen is their sum,
+A unit has as many records in every silo as may take part there, k in all (`fl.uldp.flags`), and
+their gradients are equal, far longer than the clip, and in a direction that no other unit has.  A
+silo shows its model after all steps of a round, so what is seen is the sum over silos and steps,
 
     in   C J + noise,   J ~ Bin(k steps, q)        out   noise;   sigma C sqrt(steps) of each silo
 
 and the direction alternates by round, not by step, or the steps of a round would cancel out.  The
-claim counts every step as if it was seen by itself, and the noise of one silo, so at small rates,
-or for who sees the sum of many silos, it is far from what canaries can show.
+claim counts every step as if it was seen by itself, and all k records in one silo with the noise of
+that one, so at small rates, or with many silos, it is far from what canaries can show.
+
+A silo that watches takes what it sent off the model.  It holds nothing of the units, whose records
+there are missing; so many are left out of others that all units have the same number elsewhere.
 
 The rate is that of the run, which the number of its users decides, and not that of the canaries.
 """
@@ -22,7 +25,7 @@ from typing import cast
 
 import numpy as np
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, Unsupported
 from ...fl.aggregation import Plain
 from ...fl.federation import Indices
 from ...fl.local import Rows
@@ -30,6 +33,7 @@ from ...fl.parties import SERVER, Network, silo_name
 from ...fl.settings import Settings
 from ...fl.setup import setup
 from ...fl.system import Parameters
+from ...fl.uldp.flags import caps
 from ...fl.uldp.group import Group
 from .coins import Floats, flip
 from .federation import canary_federation
@@ -74,18 +78,16 @@ def carry(asked: Asked) -> Seen:
             "Its records are drawn one by one, and the canaries' rate would not be the run's.",
             "Leave `real` out.",
         )
-    settings, silos = with_rate(asked.settings, asked.silos), asked.silos
+    settings = with_rate(asked.settings, asked.silos)
     coins = flip(asked.canaries, asked.rng())
-    watched = np.arange(silos)[1 if asked.observer == "silo" and silos > 1 else 0 :]
-    groups = watched[np.arange(asked.canaries) % len(watched)]
-    lies = (groups[:, None] == np.arange(silos)) & coins.into[:, None]
-    federation = canary_federation(settings.privacy.group * lies)
+    present = placed(asked)
+    federation = canary_federation(present * coins.into[:, None])
     local = Aligned(coins, federation, clip=settings.training.clip)
     own = setup(settings, federation, local)
     system = Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
     require_observer(system.plan(), asked.observer)
     local.steps = system.steps
-    view = _View(asked, system, local, groups)
+    view = _View(asked, system, local, int(present[0].sum()))
     rows: list[Floats] = []
 
     def each(number: int, before: Parameters, after: Parameters) -> None:
@@ -100,12 +102,32 @@ def carry(asked: Asked) -> Seen:
         plan=system.plan(),
         opening=system.opening(),
         made=made(system, asked.rounds),
-        groups=groups,
         note=(
-            f"a unit is {settings.privacy.group} records in one silo",
+            f"a unit is {view.records} records that take part, over all silos but the observer's",
             "steps are seen as the sum of a round's, while the claim counts each by itself",
         ),
     )
+
+
+def placed(asked: Asked) -> Indices:
+    """Return how many records a unit that is in has in each silo: (units, silos).
+
+    Raises `Unsupported` for a silo that holds records of the unit itself.
+    """
+    if asked.observer == "silo-with-records":
+        raise Unsupported(
+            "A silo that has records of the unit itself is not rehearsed.",
+            "It sees of the others what a silo sees that has none.",
+            "Give observer = 'silo', 'server' or 'model'.",
+        )
+    settings, silos = asked.settings, asked.silos
+    most = settings.privacy.group
+    found = caps(asked.canaries, silos, most, settings.training.seed)
+    if asked.observer == "silo" and silos > 1:
+        found[:, OWN] = 0
+        beyond = found.sum(axis=1) > most - -(-most // silos)
+        found[beyond, found[beyond].argmax(axis=1)] -= 1
+    return found
 
 
 def with_rate(settings: Settings, silos: int) -> Settings:
@@ -120,23 +142,21 @@ def with_rate(settings: Settings, silos: int) -> Settings:
 class _View:
     """What an observer sees of each unit in one round, in units of the noise that is in it."""
 
-    def __init__(self, asked: Asked, system: Group, local: Aligned, groups: Indices) -> None:
+    def __init__(self, asked: Asked, system: Group, local: Aligned, records: int) -> None:
         own, silos = system.setup, asked.silos
-        self._observer, self._columns, self._groups = asked.observer, local.columns, groups
+        self.records = records
+        self._observer, self._columns = asked.observer, local.columns
         self._length = silos / own.training.global_rate
-        self._apart = own.aggregation == "plain" and asked.observer == "server"
         if own.aggregation == "plain" and asked.observer != "model":
             system.aggregator = Shown(silos)
         else:
             system.aggregator = Watching(system.aggregator)
         self._watching = system.aggregator
-        heard = {"silo": silos - 1, "server": 1 if self._apart else silos}.get(
-            asked.observer, silos
-        )
+        heard = silos - 1 if asked.observer == "silo" else silos
         std = system.mechanism(system.promise.noise_multiplier).std
         step = own.training.local_rate / system.constant
         self._noise = step * std * math.sqrt(system.steps * heard)
-        pulled = own.privacy.group * system.rate * system.steps * own.training.clip
+        pulled = records * system.rate * system.steps * own.training.clip
         self.shift = step * pulled / self._noise
 
     def seen(self, before: Parameters, after: Parameters) -> Floats:
@@ -144,10 +164,7 @@ class _View:
         total = (after - before) * self._length
         if self._observer == "silo":
             total = total - self._sent(total, OWN)
-        if not self._apart:
-            return np.asarray(total[self._columns] / self._noise)
-        each = np.array([self._sent(total, silo) for silo in sorted(self._watching.sent)])
-        return np.asarray(each[self._groups, self._columns] / self._noise)
+        return np.asarray(total[self._columns] / self._noise)
 
     def _sent(self, total: Parameters, silo: int) -> Floats:
         """Return a silo's update; what a step of its grid is worth shows in the sum of all."""

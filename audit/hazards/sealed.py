@@ -1,4 +1,4 @@
-"""What a trusted auditor sees in the sealed sidecar: whether samples were as large as stated.
+"""What a trusted auditor sees in the sealed sidecar: whether samples were as stated.
 
 What is found here was computed before the noise.  It is for the auditor alone: it is not written to
 the log, and a report that holds it is not to be published.
@@ -17,6 +17,9 @@ from .hazard import Hazard
 COUNTS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
 
+FLAGS: Final = "taking_part"
+"""Name of the sealed item that says how many records may be drawn in each silo."""
+
 FALSE_ALARM: Final = 1e-6
 """How often an honest run is accused, over all of its rounds."""
 
@@ -29,8 +32,9 @@ def sealed_hazards(evidence: Evidence, folder: str | Path) -> tuple[Hazard, ...]
     """Return what the sidecar of a folder shows against the stated sampling rates.
 
     The counts of Poisson samples are binomial: their sum is tested exactly, and their spread by
-    chi-squared, each at half of `FALSE_ALARM`.  Raises `InvalidInput` where there is no sidecar, or
-    where it does not fit the log.
+    chi-squared, each at half of `FALSE_ALARM`.  Records that each silo is stated to have chosen by
+    itself, at most k of a user, are at most ceil(k / |S|) of every user there.  Raises
+    `InvalidInput` where there is no sidecar, or where it does not fit the log.
     """
     found = Sealed.read(folder)
     known = {item.commitment: item.value for item in found.items}
@@ -48,6 +52,7 @@ def sealed_hazards(evidence: Evidence, folder: str | Path) -> tuple[Hazard, ...]
                     drawn.setdefault((size, own.rate), []).append((number, count))
     unopened = found.unopened(folder)
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
+    hazards.append(_beyond_caps(evidence, known))
     if unopened:
         hazards.append(_unopened(len(unopened), tuple(one.number for one in unopened)))
     return tuple(hazard for hazard in hazards if hazard is not None)
@@ -59,6 +64,40 @@ def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None
         if isinstance(value, int) and not isinstance(value, bool):
             return value
     return None
+
+
+def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | None:
+    """Return the hazard of more records in a silo than caps allow that are dealt to all silos."""
+    users, silos = evidence.ledger.opened.population.users, evidence.setting.silos
+    most = -(-evidence.setting.group // max(silos, 1)) * users
+    bad = []
+    for kind in evidence.kinds:
+        if kind.facts.sampling.chosen_by != "each-silo" or evidence.setting.group == 1:
+            continue
+        for one in kind.spent:
+            for number, release in one.releases:
+                counts = known.get(release.sealed.get(FLAGS, ""))
+                if counts is not None and not _within(counts, silos, most):
+                    bad.append(number)
+    if not bad:
+        return None
+    return Hazard(
+        "flags-against-caps",
+        "error",
+        f"More records of some silo take part than {most:,}, which caps of {users:,} users allow.",
+        "Each silo is stated to choose from its own records alone, under public caps; then it "
+        "holds no more, and a silo that holds records of a user may learn what lies elsewhere.",
+        "Find out how records were chosen. Do not publish this finding: it was seen before the "
+        "noise.",
+        None,
+        tuple(bad),
+    )
+
+
+def _within(counts: object, silos: int, most: int) -> bool:
+    if not isinstance(counts, list) or len(counts) != silos:
+        return False
+    return all(isinstance(one, int) and 0 <= one <= most for one in counts)
 
 
 def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | None:

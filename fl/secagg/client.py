@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import split
 from ..parties import SERVER, Post
 from .group import Group, View, parted
+from .limits import limits
 from .messages import (
+    SHARE_BYTES,
     Advert,
     Adverts,
     Confirmations,
@@ -37,10 +39,6 @@ from .messages import (
     fault,
     listed,
 )
-
-SHARE_BYTES: Final = 2 * KEY_BYTES
-"""Bytes of what one holder gets: a share of the seed, then one of the private mask key."""
-
 
 _scratch = threading.local()
 
@@ -98,6 +96,7 @@ class Client:
         self._post = post
         self._group = group
         self._identity = identity
+        self._limits = limits(group)
         self._last = -1
         self._state: object | None = None
         self._away = False
@@ -109,7 +108,7 @@ class Client:
             raise InvalidInput(f"`round` must be above {self._last}, the last; it is {number}.")
         self._last = number
         self._state = None
-        self._post.enter(self._group.session, number, forget=self._away)
+        self._post.enter(self._group.session, number, self._limits, forget=self._away)
         self._away = True  # until the round is done
         locks, masks = KeyPair.new(), KeyPair.new()
         claim = self._group.claim(number, self.name, locks.public, masks.public)

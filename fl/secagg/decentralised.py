@@ -39,9 +39,10 @@ from numpy.typing import NDArray
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
 from ...accountant.randomness import Secret
+from ..bodies import Body, Limits, room
 from ..crypto import additive, keys
 from ..crypto.fixed_point import FixedPoint
-from ..parties import Body, Post
+from ..parties import Post
 
 _LEAST: Final = 3
 """Peers below which the total, less one's own vector, is another's."""
@@ -134,6 +135,19 @@ class Group:
         """Bytes of a word that travel."""
         return self.grid.bytes_needed
 
+    @cached_property
+    def limits(self) -> Limits:
+        """How long each message may be."""
+        slices = [self.part(peer) for peer in self.peers]
+        words = self.width * max(one.stop - one.start for one in slices)
+        return {
+            Hello: room(keys.KEY_BYTES, keys.SIGNATURE_BYTES),
+            Share: room(keys.LOCK_BYTES + additive.SEED_BYTES),
+            Partial: room(words),
+            Total: room(words),
+            Confirmation: room(hashlib.sha256().digest_size),
+        }
+
     def part(self, peer: str) -> slice:
         """Return which part of a vector a peer adds up."""
         index, count = self.peers.index(peer), len(self.peers)
@@ -183,7 +197,7 @@ class Peer:
         self._total = np.empty(0, np.uint64)
         self._digest = b""
         self._next = "hello"
-        post.enter(session, round)
+        post.enter(session, round, group.limits)
 
     def hello(self) -> None:
         """Send a fresh key to everybody."""
@@ -326,7 +340,7 @@ def decentralised_sum(
         return {name: peer.result() for name, peer in zip(group.peers, present, strict=True)}
     except PrivplanError:
         for post in posts.values():  # what was under way belongs to no later round
-            post.enter(session, round, forget=True)
+            post.enter(session, round, {}, forget=True)
         raise
 
 

@@ -15,7 +15,8 @@ from .graph import Graph
 from .messages import Advert, blamed_on, fault, statement
 from .terms import Terms
 
-_ADVERT: Final = 2 * KEY_BYTES + SIGNATURE_BYTES
+ADVERT_BYTES: Final = 2 * KEY_BYTES + SIGNATURE_BYTES
+"""Bytes of an advert in one piece."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,6 @@ def joined(advert: Advert) -> bytes:
 
 def parted(raw: bytes) -> Advert:
     """Return the advert that is in one piece; `ProtocolFault` for another length."""
-    if len(raw) != _ADVERT:
+    if len(raw) != ADVERT_BYTES:
         raise fault("The keys of a party have another length.")
     return Advert(raw[:KEY_BYTES], raw[KEY_BYTES : 2 * KEY_BYTES], raw[2 * KEY_BYTES :])

@@ -16,10 +16,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from ...accountant.errors import MissingParty, ProtocolFault
-from ..parties import Body
+from ..bodies import Body
+from ..crypto.keys import KEY_BYTES
+
+SHARE_BYTES: Final = 2 * KEY_BYTES
+"""Bytes of what one holder gets: a share of the seed, then one of the private mask key."""
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,11 @@ from ..crypto.keys import KEY_BYTES, LOCK_BYTES, KeyPair, agree, verify
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import combine
 from ..parties import Post
-from .client import SHARE_BYTES, commitment_to
+from .client import commitment_to
 from .group import Group, View, joined
+from .limits import limits
 from .messages import (
+    SHARE_BYTES,
     Advert,
     Adverts,
     Confirmations,
@@ -62,6 +64,7 @@ class Server:
     def __init__(self, post: Post, group: Group) -> None:
         self._post = post
         self._group = group
+        self._limits = limits(group)
         self._sum: _Sum | None = None
         self._away = False
         self.expected: tuple[str, ...] = group.names
@@ -69,7 +72,7 @@ class Server:
     def begin(self, round: int) -> None:
         """Begin a round."""
         terms = self._group.terms
-        self._post.enter(self._group.session, round, forget=self._away)
+        self._post.enter(self._group.session, round, self._limits, forget=self._away)
         self._away = True
         self._sum = _Sum(round, cast("RingWords", np.zeros(terms.length, terms.words)))
         self.expected = self._group.names

@@ -7,7 +7,8 @@
 A record lies in one silo, so a round shows of it `steps` Gaussian sums, each of a Poisson sample
 that it joined with probability q.  A user is up to k such records, in whatever silos: the pair of
 all k records in one silo covers every spread over silos with the same q, sigma and steps, as the
-norm of what they move together is at most the number of them that were drawn.
+norm of what they move together is at most the number of them that were drawn.  Each silo chooses
+which of its records take part by itself (`flags`), so that tells it nothing of other silos'.
 
 q, the steps and n = k |U| / |S|, the records that a silo has if every user has k, are public
 constants; the sum is divided by q n, whatever was drawn, and an empty sample is noise alone.
@@ -50,7 +51,7 @@ from ..setup import (
 )
 from ..system import Parameters, Round, digest
 from .facts import norms_of
-from .flags import flagged
+from .flags import CHOSEN_BY, flagged
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -115,12 +116,16 @@ class Group(Promised):
 
         Whether the server sees every silo's update by itself or, under masks, only their sum, and
         though a silo may take its own off the model: a record has the noise and the samples of its
-        own silo, and nobody sees more than what that silo sends.
+        own silo, and nobody sees more than what that silo sends.  A silo that holds records of the
+        user is no exception: its flags are made of its own records alone, so they show nothing of
+        those elsewhere, of which at most k take part.
         """
         step: ev.Event = ev.Gaussian(noise_multiplier)
         if self.rate < 1.0:
             step = ev.Poisson(self.rate, step)
-        whom = ("model", "server", "silo") if self.setup.silos > 1 else ("model", "server")
+        whom = ["model", "server"]
+        if self.setup.silos > 1:
+            whom += ["silo", "silo-with-records"]
         return dict.fromkeys(whom, repeated(self.steps, step))
 
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
@@ -145,9 +150,11 @@ class Group(Promised):
         return Round(moved, released)
 
     def _about(self, number: int, parameters: Parameters) -> About:
-        sampling = records.Sampling()
+        sampling = records.Sampling(chosen_by=CHOSEN_BY)
         if self.rate < 1.0:
-            sampling = records.Sampling("poisson", "record", self.rate, "silos")
+            sampling = records.Sampling(
+                "poisson", "record", self.rate, "silos", chosen_by=CHOSEN_BY
+            )
         return About(
             number,
             PHASE,
@@ -201,7 +208,8 @@ class Group(Promised):
             ticket.stream(f"sampling/silo-{silo}").fork() for silo in range(self.setup.silos)
         ]
         everybody = np.concatenate(self._records)
-        ahead = max(1, _ROOM // max(1, everybody.size))
+        # No more records than that take part: their own number is private, and is not looked at.
+        ahead = max(1, _ROOM // (self.setup.privacy.group * self.setup.users))
         for first in range(0, self.steps, ahead):
             steps = min(ahead, self.steps - first)
             joins = [

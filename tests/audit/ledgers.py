@@ -151,7 +151,14 @@ def naive(rounds: int = 100, *, neighbours: str = "add-remove", silos: int = 5) 
     return changed(records, RunOpen, as_published=True)
 
 
-def grouped(rounds: int = 3, *, size: int = 8, steps: int = 50, rate: float = 0.05) -> Records:
+def grouped(
+    rounds: int = 3,
+    *,
+    size: int = 8,
+    steps: int = 50,
+    rate: float = 0.05,
+    chosen_by: str | None = "each-silo",
+) -> Records:
     """Return the log of a run of ULDP-GROUP: each silo runs DP-SGD on records."""
     step: ev.Event = ev.Repeat(steps, ev.Poisson(rate, ev.Gaussian(SIGMA)))
     intent = RoundIntent(
@@ -161,10 +168,17 @@ def grouped(rounds: int = 3, *, size: int = 8, steps: int = 50, rate: float = 0.
         Contribution(CLIP, "l2", "record"),
         Noise("gaussian", SIGMA * CLIP, 1, SIGMA * CLIP, 0, steps, 2.0**-24),
         CLIP,
-        sampling=Sampling("poisson", "record", rate, "silos"),
-        views={"server": step, "silo": step},
+        sampling=Sampling(
+            "poisson",
+            "record",
+            rate,
+            "silos",
+            chosen_by=chosen_by,  # type: ignore[arg-type]
+        ),
     )
-    seen = {"model": step, "server": step, "silo": step}
+    others = ["server", "silo", *(["silo-with-records"] if chosen_by == "each-silo" else [])]
+    intent = replace(intent, views=dict.fromkeys(others, step))
+    seen = dict.fromkeys(["model", *others], step)
     return run_of(intent, seen, rounds, silos=5, group=size)
 
 

@@ -503,7 +503,7 @@ class Note(Body):
 def sent(text: str = "", raw: bytes = b"", numbers: tuple[int, ...] = ()) -> tuple[Message, ...]:
     network = Network(["a", "b"], keep=True)
     post = network.post("a")
-    post.enter(b"session", 1)
+    post.enter(b"session", 1, {})
     post.send("b", Note(text, raw, numbers))
     return network.view("b")
 

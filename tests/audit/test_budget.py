@@ -112,12 +112,47 @@ def test_naive_as_published(neighbours: str) -> None:
 def test_groups_of_records() -> None:
     records = grouped(size=8)
     whole = ev.Repeat(150, ev.Poisson(0.05, ev.Gaussian(SIGMA)))
-    for observer in ("model", "server", "silo"):
+    for observer in ("model", "server", "silo", "silo-with-records"):
         assert upper(records, observer) == pytest.approx(epsilon(ev.Group(8, whole)), rel=1e-9)
     report = audited(records, groups=(1, 16))
     assert [row.size for row in report.groups] == [1, 16]
     assert report.groups[0].total.upper == pytest.approx(epsilon(whole), rel=1e-9)
     assert report.groups[1].total.upper == pytest.approx(epsilon(ev.Group(16, whole)), rel=1e-9)
+
+
+@pytest.mark.parametrize("chosen_by", [None, "all-silos"])
+def test_records_that_are_chosen_by_what_others_hold_tell_a_silo_of_them(
+    chosen_by: str | None,
+) -> None:
+    """The silo that holds some sees, without noise, whether its own are among the chosen ones."""
+    report = audited(grouped(chosen_by=chosen_by))
+    rows = {row.observer: row.total for row in report.rows}
+    assert list(rows) == ["model", "server", "silo", "silo-with-records"]
+    assert rows["silo-with-records"].upper == math.inf
+    assert "how many lie elsewhere" in rows["silo-with-records"].refusal
+    assert rows["silo"].upper == upper(grouped(), "silo")
+    assert report.ok  # the promise is not for that silo
+
+
+def test_what_one_round_does_not_state_is_proven_for_none() -> None:
+    records = grouped()
+    first = records[1]
+    assert isinstance(first, RoundIntent)
+    records[1] = replace(first, sampling=replace(first.sampling, chosen_by=None))
+    assert upper(records, "silo-with-records") == math.inf
+    assert upper(records, "silo") == upper(grouped(), "silo")
+
+
+def test_who_chose_records_says_nothing_where_users_are_clipped_as_a_whole() -> None:
+    records = weighted(20, rate=0.3)
+    stated = [
+        replace(one, sampling=replace(one.sampling, chosen_by="each-silo"))
+        if isinstance(one, RoundIntent)
+        else one
+        for one in records
+    ]
+    for observer in ("model", "server", "silo"):
+        assert upper(stated, observer) == upper(records, observer)
 
 
 def test_a_log_of_the_uldp_package_agrees_for_other_silos_and_relations() -> None:

@@ -111,7 +111,13 @@ CHANGED: Final[dict[tuple[str, ...], dict[str, Change]]] = {
     ("avg-moments-masked",): told("server+1", 1.06079, 1.06079),
     resumed("avg-moments-masked", 12): told("server+1", 1.242795, 1.242795),
     ("avg-dropouts",): told("server+2", 0.885793, 0.885793),
-    ("group-masked",): told("server+1", 6.891005, 6.891005),
+    # Flags of uldp-group were drawn from all records of a user, and who holds some saw whether
+    # these were flagged.
+    ("group-plain", "group-rate"): {"silo-with-records": (None, NOTHING)},
+    ("group-masked",): {
+        "silo-with-records": (None, NOTHING),
+        **told("server+1", 6.891005, NOTHING),
+    },
     # Nothing is promised to begin with, or private weighting, which admits no coalition.
     ("avg-private", "avg-private-sampled", "avg-private-slots", "avg-published"): told(
         "server+1", NOTHING, NOTHING

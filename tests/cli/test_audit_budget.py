@@ -222,6 +222,34 @@ def test_sealed_counts_are_held_against_the_rate(
     assert (tmp_path / "run" / LOG).read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("counts", "chosen_by", "fires"),
+    [
+        ([100, 0, 40, 17, 99], "each-silo", False),
+        ([101, 0, 40, 17, 99], "each-silo", True),
+        ([100, 40], "each-silo", True),
+        ([-1, 0, 40, 17, 99], "each-silo", True),
+        ([101, 0, 40, 17, 99], None, False),
+    ],
+)
+def test_sealed_flags_are_held_against_their_caps(
+    run: Run, tmp_path: Path, counts: list[int], chosen_by: str | None, fires: bool
+) -> None:
+    """8 records of each of 50 users over 5 silos: at most 2 of each user in one silo."""
+    records = grouped(1, chosen_by=chosen_by)
+    with LogWriter.create(tmp_path / "run", fsync="never") as writer:
+        writer.append(records[0])
+        seq = writer.append(records[1])
+        sealed = writer.seal({"taking_part": counts})
+        (release,) = changed([records[2]], type(records[2]), sealed=sealed, intent=seq)
+        writer.append(release)
+        writer.append(records[3])
+    assert run("audit", "budget", "run").code == 0
+    outcome = run("audit", "budget", "run", "--sealed")
+    assert outcome.code == (1 if fires else 0)
+    assert ("error flags-against-caps" in outcome.out) == fires
+
+
 def test_a_sidecar_that_is_not_there(refused: Refused, folder: Path) -> None:
     assert folder.is_dir()
     refused("audit", "budget", "run", "--sealed")

@@ -39,14 +39,16 @@ class Pair(Body):
     words: bytes
 
 
+LIMITS = {Full: 1_000, Bye: 20}
+
 A = Full(-5, b"\x00\xff", (b"a", b""), {"silo-0": 3})
 
 
 def two(**others: object) -> tuple[Network, Post, Post]:
     network = Network([SERVER, silo_name(0)], keep=True, **others)  # type: ignore[arg-type]
     server, silo = network.post(SERVER), network.post("silo-0")
-    server.enter(SESSION, 1)
-    silo.enter(SESSION, 1)
+    server.enter(SESSION, 1, LIMITS)
+    silo.enter(SESSION, 1, LIMITS)
     return network, server, silo
 
 
@@ -134,7 +136,7 @@ def test_nobody_speaks_or_listens_outside_a_round() -> None:
     first, second = network.post("a"), network.post("b")
     with pytest.raises(InvalidInput, match="in no round"):
         first.send("b", Bye(1))
-    first.enter(SESSION, 1)
+    first.enter(SESSION, 1, LIMITS)
     first.send("b", Bye(1))
     with pytest.raises(InvalidInput, match="in no round"):
         second.receive(Bye, "a")
@@ -146,7 +148,7 @@ def test_nobody_speaks_or_listens_outside_a_round() -> None:
 @pytest.mark.parametrize(("session", "number"), [(b"", 1), (16, 1), ("s", 1), (b"s", -1)])
 def test_a_round_needs_a_session_and_a_number(session: Any, number: int) -> None:
     with pytest.raises(InvalidInput):
-        Network(["a"]).post("a").enter(session, number)
+        Network(["a"]).post("a").enter(session, number, LIMITS)
 
 
 def test_every_prefix_and_every_flipped_bit_is_understood_or_refused() -> None:
@@ -182,7 +184,7 @@ def test_another_kind_is_refused() -> None:
 @pytest.mark.parametrize(("session", "number"), [(SESSION, 2), (bytes(16), 1)])
 def test_another_round_or_session_is_refused(session: bytes, number: int) -> None:
     _, server, silo = two()
-    silo.enter(session, number)
+    silo.enter(session, number, LIMITS)
     silo.send(SERVER, Bye(1))
     with pytest.raises(ProtocolFault, match="another session or round"):
         server.receive(Bye, "silo-0")
@@ -200,14 +202,14 @@ def test_a_message_of_the_last_round_is_found_when_the_next_begins() -> None:
     _, server, silo = two()
     silo.send(SERVER, Bye(1))
     with pytest.raises(ProtocolFault, match="nobody asked for"):
-        server.enter(SESSION, 2)
+        server.enter(SESSION, 2, LIMITS)
 
 
 def test_a_party_that_was_away_lets_old_messages_go() -> None:
     _, server, silo = two()
     silo.send(SERVER, Bye(1))
-    server.enter(SESSION, 2, forget=True)
-    silo.enter(SESSION, 2)
+    server.enter(SESSION, 2, LIMITS, forget=True)
+    silo.enter(SESSION, 2, LIMITS)
     silo.send(SERVER, Bye(2))
     assert server.receive(Bye, "silo-0") == Bye(2)
 

@@ -20,6 +20,7 @@ from privplan.fl.secagg import server as serving
 from privplan.fl.secagg.client import Client
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group, View, joined
+from privplan.fl.secagg.limits import limits
 from privplan.fl.secagg.terms import Terms, choose
 
 SESSION = b"a session of this test"
@@ -280,7 +281,7 @@ def test_a_colluder_with_the_key_of_another_takes_off_no_mask() -> None:
     liar = names[-1]
     clients = {name: Client(network.post(name), group, own[name]) for name in names[:-1]}
     server = network.post(SERVER)
-    server.enter(SESSION, 1)
+    server.enter(SESSION, 1, limits(group))
     for client in clients.values():
         client.advertise(1)
     adverts = server.gather(says.Advert, clients)

@@ -16,6 +16,8 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.uldp import group as module
 from privplan.fl.uldp.group import Group
 
+EVERYBODY = ("model", "server", "silo", "silo-with-records")
+
 
 def clipped(vector, bound):
     size = math.sqrt(sum(float(value) ** 2 for value in vector))
@@ -185,14 +187,15 @@ def test_every_view_is_the_records_event_and_the_promise_the_groups(size, tiny, 
     system = Group(setup, rate=0.25)
     step = ev.Poisson(0.25, ev.Gaussian(5.0))
     record = ev.Repeat(8, step)
-    assert dict(system.views(5.0)) == dict.fromkeys(("model", "server", "silo"), record)
+    assert dict(system.views(5.0)) == dict.fromkeys(EVERYBODY, record)
     intent = run(system, rounds=1)[1].intents[0]
     assert intent.event == record
     assert (intent.contribution.unit, intent.sampling.of) == ("record", "record")
     assert (intent.sampling.rate, intent.sampling.drawn_by) == (0.25, "silos")
+    assert intent.sampling.chosen_by == "each-silo"
     plan = system.plan()
     again = pp.account(ev.Group(size, ev.Repeat(24, step)), delta=1e-5)
-    for whom in ("model", "server", "silo"):
+    for whom in EVERYBODY:
         assert plan.guarantees[whom].epsilon == again.epsilon
     claim = system.opening().claim
     assert (claim.unit, claim.group) == ("user", size)
@@ -209,7 +212,8 @@ def test_a_silo_at_rate_one_takes_all_records_in_each_step(tiny, made_of, run, d
     setup = small(tiny, made_of, group=2, rounds=1, training={"batch": 64})
     system = Group(setup)
     assert (system.rate, system.steps) == (1.0, 2)
-    run(system)
+    (intent,) = run(system)[1].intents
+    assert (intent.sampling.method, intent.sampling.chosen_by) == ("none", "each-silo")
     assert all(sample.all() for sample in drawn)
     assert dict(system.views(5.0))["model"] == ev.Repeat(2, ev.Gaussian(5.0))
 

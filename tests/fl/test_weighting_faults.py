@@ -516,11 +516,46 @@ def enrolment(shares: Any, **change: Any) -> Enrolment:
     return Enrolment(1, terms, shares, identity, given["roster"], post)
 
 
-def test_counts_above_the_cap_are_refused_at_the_door() -> None:
+WRONG_SHARES = [
+    [977, 0, 0],
+    [4, 0, 0],
+    [-977, 0, 0],
+    [1, 1],
+    [0.5, 0, 0],
+    [float("nan"), 0, 0],
+    [[1], [1, 1], [0]],
+    [2**70, 0, 0],
+    np.array([2**64 - 977, 0, 0], np.uint64),
+]
+
+
+@pytest.mark.parametrize("shares", WRONG_SHARES, ids=str)
+def test_a_silo_refuses_wrong_counts_of_its_own_at_the_door(shares: Any) -> None:
+    """Before it enters a session; and no count and no user stands in the message."""
     enrolment([3, 0, 3])
-    for shares in ([4, 0, 0], [-1, 0, 0], [1, 1], [0.5, 0, 0]):
-        with pytest.raises(InvalidInput):
-            enrolment(shares)
+    with pytest.raises(InvalidInput) as caught:
+        enrolment(shares)
+    error = caught.value
+    assert all((error.what, error.why, error.next_step))
+    assert "977" not in str(error)
+    assert not re.search(r"user \d|silo-\d", str(error))
+
+
+@pytest.mark.parametrize("wrong", [-977, -1])
+def test_a_session_with_a_negative_count_sends_nothing(wrong: int) -> None:
+    terms, sent = terms_of(), []
+    counts = np.array([[1, 2, 3], [0, wrong, 1], [1, 0, 0]])
+
+    def watched(message: Message) -> Iterable[Message]:
+        sent.append(message)
+        return [message]
+
+    network = Network(names(terms), meddling=watched)
+    with pytest.raises(InvalidInput) as caught:
+        PrivateWeighting(terms, counts, network)
+    assert not sent
+    assert all((caught.value.what, caught.value.why, caught.value.next_step))
+    assert str(wrong) not in str(caught.value)
 
 
 def test_a_roster_of_others_is_refused() -> None:

@@ -41,7 +41,8 @@ def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64
     if table.dtype.kind not in "iu" or (table.size and table.min() < 0):
         raise InvalidInput(
             "Counts of records must be integers, 0 or above.",
-            next_step="Give `Federation.counts`.",
+            "Weights are made of them, and with others a user weighs more than the noise covers.",
+            "Count the records again; `Federation.counts` has them. Nothing was sent.",
         )
     whole, rest = np.divmod(table.astype(np.uint64), np.uint64(terms.records_per_count))
     capped = np.minimum(whole + (rest > 0), np.uint64(terms.count_cap))
@@ -49,18 +50,29 @@ def reduced_counts(counts: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64
 
 
 def checked_shares(shares: ArrayLike, terms: WeightingTerms) -> NDArray[np.int64]:
-    """Return one silo's reduced counts, (users,); refuse a count above the cap.
+    """Return one silo's reduced counts, (users,); refuse one that is negative or above the cap.
 
-    Raises `InvalidInput`, which holds no count.
+    Every silo does so with its own data before it sends anything, as nobody else can: what it sends
+    is blinded.  Raises `InvalidInput`, which holds no count and no user.
     """
-    found = np.asarray(shares)
+    try:
+        found = np.asarray(shares)
+    except ValueError:  # numpy's, of rows of different lengths
+        found = np.empty(0)
     if found.shape != (terms.users,) or found.dtype.kind not in "iu":
-        raise InvalidInput(f"A silo needs one integer count for each of {terms.users} users.")
+        raise InvalidInput(
+            f"A silo needs one integer count for each of {terms.users} users.",
+            "The silos' counts are added up by user, blinded, where nobody sees a missing one.",
+            "Count the silo's records again, and reduce the counts with `reduced_counts`; nothing "
+            "was sent.",
+        )
     if ((found < 0) | (found > terms.count_cap)).any():
         raise InvalidInput(
             f"A silo's count of a user must be at least 0 and at most {terms.count_cap}.",
-            "With more, N_u could exceed the limit, and a weight would be no integer.",
-            "Reduce the counts with `reduced_counts`.",
+            "With another, N_u could be 0 or exceed the limit, and the user would weigh more than "
+            "the noise covers.",
+            "Count the silo's records again, and reduce the counts with `reduced_counts`; nothing "
+            "was sent.",
         )
     return found.astype(np.int64)
 

@@ -26,6 +26,7 @@ from .introductions import (
     pair_keys,
     unlock_seed,
 )
+from .limits import limits
 from .messages import Histogram, LockedSeed, LockedSeeds, ServerKey, SiloKeys, numbers
 from .terms import WeightingTerms
 
@@ -80,7 +81,8 @@ class Enrolment:
 
     `shares` are its own reduced counts (`reduced_counts`), `roster` names the identities of all
     silos, and `draw` gives so many secret bytes, for the seed.  Raises `InvalidInput` for counts
-    above the cap, `ProtocolFault` in any step where a message is not what it must be.
+    that are negative or above the cap, before it enters a session; `ProtocolFault` in any step
+    where a message is not what it must be.
     """
 
     def __init__(
@@ -108,7 +110,7 @@ class Enrolment:
     def begin(self, session: bytes) -> None:
         """Enter a session."""
         self._session = session
-        self._post.enter(session, SETUP)
+        self._post.enter(session, SETUP, limits(self._terms))
 
     def answer_key(self) -> None:
         """(a) Take the server's Paillier key; send a key of one's own, signed."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from ....accountant.errors import ProtocolFault
-from ...parties import Body
+from ...bodies import Body
+
+CHECK_BYTES: Final = 32
+"""Bytes by which silos show that they have the same seed."""
 
 # --- setup (round 0) ------------------------------------------------------------------------------
 
@@ -62,7 +65,7 @@ class LockedSeed(Body):
 class Histogram(Body):
     """Silo to server: r_u c_su under the silos' masks modulo n, for each user.
 
-    `check` (32 bytes) is derived from R one-way: equal where the silos have the same seed.
+    `check` (`CHECK_BYTES`) is derived from R one-way: equal where the silos have the same seed.
     """
 
     kind: ClassVar[str] = "weighting.histogram"

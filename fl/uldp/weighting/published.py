@@ -40,7 +40,7 @@ from ....accountant import validate
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
 from ...parties import SERVER, Message, Network, Post, silo_name
-from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo
+from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo, limits
 
 NO_GUARANTEE: Final = "no-guarantee"
 
@@ -85,7 +85,11 @@ class PublishedWeighting:
         totals = table.sum(axis=1)
         if (table < 0).any() or (totals < 1).any() or (totals > count_limit).any():
             raise InvalidInput(
-                f"A user must have 1 to {count_limit} records in all silos together."
+                f"A user must have 0 records or more in each silo, and 1 to {count_limit} in all "
+                "silos together.",
+                "As published, the protocol has no weights for others, and would sum up something "
+                "else.",
+                "Count the records again, or give a larger `count_limit`; nothing was sent.",
             )
         if not 1 <= validate.count(seed_bits=seed_bits) <= SEED_BITS:
             raise InvalidInput(f"`seed_bits` must be at most {SEED_BITS}; it is {seed_bits}.")
@@ -95,8 +99,8 @@ class PublishedWeighting:
         names = [silo_name(number) for number in range(self.silos)]
         self.network = Network([SERVER, *names], keep=True)
         self._session = bytes(fresh(16))
-        public = Public(self.multiple, self.step, seed_bits)
-        self._server = Server(self.network.post(SERVER), names, key_bits)
+        public = Public(self.multiple, self.step, self.silos, seed_bits)
+        self._server = Server(self.network.post(SERVER), names, key_bits, self.users)
         self._silos = [
             Silo(number, self.network.post(name), table[:, number].tolist(), public)
             for number, name in enumerate(names)
@@ -131,16 +135,14 @@ class PublishedWeighting:
         shapes, and for values so large that the sum may not fit the key.
         """
         moved, added = np.asarray(deltas, float), np.asarray(noise, float)
-        if moved.shape[:2] != (self.silos, self.users) or added.shape != (
-            self.silos,
-            *moved.shape[2:],
-        ):
+        right = moved.ndim == 3 and moved.shape[:2] == (self.silos, self.users)
+        if not right or added.shape != (self.silos, moved.shape[2]):
             raise InvalidInput("`deltas` must be (silos, users, D), and `noise` (silos, D).")
         largest = (np.abs(moved).sum(axis=(0, 1)) + np.abs(added).sum(axis=0)).max(initial=0.0)
         if math.ceil(float(largest) / self.step) * self.multiple >= self.modulus // 4:
             raise InvalidInput("The sum may not fit the key: take a larger step, or a longer key.")
         who = [True] * self.users if joining is None else list(joining)
-        self._enter(number)
+        self._enter(number, moved.shape[2])
         self._server.invite(who)
         for silo, own, of_its_own in zip(self._silos, moved, added, strict=True):
             silo.answer(number, own, of_its_own)
@@ -163,9 +165,10 @@ class PublishedWeighting:
         self._server.invert()
         self._leave()
 
-    def _enter(self, number: int) -> None:
+    def _enter(self, number: int, dimensions: int = 0) -> None:
+        most = limits(self.users, self.silos, self._server.key_bits, dimensions)
         for post in self._posts():
-            post.enter(self._session, number)
+            post.enter(self._session, number, most)
 
     def _leave(self) -> None:
         for post in self._posts():

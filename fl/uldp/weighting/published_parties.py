@@ -17,8 +17,12 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ....accountant.errors import MissingExtra
-from ...parties import SERVER, Body, Post
+from ....accountant.errors import MissingExtra, ProtocolFault
+from ...bodies import Body, Limits, room
+from ...parties import SERVER, Post
+
+KEY_BYTES: Final = 32
+"""Bytes of a public key, and of a seed under a key."""
 
 SEED_BITS: Final = 32
 """Bits of every seed, as published."""
@@ -74,12 +78,26 @@ class Updates(Body):
     ciphertexts: tuple[bytes, ...]
 
 
+def limits(users: int, silos: int, key_bits: int, dimensions: int = 0) -> Limits:
+    """Return how long each message may be; no update is taken in the setup, of 0 dimensions."""
+    residue = -(-key_bits // 8)
+    return {
+        PublicModulus: room(residue),
+        PublicPoints: room(*[KEY_BYTES] * silos),
+        HiddenSeed: room(*[KEY_BYTES] * silos),
+        Histogram: room(*[residue] * users),
+        Inverses: room(*[2 * residue] * users),
+        Updates: room(*[2 * residue] * dimensions),
+    }
+
+
 @dataclass(frozen=True)
 class Public:
-    """What everybody knows: C, P, and how short the seeds are."""
+    """What everybody knows: C, P, how many silos there are, and how short the seeds are."""
 
     multiple: int
     step: float
+    silos: int
     seed_bits: int
 
 
@@ -90,6 +108,7 @@ class Server:
     post: Post
     silos: Sequence[str]
     key_bits: int
+    users: int
     inverses: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -104,16 +123,18 @@ class Server:
     def relay_points(self) -> None:
         points = self.post.gather(PublicPoints, self.silos)
         for name in self.silos:
-            every = tuple(points[one].points[0] for one in self.silos)
+            every = tuple(_checked(points[one].points, 1, KEY_BYTES)[0] for one in self.silos)
             self.post.send(name, PublicPoints(every))
 
     def relay_seeds(self) -> None:
         hidden = self.post.receive(HiddenSeed, self.silos[0]).hidden
+        _checked(hidden, len(self.silos) - 1, KEY_BYTES)
         for name, one in zip(self.silos[1:], hidden, strict=True):
             self.post.send(name, HiddenSeed((one,)))
 
     def invert(self) -> None:
-        rows = [_numbers(self.post.receive(Histogram, name).blinded) for name in self.silos]
+        sent = [self.post.receive(Histogram, name).blinded for name in self.silos]
+        rows = [_numbers(_checked(one, self.users)) for one in sent]
         self.inverses = [pow(sum(column), -1, self.modulus) for column in zip(*rows, strict=True)]
 
     def invite(self, joining: Sequence[bool]) -> None:
@@ -126,7 +147,8 @@ class Server:
             self.post.send(name, Inverses(sent))
 
     def total(self) -> list[int]:
-        rows = [_numbers(self.post.receive(Updates, name).ciphertexts) for name in self.silos]
+        sent = [self.post.receive(Updates, name).ciphertexts for name in self.silos]
+        rows = [_numbers(_checked(one, len(sent[0]))) for one in sent]
         products = [math.prod(column) % self.modulus**2 for column in zip(*rows, strict=True)]
         values = [int(self._private.raw_decrypt(product)) for product in products]
         return [v - self.modulus if v > self.modulus // 2 else v for v in values]
@@ -148,6 +170,7 @@ class Silo:
 
     def agree(self) -> None:
         points = self.post.receive(PublicPoints, SERVER).points
+        _checked(points, self.public.silos, KEY_BYTES)
         for other, point in enumerate(points):
             if other != self.number:
                 self.shared[other] = _exchange(self._own, point)
@@ -161,7 +184,7 @@ class Silo:
 
     def send_histogram(self) -> None:
         if self.number:
-            hidden = self.post.receive(HiddenSeed, SERVER).hidden[0]
+            (hidden,) = _checked(self.post.receive(HiddenSeed, SERVER).hidden, 1, KEY_BYTES)
             self.seed = int.from_bytes(
                 hide_seed(int.from_bytes(hidden, "big"), self.shared[0]), "big"
             )
@@ -181,7 +204,8 @@ class Silo:
         from ...crypto.paillier.arithmetic import powmod  # gmpy2: ten times as fast as Python
 
         n, square, multiple = self.modulus, self.modulus**2, self.public.multiple
-        invited = _numbers(self.post.receive(Inverses, SERVER).ciphertexts)
+        offered = self.post.receive(Inverses, SERVER).ciphertexts
+        invited = _numbers(_checked(offered, len(self.counts)))
         sent: list[bytes] = []
         for parameter, mask in enumerate(self._masks(number, len(noise))):
             product = 1
@@ -234,6 +258,17 @@ def pair_masks(
 def wide(value: int, below: int) -> bytes:
     """Return a number as big-endian bytes, as many as all numbers below a bound need."""
     return value.to_bytes((below.bit_length() + 7) // 8, "big")
+
+
+def _checked(parts: Sequence[bytes], count: int, size: int | None = None) -> Sequence[bytes]:
+    """Return the parts of a message; `ProtocolFault` for other numbers of them, or lengths."""
+    if len(parts) != count or any(len(one) != size for one in parts if size is not None):
+        raise ProtocolFault(
+            f"A message does not hold {count:,} parts, or not of the right length.",
+            "What has another length was made for other terms.",
+            "See that all parties agree on the terms, and begin a new session.",
+        )
+    return parts
 
 
 def _numbers(parts: Sequence[bytes]) -> list[int]:

@@ -24,6 +24,7 @@ from ...crypto.paillier.work import ALONE, Workers
 from ...parties import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses
+from .limits import limits
 from .messages import (
     Histogram,
     Inverses,
@@ -58,6 +59,7 @@ class Server:
         self._senders: dict[str, Sender] = {}
         self._session = b""
         self._round = SETUP
+        self._limits = limits(terms)
 
     @property
     def primes(self) -> tuple[int, int]:
@@ -67,7 +69,7 @@ class Server:
     def begin(self, session: bytes, number: int) -> None:
         """Enter a round; the setup is round 0."""
         self._session, self._round = session, number
-        self._post.enter(session, number)
+        self._post.enter(session, number, self._limits)
 
     def leave(self) -> None:
         """End the setup; `total` ends a round."""

@@ -31,6 +31,7 @@ from ...crypto.paillier.residues import Residues
 from ...crypto.paillier.work import ALONE, Workers
 from ...parties import SERVER, Post, silo_name
 from .enrolment import Membership
+from .limits import limits
 from .messages import (
     Inverses,
     TransferAnswer,
@@ -62,6 +63,7 @@ class Silo:
         self._holds = np.flatnonzero(member.shares)
         self._weights: dict[int, int] = {}
         self._round = 0
+        self._limits = limits(self._terms)
 
     def prepare(self) -> None:
         """Do once what all rounds have in common."""
@@ -76,7 +78,7 @@ class Silo:
                 "Give each round of a session a higher number than the one before.",
             )
         self._round = number
-        self._post.enter(self._member.session, number)
+        self._post.enter(self._member.session, number, self._limits)
 
     def leave(self) -> None:
         """End the setup or a round."""

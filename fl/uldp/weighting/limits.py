@@ -1,0 +1,43 @@
+"""How long the messages of private weighting may be, by its terms alone."""
+
+from __future__ import annotations
+
+from ...bodies import Limits, named, room
+from ...crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES
+from ...crypto.oblivious import POINT, TAG
+from ...parties import silo_name
+from .introductions import SEED_BYTES
+from .messages import (
+    CHECK_BYTES,
+    Histogram,
+    Inverses,
+    LockedSeed,
+    LockedSeeds,
+    ServerKey,
+    SiloKey,
+    SiloKeys,
+    TransferAnswer,
+    TransferOpening,
+    TransferRequests,
+    Update,
+)
+from .terms import WeightingTerms
+
+
+def limits(terms: WeightingTerms) -> Limits:
+    """Return the most bytes of each message, whoever receives it."""
+    silos = [silo_name(one) for one in range(terms.silos)]
+    locked, one = LOCK_BYTES + SEED_BYTES, terms.ciphertext_bytes
+    return {
+        ServerKey: room(terms.modulus_bytes),
+        SiloKey: room(KEY_BYTES, SIGNATURE_BYTES),
+        SiloKeys: room(*named(silos, KEY_BYTES), *named(silos, SIGNATURE_BYTES)),
+        LockedSeeds: room(*named(silos, locked)),
+        LockedSeed: room(locked),
+        Histogram: room(terms.users * terms.modulus_bytes, CHECK_BYTES),
+        Inverses: room(terms.users * terms.pieces * one),
+        TransferOpening: room(POINT),
+        TransferRequests: room(terms.users * POINT),
+        TransferAnswer: room(terms.users * (terms.slots or 0) * (one + TAG)),
+        Update: room(terms.blocks * one),
+    }
