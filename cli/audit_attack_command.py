@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..accountant import rounding
+from ..fl.observers import phrase
 from . import options
-from .audit_budget_command import WHOM
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
@@ -262,7 +262,7 @@ def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
         hidden = f"nothing is promised; measured is {hidden}"
     rows = [
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
-        ("observer", WHOM.get(found.observer, plain(found.observer))),
+        ("observer", plain(phrase(found.observer))),
     ]
     rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
     if found.appended:

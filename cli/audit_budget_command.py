@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..accountant import rounding
+from ..fl.observers import coalition_of, phrase
 from . import options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
@@ -14,6 +15,7 @@ from .output import Report, paragraph, plain, show, table
 if TYPE_CHECKING:
     from ..accountant.records import Claim
     from ..audit.budget import BudgetReport
+    from ..audit.budget.report import Row
     from ..audit.hazards import Hazard
 
 Limit = Annotated[
@@ -47,12 +49,6 @@ SEALED: Final = (
 
 _WIDTH: Final = 20
 """Characters of the bar."""
-
-WHOM: Final = {
-    "model": "whoever sees the released models",
-    "server": "the server",
-    "silo": "every other silo",
-}
 
 
 def budget(
@@ -108,19 +104,21 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         rows.append(("left", _left(found, found.left)))
     if found.planned is not None and not found.complete:
         rows.append(("planned", f"epsilon {_up(found.planned.upper)} at its end"))
-    rows += [
-        (
-            f"before {plain(row.observer)}",
-            _number(row.total.upper, row.total.refusal) + _scope(row.observer),
-        )
-        for row in found.rows
-        if row.observer != claim.observer
-    ]
+    of_claim = next((row for row in found.rows if row.observer == claim.observer), None)
+    if of_claim is not None:
+        rows += _rests_on(of_claim)
+    for row in found.rows:
+        if row.observer != claim.observer:
+            rows.append((f"before {plain(row.observer)}", _of(row)))
+            rows += _rests_on(row)
+    rows += [("instead", one) for one in found.relief]
     rows += [
         (f"group of {row.size:,}", _number(row.total.upper, row.total.refusal))
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
+    if found.worst is not None and claim.epsilon is not None:
+        rows.append(("worst", plain(found.worst.text)))
     return rows
 
 
@@ -141,7 +139,7 @@ def _hides(claim: Claim) -> str:
 
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
     changed = describe.change(claim.neighbours, unit)
-    return f"{changed}, from {WHOM.get(claim.observer, plain(claim.observer))}"
+    return f"{changed}, from {plain(phrase(claim.observer))}"
 
 
 def _up(number: float) -> str:
@@ -163,9 +161,22 @@ def _left(found: BudgetReport, left: int) -> str:
     return f"{more}; round {found.spent + left + 1:,} would exceed it ({planned:,} are planned)"
 
 
-def _scope(observer: str) -> str:
-    """Return of what a number holds: a silo sees the records that it holds itself."""
-    return ", of records in other silos" if observer.startswith("silo") else ""
+def _of(row: Row) -> str:
+    """Return what is proven before an observer; who holds records is told of none but the others'.
+
+    Of a coalition it is said how much of the noise may be missing.
+    """
+    number = _number(row.total.upper, row.total.refusal)
+    silos = row.observer.startswith("silo") or coalition_of(row.observer) is not None
+    if row.total.upper == float("inf"):
+        return number
+    lost = f", with {row.dropouts:,} of them missing"
+    missing = row.dropouts and coalition_of(row.observer) is not None
+    return number + ", of records in other silos" * silos + lost * bool(missing)
+
+
+def _rests_on(row: Row) -> list[tuple[str, str]]:
+    return [("", f"rests on: {'; '.join(row.rests_on)}")] * bool(row.rests_on)
 
 
 def _number(upper: float, refusal: str) -> str:

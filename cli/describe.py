@@ -120,6 +120,13 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     return tuple(dict.fromkeys(found))
 
 
+def no_guarantee(event: Event) -> str | None:
+    """Return why an event has no guarantee; None where it does not say so."""
+    from ..accountant.events import NoGuarantee
+
+    return next((part.reason for part, _ in _parts(event) if isinstance(part, NoGuarantee)), None)
+
+
 def phrase(event: Event) -> str:
     """Return an event on one short line.
 

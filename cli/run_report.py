@@ -7,6 +7,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..accountant import rounding
+from ..fl.observers import (
+    SERVER,
+    SILO,
+    SILO_WITH_RECORDS,
+    Coalition,
+    circumstances_of,
+    coalition_of,
+    phrase,
+    relieved_by,
+    rests_on,
+    row_of,
+)
 from . import describe
 from .output import Report, plain, table
 
@@ -23,7 +35,7 @@ _WHO: Final[Mapping[str, str]] = {
     "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
 }
 _OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
-"""Under private weighting and in uldp-group, which tell silos of both kinds apart."""
+"""Where silos of both kinds see something else, or are told apart."""
 _SERVER: Final[Mapping[str, str]] = {
     "plain": "the server, which sees every silo's noisy update",
     "masked": "the server, which sees only the sum of the silos' noisy updates",
@@ -52,11 +64,8 @@ _CUT: Final = (
     "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
 )
 _APART: Final = (
-    "Silos and the server follow the protocol, and none of them tells another what it knows."
-)
-_WEIGHTS: Final = (
-    "Nobody who is named learns a user's weights, which are made from the number of its records; "
-    "only private weighting keeps them from all parties."
+    "Silos and the server follow the protocol, and none of them tells another what it knows, but "
+    "for coalitions that are named."
 )
 _SCARCE: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
@@ -125,7 +134,11 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
         "unit": own.opening.claim.unit,
         "neighbours": own.opening.claim.neighbours,
         "observers": [
-            {"observer": who, "epsilon": describe.ends(one.epsilon)}
+            {
+                **row_of(who, own.settings.security.dropouts),
+                "epsilon": describe.ends(one.epsilon),
+                "rests_on": list(_rests_on(ready, who, one)),
+            }
             for who, one in result.guarantees.items()
         ],
         "metrics": {} if last is None else _numbers(last.metrics),
@@ -204,23 +217,56 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
         )
     )
     rows.append(("against", _who(ready, claim.observer)))
+    rows += _below(ready, claim.observer, first)
     for who, one in result.guarantees.items():
-        if who != claim.observer:
-            rows.append(("", f"{_of(one)} against {_who(ready, who)}"))
-    return rows
+        if who != claim.observer and not _is_told(result, who):
+            whom = _who(ready, who, whatever=_is_told(result, f"{who}-with-records"))
+            rows.append(("", f"{_of(one)} against {whom}"))
+            rows += _below(ready, who, one)
+    own = ready.prepared
+    relief = relieved_by(circumstances_of(own.settings, own.federation.silos))
+    return rows + [("instead", one) for one in relief]
+
+
+def _is_told(result: RunResult, who: str) -> bool:
+    """Return whether a coalition that holds a part of the unit has the number of one without."""
+    found, coalition = result.guarantees, coalition_of(who)
+    if who not in found or coalition is None or not coalition.holds:
+        return False
+    return found[who].epsilon == found[Coalition(coalition.colluders).name].epsilon
+
+
+def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
+    """Return what stands under a number: what it rests on, or why there is none."""
+    if math.isinf(one.epsilon.upper):
+        reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
+        return [("", f"because {reason}")] * (reason is not None)
+    found = _rests_on(ready, who, one)
+    return [("", f"rests on: {'; '.join(found)}")] * bool(found)
+
+
+def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
+    """Return what a number rests on; nothing where there is none."""
+    if math.isinf(one.epsilon.upper):
+        return ()
+    own = ready.prepared
+    return rests_on(who, circumstances_of(own.settings, own.federation.silos))
 
 
 def _of(one: Guarantee) -> str:
-    return f"epsilon {rounding.up(one.epsilon.upper)}"
+    upper = one.epsilon.upper
+    return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
 
 
-def _who(ready: Ready, observer: str) -> str:
-    aggregation = ready.prepared.opening.aggregation
-    if observer == "server":
-        return _SERVER[aggregation]
-    apart = aggregation == "private-weighting" or ready.prepared.system.name == "uldp-group"
-    if observer == "silo" and apart:
+def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
+    own = ready.prepared
+    if observer == SERVER:
+        return _SERVER[own.opening.aggregation]
+    apart = SILO_WITH_RECORDS in own.plan.guarantees or own.system.name == "uldp-group"
+    if observer == SILO and apart:
         return _OTHER_SILO
+    if coalition_of(observer) is not None:
+        return phrase(observer, own.settings.security.dropouts, whatever=whatever)
     return _WHO.get(observer, observer)
 
 
@@ -234,8 +280,6 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
     )
     if own.federation.silos > 1:
         found += (_APART,)
-        known = own.opening.aggregation != "private-weighting"
-        found += (_WEIGHTS,) * (known and own.settings.training.weighting == "records")
     return (
         *found,
         "The numbers of users, silos and rounds are public, and so are the test records.",

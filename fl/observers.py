@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..accountant.errors import InvalidInput
 
@@ -31,14 +31,24 @@ NAMED: Final = (MODEL, SERVER, SILO)
 
 WORDS: Final = (MODEL, SERVER, SILO, SILO_WITH_RECORDS)
 
+if TYPE_CHECKING:
+    from .settings import Settings
+
 _COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")
+
+_WORDS: Final[Mapping[str, str]] = {
+    MODEL: "whoever sees the released models",
+    SERVER: "the server",
+    SILO: "a silo that holds nothing of the unit",
+    SILO_WITH_RECORDS: "a silo that holds some of the unit",
+}
 
 _EXAMPLE: Final = (
     "Known: model, server, silo, silo-with-records, and server+2 for the server with two silos."
 )
 
 COUNTS_UNKNOWN: Final = (
-    "N_u, how many records a user has in all, reaches nobody but the silos that hold some of them"
+    "N_u, a user's number of records, reaches nobody but silos that hold some of them"
 )
 """What every number rests on whose weights are n_su / N_u, in the clear where they are applied."""
 
@@ -124,6 +134,12 @@ def rests_on(observer: str, own: Circumstances) -> tuple[str, ...]:
     return found
 
 
+def circumstances_of(settings: Settings, silos: int) -> Circumstances:
+    """Return the circumstances of a run of so many silos under these settings."""
+    own = settings.security
+    return Circumstances(own.aggregation, settings.training.weighting, silos, own.dropouts)
+
+
 def relieved_by(own: Circumstances) -> tuple[str, ...]:
     """Return which settings make the numbers rest on less."""
     return (COUNTS_RELIEF,) if own.clear else ()
@@ -146,15 +162,25 @@ def row_of(observer: str, dropouts: int) -> dict[str, object]:
     }
 
 
-def phrase(observer: str, dropouts: int = 0) -> str | None:
-    """Return a coalition in words; None for another observer."""
+def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
+    """Return an observer in words; another name than those of this module as it is.
+
+    `whatever`: a coalition, whether or not one of its silos holds a part of the unit.
+
+    >>> phrase("server+2", 1)
+    'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
+    """
     found = coalition_of(observer)
     if found is None:
-        return None
-    silos = "a silo" if found.colluders == 1 else f"{found.colluders:,} silos"
-    part = "some" if found.holds else "none"
-    lost = f", and with {dropouts:,} of the others missing" if dropouts else ""
-    return f"the server with {silos}, holding {part} of the unit's records{lost}"
+        return _WORDS.get(observer, observer)
+    plural = found.colluders > 1
+    silos = f"{found.colluders:,} silos that hold" if plural else "a silo that holds"
+    part = "some" if found.holds else "nothing"
+    held = f"{silos} {part} of the unit"
+    if whatever:
+        held = f"{silos.rsplit(' that ', 1)[0]}, whatever {'they hold' if plural else 'it holds'}"
+    lost = f", and {dropouts:,} of the others missing" if dropouts else ""
+    return f"the server with {held}{lost}"
 
 
 def observer_name(**field: object) -> str:

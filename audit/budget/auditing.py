@@ -11,7 +11,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
-from ...fl.observers import NAMED, observer_names
+from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..log.reader import BadLine, Scan
@@ -103,6 +103,7 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
+        relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
     )
 
@@ -188,8 +189,7 @@ def _of_protocol(evidence: Evidence) -> list[str]:
         kind.facts.weights.rule == "records" for kind in evidence.kinds
     ):
         found.append(
-            "Nobody who is named here learns a user's weights, which are made from the number of "
-            "its records; only private weighting keeps them from all parties."
+            f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
         )
     return found
 
@@ -203,10 +203,12 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
         "Every release drew fresh noise from a source that nobody can predict.",
         "What was to be released was fixed before the first release.",
     ]
+    told = any(coalition_of(name) is not None for name in names)
     if SILO in names:
         found.append(
             "Noise was added inside each silo, before its update left it, and silos do not collude "
-            "with each other or with the server."
+            "with each other or with the server"
+            f"{', but for coalitions that are named here' * told}."
         )
     if SILO in names:
         # Where k records of a user take part, a silo that holds some may learn of the others.

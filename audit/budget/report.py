@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
-from ...fl.observers import NAMED, row_of
+from ...accountant.rounding import EXACT_DIGITS, up
+from ...fl.observers import NAMED, phrase, row_of
 from .total import Total
 
 if TYPE_CHECKING:
@@ -58,6 +59,17 @@ class Worst:
     named: int
     beyond: tuple[Row, ...]
 
+    @property
+    def text(self) -> str:
+        """The worst number in words, how many of the others lie below it, and what lies above."""
+        found, others = _numbered(self.row), self.named - 1
+        if others:
+            found += f"; {self.below:,} of the {others:,} others asked for lie below it"
+        if self.beyond:
+            rows = "; ".join(map(_numbered, self.beyond))
+            found += f"; worse, and not asked for: {rows}"
+        return found
+
     def to_json(self) -> dict[str, object]:
         """Return it as a JSON object."""
         return {
@@ -67,6 +79,13 @@ class Worst:
             "of": self.named,
             "beyond": [row_of(row.observer, row.dropouts) for row in self.beyond],
         }
+
+
+def _numbered(row: Row) -> str:
+    """Return a row's number, and whom it is before."""
+    upper = row.total.upper
+    number = "no guarantee" if math.isinf(upper) else f"epsilon {up(upper, EXACT_DIGITS)}"
+    return f"{number} before {phrase(row.observer, row.dropouts)}"
 
 
 @dataclass(frozen=True)
@@ -102,8 +121,8 @@ class BudgetReport:
 
     `total` is before the observer of the claim, `planned` the same with all that was planned.
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
-    in the limit, else in the claim; None where that was not asked or is not known.  `observers` are
-    those whose numbers the verdict is about.
+    in the limit, else in the claim; None where that was not asked or is not known.  `relief` says
+    what makes numbers rest on less, `observers` are those whose numbers the verdict is about.
     """
 
     chain: Chain
@@ -121,6 +140,7 @@ class BudgetReport:
     limit: float | None
     left: int | None
     assumptions: tuple[str, ...]
+    relief: tuple[str, ...] = ()
     observers: tuple[str, ...] = NAMED
 
     @property

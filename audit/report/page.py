@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
+from ...fl.observers import phrase
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
 from . import figures
@@ -30,13 +31,6 @@ _UNSHOWN: Final = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
 )
 """What has no place on a page: controls, what turns texts around, and halves of characters."""
-
-OBSERVERS: Final[Mapping[str, str]] = {
-    "model": "whoever sees the released models",
-    "server": "the server",
-    "silo": "every other silo",
-    "silo-with-records": "a silo that holds records of the unit",
-}
 
 RELATIONS: Final[Mapping[str, str]] = {
     "add-remove": "is there or is not",
@@ -68,6 +62,7 @@ class Column:
     observer: str
     claimed: str
     proven: str
+    rests_on: tuple[str, ...]
     measured: tuple[str, ...]
     within: str
 
@@ -153,9 +148,10 @@ def verdict(facts: RunFacts) -> tuple[str, str]:
         return "none", "The run claims no number, and nothing is promised."
     if not budget.ok:
         return "bad", "The log does not support what it claims."
+    worst = "" if budget.worst is None else f" The worst number is {budget.worst.text}."
     if not budget.complete:
-        return "open", "The log supports what it claims so far; the run is not closed."
-    return "good", "The log supports what it claims."
+        return "open", f"The log supports what it claims so far; the run is not closed.{worst}"
+    return "good", f"The log supports what it claims.{worst}"
 
 
 def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
@@ -165,9 +161,10 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
         stated = claim.epsilon if row.observer == claim.observer else row.stated
         found.append(
             Column(
-                observer=_observer(row.observer),
+                observer=phrase(row.observer, row.dropouts),
                 claimed=_claimed(stated),
                 proven=_proven(row.total.epsilon.lower, row.total.upper, row.total.refusal),
+                rests_on=row.rests_on,
                 measured=tuple(
                     f"{one.tier}: {_value(one)}{_anyway(one)}{_elsewhere(facts, one)}"
                     for _, one in shown
@@ -249,7 +246,7 @@ def _shown(value: float | int | str) -> str:
 
 
 def _observer(name: str) -> str:
-    return OBSERVERS.get(name, name)
+    return phrase(name)
 
 
 def _claimed(stated: float | None) -> str:
