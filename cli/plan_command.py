@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from . import options
 from .calibrate_command import Batch, Mechanism, Records, Rounds
-from .output import show
+from .forecast_report import forecast_of, is_run
+from .output import Report, show
 from .plan_design import COSTS, SPLITS, Design, PhaseDesign, variations
 from .plan_report import Comparison
 
@@ -20,7 +22,10 @@ EXAMPLE: Final = (
 
 PlanPath = Annotated[
     str | None,
-    typer.Argument(metavar="[PLAN.toml]", help="Phases and target (privplan explain plan)."),
+    typer.Argument(
+        metavar="[PLAN.toml]",
+        help="Phases and target (privplan explain plan), or the configuration of a run.",
+    ),
 ]
 Epochs = Annotated[
     str | None,
@@ -86,7 +91,8 @@ def plan(
 
     Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
     --rates and --epochs, or by --rates and --rounds.  Lists (2,5,10) are compared in a table; with
-    a file they replace what its phases say.
+    a file they replace what its phases say.  Of the configuration of a run it prints what each
+    observer would learn, as `privplan run --dry-run` does.
     """
     values = {
         "epsilon": epsilon,
@@ -103,6 +109,10 @@ def plan(
         "cost": cost,
     }
     own = _Given(context, values)
+    if source is not None and is_run(source):
+        own.refuse_beside_a_run()
+        show(_forecast(source), as_json=as_json, quiet=quiet)
+        return
     if source is not None:
         from .plan_source import read_design
 
@@ -126,6 +136,17 @@ def plan(
         own.numbers("group_sizes", "count") if own.takes("group_sizes") else (),
     )
     show(Comparison.of(tuple(varied)).report(), as_json=as_json, quiet=quiet)
+
+
+def _forecast(source: str) -> Report:
+    """Return what the run that a file configures would prove, or how to install what it needs."""
+    from ..accountant.errors import MissingExtra
+    from .doctor_command import install_command
+
+    try:
+        return forecast_of(Path(source))
+    except MissingExtra as error:
+        raise type(error)(error.what, error.why, install_command("fl")) from None
 
 
 @dataclass
@@ -156,6 +177,20 @@ class _Given:
                     "Change the file. Flags may replace the target, the split, the cost, epochs, "
                     "rates and group sizes.",
                 )
+
+    def refuse_beside_a_run(self) -> None:
+        """Raise `InvalidInput` where a flag would change what a run's configuration says."""
+        from ..accountant.errors import InvalidInput
+
+        self.only_flags = True
+        given = next((name for name in self.values if self.takes(name)), None)
+        if given is not None:
+            raise InvalidInput(
+                f"The file is the configuration of a run, and --{given.replace('_', '-')} "
+                "contradicts it.",
+                "A run is planned as it is configured, so that what is printed is what would run.",
+                "Change the file, and leave the flag out.",
+            )
 
     def number(self, name: str, usual: float | None, check: str) -> float:
         """Return a number, checked; raise `InvalidInput` where nothing gives one."""

@@ -34,6 +34,11 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run in DIR, which was cut off.")
 ]
 
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print what each observer would learn, and write nothing."),
+]
+
 Report = Callable[["Measured", int], None]
 
 
@@ -41,6 +46,7 @@ def run(
     config: ConfigPath = None,
     out: Out = None,
     resume: Resume = False,
+    dry_run: DryRun = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -53,6 +59,9 @@ def run(
     from ..accountant.errors import MissingExtra
 
     try:
+        if dry_run:
+            output.show(_forecast(config, resume), as_json=as_json, quiet=quiet)
+            return
         ready = _ready(config, out, resume)
         from .run_report import report_of, warnings_of
 
@@ -63,6 +72,20 @@ def run(
     except MissingExtra as error:
         raise _with_command(error) from None
     output.show(report_of(ready, result, head, warnings), as_json=as_json, quiet=quiet)
+
+
+def _forecast(config: Path | None, resume: bool) -> output.Report:
+    """Return what a run would prove; a folder has no part in it."""
+    from ..accountant.errors import InvalidInput
+    from .forecast_report import forecast_of
+
+    if config is None or resume:
+        raise InvalidInput(
+            "--dry-run takes a configuration, and no --resume.",
+            "It plans a run anew; what a run that was cut off has spent stands in its log.",
+            "privplan run CONFIG.toml --dry-run",
+        )
+    return forecast_of(config)
 
 
 def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:

@@ -1,0 +1,164 @@
+"""A run before it is begun: what each observer would learn of it, and what would lower that.
+
+Nothing is written and nothing is drawn from private data but the public shape of a federation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ..accountant.errors import PrivplanError
+from ..accountant.guarantee import Bounds
+from ..accountant.randomness import Streams
+from .local import TorchLocal
+from .preparation import Prepared, prepare
+from .promise import PHASE
+from .settings import Settings
+from .system import build
+
+TWICE: Final = "twice the noise"
+HALF: Final = "half the rounds"
+
+_LESS: Final = 1.0 - 1e-9
+"""Epsilon that differs by rounding alone is not lower."""
+
+_MOST_SLOTS: Final = 256
+
+_NEXT: Final[Mapping[str, str]] = {"plain": "masked", "masked": "private-weighting"}
+"""One step on in what is kept from the server."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another setting of the same run, and the epsilon that one observer would have under it."""
+
+    name: str
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one observer would learn of a run; `lowered_by` is the change that lowers it most."""
+
+    observer: str
+    epsilon: Bounds
+    lowered_by: Change | None
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """A run that was planned and not begun.
+
+    `noise_multiplier` is that of the training, None for a run without noise.
+    """
+
+    prepared: Prepared
+    noise_multiplier: float | None
+    observers: tuple[Expected, ...]
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds of training the plan holds."""
+        return self.prepared.rounds
+
+
+def forecast(settings: Settings) -> Forecast:
+    """Return what a run would prove to each observer, without beginning it.
+
+    Every change keeps the noise multiplier that was given or found, unless it is the change.
+    Raises as `prepare`.
+    """
+    prepared = prepare(settings)
+    noise = prepared.plan.phases[-1].noise_multiplier
+    changes = [] if noise is None or not prepared.promises else [*_changed(prepared, noise)]
+    return Forecast(
+        prepared,
+        noise,
+        tuple(
+            Expected(observer, one.epsilon, _best(observer, one.epsilon.upper, changes))
+            for observer, one in prepared.plan.guarantees.items()
+        ),
+    )
+
+
+def _best(
+    observer: str, epsilon: float, changes: list[tuple[str, Mapping[str, float]]]
+) -> Change | None:
+    """Return the change under which an observer learns least; None where none lowers it.
+
+    An observer of whom a changed plan is silent sees no more of it than the model shows.
+    """
+    lowered = [
+        Change(name, upper)
+        for name, epsilons in changes
+        if (upper := epsilons.get(observer, epsilons["model"])) < epsilon * _LESS
+    ]
+    return min(lowered, key=lambda change: change.epsilon, default=None)
+
+
+def _changed(prepared: Prepared, noise: float) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yield every change that this system takes, with the epsilon of each observer under it."""
+    privacy = replace(prepared.settings.privacy, epsilon=None, noise_multiplier=noise)
+    fixed = replace(
+        prepared.settings,
+        privacy=privacy,
+        run=replace(prepared.settings.run, rounds=prepared.rounds),
+    )
+    for name, settings in _alternatives(fixed):
+        try:
+            yield name, _epsilons(prepared, settings)
+        except PrivplanError:
+            continue  # the system has no such setting
+
+
+def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
+    """Yield settings that differ in one thing that a person may change."""
+    run, privacy, training = settings.run, settings.privacy, settings.training
+    security = settings.security
+    step = _NEXT.get(security.aggregation)
+    if step == "masked":
+        yield (
+            f'aggregation = "{step}"',
+            replace(settings, security=replace(security, aggregation=step)),
+        )
+    if step == "private-weighting" and training.weighting == "records":
+        hidden = replace(security, aggregation=step, dropouts=0)
+        yield f'aggregation = "{step}"', replace(settings, security=hidden)
+    if training.weighting == "records" and security.aggregation != "private-weighting":
+        even = replace(training, weighting="uniform")
+        yield 'weighting = "uniform"', replace(settings, training=even)
+    slots = _slots(settings)
+    if slots is not None:
+        yield f"slots = {slots}", replace(settings, security=replace(security, slots=slots))
+    if run.rounds > 1:
+        yield HALF, replace(settings, run=replace(run, rounds=run.rounds // 2))
+    assert privacy.noise_multiplier is not None
+    moments = privacy.normalisation_noise
+    louder = replace(
+        privacy,
+        noise_multiplier=2.0 * privacy.noise_multiplier,
+        normalisation_noise=None if moments is None else 2.0 * moments,
+    )
+    yield TWICE, replace(settings, privacy=louder)
+
+
+def _slots(settings: Settings) -> int | None:
+    """Return the fewest slots by which nobody knows who is drawn; None where that is no choice."""
+    rate, security = settings.privacy.sampling_rate, settings.security
+    hidden = security.aggregation == "private-weighting" and not settings.uldp.as_published
+    if not hidden or security.slots is not None or rate == 1.0:
+        return None
+    fits = (slots for slots in range(2, _MOST_SLOTS + 1) if round(rate * slots) / slots == rate)
+    return next((slots for slots in fits if 0 < round(rate * slots) < slots), None)
+
+
+def _epsilons(prepared: Prepared, settings: Settings) -> dict[str, float]:
+    local = TorchLocal(settings, prepared.federation, prepared.model)
+    system = build(settings, prepared.federation, local, Streams.secure())
+    plan = system.plan()
+    if sum(phase.rounds for phase in plan.phases if phase.name == PHASE) != settings.run.rounds:
+        return {"model": math.inf}
+    return {who: one.epsilon.upper for who, one in plan.guarantees.items()}
