@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..accountant import rounding
 from . import describe
-from .output import Report, plain, table
+from .output import Report, paragraph, plain, table
 
 if TYPE_CHECKING:
     from ..fl.forecast import Change, Expected, Forecast
@@ -42,7 +42,7 @@ def report_of(found: Forecast, path: Path) -> Report:
     (own,) = (one for one in found.observers if one.observer == claim.observer)
     return Report(
         result={
-            "observers": [_row(one) for one in found.observers],
+            "observers": [_row(found, expected) for expected in found.observers],
             "noise_multiplier": found.noise_multiplier,
             "rounds": found.rounds,
             "delta": claim.delta,
@@ -56,12 +56,16 @@ def report_of(found: Forecast, path: Path) -> Report:
     )
 
 
-def _row(one: Expected) -> dict[str, object]:
+def _row(found: Forecast, expected: Expected) -> dict[str, object]:
+    from ..fl.observers import row_of
+
+    change = expected.lowered_by
     return {
-        "observer": one.observer,
-        "epsilon": describe.ends(one.epsilon),
-        "lowered_by": None if one.lowered_by is None else one.lowered_by.name,
-        "lowered_to": None if one.lowered_by is None else one.lowered_by.epsilon,
+        **row_of(expected.observer, found.prepared.settings.security.dropouts),
+        "epsilon": describe.ends(expected.epsilon),
+        "rests_on": list(expected.rests_on),
+        "lowered_by": None if change is None else change.name,
+        "lowered_to": None if change is None else change.epsilon,
     }
 
 
@@ -89,19 +93,27 @@ def _text(found: Forecast, path: Path) -> str:
 
 
 def _observers(found: Forecast) -> str:
+    """Return a line for each observer, and below it what its number rests on."""
     lines = [("before", "epsilon", "lowered most by")]
-    lines += [
-        (one.observer, _number(one.epsilon.upper), _said(one.lowered_by)) for one in found.observers
-    ]
-    widths = [max(len(line[place]) for line in lines) + 3 for place in (0, 1)]
-    return "\n".join(
-        f"{who:<{widths[0]}}{epsilon:<{widths[1]}}{change}".rstrip()
-        for who, epsilon, change in lines
-    )
+    lines += [(one.observer, _number(one), _said(one.lowered_by)) for one in found.observers]
+    wide, narrow = (max(len(line[place]) for line in lines) + 3 for place in (0, 1))
+    text = [f"{who:<{wide}}{number:<{narrow}}{said}" for who, number, said in lines]
+    below = [""] + [_below(found, expected, " " * wide) for expected in found.observers]
+    return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
 
 
-def _number(epsilon: float) -> str:
-    return rounding.up(epsilon) if math.isfinite(epsilon) else "no guarantee"
+def _below(found: Forecast, expected: Expected, indent: str) -> str:
+    if math.isinf(expected.epsilon.upper):
+        reason = describe.no_guarantee(found.prepared.plan.seen_by(expected.observer))
+        return "" if reason is None else paragraph(f"{indent}because ", reason)
+    if not expected.rests_on:
+        return ""
+    return paragraph(f"{indent}rests on: ", "; ".join(expected.rests_on))
+
+
+def _number(expected: Expected) -> str:
+    upper = expected.epsilon.upper
+    return rounding.up(upper) if math.isfinite(upper) else "no guarantee"
 
 
 def _said(change: Change | None) -> str:

@@ -14,10 +14,13 @@ from ..accountant.errors import PrivplanError
 from ..accountant.guarantee import Bounds
 from ..accountant.randomness import Streams
 from .local import TorchLocal
+from .observers import circumstances_of, rests_on
 from .preparation import Prepared, prepare
 from .promise import PHASE
 from .settings import Settings
 from .system import build
+
+WITH_RECORDS: Final = "-with-records"
 
 TWICE: Final = "twice the noise"
 HALF: Final = "half the rounds"
@@ -41,10 +44,14 @@ class Change:
 
 @dataclass(frozen=True)
 class Expected:
-    """What one observer would learn of a run; `lowered_by` is the change that lowers it most."""
+    """What one observer would learn of a run.
+
+    `rests_on` is what the number supposes, `lowered_by` the change that lowers it most.
+    """
 
     observer: str
     epsilon: Bounds
+    rests_on: tuple[str, ...]
     lowered_by: Change | None
 
 
@@ -78,10 +85,22 @@ def forecast(settings: Settings) -> Forecast:
         prepared,
         noise,
         tuple(
-            Expected(observer, one.epsilon, _best(observer, one.epsilon.upper, changes))
-            for observer, one in prepared.plan.guarantees.items()
+            Expected(
+                observer,
+                guarantee.epsilon,
+                _supposed(prepared, observer, guarantee.epsilon.upper),
+                _best(observer, guarantee.epsilon.upper, changes),
+            )
+            for observer, guarantee in prepared.plan.guarantees.items()
         ),
     )
+
+
+def _supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ...]:
+    """Return what a number rests on; nothing where there is none."""
+    if math.isinf(epsilon):
+        return ()
+    return rests_on(observer, circumstances_of(prepared.settings, prepared.federation.silos))
 
 
 def _best(
@@ -89,12 +108,14 @@ def _best(
 ) -> Change | None:
     """Return the change under which an observer learns least; None where none lowers it.
 
-    An observer of whom a changed plan is silent sees no more of it than the model shows.
+    Where a changed plan says nothing apart of who holds a part of the unit, who holds nothing of it
+    stands for both; of whom else it is silent, nothing is said.
     """
+    without = observer.removesuffix(WITH_RECORDS)
     lowered = [
         Change(name, upper)
         for name, epsilons in changes
-        if (upper := epsilons.get(observer, epsilons["model"])) < epsilon * _LESS
+        if (upper := epsilons.get(observer, epsilons.get(without, math.inf))) < epsilon * _LESS
     ]
     return min(lowered, key=lambda change: change.epsilon, default=None)
 
