@@ -18,7 +18,7 @@ from .observers import circumstances_of, rests_on
 from .preparation import Prepared, prepare
 from .promise import PHASE
 from .settings import Settings
-from .system import build
+from .system import Aggregation, build
 
 WITH_RECORDS: Final = "-with-records"
 
@@ -30,7 +30,7 @@ _LESS: Final = 1.0 - 1e-9
 
 _MOST_SLOTS: Final = 256
 
-_NEXT: Final[Mapping[str, str]] = {"plain": "masked", "masked": "private-weighting"}
+_NEXT: Final[Mapping[str, Aggregation]] = {"plain": "masked", "masked": "private-weighting"}
 """One step on in what is kept from the server."""
 
 
