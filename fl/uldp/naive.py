@@ -98,7 +98,7 @@ class Naive(Promised):
         may swing every silo as far, in one direction, so the sum shows all that there is to see.
         Silos that tell the server what they know take themselves out of that sum.
         """
-        silos, relation = self.setup.silos, self.setup.privacy.neighbours
+        own, silos, relation = self.setup, self.setup.silos, self.setup.privacy.neighbours
         coalitions = [
             Coalition(colluders, holds)
             for colluders in self.setup.coalitions
@@ -126,6 +126,8 @@ class Naive(Promised):
         views = {"model": seen(silos), "server": seen(silos)}
         if silos > 1:
             views["silo"] = seen(silos - 1)  # it knows its own noise
+            if own.normalising is not None and own.normalising.rule == "records":
+                views["silo-with-records"] = views["silo"]  # which knows more of the moments
         # What a silo holds of a user is no part of what the others send, and changes none of it.
         return views | {one.name: seen(silos - one.colluders) for one in coalitions}
 

@@ -58,11 +58,13 @@ def weighted(
     views: bool = True,
     aggregation: str = "plain",
     dropouts: int = 0,
+    colluders: int = 0,
 ) -> Records:
     """Return the log of a run of ULDP-AVG with noise 5, as its own code would write it.
 
     With another aggregation than `plain` it has a protocol that fits it: masks, of which `dropouts`
-    parties may be missing, or private weighting with counts up to 41.
+    parties may be missing and `colluders` tell the server what they know, or private weighting with
+    counts up to 41.
     """
     apart, private = aggregation == "plain", aggregation == "private-weighting"
     even = apart and rule == "uniform"
@@ -84,11 +86,23 @@ def weighted(
         inside: dict[str, Any] = {"silos": silos, "weighting": rule, "tolerated_dropouts": dropouts}
         silo = uldp.insider_release(SIGMA, holds_user=False, **inside, **given).event
         seen["silo"] = silo
-        if private:
-            holds = uldp.insider_release(SIGMA, **inside, **given)
+        if rule == "records":
+            holds = uldp.insider_release(SIGMA, hidden_weights=private, **inside, **given)
             seen["silo-with-records"] = holds.event
-            if rate < 1.0 and drawn_by != "shared-secret":
-                seen["silo"] = ev.Poisson(rate, silo)
+        if private and rate < 1.0 and drawn_by != "shared-secret":
+            seen["silo"] = ev.Poisson(rate, silo)
+        for some in (False, True) if colluders or private else ():
+            name = f"server+{max(colluders, 1)}" + "-with-records" * some
+            seen[name] = uldp.PRIVATE_COALITION
+            if not private:
+                seen[name] = uldp.coalition_release(
+                    SIGMA,
+                    colluders=colluders,
+                    holds_user=some,
+                    together=not apart,
+                    **inside,
+                    **given,
+                ).event
     reach = 2 if neighbours == "replace-one" else 1
     share = math.nextafter(SIGMA * CLIP / math.sqrt(silos - dropouts), 1.0)
     sampling = Sampling()
@@ -109,13 +123,15 @@ def weighted(
     if apart:
         return records
     transfer = (10, round(10 * rate)) if drawn_by == "oblivious-transfer" else (0, 0)
-    security = weighing(silos, *transfer) if private else masks(silos, silos - dropouts)
+    security = masks(silos, silos - dropouts, colluders)
+    if private:
+        security = weighing(silos, *transfer)
     return changed(records, RunOpen, aggregation=aggregation, security=security)
 
 
-def masks(parties: int, fewest: int) -> Security:
+def masks(parties: int, fewest: int, colluders: int = 0) -> Security:
     """Return the facts of masked sums in a complete graph."""
-    return Security("pairwise-masks", parties, fewest, fewest, parties - 1, 64)
+    return Security("pairwise-masks", parties, fewest, fewest, parties - 1, 64, colluders=colluders)
 
 
 def weighing(parties: int, slots: int = 0, chosen: int = 0) -> Security:

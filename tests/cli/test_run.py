@@ -30,7 +30,7 @@ rounds = 3
 [data]
 name = "breast-cancer"
 users = 6
-silos = 2
+silos = {silos}
 [privacy]
 {privacy}
 [training]
@@ -47,8 +47,10 @@ def written(
     run: str = "",
     privacy: str = "noise_multiplier = 5.0",
     more: str = "",
+    silos: int = 2,
 ) -> str:
-    Path(name).write_text(CONFIG.format(system=system, run=run, privacy=privacy, more=more))
+    given = {"system": system, "run": run, "privacy": privacy, "more": more, "silos": silos}
+    Path(name).write_text(CONFIG.format(**given))
     return name
 
 
@@ -485,9 +487,17 @@ def require_agreement(said: dict[str, Any], found: dict[str, Any]) -> None:
     assert found["supported"]
     assert found["complete"]
     assert found["released"] == said["rounds"]
-    upper = {one["observer"]: one["epsilon"]["upper"] for one in found["observers"]}
+    rows = {named(one): one for one in found["observers"]}
+    assert set(rows) == {named(one) for one in said["observers"]}
     for one in said["observers"]:
-        assert upper[one["observer"]] == pytest.approx(one["epsilon"]["upper"], rel=1e-9)
+        derived, stated = rows[named(one)], one["epsilon"]["upper"]
+        assert float(derived["epsilon"]["upper"]) == pytest.approx(float(stated), rel=1e-9)
+        assert derived["rests_on"] == one["rests_on"]
+
+
+def named(row: dict[str, Any]) -> tuple[object, ...]:
+    """Return what names the observer of a row."""
+    return tuple(row.get(key) for key in ("observer", "colluders", "dropouts", "holds"))
 
 
 @pytest.mark.usefixtures("fl")
@@ -499,9 +509,12 @@ def require_agreement(said: dict[str, Any], found: dict[str, Any]) -> None:
         {"more": 'weighting = "records"', "privacy": "epsilon = 4\nnoise_multiplier = 2"},
         {"system": "uldp-naive"},
         {"system": "uldp-group", "more": "[uldp]\ngroup_records = 4"},
+        {"more": 'weighting = "records"\n[security]\ncolluders = 1', "silos": 3},
+        {"more": '[security]\naggregation = "masked"\ncolluders = 1', "silos": 3},
+        {"more": '[security]\naggregation = "private-weighting"\nkey_bits = 2048'},
     ],
 )
-def test_the_audit_finds_what_the_run_said(changes: dict[str, str], run: Run) -> None:
+def test_the_audit_finds_what_the_run_said(changes: dict[str, Any], run: Run) -> None:
     said = run("run", written(**changes), "--out", "out", "--json").json["result"]
     assert run("audit", "log", "out").code == 0
     code, found = audited(run)
@@ -597,7 +610,11 @@ def test_what_silos_must_not_tell_is_said(run: Run) -> None:
     for changes, weights in (({}, False), ({"more": 'weighting = "records"'}, True)):
         found = run("run", written(**changes), "--out", f"out-{weights}", "--json").json
         assert any("none of them tells another" in one for one in found["assumptions"])
-        assert any("learns a user's weights" in one for one in found["assumptions"]) == weights
+        rows = {one["observer"]: one["rests_on"] for one in found["result"]["observers"]}
+        assert set(rows) == {"model", "server", "silo", *(("silo-with-records",) * weights)}
+        for observer in ("model", "server", "silo"):
+            assert any("N_u" in one for one in rows[observer]) == weights
+        assert not rows.get("silo-with-records")  # there is no number to rest on anything
 
 
 @pytest.mark.usefixtures("fl")

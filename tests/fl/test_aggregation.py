@@ -322,7 +322,28 @@ def test_plain_adds_integers() -> None:
 def test_masks_hide_from_as_many_as_they_can(
     silos: int, dropouts: int, server: str, colluders: int
 ) -> None:
+    """Whatever is stated, and accounted: the masks are made for `colluders`."""
     found = aggregator(replace(MASKED, dropouts=dropouts), silos).security
     assert found is not None
-    assert (found.server, found.colluders) == (server, colluders)
+    assert (found.server, found.colluders) == (server, 0)
     assert colluders < found.threshold <= found.fewest == silos - dropouts
+    stated = aggregator(replace(MASKED, dropouts=dropouts, colluders=colluders), silos).security
+    assert stated == replace(found, colluders=colluders)
+
+
+@pytest.mark.parametrize(("silos", "dropouts", "colluders"), [(3, 0, 2), (5, 2, 2), (2, 0, 1)])
+def test_masks_that_cannot_bear_so_many_are_refused(
+    silos: int, dropouts: int, colluders: int
+) -> None:
+    with pytest.raises(InvalidInput, match="stay and tell nothing"):
+        aggregator(replace(MASKED, dropouts=dropouts, colluders=colluders), silos)
+
+
+def test_masks_for_more_colluders_than_a_lying_server_allows_hold_against_one_that_looks() -> None:
+    """Five silos: with one missing and two that tell, a server that lies is borne, with two not."""
+    one = aggregator(replace(MASKED, dropouts=1, colluders=2), 5).security
+    two = aggregator(replace(MASKED, dropouts=2, colluders=1), 5).security
+    assert one is not None
+    assert two is not None
+    assert (one.server, one.colluders) == ("malicious", 2)
+    assert (two.server, two.colluders) == ("honest-but-curious", 1)

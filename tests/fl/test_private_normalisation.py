@@ -25,6 +25,7 @@ from privplan.accountant.mechanisms import Gate, Gaussian
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import affordable
 from privplan.accountant.randomness import Streams
+from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.budget import audit_budget
 from privplan.audit.log import LogWriter, read, verify
 from privplan.fl import durable
@@ -131,9 +132,15 @@ def test_both_phases_are_planned_and_proven(system: str, weighting: str) -> None
     first, second = prepared.plan.phases
     assert (first.name, first.rounds, first.noise_multiplier) == (NORMALISE, 1, 3.0)
     assert (second.name, second.rounds) == ("train", 2)
-    assert set(first.views) == set(second.views) == {"model", "server", "silo"}
+    holds = set() if weighting == "uniform" else {"silo-with-records"}
+    assert set(first.views) == set(second.views) == {"model", "server", "silo", *holds}
+    for who in holds:  # from the weight of a user's moments a silo knows how many it has elsewhere
+        assert first.views[who] == CLEAR_WEIGHTS
+        assert prepared.plan.guarantees[who].epsilon.upper == math.inf
+        clear = second.views[who] == CLEAR_WEIGHTS
+        assert clear == (system != "uldp-naive")
     server = 1.0 if weighting == "uniform" else math.sqrt(2.0)
-    silo = math.sqrt(0.5) if weighting == "uniform" else 2.0 * math.sqrt(2.0)
+    silo = math.sqrt(0.5) if weighting == "uniform" else math.sqrt(2.0)
     expected = {"model": 1 / 3.0, "server": server / 3.0, "silo": silo / 3.0}
     for who, mu in expected.items():
         event = first.views[who]
@@ -297,7 +304,7 @@ def test_one_intent_says_what_is_released(tiny: Any, log: Any) -> None:
     assert intent.noise.shares == release.shares == 3
     assert intent.sampling == records.Sampling()
     assert intent.event == ev.Gaussian(3.0)
-    assert set(intent.views) == {"server", "silo"}
+    assert set(intent.views) == {"server", "silo", "silo-with-records"}
     assert release.aggregate == found.digest
     assert release.values == 8
     assert release.normaliser is None

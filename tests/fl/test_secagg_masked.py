@@ -76,7 +76,9 @@ def test_colluders_are_as_many_as_can_be_and_the_server_lies_where_that_is_possi
     for silos, dropouts in itertools.product(range(2, 12), range(10)):
         if silos - dropouts < 2:
             continue
-        own = Masked(silos, dropouts=dropouts).security
+        masks = Masked(silos, dropouts=dropouts)
+        own = masks.security
+        assert own.colluders == 0  # who is accounted for
         possible = {
             (kind, told)
             for kind in ("malicious", "honest-but-curious")
@@ -85,7 +87,22 @@ def test_colluders_are_as_many_as_can_be_and_the_server_lies_where_that_is_possi
         }
         kinds = {kind for kind, _ in possible}
         assert own.server == ("malicious" if "malicious" in kinds else "honest-but-curious")
-        assert own.colluders == max(told for kind, told in possible if kind == own.server)
+        most = max(told for kind, told in possible if kind == own.server)
+        assert (
+            own.threshold
+            == choose(
+                silos, length=1, dropouts=dropouts, colluders=most, server=own.server
+            ).threshold
+        )
+        for told in range(silos):
+            if any(count == told for _, count in possible):
+                stated = Masked(silos, dropouts=dropouts, colluders=told).security
+                assert stated.colluders == told < stated.threshold
+                lies = ("malicious", told) in possible
+                assert stated.server == ("malicious" if lies else "honest-but-curious")
+            else:
+                with pytest.raises(InvalidInput):
+                    Masked(silos, dropouts=dropouts, colluders=told)
 
 
 def _can_be(silos: int, dropouts: int, told: int, kind: Any) -> bool:

@@ -297,7 +297,9 @@ def test_every_view_is_the_formula(neighbours, weighting, silos, rate, tiny, mad
     model = uldp.weighted_release(5.0, weights=worst, rate=rate, **common).event
     split = worst if weighting == "records" else np.full((1, silos), 1.0 / silos)
     server = uldp.weighted_release(5.0, weights=split, together=False, **common).event
-    silo = uldp.insider_release(5.0, silos=silos, weighting=weighting, **common).event
+    inside = {"silos": silos, "weighting": weighting, **common}
+    silo = uldp.insider_release(5.0, holds_user=False, **inside).event
+    holds = {} if weighting == "uniform" else {"silo-with-records": uldp.CLEAR_WEIGHTS}
     views = system.views(5.0)
     assert views["model"] == model
     assert views["silo"] == silo
@@ -306,7 +308,7 @@ def test_every_view_is_the_formula(neighbours, weighting, silos, rate, tiny, mad
     assert model == (ev.Gaussian(5.0) if rate == 1.0 else ev.Poisson(rate, ev.Gaussian(5.0)))
     intent = run(system, rounds=1)[1].intents[0]
     assert intent.event == model
-    assert dict(intent.views) == {"server": views["server"], "silo": silo}
+    assert dict(intent.views) == {"server": views["server"], "silo": silo, **holds}
     reach = 2 if neighbours == "replace-one" else 1
     assert intent.sensitivity == reach * 0.25
     assert intent.weights.rule == weighting
@@ -323,7 +325,7 @@ def test_the_server_learns_more_from_record_weights(tiny, made_of):
     assert views["uniform"]["server"].noise_multiplier == pytest.approx(5.0)
     assert views["records"]["server"].noise_multiplier == pytest.approx(2.5)
     assert views["uniform"]["silo"].noise_multiplier == pytest.approx(5.0 * math.sqrt(4 / 3))
-    assert views["records"]["silo"].noise_multiplier == pytest.approx(2.5 * math.sqrt(3 / 4))
+    assert views["records"]["silo"].noise_multiplier == pytest.approx(5.0 * math.sqrt(3 / 4))
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
