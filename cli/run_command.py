@@ -107,11 +107,11 @@ def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
 
 def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
     """Return what the run left; whatever stops it, the folder says how it goes on."""
-    from ..accountant.errors import PrivplanError
+    from ..accountant.errors import PrivplanError, ProtocolFault
     from ..fl.interruption import terminable
     from ..fl.runner import carry_out
+    from .run_folder import how_to_go_on, was_spent
 
-    again = f"privplan run --resume --out {ready.folder}"
     try:
         with terminable():
             return carry_out(
@@ -119,14 +119,22 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
             )
     except KeyboardInterrupt:
         typer.echo(
-            f"interrupted: what was begun is spent, and the log says so.\n next: {again}", err=True
+            "interrupted: what was begun is spent, and the log says so.\n next: "
+            + how_to_go_on(ready.folder),
+            err=True,
         )
         raise typer.Exit(output.INTERRUPTED) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {again}",
+            f"When that is mended: {how_to_go_on(ready.folder)}",
+        ) from None
+    except ProtocolFault as error:  # what a party says of its next step is for its session
+        raise type(error)(
+            error.what,
+            f"{error.why} {was_spent(ready.folder)}",
+            f"Find out what it was; then: {how_to_go_on(ready.folder)}",
         ) from None
 
 

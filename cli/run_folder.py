@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,10 @@ CONFIG: Final = "config.toml"
 
 LOG: Final = "log.jsonl"
 
-_BEGUN: Final = (LOG, "sealed.jsonl", CONFIG, f".{CONFIG}.part")
+_UNCONFIGURED: Final = (LOG, "sealed.jsonl", f".{CONFIG}.part")
+"""What a run that was cut off before its configuration was kept may have left."""
+
+_BEGUN: Final = (*_UNCONFIGURED, CONFIG)
 """What a run that was cut off before its first line may have left."""
 
 
@@ -53,12 +57,14 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     """Return a new run; nothing is written unless data, plan and folder are fit for it.
 
     `again`: the folder holds what was left by a start that was cut off before the first line, and
-    is cleared.  Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
+    is cleared; so it is where not even the configuration was kept, by which it could be resumed.
+    Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
     """
     from ..audit.log import LogWriter
     from ..fl import durable
     from ..fl.preparation import prepare
 
+    again = again or _left_unconfigured(folder)
     if not again:
         _require_empty(folder)
     key = signing_key(source.settings)
@@ -107,6 +113,36 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     return Ready(prepared, folder, writer, progress)
 
 
+def how_to_go_on(folder: Path) -> str:
+    """Return what to do about a run that stopped: resume it, where that can help."""
+    from ..accountant.errors import PrivplanError
+    from ..fl.resumption import require_moments_released
+
+    try:
+        require_moments_released(_progress(folder))
+    except PrivplanError as error:
+        return error.next_step
+    except Exception:  # a log that cannot be read: the command that resumes says why
+        return _resuming(folder)
+    return _resuming(folder)
+
+
+def was_spent(folder: Path) -> str:
+    """Return what a run that stopped in a protocol has spent by that, as its log tells it."""
+    from ..accountant.records import RoundAbort
+    from ..audit.log import read
+
+    lines = [line.record for line in read(folder)]
+    last = lines[-1] if lines else None
+    if isinstance(last, RoundAbort) and last.intent is None:
+        return "It was before the round began, so nothing is spent by it."
+    return "The round is spent, and the log says so."
+
+
+def _resuming(folder: Path) -> str:
+    return f"privplan run --resume --out {shlex.quote(str(folder))}"
+
+
 def signing_key(settings: Settings) -> Any:
     """Return the Ed25519 private key that `[log] sign_key` names, or None.
 
@@ -147,19 +183,34 @@ def _copied(source: Source | None, folder: Path) -> Source:
     if not copy.is_file():
         if source is not None and folder.is_dir() and _left_before_begun(folder):
             return source
+        begun = (folder / LOG).is_file() and bool((folder / LOG).read_bytes())
+        resume = "--resume " if begun else ""
         raise InvalidInput(
             f"{folder} holds no run to resume.",
             f"A run keeps its configuration there, as {CONFIG}.",
-            "Begin it: privplan run CONFIG.toml --out DIR",
+            f"{'Give' if begun else 'Begin'} it: privplan run CONFIG.toml {resume}--out "
+            f"{shlex.quote(str(folder))}",
         )
     own = Source.read(copy)
     if source is not None and source.content != own.content:
         raise InvalidInput(
             f"The configuration differs from the run's own, {copy}.",
             "A run that goes on keeps the settings under which it was planned.",
-            f"privplan run --resume --out {folder}",
+            _resuming(folder),
         )
     return own
+
+
+def _left_unconfigured(folder: Path) -> bool:
+    """Return whether a folder holds only what a start left that kept no configuration.
+
+    A whole line of a log is no such thing: the configuration is kept before the first.
+    """
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    log = folder / LOG
+    return bool(names) and names <= set(_UNCONFIGURED) and not (log.exists() and log.stat().st_size)
 
 
 def _left_before_begun(folder: Path) -> bool:
@@ -211,7 +262,7 @@ def _clear(folder: Path) -> None:
             raise InvalidInput(
                 f"The run in {folder} was begun by another process.",
                 "One folder holds one run.",
-                f"privplan run --resume --out {folder}",
+                _resuming(folder),
             )
         _require_unbegun(folder)
         _discard(folder)
@@ -231,7 +282,7 @@ def _require_empty(folder: Path) -> None:
     raise InvalidInput(
         f"{folder} is not an empty folder.",
         "One folder holds one run, and nothing is written over.",
-        f"privplan run --resume --out {folder}" if held else "Give --out a new folder.",
+        _resuming(folder) if held else "Give --out a new folder.",
     )
 
 

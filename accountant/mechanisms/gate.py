@@ -11,14 +11,15 @@ in `round.abort`, and a recorder that fails shuts the gate, since nobody knows w
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from .. import events as ev
 from .. import records
 from ..errors import InvalidInput, PrivplanError, Unsupported, kind_of
 from ..odometer import Odometer
 from ..randomness import Stream, Streams
-from .ticket import Ticket
+from .ticket import Ticket, reason_of
 
 
 class Gate:
@@ -52,6 +53,22 @@ class Gate:
             self.check()
             self._spend(intent)
             return Ticket(self, self.append(intent), intent)
+
+    @contextmanager
+    def before(self, round: int) -> Iterator[None]:
+        """Prepare a round, before its intent: a protocol's setup, say.
+
+        Where the block fails, the log has a `round.abort` without an intent: nothing was drawn and
+        nothing is spent, and that it failed is not forgotten.
+        """
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self.append(records.RoundAbort(round, None, reason_of(error)))
+            except Exception:
+                error.add_note("That the round was given up could not be recorded.")
+            raise
 
     def would_exceed(self, event: ev.Event) -> bool:
         """Return whether the odometer would refuse this event; False where there is none."""

@@ -56,7 +56,7 @@ class Ticket:
                 "Call `close` before leaving.",
             )
         try:
-            self.abort(_reason(error))
+            self.abort(reason_of(error))
         except Exception:  # the log has failed: the intent dangles, which counts as spent
             error.add_note("The abort of the round could not be recorded; it counts as spent.")
 
@@ -157,7 +157,8 @@ class Ticket:
         return self._gate.append(record)
 
 
-def _reason(error: BaseException) -> AbortReason:
+def reason_of(error: BaseException) -> AbortReason:
+    """Return how the log names what ended a round."""
     if isinstance(error, MissingParty):
         return "missing-party"
     return "error" if isinstance(error, Exception) else "interrupted"

@@ -150,14 +150,15 @@ class Hidden(Weighting):
     def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
         """Make one round; before the first, the parties agree on keys and count their records."""
         if self._session is None:
-            self._session = PrivateWeighting(
-                self.terms,
-                self.setup.federation.counts,
-                self.network,
-                stream=None if self._streams is None else self._streams.stream(SESSION),
-                processes=self.setup.security.processes,
-                rounds=self.setup.rounds,
-            )
+            with gate.before(number):
+                self._session = PrivateWeighting(
+                    self.terms,
+                    self.setup.federation.counts,
+                    self.network,
+                    stream=None if self._streams is None else self._streams.stream(SESSION),
+                    processes=self.setup.security.processes,
+                    rounds=self.setup.rounds,
+                )
         return super().round(number, parameters, gate)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:

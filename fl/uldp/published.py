@@ -108,12 +108,13 @@ class Published(Weighting):
         """Make one round; before the first, the parties agree on keys and count their records."""
         if self._session is None:
             security = self.setup.security
-            self._session = PublishedWeighting(
-                self.setup.federation.counts,
-                count_limit=security.count_limit,
-                step=STEP,
-                key_bits=security.key_bits,
-            )
+            with gate.before(number):
+                self._session = PublishedWeighting(
+                    self.setup.federation.counts,
+                    count_limit=security.count_limit,
+                    step=STEP,
+                    key_bits=security.key_bits,
+                )
         return super().round(number, parameters, gate)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:

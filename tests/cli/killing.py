@@ -60,11 +60,11 @@ def before_each_write(called: Callable[[], None]) -> Callable[[], None]:
     return lambda: replaced(honest)
 
 
-def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
-    """Go on with a run from what a kill at each of its writes would have left.
+def left_by_kills(config: Path, folder: Path, before: Path | None = None) -> list[Path]:
+    """Make a run in `folder/whole`; return folders with what a kill at each write would have left.
 
-    Return, for each, the folder, whether it was killed, and why it did not go on, "" if it did; the
-    last one is of the run that was not killed.
+    Of a kill before its folder was made nothing is left.  `before` is a folder that the run begins
+    with.
     """
     whole, left = folder / "whole", []
 
@@ -75,11 +75,23 @@ def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
             shutil.copytree(whole, own)
 
     folder.mkdir()
+    if before is not None:
+        shutil.copytree(before, whole)
     end = before_each_write(copied)
     try:
         attempt(config, whole)
     finally:
         end()
+    return left
+
+
+def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
+    """Go on with a run from what a kill at each of its writes would have left.
+
+    Return, for each, the folder, whether it was killed, and why it did not go on, "" if it did; the
+    last one is of the run that was not killed.
+    """
+    whole, left = folder / "whole", left_by_kills(config, folder)
     tried = [{"folder": str(own), "killed": 1, "refused": refusal(config, own)} for own in left]
     return [*tried, {"folder": str(whole), "killed": 0, "refused": ""}]
 

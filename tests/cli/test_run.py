@@ -355,6 +355,46 @@ def test_a_full_disk_is_an_error_with_a_way_on(cut: Callable[..., Any], run: Run
     assert found["rounds"] <= found["planned"] == 3
 
 
+HIDDEN = """
+[security]
+aggregation = "private-weighting"
+key_bits = 2048
+"""
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("step", ["meet", "update"])
+def test_a_fault_of_a_protocol_leaves_its_trace_and_says_how_to_go_on(
+    step: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`meet` is a step of the setup, before any round; `update` one of a round."""
+    pytest.importorskip("phe")
+    from privplan.accountant.errors import MissingParty
+    from privplan.fl.uldp.weighting.enrolment import Enrolment
+    from privplan.fl.uldp.weighting.silo import Silo
+
+    def gone(*_: Any) -> None:
+        raise MissingParty("silo-1 sent nothing.", "It is gone.", "Begin a new session.")
+
+    config = written(more=HIDDEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(Enrolment if step == "meet" else Silo, step, gone)
+        outcome = run("run", config, "--out", "out")
+    assert outcome.code == 1
+    assert "silo-1 sent nothing" in outcome.err
+    assert "new session" not in outcome.err
+    assert "then: privplan run --resume --out out" in outcome.err
+    last = log_of("out")[-1]
+    assert (last["type"], last["round"], last["reason"]) == ("round.abort", 1, "missing-party")
+    assert (last["intent"] is None) == (step == "meet")
+    assert ("nothing is spent" in outcome.err) == (step == "meet")
+    assert run("audit", "log", "out").code == 0
+    again = run("run", "--resume", "--out", "out", "--json")
+    assert again.code == 0, again.err
+    assert again.json["result"]["rounds"] == (3 if step == "meet" else 2)
+    assert run("audit", "budget", "out").code == 0
+
+
 @pytest.mark.usefixtures("fl")
 def test_what_was_lost_is_said(cut: Callable[..., Any], run: Run) -> None:
     cut(3, written(), "--out", "out")

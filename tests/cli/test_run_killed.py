@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -17,7 +20,8 @@ from privplan.audit.log import read, verify
 from privplan.fl.checkpoint import MODEL, Checkpoint
 from privplan.fl.system import digest
 
-from .killing import at_each_write
+from .conftest import Run
+from .killing import at_each_write, left_by_kills
 
 CONFIG = """\
 [run]
@@ -101,6 +105,76 @@ def test_what_a_kill_at_any_write_leaves_goes_on(
     tried = at_each_write(config, tmp_path / "runs")
     assert all("is closed" in one["refused"] for one in tried if one["refused"])
     require_all_whole(tried)
+
+
+def followed(run: Run, *words: str) -> list[str]:
+    """Run `privplan`; while it is refused, run the command of its next step, word for word."""
+    tried: list[str] = []
+    while True:
+        tried.append(" ".join(words))
+        outcome = run(*words)
+        if outcome.code == 0:
+            return tried
+        assert len(tried) < 4, (tried, outcome.err)
+        found = re.search(r"next: .*?privplan ([^\n]*)", outcome.err)
+        assert found, outcome.err
+        words = tuple(shlex.split(found[1]))
+
+
+UNCONFIGURED = {"log.jsonl", "sealed.jsonl"}
+"""What is in a folder whose configuration was not kept yet."""
+
+
+def without_a_line(left: list[Path]) -> list[Path]:
+    """Return the folders whose log has no first line; of those that hold the same, one."""
+    found: dict[tuple[tuple[str, bytes], ...], Path] = {}
+    for folder in left:
+        paths = sorted(folder.iterdir()) if folder.exists() else []
+        content = {path.name: path.read_bytes() for path in paths}
+        if folder.exists() and b"\n" not in content.get("log.jsonl", b""):
+            found.setdefault(tuple(content.items()), folder)
+    return list(found.values())
+
+
+def test_the_next_step_that_is_printed_takes_up_what_any_kill_left(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first line of the log: even where the configuration was not kept yet."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    config = tmp_path / "CONFIG.toml"
+    config.write_text(CONFIG.replace("rounds = 2", "rounds = 1"))
+    states = without_a_line(left_by_kills(config, tmp_path / "runs"))
+    bare = [one for one in states if {path.name for path in one.iterdir()} == UNCONFIGURED]
+    assert len(states) > 4
+    assert bare
+    states += without_a_line(left_by_kills(config, tmp_path / "again", before=bare[0]))
+    commands = [
+        ("run", "CONFIG.toml", "--out"),
+        ("run", "--resume", "--out"),
+        ("run", "CONFIG.toml", "--resume", "--out"),
+    ]
+    for number, state in enumerate(states):
+        for command in commands:
+            own = tmp_path / f"{number} {'-'.join(command)}"  # a name that a shell would split
+            shutil.copytree(state, own)
+            followed(run, *command, str(own))
+            require_whole(own, rounds=1)
+
+
+def test_what_is_left_is_never_cleared_where_a_log_has_a_line(run: Run, tmp_path: Path) -> None:
+    config = tmp_path / "CONFIG.toml"
+    config.write_text(CONFIG)
+    assert run("run", str(config), "--out", "out").code == 0
+    for path in Path("out").iterdir():
+        if path.name not in ("log.jsonl", "sealed.jsonl"):
+            path.unlink()
+    before = Path("out/log.jsonl").read_bytes()
+    outcome = run("run", str(config), "--out", "out")
+    assert outcome.code == 2
+    assert "not an empty folder" in outcome.err
+    assert Path("out/log.jsonl").read_bytes() == before
+    outcome = run("run", "--resume", "--out", "out")
+    assert "privplan run CONFIG.toml --resume --out out" in outcome.err
 
 
 @pytest.mark.slow

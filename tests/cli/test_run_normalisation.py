@@ -151,3 +151,26 @@ def test_killed_at_every_write_no_moments_are_released_twice(
         assert len(begun) == 1
     # Between the intent and the release of the moments: their file, and the start of the line.
     assert 1 <= lost <= 8
+
+
+@needs_fl
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
+def test_where_resuming_cannot_help_another_way_on_is_named(
+    error: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moments are spent and lost: `--resume` would refuse."""
+    from privplan.audit.log import LogWriter
+
+    append = LogWriter.append
+
+    def failing(self: LogWriter, record: records.Record) -> int:
+        if isinstance(record, records.RoundRelease):
+            raise error
+        return append(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWriter, "append", failing)
+        outcome = run("run", written(), "--out", "out")
+    assert "Start a new run in another folder" in outcome.err
+    assert "--resume" not in outcome.err
+    assert run("run", "--resume", "--out", "out").code == 2

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.errors import InvalidInput, ProtocolFault
-from privplan.accountant.mechanisms import About
+from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
+from privplan.accountant.mechanisms import About, Gate
+from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
+from privplan.accountant.records import RoundAbort
 from privplan.audit.budget.facts import share_variance
 from privplan.fl.normalising import Normalising
 from privplan.fl.settings import SecuritySettings
@@ -269,3 +271,46 @@ def test_a_seeded_run_draws_the_same_users_by_oblivious_transfer(tiny, made_of, 
 
     assert models(5) == models(5)
     assert models(5) != models(6)
+
+
+# --- a setup that fails -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MissingParty("silo-1 is not there."), "missing-party"),
+        (ProtocolFault("silo-1 sent something else."), "error"),
+        (KeyboardInterrupt(), "interrupted"),
+    ],
+)
+def test_a_setup_that_fails_leaves_its_trace_and_spends_nothing(
+    error, reason, hidden, log, monkeypatch
+):
+    def failing(_):
+        raise error
+
+    monkeypatch.setattr(protocol.Enrolment, "meet", failing)
+    system, kept = hidden(), log()
+    odometer = Odometer.for_plan(system.plan())
+    gate = Gate(odometer, kept, Streams.seeded(1))
+    with pytest.raises(type(error)):
+        system.round(1, system.initial(), gate)
+    assert kept.records == [RoundAbort(1, None, reason)]
+    assert odometer.reading("model").epsilon == 0.0
+
+
+def test_a_trace_that_cannot_be_kept_hides_no_fault(hidden, monkeypatch):
+    class Full:
+        def append(self, _):
+            raise OSError(28, "No space left on device")
+
+    def failing(_):
+        raise ProtocolFault("silo-1 sent something else.")
+
+    monkeypatch.setattr(protocol.Enrolment, "meet", failing)
+    system = hidden()
+    gate = Gate(Odometer.for_plan(system.plan()), Full(), Streams.seeded(1))
+    with pytest.raises(ProtocolFault, match="something else") as caught:
+        system.round(1, system.initial(), gate)
+    assert "could not be recorded" in caught.value.__notes__[0]
