@@ -25,7 +25,8 @@ from ..accountant.records import RunOpen
 from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
-from .budget import audit_budget
+from .budget import Entry, Ledger, audit_budget
+from .configuration import require_as_configured
 from .configured import (
     path_in,
     require_same_epsilon,
@@ -78,8 +79,10 @@ def attack(
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
     place, own = Path(folder), asked or Asked()
-    opened = _opened(place, append, key)
+    ledger = _ledger(place, append, key)
+    opened = ledger.opened
     settings = settings_in(opened)
+    require_as_configured(ledger)
     require_same_file(place, opened)
     conduct = _Attack(
         folder=place,
@@ -312,8 +315,8 @@ class _Attack:
         self.skipped += [Skipped(tier, why) for tier in tiers]
 
 
-def _opened(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> RunOpen:
-    """Return the opening of a log that is whole, and that takes results if it is to."""
+def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
+    """Return what a log says that is whole, and that takes results if it is to."""
     if append:
         LogWriter.reopen(folder, key=key).close()
     lines = tuple(read(folder))  # all of them: the first bad one is an error
@@ -323,7 +326,7 @@ def _opened(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> RunOpe
             "Its first line must be a `run.open`, which says what is promised and to whom.",
             "Give the folder of a run.",
         )
-    return lines[0].record
+    return Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
 
 
 def _doubts(folder: Path, opened: RunOpen) -> list[str]:

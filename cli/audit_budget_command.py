@@ -121,6 +121,8 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
+    if found.not_stated:
+        rows.append(("not stated", plain(", ".join(found.not_stated))))
     return rows
 
 

@@ -12,6 +12,7 @@ from ...accountant import validate
 from ...accountant.errors import with_article
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
+from ..hazards.configuration import comparison
 from ..log.reader import BadLine, Scan
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
@@ -94,6 +95,7 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
+        not_stated=comparison(evidence).not_stated,
     )
 
 

@@ -71,7 +71,9 @@ class BudgetReport:
 
     `total` is before the observer of the claim, `planned` the same with all that was planned.
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
-    in the limit, else in the claim; None where that was not asked or is not known.
+    in the limit, else in the claim; None where that was not asked or is not known.  `not_stated`
+    are facts that some rule needs and this log, or this installation, does not have: what rests on
+    them is neither right nor wrong.
     """
 
     chain: Chain
@@ -89,6 +91,7 @@ class BudgetReport:
     limit: float | None
     left: int | None
     assumptions: tuple[str, ...]
+    not_stated: tuple[str, ...] = ()
 
     @property
     def supported(self) -> bool | None:
@@ -134,6 +137,7 @@ class BudgetReport:
             "complete": self.complete,
             "records": self.chain.records,
             "head": self.chain.head,
+            "not_stated": list(self.not_stated),
         }
 
     def _plan(self) -> Mapping[str, object]:

@@ -190,7 +190,7 @@ def test_a_broken_chain_is_refused_with_its_line(refused: Refused, folder: str) 
 
 def test_another_unit_than_claimed_is_refused(refused: Refused, tmp_path: Path) -> None:
     run_in(tmp_path / "edited", change=configured(privacy={"unit": "record"}))
-    assert "differ in: unit" in refused("audit", "attack", "edited")
+    assert "says unit record, line 1 states user" in refused("audit", "attack", "edited")
 
 
 @pytest.mark.parametrize(
