@@ -26,6 +26,7 @@ from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
 from .budget import Entry, Ledger, audit_budget
+from .commitments import require_whole
 from .configuration import require_as_configured
 from .configured import (
     path_in,
@@ -83,6 +84,7 @@ def attack(
     opened = ledger.opened
     settings = settings_in(opened)
     require_as_configured(ledger)
+    require_whole(ledger)
     require_same_file(place, opened)
     conduct = _Attack(
         folder=place,

@@ -198,7 +198,8 @@ def _tier(tier: str, found: AttackReport) -> str:
     if own and all(one.kind == "test" for one in own):
         failed = sum(one.contradicted for one in own)
         verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
-        lines.append(f"{'':<{_WIDTH}}{len(own):,} tests, {_percent(own[0])} confidence: {verdict}")
+        what = f"{len(own):,} tests{_tested(own[0])}"
+        lines.append(f"{'':<{_WIDTH}}{what}, {_percent(own[0])} confidence: {verdict}")
         lines.append(paragraph(" " * _WIDTH, _PVALUES))
     if own and all(one.kind == "estimate" for one in own):
         lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
@@ -206,6 +207,15 @@ def _tier(tier: str, found: AttackReport) -> str:
     for said in dict.fromkeys(one.proves for one in own):
         lines.append(paragraph(" " * _WIDTH, said))
     return "\n".join(lines)
+
+
+def _tested(one: Measurement) -> str:
+    """Return of how many rounds and values the noise was tested."""
+    from ..audit.residual.tier import ROUNDS, VALUES
+
+    if ROUNDS not in one.sample:
+        return ""
+    return f" of {one.sample[VALUES]:,} values in {one.sample[ROUNDS]:,} rounds"
 
 
 def _line(one: Measurement) -> str:

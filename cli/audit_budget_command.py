@@ -14,6 +14,7 @@ from .output import Report, paragraph, plain, show, table
 if TYPE_CHECKING:
     from ..accountant.records import Claim
     from ..audit.budget import BudgetReport
+    from ..audit.budget.report import SealedCheck
     from ..audit.hazards import Hazard
 
 Limit = Annotated[
@@ -121,6 +122,8 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
+    if found.sealed is not None:
+        rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:
         rows.append(("not stated", plain(", ".join(found.not_stated))))
     return rows
@@ -181,6 +184,14 @@ def _claimed(found: BudgetReport, claim: Claim) -> str:
         return "nothing"
     verdict = "the log supports it" if found.supported else "the log does NOT support it"
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
+
+
+def _opened(check: SealedCheck) -> str:
+    """Return how much of the sidecar was tested."""
+    return (
+        f"tested {check.rounds:,} of {check.released:,} rounds: {check.values:,} values opened, "
+        f"{check.counts:,} sample sizes against their rate"
+    )
 
 
 def _hazard(hazard: Hazard) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import with_article
+from ..commitments import not_stated
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..hazards.configuration import comparison
@@ -17,7 +18,7 @@ from ..log.reader import BadLine, Scan
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
-from .report import BudgetReport, Chain, GroupRow, Row
+from .report import BudgetReport, Chain, GroupRow, Row, SealedCheck
 from .total import Total, nothing
 
 MOST_LEFT: Final = 10**9
@@ -53,13 +54,15 @@ def audit_budget(
         return _broken(Chain(0, None, 1, "the log holds no record"), most)
     ledger = Ledger.of(entries)
     more: list[Hazard] = []
+    opened: SealedCheck | None = None
     if scan.torn is not None:
         more.append(torn_line(scan.torn.number))
     if sealed:
         from ..hazards.sealed import sealed_hazards
 
-        more += sealed_hazards(Evidence.of(ledger), folder)
-    return audit_ledger(ledger, chain, limit=most, groups=sizes, more=more)
+        found, opened = sealed_hazards(Evidence.of(ledger), folder)
+        more += found
+    return audit_ledger(ledger, chain, limit=most, groups=sizes, more=more, sealed=opened)
 
 
 def audit_ledger(
@@ -69,8 +72,12 @@ def audit_ledger(
     limit: float | None = None,
     groups: Sequence[int] = (),
     more: Sequence[Hazard] = (),
+    sealed: SealedCheck | None = None,
 ) -> BudgetReport:
-    """Return what a ledger supports; `more` are hazards that were found outside of its records."""
+    """Return what a ledger supports; `more` are hazards that were found outside of its records.
+
+    `sealed` is how much of the sidecar was opened, if it was.
+    """
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
@@ -95,7 +102,8 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
-        not_stated=comparison(evidence).not_stated,
+        not_stated=(*comparison(evidence).not_stated, *not_stated(ledger)),
+        sealed=sealed,
     )
 
 

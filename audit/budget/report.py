@@ -66,6 +66,29 @@ class Chain:
 
 
 @dataclass(frozen=True)
+class SealedCheck:
+    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
+
+    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
+    and `counts` of them were tested against the sampling rate.
+    """
+
+    released: int
+    rounds: int
+    values: int
+    counts: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the check as a JSON object."""
+        return {
+            "released": self.released,
+            "rounds": self.rounds,
+            "values": self.values,
+            "counts": self.counts,
+        }
+
+
+@dataclass(frozen=True)
 class BudgetReport:
     """What the facts of a log support, for whom, and how that compares with what it says.
 
@@ -73,7 +96,8 @@ class BudgetReport:
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
     in the limit, else in the claim; None where that was not asked or is not known.  `not_stated`
     are facts that some rule needs and this log, or this installation, does not have: what rests on
-    them is neither right nor wrong.
+    them is neither right nor wrong.  `sealed` is how much of the sidecar was tested; None where it
+    was not opened.
     """
 
     chain: Chain
@@ -92,6 +116,7 @@ class BudgetReport:
     left: int | None
     assumptions: tuple[str, ...]
     not_stated: tuple[str, ...] = ()
+    sealed: SealedCheck | None = None
 
     @property
     def supported(self) -> bool | None:
@@ -138,6 +163,7 @@ class BudgetReport:
             "records": self.chain.records,
             "head": self.chain.head,
             "not_stated": list(self.not_stated),
+            "sealed": None if self.sealed is None else self.sealed.to_json(),
         }
 
     def _plan(self) -> Mapping[str, object]:

@@ -428,6 +428,14 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         opening(configuration={"run": {"system": "uldp-avg"}}),
         opening(configuration={"run": {"system": "uldp", "rounds": 20}}),
     ),
+    "stripped-commitments": (
+        weighted,
+        opening(sealed={"train": ("residuals",)}),
+        also(
+            opening(sealed={"train": ("residuals",)}, dataset="d" * 64),
+            releases(sealed={"residuals": "e" * 64}),
+        ),
+    ),
     "no-number": (
         weighted,
         also(evaluated("private", ev.Poisson(0.1, ev.ZCDP(0.1))), without_last),
