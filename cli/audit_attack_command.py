@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..accountant import rounding
-from . import options
+from . import anchors, options
 from .audit_budget_command import WHOM
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
@@ -116,6 +116,8 @@ def attack(
     data: Data = None,
     sign_key: SignKey = None,
     no_append: DryRun = False,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -143,8 +145,11 @@ def attack(
         data=data,
     )
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
+    given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
-        found = _with_command(attacked, folder, asked, append=not no_append, key=key, tell=tell)
+        found = _with_command(
+            attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
+        )
     show(_report(found, folder), as_json=as_json, quiet=quiet)
 
 
@@ -274,10 +279,11 @@ def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
         ("observer", WHOM.get(found.observer, plain(found.observer))),
     ]
+    rows += anchors.rows(found.checked, found.signature)
     rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
     if found.appended:
-        head = str(found.head)[:16]
-        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}, head {head}"))
+        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}"))
+        rows.append(("head", str(found.head)))
     if found.sealed_report is not None:
         rows.append(("sealed", f"{found.sealed_report}, never to be published"))
     return rows

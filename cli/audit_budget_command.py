@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..accountant import rounding
-from . import options
+from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
@@ -61,6 +61,8 @@ def budget(
     limit: Limit = None,
     group: Groups = None,
     sealed: Sealed = False,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -72,7 +74,8 @@ def budget(
     """
     from ..audit.budget import audit_budget
 
-    found = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed)
+    given = anchors.expected(public_key, head)
+    found = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
     report = Report(
         result=found.to_json(),
         text=_text(found),
@@ -94,7 +97,8 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     chain = found.chain
     if chain.bad_line is not None:
         where = f"{chain.records:,} good records, then line {chain.bad_line} is bad: {chain.reason}"
-        return [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
+        rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
+        return [*rows, *anchors.rows(chain.checked, chain.signature)]
     whole = f"{found.spent:,} of {found.planned_rounds:,} rounds"
     state = "closed" if found.complete else "not closed"
     rows = [("ledger", f"{chain.records:,} records, chain intact; {whole}, {state}")]
@@ -122,6 +126,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
+    rows += anchors.rows(chain.checked, chain.signature)
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import options, output
+from . import anchors, options, output
 
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
@@ -34,6 +34,16 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the run in DIR, which was cut off.")
 ]
 
+Head = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="With --resume: the newest head of the log that was kept elsewhere, or its first 32 "
+        "digits or more; a log that lacks it has forgotten what was spent.",
+        show_default=False,
+    ),
+]
+
 Report = Callable[["Measured", int], None]
 
 
@@ -41,6 +51,7 @@ def run(
     config: ConfigPath = None,
     out: Out = None,
     resume: Resume = False,
+    head: Head = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -53,7 +64,7 @@ def run(
     from ..accountant.errors import MissingExtra
 
     try:
-        ready = _ready(config, out, resume)
+        ready = _ready(config, out, resume, anchors.head_of(head))
         from .run_report import report_of, warnings_of
 
         warnings = warnings_of(ready)
@@ -65,7 +76,7 @@ def run(
     output.show(report_of(ready, result, head, warnings), as_json=as_json, quiet=quiet)
 
 
-def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
+def _ready(config: Path | None, out: Path | None, resume: bool, head: str | None) -> Ready:
     from ..accountant.errors import InvalidInput
     from .run_folder import Source, begin, take_up
 
@@ -75,9 +86,15 @@ def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
         )
     if config is None and not resume:
         raise InvalidInput("A configuration is missing.", "It says what is run.", EXAMPLE)
+    if head is not None and not resume:
+        raise InvalidInput(
+            "`head` is given, and the run is a new one.",
+            "It is the head of a log that goes on.",
+            "Leave it out, or give --resume.",
+        )
     source = None if config is None else Source.read(config)
     if resume:
-        return take_up(source, out)
+        return take_up(source, out, head)
     assert source is not None
     return begin(source, out)
 
@@ -88,7 +105,10 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
     from ..fl.interruption import terminable
     from ..fl.runner import carry_out
 
-    again = f"privplan run --resume --out {ready.folder}"
+    def again() -> str:
+        head = ready.writer.head
+        return f"privplan run --resume --out {ready.folder}" + (f" --head {head}" if head else "")
+
     try:
         with terminable():
             return carry_out(
@@ -96,14 +116,15 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
             )
     except KeyboardInterrupt:
         typer.echo(
-            f"interrupted: what was begun is spent, and the log says so.\n next: {again}", err=True
+            f"interrupted: what was begun is spent, and the log says so.\n next: {again()}",
+            err=True,
         )
         raise typer.Exit(output.INTERRUPTED) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {again}",
+            f"When that is mended: {again()}",
         ) from None
 
 

@@ -77,9 +77,11 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     return Ready(prepared, folder, writer)
 
 
-def take_up(source: Source | None, folder: Path) -> Ready:
+def take_up(source: Source | None, folder: Path, head: str | None = None) -> Ready:
     """Return a run that was cut off, as far as its log says that it had come.
 
+    `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
+    that lacks it was restored from an older copy, and has forgotten what was spent since.
     `source` is a configuration that was named again; the run goes on with the folder's copy.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
@@ -89,6 +91,8 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     from ..fl.resumption import require_resumable, require_same_settings
 
     own = _copied(source, folder)
+    if head is not None:
+        _require_head(folder, head)
     if not (folder / LOG).exists() and _left_before_begun(folder):
         return begin(own, folder, again=True)
     found = verify(folder)
@@ -249,6 +253,21 @@ def _require_sound(found: Any, folder: Path) -> None:
             f"The run in {folder} is closed.",
             "What was planned is spent; more would be another run.",
             f"privplan audit budget {folder}",
+        )
+
+
+def _require_head(folder: Path, head: str) -> None:
+    """Raise `InvalidInput` where no line of a log has a head that was kept elsewhere."""
+    from ..accountant.errors import InvalidInput
+    from ..audit.log import verify
+
+    found = verify(folder, expected_head=head)
+    if found.first_bad is None and found.anchor is None:
+        raise InvalidInput(
+            f"No line of the log in {folder} has the head {head}.",
+            "It is another log, or an older copy of it, which has forgotten what was spent since: "
+            "the same rounds would be released once more.",
+            "Restore the newest copy; what it lacks is spent, and nobody can take that back.",
         )
 
 

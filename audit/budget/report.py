@@ -13,6 +13,7 @@ from .total import Total
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
+    from ..log.verify import Checked, Signature
 
 ROUNDING: Final = 1e-9
 """Relative excess over a claim or a limit that rounding explains."""
@@ -57,12 +58,17 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Chain:
-    """The log as a chain: how many good records, the last hash, the first bad line and why."""
+    """The log as a chain: how many good records, the last hash, the first bad line and why.
+
+    `checked` says against what it was held and fits, `signature` who signed it.
+    """
 
     records: int
     head: str | None
     bad_line: int | None = None
     reason: str = ""
+    checked: Checked = "chain only"
+    signature: Signature | None = None
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,8 @@ class BudgetReport:
             "complete": self.complete,
             "records": self.chain.records,
             "head": self.chain.head,
+            "checked": self.chain.checked,
+            "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
             "not_stated": list(self.not_stated),
             "sealed": None if self.sealed is None else self.sealed.to_json(),
         }
