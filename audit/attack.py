@@ -25,7 +25,9 @@ from ..accountant.records import RunOpen
 from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
-from .budget import audit_budget
+from .budget import Entry, Ledger, audit_budget
+from .commitments import require_whole
+from .configuration import require_as_configured
 from .configured import (
     path_in,
     require_same_epsilon,
@@ -33,12 +35,16 @@ from .configured import (
     require_same_file,
     settings_in,
 )
-from .log import LogWriter, Sealed, append_results, read, results_in, verify
+from .log import BadLine, LogWriter, Sealed, Verified, append_results, read, results_in, verify
 from .log.canonical import SEALED
+from .log.reader import log_of
 from .measurement import Measurement, Tier
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
 
     from ..fl.settings import Settings
 
@@ -65,21 +71,27 @@ def attack(
     key: Ed25519PrivateKey | None = None,
     tell: Tell | None = None,
     tools: Tools | None = None,
+    public_key: Ed25519PublicKey | None = None,
+    expected_head: str | None = None,
 ) -> AttackReport:
     """Attack the run in a folder, and keep what was found where it may stand.
 
     Without tiers in `asked`, those of `USUAL` are taken, and one that cannot be is skipped, with
     its reason; a tier that was named must work.  With `append`, what may be published joins the
     log, signed by `key` if it is, and the rest the sidecar and the sealed report; without, nothing
-    is written.
+    is written.  `public_key` and `expected_head` are what the log must fit.
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
     written, its settings do not belong to its promise, or a test has too little to go by;
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
     place, own = Path(folder), asked or Asked()
-    opened = _opened(place, append, key)
+    verified = _verified(place, public_key, expected_head)
+    ledger = _ledger(place, append, key)
+    opened = ledger.opened
     settings = settings_in(opened)
+    require_as_configured(ledger)
+    require_whole(ledger)
     require_same_file(place, opened)
     conduct = _Attack(
         folder=place,
@@ -91,6 +103,7 @@ def attack(
         key=key,
         tell=tell or _silent,
         tools=Tools.real() if tools is None else tools,
+        verified=verified,
     )
     conduct.warnings += _doubts(place, opened)
     return conduct.carried_out()
@@ -109,6 +122,7 @@ class _Attack:
     key: Ed25519PrivateKey | None
     tell: Tell
     tools: Tools
+    verified: Verified
     measurements: list[Measurement] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     failures: list[PrivplanError] = field(default_factory=list)
@@ -148,6 +162,8 @@ class _Attack:
             sealed_tiers=tuple(self.sealed_tiers),
             sealed_report=self.sealed_report,
             warnings=tuple(self.warnings),
+            checked=self.verified.checked,
+            signature=self.verified.signature,
         )
 
     def _rehearse(self, tiers: Sequence[Tier]) -> None:
@@ -312,8 +328,24 @@ class _Attack:
         self.skipped += [Skipped(tier, why) for tier in tiers]
 
 
-def _opened(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> RunOpen:
-    """Return the opening of a log that is whole, and that takes results if it is to."""
+def _verified(
+    folder: Path, public_key: Ed25519PublicKey | None, expected_head: str | None
+) -> Verified:
+    """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
+    found = verify(folder, public_key, expected_head=expected_head)
+    if found.first_bad is not None:
+        raise BadLine(log_of(folder), *found.first_bad)
+    if found.mismatch is not None:
+        raise InvalidInput(
+            f"The log in {folder} is not the one that was expected: {found.mismatch}.",
+            "An attack on another log says nothing about the run.",
+            f"privplan audit log {folder}",
+        )
+    return found
+
+
+def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
+    """Return what a log says that is whole, and that takes results if it is to."""
     if append:
         LogWriter.reopen(folder, key=key).close()
     lines = tuple(read(folder))  # all of them: the first bad one is an error
@@ -323,7 +355,7 @@ def _opened(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> RunOpe
             "Its first line must be a `run.open`, which says what is promised and to whom.",
             "Give the folder of a run.",
         )
-    return lines[0].record
+    return Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
 
 
 def _doubts(folder: Path, opened: RunOpen) -> list[str]:

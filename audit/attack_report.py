@@ -9,6 +9,7 @@ from typing import Final
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.records import Claim
+from .log.verify import Checked, Signature
 from .measurement import NOT_PROOF, Measurement, Tier
 
 TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
@@ -71,7 +72,8 @@ class AttackReport:
 
     `appended` are the numbers of the lines that were added to the log, `head` its last hash.
     `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
-    keeps them; None where nothing was kept.
+    keeps them; None where nothing was kept.  `checked` and `signature` are those of the log before
+    the attack (`audit.log.Verified`).
     """
 
     run_id: str
@@ -86,6 +88,8 @@ class AttackReport:
     sealed_tiers: tuple[str, ...]
     sealed_report: Path | None
     warnings: tuple[str, ...]
+    checked: Checked = "chain only"
+    signature: Signature | None = None
 
     @property
     def contradicted(self) -> bool:
@@ -114,6 +118,8 @@ class AttackReport:
             "seed": self.asked.seed,
             "appended": list(self.appended),
             "head": self.head,
+            "checked": self.checked,
+            "signature": None if self.signature is None else self.signature.to_json(),
             "sealed": list(self.sealed_tiers),
             "sealed_report": None if self.sealed_report is None else str(self.sealed_report),
             "note": NOT_PROOF,

@@ -39,9 +39,9 @@ _NEAR: Final = 1e-6
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
-    They lack what never reaches a log (`fl.settings.UNLOGGED`).  Raises `InvalidInput`, naming the
-    key, for a configuration that is missing, incomplete or out of range, and for one under which
-    the run would have promised something else than its log says.
+    They lack what never reaches a log (`fl.settings.UNLOGGED`).  Whether the log keeps to them is
+    the question of `audit.configuration`.  Raises `InvalidInput`, naming the key, for a
+    configuration that is missing, incomplete, of a newer version or out of range.
     """
     if not opened.configuration:
         raise _refused("The log does not say how its run was configured.")
@@ -49,39 +49,12 @@ def settings_in(opened: RunOpen) -> Settings:
     unknown = sorted(name for name in opened.configuration if name not in tables)
     if unknown:
         raise _refused(f"The log's configuration has an unknown table {unknown[0]!r:.60}.")
-    found = Settings(
+    return Settings(
         **{
             name: _table(name, cls, opened.configuration.get(name, {}), opened)
             for name, cls in tables.items()
         }
     )
-    require_same_promise(found, opened)
-    return found
-
-
-def require_same_promise(settings: Settings, opened: RunOpen) -> None:
-    """Raise `InvalidInput`, naming what differs, where settings and promise are of two runs."""
-    claim, own = opened.claim, settings.privacy
-    same = {
-        "system": settings.run.system == opened.system,
-        "unit": own.unit in (None, claim.unit),
-        "neighbours": own.neighbours == claim.neighbours,
-        "delta": own.delta == claim.delta,
-        "group": own.group == claim.group == (settings.uldp.group_records or 1),
-        "aggregation": settings.security.aggregation == opened.aggregation,
-        "as_published": settings.uldp.as_published == opened.as_published,
-        "users": settings.data.users == opened.population.users,
-        "silos": settings.data.silos in (None, opened.population.silos),
-        "seed": (settings.run.seed is None) == (opened.randomness.source == "operating-system"),
-        "epsilon": _same_epsilon(settings, opened),
-        "rounds": _same_rounds(settings, opened),
-    }
-    other = [name for name, agrees in same.items() if not agrees]
-    if other:
-        raise _refused(
-            f"The log's configuration and its promise differ in: {', '.join(other)}.",
-            "One of them was edited, or they are of two runs.",
-        )
 
 
 def require_same_file(folder: Path, opened: RunOpen) -> None:
@@ -176,25 +149,6 @@ def _counted(event: ev.Event) -> tuple[int, dict[ev.Event, int]]:
     return (sizes.pop() if len(sizes) == 1 else 0), found
 
 
-def _same_epsilon(settings: Settings, opened: RunOpen) -> bool:
-    """A target that the noise was found for is the claim; with both given, it is at most that."""
-    target, claimed = settings.privacy.epsilon, opened.claim.epsilon
-    if target is None:
-        return True
-    if settings.privacy.noise_multiplier is None:
-        return claimed == target
-    return claimed is not None and claimed <= target
-
-
-def _same_rounds(settings: Settings, opened: RunOpen) -> bool:
-    """All rounds are planned, unless a budget cuts them; private moments are one release more."""
-    own = settings.privacy
-    planned = opened.plan.rounds - (settings.data.normalisation == "private")
-    if own.epsilon is not None and own.noise_multiplier is not None:
-        return planned <= settings.run.rounds
-    return planned == settings.run.rounds
-
-
 def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     assert is_dataclass(cls)
     if not isinstance(source, Mapping):
@@ -209,14 +163,14 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     given: dict[str, Any] = {}
     for key, item in known.items():
         if key in source:
-            given[key] = _value(f"[{name}] {key}", source[key], hints[key])
-            _require_range(name, key, given[key], opened)
+            given[key] = value_of(f"[{name}] {key}", source[key], hints[key])
+            in_range(name, key, given[key], opened)
         elif item.default is MISSING:
             raise _refused(f"The log's configuration lacks `{key}` in [{name}].")
     return cls(**given)
 
 
-def _value(where: str, source: object, hint: Any) -> object:
+def value_of(where: str, source: object, hint: Any) -> object:
     """Return a value of its field's type; numbers with a fraction stand there as texts."""
     if typing.get_origin(hint) is tuple:
         if not isinstance(source, (list, tuple)) or any(type(one) is not str for one in source):
@@ -225,6 +179,8 @@ def _value(where: str, source: object, hint: Any) -> object:
     kinds = typing.get_args(hint) if NoneType in typing.get_args(hint) else (hint,)
     if source is None and NoneType in kinds:
         return None
+    if typing.get_origin(hint) is tuple:
+        return _words(where, source)
     (kind,) = (one for one in kinds if one is not NoneType)
     if typing.get_origin(kind) is typing.Literal:
         fits = isinstance(source, str) and source in typing.get_args(kind)
@@ -235,6 +191,12 @@ def _value(where: str, source: object, hint: Any) -> object:
     if not fits:
         raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
     return source
+
+
+def _words(where: str, source: object) -> tuple[str, ...]:
+    if not isinstance(source, (list, tuple)) or not all(isinstance(one, str) for one in source):
+        raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
+    return tuple(source)
 
 
 def _decimal(where: str, source: object) -> float:
@@ -249,7 +211,7 @@ def _decimal(where: str, source: object) -> float:
     return found
 
 
-def _require_range(table: str, name: str, value: object, opened: RunOpen) -> None:
+def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
     """Raise `InvalidInput` for a value that no configuration may have."""
     if value is None or (name == "clip" and opened.system == "fedavg"):
         return  # fedavg clips nothing: its bound is infinite

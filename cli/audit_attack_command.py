@@ -12,7 +12,7 @@ import typer
 
 from ..accountant import rounding
 from ..fl.observers import phrase
-from . import options
+from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
@@ -116,6 +116,8 @@ def attack(
     data: Data = None,
     sign_key: SignKey = None,
     no_append: DryRun = False,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -143,8 +145,11 @@ def attack(
         data=data,
     )
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
+    given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
-        found = _with_command(attacked, folder, asked, append=not no_append, key=key, tell=tell)
+        found = _with_command(
+            attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
+        )
     show(_report(found, folder), as_json=as_json, quiet=quiet)
 
 
@@ -198,7 +203,8 @@ def _tier(tier: str, found: AttackReport) -> str:
     if own and all(one.kind == "test" for one in own):
         failed = sum(one.contradicted for one in own)
         verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
-        lines.append(f"{'':<{_WIDTH}}{len(own):,} tests, {_percent(own[0])} confidence: {verdict}")
+        what = f"{len(own):,} tests{_tested(own[0])}"
+        lines.append(f"{'':<{_WIDTH}}{what}, {_percent(own[0])} confidence: {verdict}")
         lines.append(paragraph(" " * _WIDTH, _PVALUES))
     if own and all(one.kind == "estimate" for one in own):
         lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
@@ -206,6 +212,15 @@ def _tier(tier: str, found: AttackReport) -> str:
     for said in dict.fromkeys(one.proves for one in own):
         lines.append(paragraph(" " * _WIDTH, said))
     return "\n".join(lines)
+
+
+def _tested(one: Measurement) -> str:
+    """Return of how many rounds and values the noise was tested."""
+    from ..audit.residual.tier import ROUNDS, VALUES
+
+    if ROUNDS not in one.sample:
+        return ""
+    return f" of {one.sample[VALUES]:,} values in {one.sample[ROUNDS]:,} rounds"
 
 
 def _line(one: Measurement) -> str:
@@ -264,10 +279,11 @@ def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
         ("observer", plain(phrase(found.observer))),
     ]
+    rows += anchors.rows(found.checked, found.signature)
     rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
     if found.appended:
-        head = str(found.head)[:16]
-        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}, head {head}"))
+        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}"))
+        rows.append(("head", str(found.head)))
     if found.sealed_report is not None:
         rows.append(("sealed", f"{found.sealed_report}, never to be published"))
     return rows

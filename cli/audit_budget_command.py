@@ -8,14 +8,14 @@ import typer
 
 from ..accountant import rounding
 from ..fl.observers import coalition_of, phrase
-from . import options
+from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
 if TYPE_CHECKING:
     from ..accountant.records import Claim
     from ..audit.budget import BudgetReport
-    from ..audit.budget.report import Row
+    from ..audit.budget.report import Row, SealedCheck
     from ..audit.hazards import Hazard
 
 Limit = Annotated[
@@ -56,6 +56,8 @@ def budget(
     limit: Limit = None,
     group: Groups = None,
     sealed: Sealed = False,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -67,7 +69,8 @@ def budget(
     """
     from ..audit.budget import audit_budget
 
-    found = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed)
+    given = anchors.expected(public_key, head)
+    found = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
     report = Report(
         result=found.to_json(),
         text=_text(found),
@@ -89,7 +92,8 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     chain = found.chain
     if chain.bad_line is not None:
         where = f"{chain.records:,} good records, then line {chain.bad_line} is bad: {chain.reason}"
-        return [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
+        rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
+        return [*rows, *anchors.rows(chain.checked, chain.signature)]
     whole = f"{found.spent:,} of {found.planned_rounds:,} rounds"
     state = "closed" if found.complete else "not closed"
     rows = [("ledger", f"{chain.records:,} records, chain intact; {whole}, {state}")]
@@ -119,6 +123,11 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     rows.append(("claimed", _claimed(found, claim)))
     if found.worst is not None and claim.epsilon is not None:
         rows.append(("worst", plain(found.worst.text)))
+    rows += anchors.rows(chain.checked, chain.signature)
+    if found.sealed is not None:
+        rows.append(("sealed", _opened(found.sealed)))
+    if found.not_stated:
+        rows.append(("not stated", plain(", ".join(found.not_stated))))
     return rows
 
 
@@ -190,6 +199,14 @@ def _claimed(found: BudgetReport, claim: Claim) -> str:
         return "nothing"
     verdict = "the log supports it" if found.supported else "the log does NOT support it"
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
+
+
+def _opened(check: SealedCheck) -> str:
+    """Return how much of the sidecar was tested."""
+    return (
+        f"tested {check.rounds:,} of {check.released:,} rounds: {check.values:,} values opened, "
+        f"{check.counts:,} sample sizes against their rate"
+    )
 
 
 def _hazard(hazard: Hazard) -> str:

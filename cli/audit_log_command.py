@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import options
+from . import anchors, options
 from .output import Report, plain, show, table
 
 if TYPE_CHECKING:
@@ -15,22 +15,6 @@ if TYPE_CHECKING:
 
 Folder = Annotated[
     str, typer.Argument(metavar="DIR", help="The output folder of a run.", show_default=False)
-]
-PublicKey = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Ed25519 public key of who signed the log: PEM, or 64 hexadecimal digits.",
-        show_default=False,
-    ),
-]
-ExpectedHead = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HEX",
-        help="A head that was kept elsewhere; a line must have it.",
-        show_default=False,
-    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]
 
@@ -45,8 +29,8 @@ ASSUMPTIONS: Final = (
 
 def log(
     folder: Folder,
-    public_key: PublicKey = None,
-    head: ExpectedHead = None,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,20 +38,18 @@ def log(
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, or if --head
-    or --public-key do not hold; that a run is not closed is no failure.
+    or --public-key do not hold; that a run is not closed is no failure.  What each check excludes:
+    privplan explain log.
     """
     from ..audit.log import verify
-    from ..audit.log.signing import public_key as key_in
 
-    key = None if public_key is None else key_in(public_key)
-    expected = None if head is None else head.strip().lower()
-    found = verify(folder, key, expected_head=expected)
+    found = verify(folder, **anchors.expected(public_key, head))
     report = Report(
         result=result(found),
         text=table(_rows(found)),
         number=found.head or "",
         assumptions=ASSUMPTIONS,
-        warnings=_warnings(found, anchored=expected is not None),
+        warnings=_warnings(found, anchored=head is not None),
         ok=found.ok,
     )
     show(report, as_json=as_json, quiet=quiet)
@@ -88,6 +70,8 @@ def result(found: Verified) -> Mapping[str, object]:
         "recoveries": found.recoveries,
         "signed": found.signed,
         "anchor": found.anchor,
+        "checked": found.checked,
+        "signature": None if found.signature is None else found.signature.to_json(),
     }
 
 
@@ -104,8 +88,7 @@ def _rows(found: Verified) -> list[tuple[str, str]]:
     if found.dangling:
         number = len(found.dangling)
         rows.append(("dangling", f"{number} intent{'s' * (number > 1)} without a release, spent"))
-    if found.signed:
-        rows.append(("signed", f"lines 1 to {found.signed}"))
+    rows += anchors.rows(found.checked, found.signature)
     if found.anchor is not None:
         rows.append(("anchor", f"line {found.anchor} has the expected head"))
     if found.problem is not None:
@@ -120,10 +103,15 @@ def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
             "The run is not closed. It may still go on or have been cut off, and lines may have "
             "been taken off the end; a head that was kept elsewhere would tell (--head)."
         )
-    if found.ok and found.signed is not None and found.signed < found.records - 1:
+    covered = None if found.signature is None else found.signature.lines
+    if found.ok and covered is not None and covered < found.records - 1:
         said.append(
-            f"No signature covers the lines after line {found.signed}: anybody may have written "
-            "them."
+            f"No signature covers the lines after line {covered}: anybody may have written them."
+        )
+    if found.ok and found.anchor is not None and found.anchor < found.records:
+        said.append(
+            f"The head is that of line {found.anchor}: anybody may have written the "
+            f"{found.records - found.anchor} after it."
         )
     if found.opened is not None and found.opened.fsync == "never":
         said.append(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import options
+from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, show, table
 
@@ -28,6 +28,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the path alone
 def report(
     folder: Folder,
     out: Out = None,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
     as_json: options.Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -49,7 +51,7 @@ def report(
             EXAMPLE,
         )
     _require_room(out)
-    facts = read(folder)
+    facts = read(folder, **anchors.expected(public_key, head))
     page = _rendered(facts)
     _write(out, page)
     contradicted = [one.tier for _, one in facts.contradicting]
@@ -61,12 +63,14 @@ def report(
                 "ok": facts.budget.ok,
                 "contradicted": contradicted,
                 "measured": len(facts.measured),
+                "checked": facts.budget.chain.checked,
             },
             text=table(
                 [
                     ("report", str(out)),
                     ("log", verdict(facts)[1]),
                     ("measured", _measured(len(facts.measured), contradicted)),
+                    *anchors.rows(facts.budget.chain.checked, facts.budget.chain.signature),
                 ]
             ),
             number=str(out),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from . import options, output
+from . import anchors, options, output
 
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
@@ -38,6 +38,15 @@ DryRun = Annotated[
     bool,
     typer.Option("--dry-run", help="Print what each observer would learn, and write nothing."),
 ]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="With --resume: the newest head of the log that was kept elsewhere, or its first 32 "
+        "digits or more; a log that lacks it has forgotten what was spent.",
+        show_default=False,
+    ),
+]
 
 Report = Callable[["Measured", int], None]
 
@@ -47,6 +56,7 @@ def run(
     out: Out = None,
     resume: Resume = False,
     dry_run: DryRun = False,
+    head: Head = None,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -62,7 +72,7 @@ def run(
         if dry_run:
             output.show(_forecast(config, resume), as_json=as_json, quiet=quiet)
             return
-        ready = _ready(config, out, resume)
+        ready = _ready(config, out, resume, anchors.head_of(head))
         from .run_report import report_of, warnings_of
 
         warnings = warnings_of(ready)
@@ -88,7 +98,7 @@ def _forecast(config: Path | None, resume: bool) -> output.Report:
     return forecast_of(config)
 
 
-def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
+def _ready(config: Path | None, out: Path | None, resume: bool, head: str | None) -> Ready:
     from ..accountant.errors import InvalidInput
     from .run_folder import Source, begin, take_up
 
@@ -98,9 +108,15 @@ def _ready(config: Path | None, out: Path | None, resume: bool) -> Ready:
         )
     if config is None and not resume:
         raise InvalidInput("A configuration is missing.", "It says what is run.", EXAMPLE)
+    if head is not None and not resume:
+        raise InvalidInput(
+            "`head` is given, and the run is a new one.",
+            "It is the head of a log that goes on.",
+            "Leave it out, or give --resume.",
+        )
     source = None if config is None else Source.read(config)
     if resume:
-        return take_up(source, out)
+        return take_up(source, out, head)
     assert source is not None
     return begin(source, out)
 
@@ -120,7 +136,7 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
     except KeyboardInterrupt:
         typer.echo(
             "interrupted: what was begun is spent, and the log says so.\n next: "
-            + how_to_go_on(ready.folder),
+            + how_to_go_on(ready.folder, ready.writer.head),
             err=True,
         )
         raise typer.Exit(output.INTERRUPTED) from None
@@ -128,13 +144,13 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {how_to_go_on(ready.folder)}",
+            f"When that is mended: {how_to_go_on(ready.folder, ready.writer.head)}",
         ) from None
     except ProtocolFault as error:  # what a party says of its next step is for its session
         raise type(error)(
             error.what,
             f"{error.why} {was_spent(ready.folder)}",
-            f"Find out what it was; then: {how_to_go_on(ready.folder)}",
+            f"Find out what it was; then: {how_to_go_on(ready.folder, ready.writer.head)}",
         ) from None
 
 

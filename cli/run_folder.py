@@ -83,9 +83,11 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     return Ready(prepared, folder, writer)
 
 
-def take_up(source: Source | None, folder: Path) -> Ready:
+def take_up(source: Source | None, folder: Path, head: str | None = None) -> Ready:
     """Return a run that was cut off, as far as its log says that it had come.
 
+    `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
+    that lacks it was restored from an older copy, and has forgotten what was spent since.
     `source` is a configuration that was named again; the run goes on with the folder's copy.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
@@ -95,6 +97,8 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     from ..fl.resumption import require_resumable, require_same_settings, taken_up
 
     own = _copied(source, folder)
+    if head is not None:
+        _require_head(folder, head)
     if not (folder / LOG).exists() and _left_before_begun(folder):
         return begin(own, folder, again=True)
     found = verify(folder)
@@ -113,8 +117,11 @@ def take_up(source: Source | None, folder: Path) -> Ready:
     return Ready(prepared, folder, writer, progress)
 
 
-def how_to_go_on(folder: Path) -> str:
-    """Return what to do about a run that stopped: resume it, where that can help."""
+def how_to_go_on(folder: Path, head: str | None = None) -> str:
+    """Return what to do about a run that stopped: resume it, where that can help.
+
+    `head` is that of its log: with it, a backup that was restored meanwhile is found.
+    """
     from ..accountant.errors import PrivplanError
     from ..fl.resumption import require_moments_released
 
@@ -123,8 +130,8 @@ def how_to_go_on(folder: Path) -> str:
     except PrivplanError as error:
         return error.next_step
     except Exception:  # a log that cannot be read: the command that resumes says why
-        return _resuming(folder)
-    return _resuming(folder)
+        return _resuming(folder, head)
+    return _resuming(folder, head)
 
 
 def was_spent(folder: Path) -> str:
@@ -139,8 +146,9 @@ def was_spent(folder: Path) -> str:
     return "The round is spent, and the log says so."
 
 
-def _resuming(folder: Path) -> str:
-    return f"privplan run --resume --out {shlex.quote(str(folder))}"
+def _resuming(folder: Path, head: str | None = None) -> str:
+    newest = f" --head {head}" if head else ""
+    return f"privplan run --resume --out {shlex.quote(str(folder))}{newest}"
 
 
 def signing_key(settings: Settings) -> Any:
@@ -301,6 +309,21 @@ def _require_sound(found: Any, folder: Path) -> None:
             f"The run in {folder} is closed.",
             "What was planned is spent; more would be another run.",
             f"privplan audit budget {folder}",
+        )
+
+
+def _require_head(folder: Path, head: str) -> None:
+    """Raise `InvalidInput` where no line of a log has a head that was kept elsewhere."""
+    from ..accountant.errors import InvalidInput
+    from ..audit.log import verify
+
+    found = verify(folder, expected_head=head)
+    if found.first_bad is None and found.anchor is None:
+        raise InvalidInput(
+            f"No line of the log in {folder} has the head {head}.",
+            "It is another log, or an older copy of it, which has forgotten what was spent since: "
+            "the same rounds would be released once more.",
+            "Restore the newest copy; what it lacks is spent, and nobody can take that back.",
         )
 
 

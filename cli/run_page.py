@@ -54,7 +54,10 @@ What a run leaves in DIR
 
 When it is cut off.  `privplan run --resume --out DIR` goes on, with fresh randomness and the
 same plan.  What was begun is spent: the run releases that many models fewer.  A log that was
-changed, other settings, other data or another model are refused.
+changed, another key than the one that signed it, other settings, other data or another model
+are refused.  A backup that is restored forgets what was spent since: the same rounds are
+released twice, and both logs are intact.  `--head HEX`, the newest head that was kept
+elsewhere, refuses such a log (privplan explain log).
 Normalisation.  `public` clips each feature to a public range and scales it by public
 constants; no record is looked at.  `private` releases the mean and the spread of each feature
 once, before the first round: every user adds one bounded row to a sum with Gaussian noise,

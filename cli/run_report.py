@@ -180,7 +180,9 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     if result.rounds < result.planned:
         lost = result.planned - result.rounds
         rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
-    rows.append(("log", f"{folder}/log.jsonl, head {(head or '')[:16]}"))
+    rows.append(("log", f"{folder}/log.jsonl"))
+    rows.append(("head", f"{head or 'none'}"))
+    rows.append(("", "keep it elsewhere: it shows what was cut off or changed (explain log)"))
     rows.append(("next", f"privplan audit budget {folder}"))
     return rows
 

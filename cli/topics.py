@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from .attack_page import ATTACK_PAGE
+from .log_page import LOG_PAGE
 from .run_page import run_page
 from .system_pages import SYSTEM_PAGES
 
@@ -303,6 +304,7 @@ _PAGES: Final[Mapping[str, tuple[str, str | Callable[[], str]]]] = {
     "plan": ("one budget, several phases", _PLAN),
     "run": ("what a run is told, and what it leaves", run_page),
     "attack": ("what was demonstrably lost, in tiers", ATTACK_PAGE),
+    "log": ("what a log proves, and against whom", LOG_PAGE),
     **SYSTEM_PAGES,
 }
 

@@ -150,8 +150,10 @@ class _Conduct:
                     configuration=own.settings.to_json(),
                     code=versions(),
                     opened=datetime.now(UTC).isoformat(timespec="seconds"),
+                    sealed=own.settings.sealed_items(),
                 )
             )
+        self.gate.run_id = run_id
         self.kept = Checkpoint(run_id, 0, own.settings.training.model, own.system.initial())
 
     def take_up(self, progress: Progress) -> None:
@@ -165,6 +167,7 @@ class _Conduct:
                 "Somebody else may have taken up the run meanwhile: resume it again.",
             )
         self.kept = require_resumable(own, self.folder, progress)
+        self.gate.run_id = progress.opened.run_id
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)

@@ -7,12 +7,14 @@ none is without effect.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Literal
 
 from ..accountant.records import Relation, Unit
 from .observers import MODEL, NAMED
+from .sealed_items import sealed_items
 
 Fsync = Literal["records", "always", "never"]
 
@@ -143,6 +145,10 @@ class Settings:
         """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
         found = {item.name: _table_json(getattr(self, item.name)) for item in fields(self)}
         return {name: table for name, table in found.items() if table}
+
+    def sealed_items(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the items that each release of the run seals, by phase."""
+        return sealed_items(lambda table, key: getattr(getattr(self, table), key))
 
 
 def read_settings(path: str | Path) -> Settings:

@@ -28,7 +28,8 @@ class Gate:
     `odometer` may be None for runs that promise nothing (`as_published`); then every event must be
     `NoGuarantee`.  An odometer of a plan is asked for the intent's event; an adaptive one for what
     each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
-    threads; several tickets may be open at once, with streams of different names.
+    threads; several tickets may be open at once, with streams of different names.  `run_id` is the
+    name of the run, once it has one: sealed items then say of which release they are.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Gate:
         self._lock = threading.RLock()
         self._broken = False
         self._lent: set[str] = set()
+        self.run_id = ""
 
     def open(self, intent: records.RoundIntent) -> Ticket:
         """Spend and record what is about to be released, and return the ticket to draw it.

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from .. import records, validate
 from ..errors import MissingParty, PrivplanError
 from ..randomness import Stream
+from ..records import sealing
 from .draws import Draws
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class Ticket:
             self.check()
             arrived = None if shares is None else validate.count_from(0, shares=shares)
             draws, fewest = self._draws.done(arrived)
+            digest = None if aggregate is None else hashlib.sha256(aggregate).hexdigest()
             release = records.RoundRelease(
                 round=self.intent.round,
                 intent=self.seq,
@@ -138,9 +140,9 @@ class Ticket:
                 values=validate.count(values=values),
                 clip_enforced=clip_enforced,
                 normaliser=normaliser,
-                aggregate=None if aggregate is None else hashlib.sha256(aggregate).hexdigest(),
+                aggregate=digest,
                 model_out=model_out,
-                sealed=self._gate.seal(sealed) if sealed else {},
+                sealed=self._sealed(sealed, digest) if sealed else {},
             )
             return self._end(release)
 
@@ -149,6 +151,13 @@ class Ticket:
         with self._lock:
             self.check()
             return self._end(records.RoundAbort(self.intent.round, self.seq, reason))
+
+    def _sealed(self, items: Mapping[str, object], aggregate: str | None) -> Mapping[str, str]:
+        """Keep items in the sidecar; those that are objects say of which release they are."""
+        run_id = self._gate.run_id
+        if run_id:
+            items = sealing.bound(items, run_id, self.seq, aggregate)
+        return self._gate.seal(items)
 
     def _end(self, record: records.Record) -> int:
         """Let nothing more be drawn, then record; if that fails, the intent dangles: spent."""

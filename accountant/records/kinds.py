@@ -45,7 +45,8 @@ class RunOpen(Record):
     parameters of the protocol, where there is one.  `dataset` is a commitment; `configuration` is
     what the person asked for; `opened` is the time (UTC, ISO 8601).  `fsync` says which records
     are forced to the disk before the run goes on; the
-    log fills it in (`never`: a crash of the machine may lose intents).
+    log fills it in (`never`: a crash of the machine may lose intents).  `sealed` names, by phase,
+    the items that every release seals: the configuration decides them, never the data.
     """
 
     type: ClassVar[str] = "run.open"
@@ -65,6 +66,7 @@ class RunOpen(Record):
     opened: str = ""
     schema: str = SCHEMA
     fsync: Literal["records", "always", "never"] = "records"
+    sealed: Mapping[str, tuple[str, ...]] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
+from ..commitments import not_stated
 from ..hazards import Hazard, hazards_in, worst_first
-from ..hazards.chain import broken_chain, torn_line
-from ..log.reader import BadLine, Scan
+from ..hazards.chain import broken_chain, not_anchored, torn_line
+from ..hazards.configuration import comparison
+from ..log import Verified, read, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
-from .report import BudgetReport, Chain, GroupRow, Row
+from .report import BudgetReport, Chain, GroupRow, Row, SealedCheck
 from .total import Total, nothing
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 MOST_LEFT: Final = 10**9
 """More rounds than that are not searched for."""
@@ -31,36 +36,38 @@ def audit_budget(
     limit: float | None = None,
     groups: Sequence[int] = (),
     sealed: bool = False,
+    public_key: Ed25519PublicKey | None = None,
+    expected_head: str | None = None,
 ) -> BudgetReport:
     """Return what the log in a folder supports, derived from its facts alone.
 
     `limit` is an epsilon that must not be exceeded, at the delta and before the observer of the
     claim; `groups` are sizes of units to answer for as well.  `sealed` opens the sidecar too, as a
     trusted auditor does: then the report is not to be published.  A log whose chain is broken
-    supports nothing, and the report names the line.
+    supports nothing, and the report names the line.  `public_key` and `expected_head` are what
+    the log must fit (`audit.log.verify`).
 
     Range: `limit` 0 or above, `groups` 1 or above.  Raises `InvalidInput` where there is no log.
     """
     most = None if limit is None else validate.non_negative(limit=limit)
     sizes = tuple(dict.fromkeys(validate.count(group=size) for size in groups))
-    scan = Scan(folder)
-    entries: list[Entry] = []
-    try:
-        entries.extend(Entry(line.number, line.seq, line.record) for line in scan)
-    except BadLine as bad:
-        return _broken(Chain(scan.records, scan.head, bad.number, bad.reason), most)
-    chain = Chain(scan.records, scan.head)
+    verified = verify(folder, public_key, expected_head=expected_head)
+    if verified.first_bad is not None:
+        return _broken(Chain(verified.records, verified.head, *verified.first_bad), most)
+    entries = [Entry(line.number, line.seq, line.record) for line in read(folder)]
+    chain = chain_of(verified)
     if not entries:
         return _broken(Chain(0, None, 1, "the log holds no record"), most)
     ledger = Ledger.of(entries)
     more: list[Hazard] = []
-    if scan.torn is not None:
-        more.append(torn_line(scan.torn.number))
+    opened: SealedCheck | None = None
+    more += chain_hazards(verified)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 
-        more += sealed_hazards(Evidence.of(ledger), folder)
-    return audit_ledger(ledger, chain, limit=most, groups=sizes, more=more)
+        found, opened = sealed_hazards(Evidence.of(ledger), folder)
+        more += found
+    return audit_ledger(ledger, chain, limit=most, groups=sizes, more=more, sealed=opened)
 
 
 def audit_ledger(
@@ -70,8 +77,12 @@ def audit_ledger(
     limit: float | None = None,
     groups: Sequence[int] = (),
     more: Sequence[Hazard] = (),
+    sealed: SealedCheck | None = None,
 ) -> BudgetReport:
-    """Return what a ledger supports; `more` are hazards that were found outside of its records."""
+    """Return what a ledger supports; `more` are hazards that were found outside of its records.
+
+    `sealed` is how much of the sidecar was opened, if it was.
+    """
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
@@ -105,6 +116,8 @@ def audit_ledger(
         assumptions=_assumptions(evidence),
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
+        not_stated=(*comparison(evidence).not_stated, *not_stated(ledger)),
+        sealed=sealed,
     )
 
 
@@ -116,6 +129,23 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
         return NAMED if listed is None else observer_names(observers=listed)
     except InvalidInput:
         return NAMED
+
+
+def chain_of(verified: Verified) -> Chain:
+    """Return the chain of a log that is whole."""
+    return Chain(
+        verified.records, verified.head, checked=verified.checked, signature=verified.signature
+    )
+
+
+def chain_hazards(verified: Verified) -> tuple[Hazard, ...]:
+    """Return the hazards of a log that is whole, as a file: torn, or not what was expected."""
+    found = []
+    if verified.torn is not None:
+        found.append(torn_line(verified.torn.number))
+    if verified.mismatch is not None:
+        found.append(not_anchored(verified.mismatch))
+    return tuple(found)
 
 
 def _broken(chain: Chain, limit: float | None) -> BudgetReport:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
@@ -19,6 +20,9 @@ from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally
 from .total import Total, total
+
+if TYPE_CHECKING:
+    from ..configuration import Comparison
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,12 +73,16 @@ class Seen:
 
 @dataclass(eq=False)
 class Evidence:
-    """A log, and what its facts support for each observer of a run."""
+    """A log, and what its facts support for each observer of a run.
+
+    `configuration` is how the facts compare with the configuration, once that was asked.
+    """
 
     ledger: Ledger
     setting: Setting
     doubts: Doubts
     kinds: tuple[Kind, ...]
+    configuration: Comparison | None = None
     _totals: dict[object, Total] = field(default_factory=dict)
     _seen: dict[tuple[int, str], Seen] = field(default_factory=dict)
 

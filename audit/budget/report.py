@@ -15,6 +15,7 @@ from .total import Total
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
+    from ..log.verify import Checked, Signature
 
 ROUNDING: Final = 1e-9
 """Relative excess over a claim or a limit that rounding explains."""
@@ -107,12 +108,40 @@ class GroupRow:
 
 @dataclass(frozen=True)
 class Chain:
-    """The log as a chain: how many good records, the last hash, the first bad line and why."""
+    """The log as a chain: how many good records, the last hash, the first bad line and why.
+
+    `checked` says against what it was held and fits, `signature` who signed it.
+    """
 
     records: int
     head: str | None
     bad_line: int | None = None
     reason: str = ""
+    checked: Checked = "chain only"
+    signature: Signature | None = None
+
+
+@dataclass(frozen=True)
+class SealedCheck:
+    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
+
+    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
+    and `counts` of them were tested against the sampling rate.
+    """
+
+    released: int
+    rounds: int
+    values: int
+    counts: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the check as a JSON object."""
+        return {
+            "released": self.released,
+            "rounds": self.rounds,
+            "values": self.values,
+            "counts": self.counts,
+        }
 
 
 @dataclass(frozen=True)
@@ -123,6 +152,9 @@ class BudgetReport:
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
     in the limit, else in the claim; None where that was not asked or is not known.  `relief` says
     what makes numbers rest on less, `observers` are those whose numbers the verdict is about.
+    `not_stated` are facts that some rule needs and this log, or this installation, does not have:
+    what rests on them is neither right nor wrong.  `sealed` is how much of the sidecar was tested;
+    None where it was not opened.
     """
 
     chain: Chain
@@ -142,6 +174,8 @@ class BudgetReport:
     assumptions: tuple[str, ...]
     relief: tuple[str, ...] = ()
     observers: tuple[str, ...] = NAMED
+    not_stated: tuple[str, ...] = ()
+    sealed: SealedCheck | None = None
 
     @property
     def worst(self) -> Worst | None:
@@ -200,6 +234,10 @@ class BudgetReport:
             "complete": self.complete,
             "records": self.chain.records,
             "head": self.chain.head,
+            "checked": self.chain.checked,
+            "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
+            "not_stated": list(self.not_stated),
+            "sealed": None if self.sealed is None else self.sealed.to_json(),
         }
 
     def _plan(self) -> Mapping[str, object]:

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..budget.evidence import Evidence
-from . import bounds, course, noise, sampling, security, statements, units
+from . import (
+    bounds,
+    configuration,
+    course,
+    noise,
+    sampling,
+    security,
+    statements,
+    stripped,
+    units,
+)
 from .hazard import RULES, Hazard, Rule
 
 __all__ = ["RULES", "Hazard", "Rule", "hazards_in", "worst_first"]
 
-_ROOMS = (units, sampling, security, bounds, noise, course, statements)
+_ROOMS = (units, sampling, security, bounds, noise, course, statements, configuration, stripped)
 """Loaded so that their rules are entered."""
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}

@@ -18,6 +18,18 @@ def broken_chain(line: int, reason: str) -> Hazard:
     )
 
 
+def not_anchored(mismatch: str) -> Hazard:
+    """Return the hazard of a log that is not the one of a head, or of a key, that was given."""
+    return Hazard(
+        "not-anchored",
+        "error",
+        f"{mismatch[0].upper()}{mismatch[1:]}.",
+        "The head and the key are what the verifier has from elsewhere; a log that does not fit "
+        "them may be any log.",
+        "Ask the owner of the run for the log that they belong to: privplan explain log.",
+    )
+
+
 def torn_line(line: int) -> Hazard:
     """Return the hazard of a last line that was cut off while it was written."""
     return Hazard(

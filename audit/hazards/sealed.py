@@ -10,9 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from ...accountant.records import sealing
+from ...fl.sealed_items import NOISE
 from ..budget.evidence import Evidence
+from ..budget.ledger import Ledger
+from ..budget.report import SealedCheck
 from ..log import Sealed
-from .hazard import Hazard
+from .hazard import Hazard, rounds
 
 COUNTS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
@@ -28,13 +32,16 @@ _LEAST_ROUNDS: Final = 10
 """Below these the spread of counts is not judged, as its law is not near enough to chi-squared."""
 
 
-def sealed_hazards(evidence: Evidence, folder: str | Path) -> tuple[Hazard, ...]:
-    """Return what the sidecar of a folder shows against the stated sampling rates.
+def sealed_hazards(
+    evidence: Evidence, folder: str | Path
+) -> tuple[tuple[Hazard, ...], SealedCheck]:
+    """Return what the sidecar of a folder shows against its log, and how much of it was tested.
 
-    The counts of Poisson samples are binomial: their sum is tested exactly, and their spread by
-    chi-squared, each at half of `FALSE_ALARM`.  Records that each silo is stated to have chosen by
-    itself, at most k of a user, are at most ceil(k / |S|) of every user there.  Raises
-    `InvalidInput` where there is no sidecar, or where it does not fit the log.
+    An item must be of the release under which it is committed to.  The counts of Poisson samples
+    are binomial: their sum is tested exactly, and their spread by chi-squared, each at half of
+    `FALSE_ALARM`.  Records that each silo is stated to have chosen by itself, at most k of a user,
+    are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar,
+    or where an item does not fit its own commitment.
     """
     found = Sealed.read(folder)
     known = {item.commitment: item.value for item in found.items}
@@ -50,12 +57,63 @@ def sealed_hazards(evidence: Evidence, folder: str | Path) -> tuple[Hazard, ...]
                 count = _count(release.sealed, known)
                 if count is not None:
                     drawn.setdefault((size, own.rate), []).append((number, count))
-    unopened = found.unopened(folder)
+    unopened = tuple(one.number for one in found.unopened(folder))
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
     hazards.append(_beyond_caps(evidence, known))
+    hazards.append(_foreign(foreign_items(evidence.ledger, known)))
     if unopened:
-        hazards.append(_unopened(len(unopened), tuple(one.number for one in unopened)))
-    return tuple(hazard for hazard in hazards if hazard is not None)
+        hazards.append(_unopened(unopened, evidence.ledger))
+    check = SealedCheck(
+        evidence.ledger.released,
+        *_opened(evidence.ledger, known),
+        sum(len(counts) for counts in drawn.values()),
+    )
+    return tuple(hazard for hazard in hazards if hazard is not None), check
+
+
+def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...]:
+    """Return the lines of releases with an item that is another one's, by its own word.
+
+    Where the first line says what is sealed, items of the noise say of which release they are;
+    those of earlier versions do not.
+    """
+    lines = []
+    for spent in ledger.spent:
+        for number, release in spent.releases:
+            own = ledger.opened.run_id, spent.seq, release.aggregate
+            values = {name: known.get(one) for name, one in release.sealed.items()}
+            moved = any(sealing.is_foreign(value, *own) for value in values.values())
+            unbound = any(
+                isinstance(values.get(name), Mapping) and not sealing.is_bound(values[name])
+                for name in NOISE
+            )
+            if moved or (unbound and ledger.opened.sealed is not None):
+                lines.append(number)
+    return tuple(lines)
+
+
+def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
+    """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
+    found = [
+        sum(one in known for one in release.sealed.values())
+        for spent in ledger.spent
+        for _, release in spent.releases
+    ]
+    return sum(map(bool, found)), sum(found)
+
+
+def _foreign(lines: tuple[int, ...]) -> Hazard | None:
+    if not lines:
+        return None
+    return Hazard(
+        "moved-items",
+        "error",
+        f"Sealed items of {rounds(len(lines))} are those of other releases.",
+        "What is tested must be of the noise that stands on this release, and of no other.",
+        "Ask the owner of the run for the sidecar as it was written.",
+        None,
+        lines,
+    )
 
 
 def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None:
@@ -105,19 +163,19 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | N
     from scipy.special import bdtr, chdtr, chdtrc
 
     lines = tuple(number for number, _ in counts)
-    total, rounds = sum(count for _, count in counts), len(counts)
+    total, made = sum(count for _, count in counts), len(counts)
     if any(not 0 <= count <= size for _, count in counts):
         return _counted("are impossible", size, rate, lines)
-    below = float(bdtr(total, size * rounds, rate))
-    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * rounds, rate))
+    below = float(bdtr(total, size * made, rate))
+    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * made, rate))
     if 2.0 * min(below, above) < FALSE_ALARM / 2.0:
-        return _counted(f"average {total / rounds:.4g}", size, rate, lines)
+        return _counted(f"average {total / made:.4g}", size, rate, lines)
     variance = size * rate * (1.0 - rate)
-    if rounds < _LEAST_ROUNDS or variance < _LEAST_VARIANCE:
+    if made < _LEAST_ROUNDS or variance < _LEAST_VARIANCE:
         return None
     spread = sum((count - size * rate) ** 2 for _, count in counts) / variance
-    if 2.0 * min(float(chdtr(rounds, spread)), float(chdtrc(rounds, spread))) < FALSE_ALARM / 2.0:
-        shown = (variance * spread / rounds) ** 0.5
+    if 2.0 * min(float(chdtr(made, spread)), float(chdtrc(made, spread))) < FALSE_ALARM / 2.0:
+        shown = (variance * spread / made) ** 0.5
         return _counted(f"spread by {shown:.3g}", size, rate, lines)
     return None
 
@@ -136,13 +194,34 @@ def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Hazar
     )
 
 
-def _unopened(count: int, lines: tuple[int, ...]) -> Hazard:
+def _unopened(lines: tuple[int, ...], ledger: Ledger) -> Hazard:
+    """Return the hazard of commitments that nothing opens.
+
+    It is an error where the log says what is sealed, but for what a machine that failed takes with
+    it: the last releases before a recovery, or before the end of a run that was not closed.
+    """
+    lost = ledger.opened.sealed is None or set(lines) <= _last_kept(ledger, lines)
     return Hazard(
         "unopened-commitments",
-        "warning",
-        f"The sidecar does not open {count:,} commitments of the log.",
+        "warning" if lost else "error",
+        f"The sidecar does not open {len(lines):,} commitments of the log.",
         "What was committed to and is not shown cannot be checked.",
         "Ask the owner of the run for the whole sidecar.",
         None,
         lines,
     )
+
+
+def _last_kept(ledger: Ledger, unopened: tuple[int, ...]) -> set[int]:
+    """Return which unopened releases stand last before a recovery, or before an open end."""
+    releases = sorted(number for spent in ledger.spent for number, _ in spent.releases)
+    ends = [one.number for one in ledger.recoveries]
+    if ledger.closed is None:
+        ends.append(releases[-1] + 1 if releases else 0)
+    found = set()
+    for end in ends:
+        for number in reversed([one for one in releases if one < end]):
+            if number not in unopened:
+                break
+            found.add(number)
+    return found

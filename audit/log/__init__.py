@@ -10,7 +10,7 @@ from ...accountant.errors import LogBroken
 from .reader import BadLine, Line, read
 from .results import Result, append_results, measurements_in, results_in
 from .sealed import Sealed, SealedItem, commitment
-from .verify import Verified, verify
+from .verify import Signature, Verified, verify
 from .writer import LogWriter
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Result",
     "Sealed",
     "SealedItem",
+    "Signature",
     "Verified",
     "append_results",
     "commitment",

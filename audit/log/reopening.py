@@ -38,6 +38,23 @@ def require_fit_for_results(scan: Scan, key: Ed25519PrivateKey | None) -> None:
         _require_same_key(scan, signers, key)
 
 
+def require_fit_for_resuming(scan: Scan, key: Ed25519PrivateKey | None) -> None:
+    """Read the whole log, and raise unless its run may go on, signed by `key` or by none.
+
+    Raises `BadLine` for a line or a signature that is bad, and `InvalidInput` for another key than
+    the one that signed, or for none where one did.
+    """
+    found = _signers(scan, key)
+    if key is None and found:
+        raise InvalidInput(
+            f"{scan.path} is signed, and the run would go on without a signature.",
+            "Whoever checks it with the key would take the rest for somebody else's.",
+            "Give the key that it is signed with: `sign_key` in [log] of its configuration.",
+        )
+    if key is not None:
+        _require_one_key(scan, found, key)
+
+
 def _signers(scan: Scan, key: Ed25519PrivateKey | None) -> set[str]:
     """Return the public keys of the log's signatures; those of `key` are checked."""
     found: set[str] = set()
@@ -63,13 +80,17 @@ def _require_unsigned(scan: Scan, signers: set[str]) -> None:
         )
 
 
-def _require_same_key(scan: Scan, signers: set[str], key: Ed25519PrivateKey) -> None:
+def _require_one_key(scan: Scan, signers: set[str], key: Ed25519PrivateKey) -> None:
     if signers - {key.public_key().public_bytes_raw().hex()}:
         raise InvalidInput(
             f"{scan.path} is signed by another key.",
             "A log that two keys sign holds for neither.",
             "Give the key that it is signed with, or leave the log alone.",
         )
+
+
+def _require_same_key(scan: Scan, signers: set[str], key: Ed25519PrivateKey) -> None:
+    _require_one_key(scan, signers, key)
     if not signers and not scan.course.closed:
         raise InvalidInput(
             f"{scan.path} is not finished, and nothing in it is signed yet.",

@@ -46,6 +46,19 @@ def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
     return None
 
 
+def key_beside(head: Head) -> Ed25519PublicKey | None:
+    """Return the public key that a signature names itself; None where it is no key.
+
+    Whoever signs anew puts a key of their own there.  Raises `MissingExtra` without `cryptography`.
+    """
+    library = _library()
+    try:
+        found = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
+    except ValueError:
+        return None
+    return cast("Ed25519PublicKey", found)
+
+
 def public_key(path: str | Path) -> Ed25519PublicKey:
     """Return the public key in a file: PEM, or 64 hexadecimal digits.
 

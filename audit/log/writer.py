@@ -35,7 +35,7 @@ from .course import Course
 from .decoding import Decoder
 from .disk import AppendFile, new_folder, sync_folder
 from .reader import Scan
-from .reopening import require_fit_for_results
+from .reopening import require_fit_for_results, require_fit_for_resuming
 from .sealed import Sealed, sealed_lines, whole_size
 
 if TYPE_CHECKING:
@@ -143,15 +143,15 @@ class LogWriter:
         Lines are forced to the disk as `run.open` says.
 
         Raises `BadLine` for a log with a bad line, `InvalidInput` for one that another process
-        writes, that was never opened or that is closed.
+        writes, that was never opened or that is closed, and for another key than the one that
+        signed it.
         """
         validate.count(sign_every=sign_every)
         place = Path(folder)
         log, sealed = AppendFile.open(Scan(place).path), None
         try:
             scan = Scan(place)
-            for _ in scan:
-                pass
+            require_fit_for_resuming(scan, key)
             progress = _resumable(scan)
             sealed = _sidecar(place / SEALED)
             log.cut(scan.size)

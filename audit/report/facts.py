@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
-from ..budget.report import Chain
-from ..hazards.chain import torn_line
-from ..log.reader import Scan
+from ..budget.auditing import chain_hazards, chain_of
+from ..log import verify
+from ..log.reader import BadLine, Scan
 from ..log.results import Result, result_of
 from ..measurement import Measurement
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 POINTS: Final = 24
 """At how many rounds, at most, epsilon is derived for the curve."""
@@ -74,14 +77,21 @@ def contradicts(one: Measurement) -> bool:
     return one.contradicted or above
 
 
-def read(folder: str | Path) -> RunFacts:
-    """Return the facts of the run in a folder.
+def read(
+    folder: str | Path,
+    *,
+    public_key: Ed25519PublicKey | None = None,
+    expected_head: str | None = None,
+) -> RunFacts:
+    """Return the facts of the run in a folder, held against a key or a head where one is given.
 
     Raises `InvalidInput` where there is no log, and `BadLine` where its chain is broken: a page
     about a log that somebody changed would lend it a good appearance.
     """
-    scan = Scan(folder)
-    entries = [Entry(line.number, line.seq, line.record) for line in scan]
+    verified = verify(folder, public_key, expected_head=expected_head)
+    if verified.first_bad is not None:
+        raise BadLine(Scan(folder).path, *verified.first_bad)
+    entries = [Entry(line.number, line.seq, line.record) for line in Scan(folder)]
     if not entries:
         raise InvalidInput(
             f"The log in {folder} holds no record.",
@@ -90,10 +100,9 @@ def read(folder: str | Path) -> RunFacts:
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
-    torn = [] if scan.torn is None else [torn_line(scan.torn.number)]
     return RunFacts(
         opened=ledger.opened,
-        budget=audit_ledger(ledger, Chain(scan.records, scan.head), more=torn),
+        budget=audit_ledger(ledger, chain_of(verified), more=chain_hazards(verified)),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,

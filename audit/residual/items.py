@@ -11,6 +11,8 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
 from ...fl import recomputed, residuals
+from ..budget import Entry, Ledger
+from ..hazards.sealed import foreign_items
 from ..log import Line, Sealed, read
 
 ITEMS: Final = (residuals.ITEM, recomputed.ITEM)
@@ -129,6 +131,14 @@ def read_run(folder: str | Path) -> Run:
             "Make the run again, or use another tier.",
         )
     known = {item.commitment: item.value for item in sealed.items}
+    ledger = Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
+    foreign = foreign_items(ledger, known)
+    if foreign:
+        raise InvalidInput(
+            f"What line {foreign[0]} of {folder} sealed of its noise is of another release.",
+            "A statistic of other noise says nothing about the noise of this release.",
+            "Ask the owner of the run for the sidecar as it was written.",
+        )
     made = tuple(
         _release(line.number, intent, release, [known[release.sealed[one]] for one in ITEMS])
         for line, intent, release in noisy

@@ -22,6 +22,10 @@ from .questions import Answer
 AUDITOR: Final = "auditor"
 """Who sees behind the noise."""
 
+ROUNDS: Final = "rounds tested"
+VALUES: Final = "values tested"
+"""How much was there to test, beside every answer; public numbers."""
+
 Question: TypeAlias = Callable[[Run], Answer | None]
 
 BY_CHANCE: Final[tuple[Question, ...]] = (
@@ -43,7 +47,8 @@ CERTAIN: Final[tuple[Question, ...]] = (
 )
 
 ASSUMES: Final = (
-    "The run computed these statistics itself: one that lies about them is not found.",
+    "The run computed these statistics itself: one that lies about them, or makes them anew, is "
+    "not found.",
     "Of each residual 2,048 values at most were looked at, evenly spaced; for the variance 65,536, "
     "and for values without noise all of them.",
     "Noise is compared with the round before, and within a round; of older noise only what is "
@@ -102,8 +107,14 @@ def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
         confidence=1.0 - alpha,
         quantity="p-value",
         assumes=(*ASSUMES, *_left_out(run)),
-        sample={"p before correction": answer.p, **answer.sample},
+        sample={"p before correction": answer.p, **answer.sample, **_tested(run)},
     )
+
+
+def _tested(run: Run) -> dict[str, int]:
+    """Return how many rounds there were to test, and how many values of their noise."""
+    values = sum(share.values for one in run.releases for share in one.shares)
+    return {ROUNDS: len(run.releases), VALUES: values}
 
 
 def _left_out(run: Run) -> tuple[str, ...]:

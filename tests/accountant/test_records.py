@@ -122,7 +122,11 @@ def wrong_json(hint: Any) -> list[Any]:
     if origin is tuple:
         return [None, "ab", {}, 3, [None]]
     if origin is not None and issubclass(origin, Mapping):
-        return [None, [], "ab", *([] if arguments[1] is object else [{"a": []}])]
+        inner = arguments[1]
+        wrong = (
+            [] if inner is object else [{"a": {}}] if get_origin(inner) is tuple else [{"a": []}]
+        )
+        return [None, [], "ab", *wrong]
     if hint is float:
         return [None, 0.5, 1, True, "", "1", "0.50", "1e0", " 0.5", "nan", "Infinity", "0x1p0"]
     if hint is int:

@@ -13,11 +13,12 @@ import numpy as np
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
-from privplan.accountant.records import Record, RunOpen
+from privplan.accountant.records import Record, RoundIntent, RunOpen
 from privplan.audit.attack_tools import Tools
 from privplan.audit.configured import settings_in
 from privplan.audit.measurement import Measurement
 from privplan.fl.settings_file import parse
+from privplan.fl.uldp.sums import weighted_sum
 
 from . import ledgers
 
@@ -68,6 +69,8 @@ def run_in(
     records: Sequence[Record] = ledgers.changed(
         ledgers.weighted(), RunOpen, system="uldp-avg", configuration=configuration(data)
     )
+    noise = weighted_sum(5.0, bound=ledgers.CLIP, users=50, silos=5, rule="uniform").noise()
+    records = ledgers.changed(records, RoundIntent, noise=noise)
     return ledgers.written(folder, records if change is None else change(list(records)))
 
 

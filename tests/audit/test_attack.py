@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
-from privplan.accountant.records import Randomness, RunClose, RunOpen
+from privplan.accountant.records import Evaluation, Randomness, RunClose, RunOpen
 from privplan.audit.attack import Asked, attack
 from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for, require_feasible
 from privplan.audit.configured import settings_in
@@ -112,24 +112,36 @@ REFUSED: tuple[tuple[str, ledgers.Change], ...] = (
     ("`model` must be", configured(training={"model": "../../model"})),
     ("`name` must be", configured(data={"name": "/etc"})),
     ("[privacy] unit of the log's configuration", configured(privacy={"unit": "person"})),
-    ("differ in: unit", configured(privacy={"unit": "record"})),
-    ("differ in: neighbours", configured(privacy={"neighbours": "replace-one"})),
-    ("differ in: delta", configured(privacy={"delta": "1e-06"})),
-    ("differ in: group", configured(privacy={"group": 8})),
-    ("differ in: group", configured(uldp={"group_records": 8})),
-    ("differ in: aggregation", configured(security={"aggregation": "masked"})),
-    ("differ in: as_published", configured(uldp={"as_published": True})),
-    ("differ in: rounds", configured(run={"rounds": 21})),
-    ("differ in: rounds", ledgers.opening(plan=ledgers.part(rounds=19))),
-    ("differ in: users", configured(data={"users": 51})),
-    ("differ in: silos", configured(data={"silos": 4})),
-    ("differ in: seed", configured(run={"seed": 7})),
-    ("differ in: system", configured(run={"system": "uldp-sgd"})),
-    ("differ in: epsilon", configured(privacy={"epsilon": "0.5"})),
-    ("differ in: unit", ledgers.opening(claim=ledgers.part(unit="record"))),
-    ("differ in: neighbours", ledgers.opening(claim=ledgers.part(neighbours="replace-one"))),
-    ("differ in: as_published", ledgers.opening(as_published=True)),
-    ("differ in: seed", ledgers.opening(randomness=Randomness("seeded"))),
+    ("says unit record, line 1 states user", configured(privacy={"unit": "record"})),
+    (
+        "says neighbours replace-one, line 1 states add-remove",
+        configured(privacy={"neighbours": "replace-one"}),
+    ),
+    ("says delta 1e-06, line 1 states 1e-05", configured(privacy={"delta": "1e-06"})),
+    ("says group_records 8, line 1 states 1", configured(privacy={"group": 8})),
+    ("says group_records 8, line 1 states 1", configured(uldp={"group_records": 8})),
+    (
+        "says aggregation masked, line 1 states plain",
+        configured(security={"aggregation": "masked"}),
+    ),
+    ("says as_published true, line 1 states false", configured(uldp={"as_published": True})),
+    ("says rounds 21, line 1 states 20", configured(run={"rounds": 21})),
+    ("says rounds 20, line 1 states 19", ledgers.opening(plan=ledgers.part(rounds=19))),
+    ("says users 51, line 1 states 50", configured(data={"users": 51})),
+    ("says silos 4, line 1 states 5", configured(data={"silos": 4})),
+    ("says randomness seeded, line 1 states operating-system", configured(run={"seed": 7})),
+    ("says system uldp-sgd, line 1 states uldp-avg", configured(run={"system": "uldp-sgd"})),
+    ("says epsilon 0.5 at most, line 1 states", configured(privacy={"epsilon": "0.5"})),
+    ("says unit user, line 1 states record", ledgers.opening(claim=ledgers.part(unit="record"))),
+    (
+        "says neighbours add-remove, line 1 states replace-one",
+        ledgers.opening(claim=ledgers.part(neighbours="replace-one")),
+    ),
+    ("says as_published false, line 1 states true", ledgers.opening(as_published=True)),
+    (
+        "says randomness operating-system, line 1 states seeded",
+        ledgers.opening(randomness=Randomness("seeded")),
+    ),
 )
 
 
@@ -466,33 +478,28 @@ def test_what_people_ask_for_is_not_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "canaries"),
+    ("system", "more", "canaries"),
     [
-        (configured(run={"system": "uldp-naive"}), 1_000),
-        (configured(security={"aggregation": "private-weighting"}), 200),
-        (configured(run={"rounds": 10**5}), CANARIES // 2**5),
+        ("uldp-naive", "", 1_000),
+        ("uldp-avg", "[security]\naggregation = 'private-weighting'", 200),
     ],
 )
 def test_fewer_canaries_are_used_where_each_costs_more(
-    tmp_path: Path, change: ledgers.Change, canaries: int
+    system: str, more: str, canaries: int
 ) -> None:
-    fits = {
-        "system": lambda opened: opened.configuration["run"]["system"],
-        "aggregation": lambda opened: opened.configuration["security"]["aggregation"],
-    }
+    own = parse((content(system=system).decode() + more).encode(), "run.toml")
+    assert canaries_for(own, 5, rounds=None, asked=None) == canaries
 
-    def both(records: ledgers.Records) -> ledgers.Records:
-        found = change(records)
-        opened: Any = found[0]
-        rounds = opened.configuration["run"]["rounds"]
-        plan = replace(opened.plan, rounds=rounds)
-        found[0] = replace(opened, plan=plan, **{name: of(opened) for name, of in fits.items()})
-        return found
 
-    stand = Stand(rehearse=Unsupported("Only asked."))
+def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
+    def longer(records: ledgers.Records) -> ledgers.Records:
+        planned = ledgers.opening(plan=ledgers.part(rounds=10**5))
+        return planned(configured(run={"rounds": 10**5})(records))
+
+    folder, stand = run_in(tmp_path / "run", change=longer), Stand(rehearse=Unsupported("Asked."))
     with pytest.raises(Unsupported):
-        attack(run_in(tmp_path / "run", change=both), Asked(tiers=("claim",)), tools=stand.tools())
-    assert stand.call("rehearse")["canaries"] == canaries
+        attack(folder, Asked(tiers=("claim",)), tools=stand.tools())
+    assert stand.call("rehearse")["canaries"] == CANARIES // 2**5
 
 
 # What is kept, and where
@@ -660,7 +667,7 @@ def test_the_json_of_a_report(folder: Path) -> None:
         ("is not closed", lambda records: [one for one in records if type(one) is not RunClose]),
         (
             "does not support its claim",
-            ledgers.intents(noise=ledgers.part(std=0.25, share_std=0.1)),
+            lambda records: [*records[:-1], Evaluation(20, "private", {}), records[-1]],
         ),
     ],
 )

@@ -423,6 +423,19 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         lambda _: view_of("server", None)(weighted()),  # sees no more than the model
     ),
     "event-mismatch": (weighted, event_of(ev.Gaussian(5.1)), event_of(ev.Gaussian(4.9))),
+    "configuration-mismatch": (
+        weighted,
+        opening(configuration={"run": {"system": "uldp-avg"}}),
+        opening(configuration={"run": {"system": "uldp", "rounds": 20}}),
+    ),
+    "stripped-commitments": (
+        weighted,
+        opening(sealed={"train": ("residuals",)}),
+        also(
+            opening(sealed={"train": ("residuals",)}, dataset="d" * 64),
+            releases(sealed={"residuals": "e" * 64}),
+        ),
+    ),
     "no-number": (
         weighted,
         also(evaluated("private", ev.Poisson(0.1, ev.ZCDP(0.1))), without_last),

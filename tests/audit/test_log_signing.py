@@ -42,6 +42,8 @@ def test_heads_stand_every_few_lines_and_at_the_end(folder: Path) -> None:
     assert found.complete
     assert found.signed == len(kinds) - 1
     assert verify(folder).signed is None
+    assert found.checked == "chain and key"
+    assert str(found.signature) == "lines 1 to 11, by the key that was given"
 
 
 def test_another_key_is_refused(folder: Path) -> None:
@@ -53,9 +55,44 @@ def test_another_key_is_refused(folder: Path) -> None:
 
 def test_a_log_that_was_written_anew_does_not_fit_its_signatures(folder: Path) -> None:
     logs.rechained(folder, lambda all_: all_[3]["streams"][0].update(first=7))
-    assert verify(folder).complete
-    found = verify(folder, KEY.public_key())
-    assert found.first_bad == (6, "its signature does not fit the line before")
+    for key in (None, KEY.public_key()):  # the key beside it is enough to tell
+        found = verify(folder, key)
+        assert found.first_bad == (6, "its signature does not fit the line before")
+        assert found.checked == "chain only"
+
+
+def test_without_a_key_a_signature_is_held_against_the_key_beside_it(folder: Path) -> None:
+    found = verify(folder)
+    assert found.ok
+    assert found.checked == "chain only"
+    own = KEY.public_key().public_bytes_raw().hex()
+    assert found.signature is not None
+    assert found.signature.keys == (own,)
+    assert str(found.signature) == (f"lines 1 to 11, by key {own[:8]}..., whose owner is not known")
+
+
+def test_a_key_beside_a_signature_that_is_none_is_named(folder: Path) -> None:
+    logs.rechained(folder, lambda all_: all_[2].update(key="zz"))
+    assert verify(folder).first_bad == (3, "its key is none")
+
+
+def test_who_signs_anew_is_another_owner(folder: Path) -> None:
+    """Without the key nothing tells; with it, everything does."""
+    other = logs.small_log(folder.parent / "other", key=OTHER)
+    assert verify(other).ok
+    assert verify(other).checked == "chain only"
+    assert not verify(other, KEY.public_key()).ok
+
+
+def test_a_run_is_resumed_with_its_own_key_alone(tmp_path: Path) -> None:
+    folder = logs.small_log(tmp_path / "run", close=False, key=KEY, sign_every=3)
+    before = (folder / LOG).read_bytes()
+    with pytest.raises(InvalidInput, match="signed by another key"):
+        LogWriter.resume(folder, randomness=logs.SECURE, key=OTHER)
+    with pytest.raises(InvalidInput, match="would go on without a signature"):
+        LogWriter.resume(folder, randomness=logs.SECURE)
+    assert (folder / LOG).read_bytes() == before
+    LogWriter.resume(folder, randomness=logs.SECURE, key=KEY)[0].close()
 
 
 @pytest.mark.parametrize("signature", ["", "zz", "00" * 64])
@@ -80,7 +117,8 @@ def test_an_end_that_is_not_signed_is_named(folder: Path) -> None:
     assert found.problem == "the end is not signed: the last signature covers line 8"
     logs.write_lines(folder, logs.lines_of(folder)[:-1])
     found = verify(folder, KEY.public_key())
-    assert found.ok  # a run under way: its last lines are not signed yet
+    assert not found.ok  # a run under way, or one whose end was cut off and written anew
+    assert found.checked == "chain only"
     assert found.signed == 8
     assert found.records == 10
 
@@ -152,14 +190,17 @@ def test_without_the_package_logs_are_written_and_checked_but_not_signatures(
     for name in [name for name in sys.modules if name.split(".")[0] == "cryptography"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "cryptography", None)  # type: ignore[arg-type]
-    assert verify(folder).complete
+    found = verify(folder)
+    assert found.complete
+    assert str(found.signature).endswith("not checked: that needs the package cryptography")
     with pytest.raises(MissingExtra, match="cryptography"):
         verify(folder, public)
     with pytest.raises(MissingExtra, match="cryptography"):
         signing_module.public_key(folder / LOG)
 
 
-def test_the_log_itself_loads_nothing_heavy(folder: Path) -> None:
+def test_the_log_itself_loads_nothing_heavy(tmp_path: Path) -> None:
+    folder = logs.small_log(tmp_path / "plain")
     heavy = ("numpy", "scipy", "torch", "cryptography", "typer", "privplan.fl")
     program = (
         "import sys; from privplan.audit.log import verify\n"

@@ -390,10 +390,23 @@ def test_a_log_that_was_written_anew_is_found_by_its_anchor(folder: Path) -> Non
     assert not verify(folder, expected_head=head).ok
 
 
-@pytest.mark.parametrize("head", ["", "abc", "A" * 64, "g" * 64, "0" * 63])
+@pytest.mark.parametrize("head", ["", "abc", "A" * 64, "g" * 64, "0" * 65, "0" * 31])
 def test_an_anchor_must_be_a_hash(folder: Path, head: str) -> None:
-    with pytest.raises(InvalidInput, match="64 hexadecimal digits"):
+    with pytest.raises(InvalidInput, match="32 to 64 hexadecimal digits"):
         verify(folder, expected_head=head)
+
+
+@pytest.mark.parametrize("digits", [32, 33, 63, 64])
+def test_the_first_digits_of_a_head_are_enough(folder: Path, digits: int) -> None:
+    head = verify(folder).head or ""
+    found = verify(folder, expected_head=head[:digits])
+    assert found.ok
+    assert found.anchor == found.records
+    assert found.checked == "chain and head"
+    other = head[: digits - 1] + ("0" if head[digits - 1] != "0" else "1")
+    missed = verify(folder, expected_head=other)
+    assert not missed.ok
+    assert missed.checked == "chain only"
 
 
 def test_where_there_is_no_log(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def test_a_good_log(run: Run, folder: Path) -> None:
     assert outcome.err == ""
     assert outcome.out == (
         f"records    8\nhead       {verify(folder).head}\ncomplete   yes\n"
-        "run        uldp-avg, run-1\n"
+        "run        uldp-avg, run-1\nchecked    chain only (privplan explain log)\n"
     )
 
 
@@ -48,6 +48,8 @@ def test_json_of_a_good_log(run: Run, folder: Path) -> None:
         "recoveries": 0,
         "signed": None,
         "anchor": None,
+        "checked": "chain only",
+        "signature": None,
     }
 
 
@@ -164,9 +166,12 @@ def test_lines_behind_the_last_signature_are_told(run: Run, tmp_path: Path) -> N
     key = Ed25519PrivateKey.from_private_bytes(bytes([1] * 32))
     logs.small_log(tmp_path / "run", close=False, key=key, sign_every=3)
     (tmp_path / "key").write_text(key.public_key().public_bytes_raw().hex())
-    outcome = run("audit", "log", "run", "--public-key", "key")
+    outcome = run("audit", "log", "run")
     assert outcome.code == 0
     assert "No signature covers the lines after line 7" in outcome.err
+    outcome = run("audit", "log", "run", "--public-key", "key")
+    assert outcome.code == 1
+    assert "the end is not signed: the last signature covers line 7" in outcome.out
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,7 @@ def test_lines_behind_the_last_signature_are_told(run: Run, tmp_path: Path) -> N
         (("nowhere",), "There is no folder nowhere."),
         (("file",), "file is not a folder."),
         (("empty",), "empty holds no log.jsonl."),
-        (("run", "--head", "abc"), "must be 64 hexadecimal digits"),
+        (("run", "--head", "abc"), "must be 32 to 64 hexadecimal digits"),
         (("run", "--public-key", "nowhere"), "nowhere cannot be read"),
         (("run", "--public-key", "file"), "holds no Ed25519 public key"),
         ((), "Missing argument"),

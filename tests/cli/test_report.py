@@ -33,6 +33,7 @@ def test_a_page_is_made(run: Any, folder: Path) -> None:
         "ok": True,
         "contradicted": [],
         "measured": 0,
+        "checked": "chain only",
     }
     assert run("report", str(folder), "-o", "report.html", "-q").out == "report.html\n"
 

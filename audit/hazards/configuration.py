@@ -1,0 +1,37 @@
+"""The configuration of a run beside the facts of its log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..budget.evidence import Evidence
+from ..configuration import Comparison, compared
+from .hazard import Found, left_over, rule
+
+SHOWN: Final = 3
+"""Most differences that are named."""
+
+
+@rule(
+    "configuration-mismatch",
+    "error",
+    why="The configuration and the code decide these facts before the first release. Where the log "
+    "states others, one of them was edited, or they are of two runs.",
+    next_step="Take the log from a copy that nobody has touched; no number of it can be relied on.",
+)
+def configuration_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where the log states another value than its configuration makes."""
+    found = comparison(evidence).differences
+    if not found:
+        return None
+    said = "; ".join(str(one) for one in found[:SHOWN])
+    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    lines = tuple(sorted({one.line for one in found}))
+    return Found(f"{said[0].upper()}{said[1:]}{more}.", lines, left_over(evidence))
+
+
+def comparison(evidence: Evidence) -> Comparison:
+    """Return the comparison of a log with its configuration, made once for each log."""
+    if evidence.configuration is None:
+        evidence.configuration = compared(evidence.ledger)
+    return evidence.configuration

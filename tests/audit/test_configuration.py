@@ -1,0 +1,302 @@
+"""The configuration in the first line beside the facts: every fact that it decides is compared."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.audit.attack import attack
+from privplan.audit.budget import Entry, Ledger, audit_budget
+from privplan.audit.configuration import Comparison, compared
+from privplan.audit.log.reader import Scan
+from privplan.audit.report import read as read_page
+
+from .forged import RUNS, Edit, Records, earlier, first_line, forged, set_in
+
+
+def comparison(folder: Path) -> Comparison:
+    return compared(Ledger.of(Entry(one.number, one.seq, one.record) for one in Scan(folder)))
+
+
+def key(table: str, name: str, value: object) -> Edit:
+    """Return an edit of one key of the configuration; None takes it out."""
+
+    def edit(records: Records) -> None:
+        own = records[0]["configuration"][table]
+        if value is None:
+            del own[name]
+        else:
+            own[name] = value
+
+    return edit
+
+
+def intent(path: str, value: object, phase: str = "train") -> Edit:
+    return set_in("round.intent", path, value, phase=phase)
+
+
+def release(path: str, value: object) -> Edit:
+    return set_in("round.release", path, value)
+
+
+FORGED: dict[str, tuple[str, Edit, str]] = {
+    # the first line: the fact is edited
+    "system": ("avg-uniform-plain", first_line("system", "uldp-sgd"), "system uldp-avg"),
+    "unit": ("avg-uniform-plain", first_line("claim.unit", "record"), "unit user"),
+    "neighbours": ("avg-replace", first_line("claim.neighbours", "add-remove"), "neighbours rep"),
+    "delta": ("avg-uniform-plain", first_line("claim.delta", "0.0001"), "delta 1e-05, line 1"),
+    "target": ("avg-target", first_line("claim.epsilon", "9.0"), "epsilon 8.0, line 1 states 9.0"),
+    "limit": ("avg-both", first_line("claim.epsilon", "1.3"), "epsilon 1.2 at most"),
+    "a promise of none": ("fedavg", first_line("claim.epsilon", "1.0"), "epsilon none"),
+    "observer": ("avg-uniform-plain", first_line("claim.observer", "server"), "observer model"),
+    "group": ("group-rate", first_line("claim.group", 1), "group_records 2"),
+    "rounds": ("avg-uniform-plain", first_line("plan.rounds", 3), "rounds 2, line 1 states 3"),
+    "fewer rounds": ("avg-target", first_line("plan.rounds", 1), "rounds 2, line 1 states 1"),
+    "users": ("avg-uniform-plain", first_line("population.users", 50), "users 40"),
+    "silos": ("avg-uniform-plain", first_line("population.silos", 2), "silos 3"),
+    "records": ("avg-uniform-plain", first_line("population.records", 9), "records none"),
+    "seed": (
+        "avg-seeded",
+        first_line("randomness.source", "operating-system"),
+        "randomness seeded, line 1 states operating-system",
+    ),
+    "seed of a recovery": (
+        "avg-records-plain-aborted",
+        set_in("run.recover", "randomness.source", "seeded"),
+        "randomness operating-system",
+    ),
+    "aggregation": ("avg-uniform-plain", first_line("aggregation", "masked"), "aggregation plain"),
+    "as published": ("naive-published", first_line("as_published", False), "as_published true"),
+    "trials": ("avg-trials", first_line("tuning.trials", 1), "trials 12, line 1 states 1"),
+    "public tuning": ("avg-trials", first_line("tuning.public_only", True), "public_only false"),
+    "tuning event": (
+        "avg-trials",
+        first_line("tuning.event", {"type": "zcdp", "rho": 0.001}),
+        "tuning.event none",
+    ),
+    # the protocol
+    "no protocol": (
+        "avg-signed",
+        lambda records: records[0].pop("security"),
+        "security pairwise-masks, line 1 states none",
+    ),
+    "parties": ("avg-signed", first_line("security.parties", 9), "security.parties 3"),
+    "fewest": ("avg-dropouts", first_line("security.fewest", 5), "security.fewest 4"),
+    "threshold": ("avg-dropouts", first_line("security.threshold", 5), "security.threshold 4"),
+    "degree": ("avg-dropouts", first_line("security.degree", 3), "security.degree 4"),
+    "ring": ("avg-dropouts", first_line("security.ring_bits", 32), "security.ring_bits 64"),
+    "server": (
+        "avg-dropouts",
+        first_line("security.server", "honest-but-curious"),
+        "security.server malicious",
+    ),
+    "colluders": ("avg-dropouts", first_line("security.colluders", 3), "security.colluders 2"),
+    "key bits": ("avg-private", first_line("security.key_bits", 3072), "security.key_bits 2048"),
+    "count limit": ("avg-private", first_line("security.count_limit", 41), "count_limit 40"),
+    "count cap": ("avg-private", first_line("security.count_cap", 12), "count_cap 13"),
+    "records per count": (
+        "avg-private",
+        first_line("security.records_per_count", 2),
+        "records_per_count 1",
+    ),
+    "slots": ("avg-private-slots", first_line("security.slots", 100), "security.slots 10"),
+    "chosen": ("avg-private-slots", first_line("security.chosen", 2), "security.chosen 3"),
+    "noise of residues": (
+        "avg-published",
+        first_line("security.noise", "every-residue"),
+        "security.noise multiples",
+    ),
+    # rounds
+    "phase": ("avg-uniform-plain", intent("phase", "train1"), "phase train, line 2 states train1"),
+    "no normalising phase": (
+        "avg-moments",
+        lambda records: [
+            one.update(phase="train") for one in records if one.get("phase") == "normalise"
+        ],
+        "phase normalise first, line 2 states train",
+    ),
+    "clip": ("avg-uniform-plain", intent("contribution.bound", "0.2"), "clip 0.1, line 2"),
+    "clip norm": ("avg-uniform-plain", intent("contribution.norm", "l1"), "contribution.norm l2"),
+    "clipped unit": ("group-plain", intent("contribution.unit", "user"), "contribution.unit rec"),
+    "terms": ("naive-plain", intent("contribution.terms", "unit"), "contribution.terms silo-delta"),
+    "source of the clip": (
+        "avg-uniform-plain",
+        intent("contribution.source", "released"),
+        "contribution.source public",
+    ),
+    "bound of moments": (
+        "avg-moments",
+        intent("contribution.bound", "5.0", "normalise"),
+        "clip 5.477225575051661",
+    ),
+    "sensitivity": ("avg-replace", intent("sensitivity", "0.1"), "sensitivity 0.2"),
+    "noise": ("avg-uniform-plain", intent("noise.std", "0.7"), "noise 0.5000000000000001, line 2"),
+    "noise of naive": ("naive-plain", intent("noise.std", "4.0"), "noise 3.0000000000000004"),
+    "noise of moments": (
+        "avg-moments",
+        intent("noise.std", "55.0", "normalise"),
+        "noise 27.386127875258307",
+    ),
+    "family": ("avg-uniform-plain", intent("noise.family", "laplace"), "noise.family gaussian"),
+    "shares": ("avg-uniform-plain", intent("noise.shares", 4), "noise.shares 3"),
+    "share": ("avg-target", intent("noise.share_std", "0.1"), "noise.share_std 0.049"),
+    "dropouts": ("avg-dropouts", intent("noise.tolerated_dropouts", 0), "tolerated_dropouts 1"),
+    "draws": ("group-plain", intent("noise.draws", 35), "noise.draws 70"),
+    "grid": ("avg-uniform-plain", intent("noise.grid", "1e-09"), "noise.grid 2.38"),
+    "weights": ("avg-records-plain", intent("weights.rule", "uniform"), "weighting records"),
+    "largest sum": ("avg-uniform-plain", intent("weights.largest_sum", "0.5"), "largest_sum 1.0"),
+    "sample": ("avg-sampled", intent("sampling.method", "none"), "sampling.method poisson"),
+    "sampled unit": ("avg-sampled", intent("sampling.of", "record"), "sampling.of user"),
+    "rate": ("avg-sampled", intent("sampling.rate", "0.1"), "rate 0.3, line 2 states 0.1"),
+    "rate of slots": ("avg-private-slots", intent("sampling.rate", "0.1"), "rate 0.30000000000"),
+    "rate of records": ("group-rate", intent("sampling.rate", "0.05"), "rate 0.1"),
+    "nominal rate": ("group-plain", intent("sampling.rate", "0.05"), "rate 0.15"),
+    "drawn by": ("avg-sampled", intent("sampling.drawn_by", "silos"), "drawn_by server"),
+    "batch": ("avg-sampled", intent("sampling.batch", 4), "sampling.batch none"),
+    "population": ("avg-sampled", intent("sampling.population", 40), "sampling.population none"),
+    # releases
+    "normaliser": ("avg-uniform-plain", release("normaliser.value", "30.0"), "value 120.0"),
+    "kind of normaliser": (
+        "avg-uniform-plain",
+        release("normaliser", {"kind": "realised", "value": None}),
+        "normaliser.kind constant",
+    ),
+    "clip enforced": ("avg-uniform-plain", release("clip_enforced", False), "enforced true"),
+    "shares in the sum": ("avg-dropouts", release("shares", 3), "shares 4 to 5, line 3"),
+    "sums": ("group-plain", release("draws", 35), "draws 70"),
+    # the configuration is edited
+    "configured clip": (
+        "avg-uniform-plain",
+        key("training", "clip", "0.2"),
+        "clip 0.2, line 2 states 0.1",
+    ),
+    "configured noise": ("avg-uniform-plain", key("privacy", "noise_multiplier", "9.0"), "noise"),
+    "configured trials": ("avg-uniform-plain", key("run", "trials", 100), "trials 100"),
+    "configured dropouts": ("avg-signed", key("security", "dropouts", 1), "security.fewest 2"),
+    "configured epochs": ("group-plain", key("training", "local_epochs", 9), "noise.draws 63"),
+    "configured batch": ("group-plain", key("training", "batch", 16), "rate 0.3"),
+    "no number": ("avg-uniform-plain", key("training", "clip", "0.10"), "[training] clip what no"),
+    "no table": (
+        "avg-uniform-plain",
+        lambda records: records[0]["configuration"].update(privacy=1),
+        "[privacy] what no run can have, line 1 states 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_fact_that_the_configuration_does_not_make_is_an_error(tmp_path: Path, name: str) -> None:
+    run, edit, said = FORGED[name]
+    folder = forged(tmp_path, run, edit)
+    differences = comparison(folder).differences
+    assert any(said in str(one) for one in differences), [str(one) for one in differences]
+    report = audit_budget(folder)
+    assert not report.ok
+    (hazard,) = (one for one in report.hazards if one.id == "configuration-mismatch")
+    assert hazard.severity == "error"
+    assert str(differences[0])[1:] in hazard.what
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("earlier")
+    with zipfile.ZipFile(RUNS) as packed:
+        packed.extractall(folder)
+    return folder
+
+
+def test_earlier_logs_are_what_their_configurations_make(runs: Path) -> None:
+    found = {folder.name: comparison(folder) for folder in sorted(runs.iterdir())}
+    assert len(found) >= 68
+    assert {name: one.differences for name, one in found.items() if one.differences} == {}
+    assert {one.not_stated for one in found.values()} == {()}
+
+
+def test_every_command_refuses_another_clip(tmp_path: Path) -> None:
+    folder = forged(tmp_path, "avg-uniform-plain", intent("contribution.bound", "0.2"))
+    assert not audit_budget(folder).ok
+    assert not read_page(folder).budget.ok
+    with pytest.raises(InvalidInput, match=r"says clip 0\.1, line 2 states 0\.2"):
+        attack(folder, append=False)
+
+
+def test_the_configuration_of_an_earlier_version_has_defaults(tmp_path: Path) -> None:
+    def older(records: Records) -> None:
+        own = records[0]["configuration"]
+        del own["uldp"], own["security"], own["run"]["trials"], own["privacy"]["sampling_rate"]
+
+    folder = forged(tmp_path, "avg-uniform-plain", older)
+    assert comparison(folder) == Comparison((), ())
+
+
+def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:
+    def newer(records: Records) -> None:
+        own = records[0]["configuration"]
+        own["disco"] = {"radius": "1.0"}
+        own["privacy"]["adaptive"] = True
+        own["security"]["aggregation"] = "shares"
+
+    folder = forged(tmp_path, "avg-uniform-plain", newer)
+    found = comparison(folder)
+    assert found.differences == ()
+    assert found.not_stated == ("[disco]", "[privacy] adaptive", "[security] aggregation")
+    report = audit_budget(folder)
+    assert set(found.not_stated) <= set(report.not_stated)
+    assert set(found.not_stated) <= set(report.to_json()["not_stated"])  # type: ignore[call-overload]
+    assert report.ok
+
+
+def test_without_a_configuration_nothing_is_compared(tmp_path: Path) -> None:
+    folder = forged(tmp_path, "avg-uniform-plain", first_line("configuration", {}))
+    assert comparison(folder) == Comparison((), ("configuration",))
+
+
+def test_a_required_key_that_is_missing_is_not_stated(tmp_path: Path) -> None:
+    folder = forged(tmp_path, "avg-uniform-plain", key("training", "clip", None))
+    assert comparison(folder).not_stated == ("[training] clip",)
+
+
+def test_a_budget_may_plan_fewer_rounds(tmp_path: Path) -> None:
+    folder = earlier(tmp_path, "avg-both")
+    opened = json.loads((folder / "log.jsonl").read_text().splitlines()[0])
+    assert opened["plan"]["rounds"] < opened["configuration"]["run"]["rounds"]
+    assert comparison(folder).differences == ()
+
+
+def test_the_last_digit_is_no_difference(tmp_path: Path) -> None:
+    folder = forged(tmp_path, "avg-uniform-plain", intent("noise.std", "0.5"))
+    assert comparison(folder).differences == ()
+
+
+_WITHOUT = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "cryptography", "nacl", "gmpy2"):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Absent())
+from privplan.audit.budget import audit_budget
+for folder in sys.argv[1:]:
+    found = audit_budget(folder)
+    print(found.ok, *found.not_stated, sep="|")
+"""
+
+
+def test_neither_torch_nor_the_packages_of_a_protocol_are_needed(runs: Path) -> None:
+    names = ("avg-uniform-plain", "avg-private-slots", "group-plain", "naive-plain", "avg-dropouts")
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT, *(str(runs / name) for name in names)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("True") for line in lines)
+    assert "security.degree|security.threshold" in lines[4]
+    assert "security.degree" not in "".join(lines[:4])
