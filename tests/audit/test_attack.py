@@ -470,7 +470,7 @@ def test_what_people_ask_for_is_not_refused() -> None:
     [
         (configured(run={"system": "uldp-naive"}), 1_000),
         (configured(security={"aggregation": "private-weighting"}), 200),
-        (configured(run={"rounds": 10**5}), CANARIES // 2**5),
+        (configured(run={"rounds": 10**5}), CANARIES // 2**6),
     ],
 )
 def test_fewer_canaries_are_used_where_each_costs_more(
@@ -642,6 +642,16 @@ def test_a_contradiction_of_any_tier_is_one(folder: Path) -> None:
         found = attack(folder, append=False, tools=Stand(**{tier: contradicts}).tools())
         assert found.contradicted
         assert found.to_json()["contradicted"] is True
+
+
+def test_what_is_unusual_contradicts_nothing(folder: Path) -> None:
+    for tier in ("claim", "robust", "residual"):
+        rare = replace(MEASURED, tier=tier, unusual=True)
+        answer: object = (rare,) if tier == "residual" else rare
+        found = attack(folder, append=False, tools=Stand(**{tier: answer}).tools())
+        assert (found.contradicted, found.unusual, found.verdict) == (False, True, "unusual")
+        assert found.to_json()["verdict"] == "unusual"
+    assert attack(folder, append=False, tools=Stand().tools()).verdict == "not-contradicted"
 
 
 def test_the_json_of_a_report(folder: Path) -> None:
