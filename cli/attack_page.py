@@ -90,7 +90,7 @@ log is what somebody wrote there; to know, attack again.
 It takes seconds; uldp-naive and uldp-group take longer, and private weighting minutes, since
 each canary is encrypted there, and the few that fit show little.
 
-Exit code 1 if a tier contradicts what is claimed, 0 if not; --quiet prints the claim tier's number.
+Exit code 1 if a tier contradicts what is claimed; --quiet prints the claim tier's number.
 
 Sources: Nasr et al. 2023, arXiv 2302.07956 (the claimed family); Steinke, Nasr and
 Jagielski 2023, arXiv 2305.08846, and Mahloujifar, Melis and Chaudhuri, arXiv 2410.22235
