@@ -79,7 +79,8 @@ def attack(
     Without tiers in `asked`, those of `USUAL` are taken, and one that cannot be is skipped, with
     its reason; a tier that was named must work.  With `append`, what may be published joins the
     log, signed by `key` if it is, and the rest the sidecar and the sealed report; without, nothing
-    is written.  `public_key` and `expected_head` are what the log must fit.
+    is written.  `public_key` and `expected_head` are what the log must fit.  All tiers together
+    contradict a sound run once in 1,000 calls at most (`levels`).
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
     written, its settings do not belong to its promise, or a test has too little to go by;

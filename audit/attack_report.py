@@ -10,7 +10,7 @@ from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.records import Claim
 from .log.verify import Checked, Signature
-from .measurement import NOT_PROOF, Measurement, Tier
+from .measurement import NOT_PROOF, Measurement, Tier, Verdict
 
 TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
 """The tiers of an attack, in the order in which they are taken."""
@@ -54,7 +54,10 @@ class Asked:
 
     @property
     def alpha(self) -> float:
-        """How often each tier may err."""
+        """How often each tier's number may err, and how often it may say anything of a sound run.
+
+        How often it may contradict one does not depend on it: see `levels`.
+        """
         return 1.0 - self.confidence
 
 
@@ -96,12 +99,25 @@ class AttackReport:
         """Whether any tier contradicts what is claimed."""
         return any(one.contradicted for one in self.measurements)
 
+    @property
+    def unusual(self) -> bool:
+        """Whether any tier's result is one that few sound runs have."""
+        return any(one.unusual for one in self.measurements)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst that any tier says."""
+        if self.contradicted:
+            return "contradicted"
+        return "unusual" if self.unusual else "not-contradicted"
+
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object; infinite numbers are floats still."""
         claim = self.claim
         return {
             "tiers": [one.to_json() for one in self.measurements],
             "contradicted": self.contradicted,
+            "verdict": self.verdict,
             "skipped": [{"tier": one.tier, "reason": one.reason} for one in self.skipped],
             "run_id": self.run_id,
             "system": self.system,

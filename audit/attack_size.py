@@ -14,7 +14,7 @@ from typing import Final
 from ..accountant.errors import InvalidInput
 from ..fl.settings import Settings
 
-CANARIES: Final = 20_000
+CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
 
 FEWER: Final[Mapping[str, int]] = {

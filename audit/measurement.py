@@ -27,6 +27,9 @@ TIERS: Final[tuple[Tier, ...]] = get_args(Tier)
 Kind = Literal["lower-bound", "estimate", "test"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
+Verdict = Literal["contradicted", "unusual", "not-contradicted"]
+VERDICTS: Final[tuple[Verdict, ...]] = get_args(Verdict)
+
 Curve: TypeAlias = tuple[tuple[float, float], ...]
 
 ANY_MECHANISM: Final = "epsilon of any mechanism"
@@ -45,13 +48,17 @@ class Measurement:
     `value` is of `quantity` ("epsilon" unless said otherwise), at `delta` where that has one.
     `kind` says what the value is: a `lower-bound` on the truth that is wrong with probability at
     most 1 - `confidence`, an `estimate` without one, or a `test` whose value is a p-value.
-    `claimed` is what it is compared with, None where nothing is claimed; `contradicted` says that
-    the claim is rejected at that confidence.  `proves` is one sentence, `assumes` what it rests
-    on, `sample` how much was measured (canaries, guesses, models), by name.  `curves` are for
-    plots: `trade-off` (false alarms, misses) and `roc` (false alarms, hits), rates in [0, 1].
+    `claimed` is what it is compared with, None where nothing is claimed.  `contradicted` says that
+    the claim is rejected at `level`: that happens to a sound run with probability at most that
+    (see `levels`; None where the level is 1 - `confidence`, as in results of earlier versions).
+    `unusual` says that it is rejected at 1 - `confidence` only.  `proves` is one sentence,
+    `assumes` what it rests on, `sample` how much was measured (canaries, guesses, models), by
+    name.  `curves` are for plots: `trade-off` (false alarms, misses) and `roc` (false alarms,
+    hits), rates in [0, 1].
 
-    Range: `value` 0 or above, `confidence` in (0, 1), `delta` in [0, 1).  Raises `InvalidInput`,
-    and refuses an estimate that contradicts anything.
+    Range: `value` 0 or above, `confidence` and `level` in (0, 1), `delta` in [0, 1).  Raises
+    `InvalidInput`, and refuses an estimate that contradicts anything, and a result that is both
+    contradicted and unusual.
     """
 
     tier: Tier
@@ -70,6 +77,8 @@ class Measurement:
     assumes: tuple[str, ...] = ()
     sample: Mapping[str, float | int | str] = field(default_factory=dict)
     curves: Mapping[str, Curve] = field(default_factory=dict)
+    unusual: bool = False
+    level: float | None = None
 
     def __post_init__(self) -> None:
         validate.choice(TIERS, tier=self.tier)
@@ -80,12 +89,27 @@ class Measurement:
             validate.probability(delta=self.delta)
         if math.isnan(self.value) or self.value < 0.0:
             raise InvalidInput(f"`value` must be a number, 0 or above; it is {self.value!r}.")
-        if self.kind == "estimate" and self.contradicted:
+        if self.level is not None:
+            validate.open_probability(level=self.level)
+        if self.contradicted and self.unusual:
+            raise InvalidInput(
+                "A result is contradicted or unusual, never both.",
+                "Unusual is what is rejected at the weaker level only.",
+                "Give one of them.",
+            )
+        if self.kind == "estimate" and (self.contradicted or self.unusual):
             raise InvalidInput(
                 "An estimate contradicts nothing.",
                 "It has no confidence of its own.",
                 "Give a lower bound, or a test.",
             )
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the result says of the claim."""
+        if self.contradicted:
+            return "contradicted"
+        return "unusual" if self.unusual else "not-contradicted"
 
     def to_json(self) -> dict[str, object]:
         """Return it as a JSON object, with the sentence that a low value proves nothing."""
@@ -97,6 +121,8 @@ class Measurement:
             "kind": self.kind,
             "claimed": self.claimed,
             "contradicted": self.contradicted,
+            "verdict": self.verdict,
+            "level": self.level,
             "confidence": self.confidence,
             "delta": self.delta,
             "unit": self.unit,

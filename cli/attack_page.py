@@ -27,10 +27,38 @@ residual     Is the noise that was drawn the noise that was logged?  It opens th
 membership   How well are the run's own people told from strangers?  Models are trained with
              and without them, on the records themselves.  Only with --tier membership.
 
-Claim, robust and residual each err with probability 1 - confidence at most; three tiers, or
-three attacks, accuse an honest run more often.  The intervals of membership hold about as
-often as they say, for many users and models.  Fix --confidence, --canaries and --seed
-before you look.
+Every test is made at two levels, and says one of three things:
+
+CONTRADICTED       it is rejected at the strict level: claim .0004, residual .0004, robust
+                   .0002.  One call says so of an honest run at most once in 1,000, and
+                   leaves with exit code 1
+unusual            it is rejected at 1 - confidence only: about one honest run in 20 looks
+                   like this, by each tier.  Exit code 0: it is no accusation
+not contradicted   neither
+
+Numbers are lower bounds that keep --confidence (95 %), so one may lie above an honest
+claim, and is unusual then.  Membership gives estimates, accuses nobody, and takes nothing
+from the other tiers' levels.  A tier that is taken alone keeps its own, so that three calls
+accuse as seldom as one.  Many attacks on one run err more often: fix --confidence,
+--canaries and --seed before you look, and do not choose among results.  The intervals of
+membership hold about as often as they say, for many users and models.
+
+What that costs.  Canaries by which a fault is CONTRADICTED with 5 seeds of 5, and in
+brackets those by which it is unusual at least; 4 rounds of uldp-avg at epsilon 4, 10
+sampled ones at 5, and at 8 an epoch whose users take turns instead of being drawn:
+
+                               claim             robust           residual
+  half of the noise           750    (150)   50,000  (750)    caught
+  no clipping                 200    (100)      750  (150)    caught
+  everybody in each sample    150    (100)     none  (150)    not visible
+  same noise each round       200    (100)      750  (150)    caught
+  weights missing             200    (100)      750  (150)    caught
+  a share of 1 silo of 4      750    (200)   20,000  (750)    caught
+  turns and no draws       50,000 (10,000)     none (none)    not visible
+
+The claim tier needs at most five times as many, and residual loses none of these.  Robust
+loses most, and sees nothing of a missing sample by 20,000 canaries: what it rests on
+allows a few lucky guesses more often than once in 5,000.  It is there for its number.
 
 A low value is not proof of privacy.  It says that this attack found no more, and another
 one may.  What is proven stands in `privplan audit budget`.

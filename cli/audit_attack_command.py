@@ -43,7 +43,7 @@ Canaries = Annotated[
     int | None,
     typer.Option(
         metavar="N",
-        help="Units that are put in or left out by a coin; without: 20,000, or fewer where each "
+        help="Units that are put in or left out by a coin; without: 50,000, or fewer where each "
         "costs more.",
         show_default=False,
     ),
@@ -61,7 +61,9 @@ Seed = Annotated[
 Confidence = Annotated[
     float,
     typer.Option(
-        metavar="C", help="Each tier errs with probability 1 - C at most; membership, about."
+        metavar="C",
+        help="Each number errs with probability 1 - C at most; membership, about.  How seldom a "
+        "run is contradicted does not depend on it.",
     ),
 ]
 Data = Annotated[
@@ -88,10 +90,6 @@ SECRET: Final = (
     "Results of the tier {tiers} were seen before the noise: keep this output and the exit code to "
     "yourself. They are not in the log."
 )
-_PVALUES: Final = (
-    "Each p-value is corrected for all of these tests: 1 says that nothing was found, and a small "
-    "one is an alarm."
-)
 _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict nothing."
 
 _WIDTH: Final = 13
@@ -100,8 +98,11 @@ _WIDTH: Final = 13
 ASSUMPTIONS: Final = (
     "Claim and robust rehearse the run: its own settings once more, with canaries for users. That "
     "the rounds of the log were made so is the question of `privplan audit budget`.",
-    "Each tier errs with the probability that it states, by itself; several tiers, or several "
-    "attacks, err more often together.",
+    "CONTRADICTED is said of an honest run at most once in 1,000 calls, over all tiers together; "
+    "unusual, by each tier, about as often as it says. Many attacks on one run say either more "
+    "often.",
+    "Each lower bound errs with the probability that it states, by itself; several tiers, or "
+    "several attacks, err more often together.",
 )
 
 
@@ -126,8 +127,9 @@ def attack(
     claim asks whether the mechanism is the one that is claimed, robust how much right guesses show
     however canaries depend on one another, residual judges the noise that was drawn (it opens the
     sealed sidecar), membership tells the run's own people from strangers.  What may be published is
-    added to the log.  Exit code 1 if the claim is contradicted; a low value proves nothing.
-    --quiet prints the claim tier's number.
+    added to the log.  Exit code 1 if the claim is contradicted, which one honest run in 1,000 is at
+    most; what is unusual leaves with 0, and a low value proves nothing.  --quiet prints the claim
+    tier's number.
     """
     from ..audit.attack import attack as attacked
     from ..audit.attack_report import Asked
@@ -201,11 +203,7 @@ def _tier(tier: str, found: AttackReport) -> str:
     labels = [tier, *[""] * len(own)]
     lines = [f"{label:<{_WIDTH}}{_line(one)}" for label, one in zip(labels, own, strict=False)]
     if own and all(one.kind == "test" for one in own):
-        failed = sum(one.contradicted for one in own)
-        verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
-        what = f"{len(own):,} tests{_tested(own[0])}"
-        lines.append(f"{'':<{_WIDTH}}{what}, {_percent(own[0])} confidence: {verdict}")
-        lines.append(paragraph(" " * _WIDTH, _PVALUES))
+        return "\n".join([*lines, *_tests(own)])
     if own and all(one.kind == "estimate" for one in own):
         lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
         return "\n".join(lines)
@@ -223,6 +221,30 @@ def _tested(one: Measurement) -> str:
     return f" of {one.sample[VALUES]:,} values in {one.sample[ROUNDS]:,} rounds"
 
 
+def _tests(own: Sequence[Measurement]) -> list[str]:
+    """Return what several tests say together: of those that reject anything, or of all."""
+    from ..audit.levels import one_in
+
+    failed = sum(one.contradicted for one in own)
+    rare = sum(one.unusual for one in own)
+    verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
+    verdict += f", {rare:,} unusual" if rare else ""
+    alpha, level = 1.0 - own[0].confidence, own[0].level
+    limits = f"at {alpha:.6g} or less it is unusual (about {one_in(alpha)} honest runs)."
+    if level is not None:
+        limits = (
+            f"at {level:.6g} or less the log is contradicted (at most {one_in(level)} honest "
+            f"runs), {limits}"
+        )
+    said = [
+        "Each p-value is corrected for all of these tests: " + limits,
+        *dict.fromkeys(one.proves for one in own if one.verdict != "not-contradicted"),
+    ]
+    said += [own[0].proves] if not (failed or rare) else []
+    lines = [f"{'':<{_WIDTH}}{len(own):,} tests{_tested(own[0])}: {verdict}"]
+    return lines + [paragraph(" " * _WIDTH, one) for one in said]
+
+
 def _line(one: Measurement) -> str:
     """Return one measurement on a line: the value, what is claimed, and the verdict."""
     quantity = plain(one.quantity)
@@ -236,14 +258,23 @@ def _line(one: Measurement) -> str:
         said += f"; the claim allows {rounding.up(one.claimed)}"
     elif one.claimed is not None:
         said += f" of {rounding.up(one.claimed)} claimed"
-    verdict = "CONTRADICTED" if one.contradicted else "not contradicted"
-    if one.claimed is None and not one.contradicted:
-        verdict = "nothing is claimed"
+    verdict = _verdict(one)
     if one.kind == "lower-bound":
         said += f", {_percent(one)} confidence: {verdict}"
-    elif one.contradicted:
+    elif one.verdict != "not-contradicted":
         said += f": {verdict}"
     return said
+
+
+def _verdict(one: Measurement) -> str:
+    """Return what a result says of the claim, in the words of the screen."""
+    from ..audit.levels import unusual
+
+    if one.contradicted:
+        return "CONTRADICTED"
+    if one.unusual:
+        return unusual(1.0 - one.confidence)
+    return "nothing is claimed" if one.claimed is None else "not contradicted"
 
 
 def _anyway(one: Measurement) -> str:

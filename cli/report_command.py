@@ -62,6 +62,7 @@ def report(
                 "bytes": len(page.encode()),
                 "ok": facts.budget.ok,
                 "contradicted": contradicted,
+                "unusual": [one.tier for _, one in facts.unusual],
                 "measured": len(facts.measured),
                 "checked": facts.budget.chain.checked,
             },
@@ -69,7 +70,7 @@ def report(
                 [
                     ("report", str(out)),
                     ("log", verdict(facts)[1]),
-                    ("measured", _measured(len(facts.measured), contradicted)),
+                    ("measured", _measured(len(facts.measured), contradicted, len(facts.unusual))),
                     *anchors.rows(facts.budget.chain.checked, facts.budget.chain.signature),
                 ]
             ),
@@ -93,12 +94,13 @@ def _rendered(facts: RunFacts) -> str:
         raise type(error)(error.what, error.why, install_command("report")) from None
 
 
-def _measured(count: int, contradicted: Sequence[str]) -> str:
+def _measured(count: int, contradicted: Sequence[str], unusual: int) -> str:
     if contradicted:
         return f"the claim is contradicted: {', '.join(contradicted)}"
     if not count:
         return "nothing yet: privplan audit attack DIR"
-    return f"{count} result{'s' * (count > 1)}"
+    rare = f", {unusual} unusual" if unusual else ""
+    return f"{count} result{'s' * (count > 1)}{rare}"
 
 
 def _require_room(out: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult
-from ..measurement import NOT_PROOF, Curve, Measurement
+from ..measurement import NOT_PROOF, VERDICTS, Curve, Measurement
 from .canonical import is_hash
 from .reader import read
 from .writer import LogWriter
@@ -44,6 +44,10 @@ _TEXTS: Final = ("tier", "what", "quantity", "kind", "unit", "neighbours", "obse
 _FIELDS: Final = frozenset(
     {*_NUMBERS, *_NUMBERS_OR_NONE, *_TEXTS, "contradicted", "assumes", "sample", "curves", "note"}
 )
+
+
+_LATER: Final = frozenset({"verdict", "level"})
+"""What results of earlier versions lack, both or none: they contradict at 1 - confidence."""
 
 
 @dataclass(frozen=True)
@@ -162,12 +166,14 @@ def encoded(measurement: Measurement) -> dict[str, object]:
 def decoded(source: Mapping[str, object]) -> Measurement:
     """Return the measurement that a log holds.
 
-    A text in `sample` that is the shortest decimal form of a number is that number.  Raises
+    A text in `sample` that is the shortest decimal form of a number is that number.  A result of an
+    earlier version has no verdict and no level, and reads as it did.  Raises
     `InvalidInput` for anything that `encoded` does not write: unknown or missing fields, numbers
     that are none or out of range, long texts, rates outside of [0, 1].
     """
-    if source.keys() != _FIELDS:
-        strange = sorted(str(name)[:_DECIMAL] for name in source.keys() ^ _FIELDS)
+    later = source.keys() & _LATER
+    if source.keys() - later != _FIELDS or later not in (set(), _LATER):
+        strange = sorted(str(name)[:_DECIMAL] for name in source.keys() ^ (_FIELDS | _LATER))
         raise InvalidInput(f"Its fields are not those of a measurement: {', '.join(strange[:5])}.")
     given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXTS}
     given |= {name: _number(source[name], name) for name in _NUMBERS}
@@ -188,8 +194,13 @@ def decoded(source: Mapping[str, object]) -> Measurement:
     }
     if given["claimed"] is not None and given["claimed"] < 0.0:
         raise _refused("claimed", "a number, 0 or above")
+    verdict = source.get("verdict", "contradicted" if source["contradicted"] else VERDICTS[-1])
+    if verdict not in VERDICTS or (verdict == "contradicted") != source["contradicted"]:
+        raise _refused("verdict", f"one of {', '.join(VERDICTS)}, as `contradicted` says")
+    given["level"] = None if source.get("level") is None else _number(source["level"], "level")
     return Measurement(
         contradicted=source["contradicted"],
+        unusual=verdict == "unusual",
         assumes=assumes,
         sample=sample,
         curves=curves,

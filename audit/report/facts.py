@@ -70,11 +70,19 @@ class RunFacts:
         """What was measured that contradicts a claim, whether or not it says so itself."""
         return tuple(one for one in self.measured if contradicts(one[1]))
 
+    @property
+    def unusual(self) -> tuple[tuple[int, Measurement], ...]:
+        """What was measured that few sound runs show, and that contradicts nothing."""
+        return tuple(one for one in self.measured if one[1].unusual)
+
 
 def contradicts(one: Measurement) -> bool:
-    """Return whether a result rejects its claim, or bounds from below what is above it."""
+    """Return whether a result rejects its claim, or bounds from below what is above it.
+
+    A bound above the claim that calls itself unusual holds with its confidence, and accuses nobody.
+    """
     above = one.kind == "lower-bound" and one.claimed is not None and one.value > one.claimed
-    return one.contradicted or above
+    return one.contradicted or (above and not one.unusual)
 
 
 def read(

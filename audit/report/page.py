@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers import phrase
+from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
 from . import figures
@@ -148,10 +149,20 @@ def verdict(facts: RunFacts) -> tuple[str, str]:
         return "none", "The run claims no number, and nothing is promised."
     if not budget.ok:
         return "bad", "The log does not support what it claims."
-    worst = "" if budget.worst is None else f" The worst number is {budget.worst.text}."
+    more = _rare(len(facts.unusual), measured)
+    if budget.worst is not None:
+        more = f" The worst number is {budget.worst.text}.{more}"
     if not budget.complete:
-        return "open", f"The log supports what it claims so far; the run is not closed.{worst}"
-    return "good", f"The log supports what it claims.{worst}"
+        return "open", f"The log supports what it claims so far; the run is not closed.{more}"
+    return "good", f"The log supports what it claims.{more}"
+
+
+def _rare(unusual: int, measured: int) -> str:
+    """Return what is said of results that a few honest runs have as well."""
+    if not unusual:
+        return ""
+    are = "is" if unusual == 1 else "are"
+    return f" Of {measured:,} results, {unusual:,} {are} unusual, which is no accusation."
 
 
 def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
@@ -167,6 +178,7 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
                 rests_on=row.rests_on,
                 measured=tuple(
                     f"{one.tier}: {_value(one)}{_anyway(one)}{_elsewhere(facts, one)}"
+                    + ", unusual" * one.unusual
                     for _, one in shown
                     if one.observer == row.observer and one.quantity == "epsilon"
                 ),
@@ -212,10 +224,20 @@ def _row(number: int, one: Measurement) -> dict[str, object]:
         "claimed": "nothing" if one.claimed is None else up(one.claimed, EXACT_DIGITS),
         "value": _value(one) + _anyway(one) + _confidence(one),
         "contradicted": contradicts(one),
+        "verdict": _verdict_on(one),
         "proves": one.proves,
         "assumes": one.assumes,
         "sample": {name: _shown(value) for name, value in one.sample.items()},
     }
+
+
+def _verdict_on(one: Measurement) -> str:
+    """Return what a result says of its claim, and how often it says so of an honest run."""
+    if contradicts(one):
+        return f"contradicted: at most {one_in(one.level or 1.0 - one.confidence)} honest runs is"
+    if one.unusual:
+        return unusual(1.0 - one.confidence)
+    return "" if one.kind == "estimate" or one.claimed is None else "not contradicted"
 
 
 def _value(one: Measurement) -> str:

@@ -1,8 +1,10 @@
 """The residual tier: is the noise that was drawn the noise that was logged?
 
-Every question has a p-value, corrected for all of them together: a run that is sound is accused of
-anything at all with probability at most alpha.  What is found rests on what was there before the
-noise, so it is for a trusted auditor, and the sealed report.
+Every question has a p-value, corrected for all of them together: for any level, a sound run has
+one at or below it with probability at most that level.  So one set of p-values serves both levels
+of `audit.levels`: up to the strict one the log is contradicted, up to alpha it is unusual.  What is
+found rests on what was there before the noise, so it is for a trusted auditor, and the sealed
+report.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Final, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ..levels import STRICT
 from ..measurement import Measurement
 from . import questions
 from .items import Run, read_run
@@ -60,9 +63,10 @@ ASSUMES: Final = (
 def residual_tier(folder: str | Path, *, alpha: float = 0.05) -> tuple[Measurement, ...]:
     """Return what the sealed statistics of a run's noise say, one measurement for each question.
 
-    The value of each is a p-value, adjusted for all of them (Holm 1979): the question is answered
-    with no where it is at most `alpha`, and over all questions that happens to a sound run with
-    probability at most `alpha`.  For a trusted auditor: none of it may be published.
+    The value of each is a p-value, adjusted for all of them (Holm 1979): the log is contradicted
+    where it is at most .0004, or `alpha` if that is less, and unusual where it is at most `alpha`.
+    Over all questions that happens to a sound run with probability at most .0004, and `alpha`.  For
+    a trusted auditor: none of it may be published.
 
     Range: `alpha` in (0, 1).  Raises `LogBroken` for a broken chain, and `InvalidInput` where there
     is no sidecar, where it does not open what the log committed to, and for runs without noise or
@@ -93,14 +97,18 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
 
 def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
     claim = run.opened.claim
-    wrong = p <= alpha
+    strict = min(STRICT["residual"], alpha)
+    wrong = p <= strict
+    rare = not wrong and p <= alpha
     return Measurement(
         tier="residual",
         what=answer.what,
         value=p,
         kind="test",
         contradicted=wrong,
-        proves=answer.proves if wrong else NOTHING_FOUND,
+        unusual=rare,
+        level=strict,
+        proves=answer.proves if wrong else _by_chance(alpha) if rare else NOTHING_FOUND,
         observer=AUDITOR,
         unit=claim.unit,
         neighbours=claim.neighbours,
@@ -136,5 +144,12 @@ def _left_out(run: Run) -> tuple[str, ...]:
 
 
 NOTHING_FOUND: Final = (
-    "Nothing was found against the log; a fault too small for this many values may be there."
+    "Nothing was found against the log here; a fault too small for this many values may be there."
 )
+
+
+def _by_chance(alpha: float) -> str:
+    return (
+        f"About one honest run in {round(1.0 / alpha):,} has a p-value so small in one of its "
+        "tests, so it is no accusation; a fault would show in another run of these settings too."
+    )

@@ -499,7 +499,7 @@ def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
     folder, stand = run_in(tmp_path / "run", change=longer), Stand(rehearse=Unsupported("Asked."))
     with pytest.raises(Unsupported):
         attack(folder, Asked(tiers=("claim",)), tools=stand.tools())
-    assert stand.call("rehearse")["canaries"] == CANARIES // 2**5
+    assert stand.call("rehearse")["canaries"] == CANARIES // 2**6
 
 
 # What is kept, and where
@@ -649,6 +649,16 @@ def test_a_contradiction_of_any_tier_is_one(folder: Path) -> None:
         found = attack(folder, append=False, tools=Stand(**{tier: contradicts}).tools())
         assert found.contradicted
         assert found.to_json()["contradicted"] is True
+
+
+def test_what_is_unusual_contradicts_nothing(folder: Path) -> None:
+    for tier in ("claim", "robust", "residual"):
+        rare = replace(MEASURED, tier=tier, unusual=True)
+        answer: object = (rare,) if tier == "residual" else rare
+        found = attack(folder, append=False, tools=Stand(**{tier: answer}).tools())
+        assert (found.contradicted, found.unusual, found.verdict) == (False, True, "unusual")
+        assert found.to_json()["verdict"] == "unusual"
+    assert attack(folder, append=False, tools=Stand().tools()).verdict == "not-contradicted"
 
 
 def test_the_json_of_a_report(folder: Path) -> None:

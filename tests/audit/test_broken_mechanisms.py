@@ -1,27 +1,28 @@
 """Broken mechanisms are caught, and the correct one is not accused.
 
-Canaries by which each tier caught it with 5 seeds of 5 (of 100, 150, 200, 300, 500, 1,000, 2,000,
-5,000, 10,000, 20,000, ...), at 95% confidence.  ULDP-AVG, 4 silos, uniform weights, observer
-`model`; claimed is epsilon 4.0 (4 rounds, noise 2.162), for `no-sampling` 5.0 (10 rounds, rate .2,
-noise 1) and for `shuffled` 8.1 (one epoch of two batches, noise .7).  `residual` is one run of 6
-rounds with a model of 31 numbers, and has no canaries.
+Canaries by which each tier contradicts it with 5 seeds of 5 (of 100, 150, 200, 300, 500, 750,
+1,000, 2,000, 3,000, 5,000, 10,000, 20,000, 50,000), and in brackets those by which its result is at
+least unusual, at 95% confidence.  ULDP-AVG, 4 silos, uniform weights, observer `model`; claimed is
+epsilon 4.0 (4 rounds, noise 2.162), for `no-sampling` 5.0 (10 rounds, rate .2, noise 1) and for
+`shuffled` 8.1 (one epoch of two batches, noise .7).  `residual` is one run of 6 rounds with a model
+of 31 numbers, and has no canaries.
 
-                                claim    robust    residual
-    half-noise                    150     1,000    caught
-    no-clipping                   100       150    caught
-    no-sampling                   100       150    not visible (1)
-    same-noise                    100       150    caught
-    no-weights                    100       150    caught
-    noise-over-silos              200     1,000    caught
-    one-silos-noise               200     1,000    caught
-    shuffled                   10,000   not (2)    not visible (1)
-    clip-from-data                100       150    caught
-    clip-and-noise-from-data   not visible (3)     caught; by 100 runs of one canary each, too
+                                  claim             robust    residual
+    half-noise                750   (150)     50,000 (750)    caught
+    no-clipping               200   (100)        750 (150)    caught
+    no-sampling               150   (100)    not (2) (150)    not visible (1)
+    same-noise                200   (100)        750 (150)    caught
+    no-weights                200   (100)        750 (150)    caught
+    noise-over-silos          500   (200)     20,000 (750)    caught
+    one-silos-noise           750   (200)     20,000 (750)    caught
+    shuffled               50,000 (10,000)   not (2)          not visible (1)
+    clip-from-data            200   (100)        750 (150)    caught
+    clip-and-noise-from-data   not visible (3)                caught; by 100 runs of one canary each
 
 (1) The noise is as logged, and it stands on the right sum of those who took part.
-(2) A bound that believes in nothing is far below the truth, and the truth is little above the
-    claim; 100,000 canaries show epsilon 3.4.  At the claim 4.9 (noise 1) the tier `claim` needs
-    60,000.
+(2) A bound that believes in nothing is far below the truth.  Of `shuffled` the truth is little
+    above the claim; 100,000 canaries show epsilon 3.4.  Of `no-sampling` the claim's delta alone
+    lets so few guesses be right more often than the strict level, at 20,000 canaries as well.
 (3) In one run other canaries set the clip, and it says nothing about one of them: what each moves
     the sum by and the noise grow alike.  Alone in its run a canary shows by the noise of all.
 
@@ -34,11 +35,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from privplan.accountant.randomness import Streams
+from privplan.audit.attack import Asked, attack
 from privplan.audit.canaries import canary_federation, claim_tier, conduct, rehearse, robust_tier
 from privplan.audit.log import LogWriter
 from privplan.audit.residual import residual_tier
+from privplan.audit.residual.tier import judged
 from privplan.audit.statistics import claim_only, upper_rate
 from privplan.fl.local import Part
 from privplan.fl.runner import run
@@ -46,6 +50,9 @@ from privplan.fl.system import build
 
 from .broken import BUGS, broken
 from .rehearsals import settings
+from .residual_runs import in_memory, normal
+from .test_canaries_tiers import FULL as HONEST
+from .test_canaries_tiers import made
 
 FULL = settings(noise_multiplier=2.162)
 SAMPLED = settings(rounds=10, noise_multiplier=1.0, sampling_rate=0.2)
@@ -55,26 +62,31 @@ TRAINED = settings(rounds=6, users=40, sampling_rate=0.5)
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table: canaries by which a tier catches it; None where it is not visible."""
+    """One row of the table: canaries by which a tier contradicts it, and calls it unusual.
+
+    None where it is not visible.
+    """
 
     bug: str
-    claim: int | None
-    robust: int | None
+    claim: int | None = None
+    robust: int | None = None
+    claim_unusual: int | None = None
+    robust_unusual: int | None = None
     residual: bool = True
     own: object = FULL
 
 
 TABLE = [
-    Case("half-noise", 150, 1000),
-    Case("no-clipping", 100, 150),
-    Case("no-sampling", 100, 150, residual=False, own=SAMPLED),
-    Case("same-noise", 100, 150),
-    Case("no-weights", 100, 150),
-    Case("noise-over-silos", 200, 1000),
-    Case("one-silos-noise", 200, 1000),
-    Case("shuffled", 10000, None, residual=False, own=EPOCH),
-    Case("clip-from-data", 100, 150),
-    Case("clip-and-noise-from-data", None, None),
+    Case("half-noise", 750, 50_000, 150, 750),
+    Case("no-clipping", 200, 750, 100, 150),
+    Case("no-sampling", 150, None, 100, 150, residual=False, own=SAMPLED),
+    Case("same-noise", 200, 750, 100, 150),
+    Case("no-weights", 200, 750, 100, 150),
+    Case("noise-over-silos", 500, 20_000, 200, 750),
+    Case("one-silos-noise", 750, 20_000, 200, 750),
+    Case("shuffled", 50_000, None, 10_000, residual=False, own=EPOCH),
+    Case("clip-from-data", 200, 750, 100, 150),
+    Case("clip-and-noise-from-data"),
 ]
 
 
@@ -99,7 +111,7 @@ def residuals(bug, folder, seed=1):
 
 def test_the_table_has_every_bug_and_some_tier_sees_it():
     assert {one.bug for one in TABLE} | {"none"} == set(BUGS)
-    assert all(one.claim or one.robust or one.residual for one in TABLE)
+    assert all(one.claim or one.residual for one in TABLE)
 
 
 @pytest.mark.parametrize("case", named(one for one in TABLE if one.claim))
@@ -108,7 +120,7 @@ def test_the_claim_tier_catches_it(case):
     assert found.contradicted
     assert found.value > found.claimed
     sound = claim_tier(rehearsed("none", case.own, case.claim))
-    assert not sound.contradicted
+    assert sound.verdict == "not-contradicted"
 
 
 @pytest.mark.parametrize("case", named(one for one in TABLE if one.robust))
@@ -116,7 +128,21 @@ def test_the_robust_tier_catches_it(case):
     found = robust_tier(rehearsed(case.bug, case.own, case.robust))
     assert found.contradicted
     sound = robust_tier(rehearsed("none", case.own, case.robust))
-    assert not sound.contradicted
+    assert sound.verdict == "not-contradicted"
+
+
+@pytest.mark.parametrize("case", named(one for one in TABLE if one.claim_unusual))
+def test_fewer_canaries_show_that_something_is_unusual(case):
+    seen = rehearsed(case.bug, case.own, case.claim_unusual)
+    assert claim_tier(seen).verdict != "not-contradicted"
+    if case.robust_unusual is not None:
+        seen = rehearsed(case.bug, case.own, case.robust_unusual)
+        assert robust_tier(seen).verdict != "not-contradicted"
+
+
+def test_the_strict_level_costs_the_claim_tier_five_times_the_canaries_at_most():
+    pairs = [(one.claim, one.claim_unusual) for one in TABLE if one.claim]
+    assert all(strict <= 5 * usual for strict, usual in pairs)
 
 
 @pytest.mark.parametrize("case", named(one for one in TABLE if one.residual))
@@ -138,8 +164,8 @@ def test_noise_that_is_as_logged_says_nothing_about_the_sample(case, tmp_path):
 
 def test_a_clip_that_all_canaries_set_together_is_not_visible():
     found = rehearsed("clip-and-noise-from-data", FULL, 2000)
-    assert not claim_tier(found).contradicted
-    assert not robust_tier(found).contradicted
+    assert claim_tier(found).verdict == "not-contradicted"
+    assert robust_tier(found).verdict == "not-contradicted"
 
 
 class Alone:
@@ -218,9 +244,9 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
 @pytest.mark.parametrize(
     ("bug", "own", "canaries", "observer"),
     [
-        pytest.param("half-noise", NAIVE, 250, "model", marks=pytest.mark.slow),
-        ("no-clipping", NAIVE, 120, "model"),
-        pytest.param("same-noise", NAIVE, 120, "silo", marks=pytest.mark.slow),
+        pytest.param("half-noise", NAIVE, 500, "model", marks=pytest.mark.slow),
+        ("no-clipping", NAIVE, 150, "model"),
+        pytest.param("same-noise", NAIVE, 200, "silo", marks=pytest.mark.slow),
         ("half-noise", GROUP, 1000, "server"),
         ("no-clipping", GROUP, 500, "model"),
         ("same-noise", GROUP, 500, "server"),
@@ -229,7 +255,7 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
         ("half-noise", MASKED, 300, "server"),
         ("no-clipping", EXCHANGED, 200, "model"),
         ("half-noise", EXCHANGED, 500, "silo"),
-        ("half-noise", HIDDEN, 100, "silo"),
+        pytest.param("half-noise", HIDDEN, 750, "silo", marks=pytest.mark.slow),
     ],
 )
 def test_it_is_caught_in_other_systems_and_by_other_observers(bug, own, canaries, observer):
@@ -240,18 +266,55 @@ def test_it_is_caught_in_other_systems_and_by_other_observers(bug, own, canaries
         assert not sound.contradicted
 
 
+def test_under_hidden_weights_as_few_as_are_usual_call_half_the_noise_unusual():
+    found = claim_tier(rehearsed("half-noise", HIDDEN, 100, observer="silo"))
+    assert found.verdict == "unusual"
+    assert found.value > found.claimed
+
+
+# A run, attacked as a person attacks it.
+
+
+def attacked(bug, own, folder):
+    """Return what `audit attack` with its defaults says of a run with this bug; seeds are fixed."""
+    with LogWriter.create(folder) as writer, broken(bug):
+        run(replace(own, run=replace(own.run, seed=1)), folder, writer)
+    with broken(bug):
+        return attack(folder, Asked(seed=1))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(one, id=one.bug, marks=[] if one.bug == "half-noise" else [pytest.mark.slow])
+        for one in TABLE
+    ],
+)
+def test_an_attack_with_its_defaults_contradicts_it(case, tmp_path):
+    found = attacked(case.bug, case.own, tmp_path / "run")
+    assert found.verdict == "contradicted"
+    tiers = {one.tier for one in found.measurements if one.contradicted}
+    assert ("claim" in tiers) == (case.claim is not None)
+    assert ("residual" in tiers) == case.residual
+
+
+def test_an_attack_with_its_defaults_does_not_accuse_a_sound_run(tmp_path):
+    assert attacked("none", FULL, tmp_path / "run").verdict == "not-contradicted"
+
+
 # False alarms.
 
 
 REPETITIONS = 200
 
 
-def seldom(alarms):
-    """Say whether a rate of false alarms of 10% is excluded, by the exact limit of 95%.
+def seldom(alarms, rate, repetitions=REPETITIONS):
+    """Say whether a rate of false alarms of twice `rate` is excluded, by the exact limit of 95%.
 
-    That is 12 alarms of 200 or fewer; were the rate 10%, that would happen with probability 0.03.
+    For .05 and 200 that is 12 alarms or fewer; were the rate .1, that would happen with probability
+    0.03.
     """
-    return upper_rate(alarms, REPETITIONS, 0.05) < 0.1
+    return upper_rate(alarms, repetitions, 0.05) < 2.0 * rate
 
 
 @pytest.mark.slow
@@ -264,20 +327,58 @@ def test_canaries_seldom_accuse_the_correct_mechanism():
         (split, 800, "server"),  # a group of canaries in each silo, of which one is chosen
         (EXCHANGED, 200, "model"),
     ]
-    claim = robust = 0
+    said = {"claim": [], "robust": []}
     for seed in range(REPETITIONS):
         own, canaries, observer = turns[seed % len(turns)]
         found = rehearse(own, canaries=canaries, observer=observer, seed=100 + seed)
-        claim += claim_tier(found, seed=seed).contradicted
-        robust += robust_tier(found).contradicted
-    assert seldom(claim)
-    assert seldom(robust)
+        for one in (claim_tier(found, seed=seed), robust_tier(found)):
+            said[one.tier].append(one.verdict)
+    for verdicts in said.values():
+        assert seldom(sum(one != "not-contradicted" for one in verdicts), 0.05)
+        assert "contradicted" not in verdicts  # of 200, at 1 in 2,500: with probability .92 or more
 
 
 @pytest.mark.slow
 def test_residuals_seldom_accuse_the_correct_mechanism(tmp_path):
-    alarms = 0
+    verdicts = []
     for number in range(REPETITIONS):
         found = residuals("none", tmp_path / str(number), seed=number)
-        alarms += any(one.contradicted for one in found)
-    assert seldom(alarms)
+        verdicts.append({one.verdict for one in found})
+    assert seldom(sum(one != {"not-contradicted"} for one in verdicts), 0.05)
+    assert not any("contradicted" in one for one in verdicts)
+
+
+def honest_calls(seeds):
+    """Return how many honest calls are contradicted, and how many are unusual at most, by tier.
+
+    The mechanism is the claimed one, drawn by `made` and `in_memory`: 8 rounds of Gaussian noise
+    with epsilon 3 and 300 canaries, and residuals of 5 rounds of 40 values in 4 silos.
+    """
+    contradicted, unusual = 0, dict.fromkeys(("claim", "robust", "residual"), 0)
+    for seed in seeds:
+        canaries = made(300, seed, **HONEST)
+        found = (
+            claim_tier(canaries, seed=seed),
+            robust_tier(canaries),
+            *judged(in_memory(normal, seed, rounds=5, width=40), 0.05),
+        )
+        contradicted += any(one.contradicted for one in found)
+        for tier in unusual:
+            unusual[tier] += any(one.unusual for one in found if one.tier == tier)
+    return contradicted, unusual
+
+
+@pytest.mark.parametrize(
+    ("calls", "level"), [(60, 0.05), pytest.param(3000, 0.001, marks=pytest.mark.slow)]
+)
+def test_a_call_contradicts_an_honest_run_less_often_than_it_says(calls, level):
+    """No call of 3,000: the exact limit of 95% is then .001, the level of one call.
+
+    Each tier calls about one in 20 unusual, or fewer.
+    """
+    contradicted, unusual = honest_calls(range(10_000, 10_000 + calls))
+    assert contradicted == 0
+    assert upper_rate(contradicted, calls, 0.05) <= level
+    most = binom.isf(1e-4, calls, 0.05)
+    assert all(count <= most for count in unusual.values())
+    assert calls < 3000 or unusual["residual"] > 0  # the weaker level is there

@@ -69,6 +69,13 @@ def result(**changes: object) -> dict[str, object]:
     return {**encoded(MEASURED), **changes}
 
 
+def earlier(**changes: object) -> dict[str, object]:
+    """Return the content of a result as earlier versions wrote it, changed."""
+    found = encoded(MEASURED)
+    del found["verdict"], found["level"]
+    return {**found, **changes}
+
+
 # Writing
 
 
@@ -239,6 +246,25 @@ def test_a_file_that_is_no_sidecar_is_left_alone(folder: Path) -> None:
     assert results_in(folder) == ()
 
 
+@pytest.mark.parametrize("contradicted", [False, True])
+def test_a_result_of_an_earlier_version_reads_as_it_did(contradicted: bool) -> None:
+    found = result_of(AuditResult("claim", earlier(contradicted=contradicted)))
+    assert found.measurement == replace(MEASURED, contradicted=contradicted)
+    assert found.measurement.level is None
+    assert found.measurement.verdict == ("contradicted" if contradicted else "not-contradicted")
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"unusual": True, "level": 0.0004}, {"contradicted": True, "level": 0.0002}]
+)
+def test_every_verdict_is_read_again(folder: Path, changes: dict[str, Any]) -> None:
+    one = replace(MEASURED, **changes)
+    append_results(folder, [one])
+    (kept,) = measurements_in(folder)
+    assert kept == one
+    assert kept.verdict == one.verdict
+
+
 # Reading what a stranger wrote
 
 FORGED: tuple[tuple[str, Callable[[], Mapping[str, object]]], ...] = (
@@ -270,7 +296,18 @@ FORGED: tuple[tuple[str, Callable[[], Mapping[str, object]]], ...] = (
     ("`curves` of a measurement", lambda: result(curves={"roc": [["0.5"]]})),
     ("`curves` of a measurement", lambda: result(curves={"roc": [["0.5", "0.5"]] * 1000})),
     ("`curves` of a measurement", lambda: result(curves={"roc": [[0.5, 0.5]]})),
-    ("estimate contradicts nothing", lambda: result(kind="estimate", contradicted=True)),
+    (
+        "estimate contradicts nothing",
+        lambda: result(kind="estimate", contradicted=True, verdict="contradicted"),
+    ),
+    ("`verdict` of a measurement", lambda: result(contradicted=True)),
+    ("`verdict` of a measurement", lambda: result(verdict="contradicted")),
+    ("`verdict` of a measurement", lambda: result(verdict="perhaps")),
+    ("`verdict` of a measurement", lambda: result(verdict=["unusual"])),
+    ("`level` of a measurement", lambda: result(level=0.0004)),
+    ("`level` must be", lambda: result(level="1.5")),
+    ("Its fields are not those", lambda: earlier(level="0.0004")),
+    ("estimate contradicts nothing", lambda: result(kind="estimate", verdict="unusual")),
 )
 
 

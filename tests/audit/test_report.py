@@ -211,6 +211,26 @@ def test_a_bound_above_its_claim_contradicts_it_whatever_it_says(folder: Path) -
     assert [one.value for _, one in read(folder).contradicting] == [1e308]
 
 
+def test_a_result_that_is_unusual_accuses_nobody(folder: Path) -> None:
+    """Its number holds with its confidence and no better, so it may lie above an honest claim."""
+    append_results(folder, [replace(CLAIM, value=5.0, unusual=True, level=0.0004), CLAIM])
+    facts, text = read(folder), text_of(folder)
+    assert (facts.contradicting, [one.value for _, one in facts.unusual]) == ((), [5.0])
+    assert "The log supports what it claims. Of 2 results, 1 is unusual, which is no" in text
+    assert "claim: epsilon at least 5.000, unusual" in text
+    assert "verdict unusual: about one honest run in 20 looks like this" in text
+    assert "verdict not contradicted" in text
+    assert "contradicts" not in text
+
+
+def test_a_contradiction_says_how_seldom_an_honest_run_is_accused(folder: Path) -> None:
+    """Results of earlier versions accused at 1 - confidence, and still say so."""
+    append_results(folder, [replace(CLAIM, value=9.0, contradicted=True, level=0.0004)])
+    assert "verdict contradicted: at most 1 in 2,500 honest runs is" in text_of(folder)
+    append_results(folder, [replace(CLAIM, value=9.0, contradicted=True)])
+    assert "verdict contradicted: at most 1 in 20 honest runs is" in text_of(folder)
+
+
 def test_of_very_many_results_those_that_contradict_are_shown(folder: Path) -> None:
     many = [replace(CLAIM, what=f"number {place}") for place in range(page.SHOWN + 20)]
     many[3] = replace(many[3], contradicted=True)

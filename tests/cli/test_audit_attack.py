@@ -33,6 +33,7 @@ RESIDUAL = replace(
     claimed=None,
     proves="The noise that was drawn is the noise that was logged.",
     observer="auditor",
+    level=0.0004,
 )
 
 
@@ -66,9 +67,10 @@ robust       epsilon at least 0.5000 of 3.900 claimed, 95% confidence: not contr
 
 residual     variance of the noise: p-value 0.432
              shape of the noise: p-value 0.5
-             2 tests, 95% confidence: none is contradicted
-             Each p-value is corrected for all of these tests: 1 says that nothing was
-             found, and a small one is an alarm.
+             2 tests: none is contradicted
+             Each p-value is corrected for all of these tests: at 0.0004 or less the log
+             is contradicted (at most 1 in 2,500 honest runs), at 0.05 or less it is
+             unusual (about 1 in 20 honest runs).
              The noise that was drawn is the noise that was logged.
 
 hides      adding or removing one user, at delta 1e-05
@@ -105,7 +107,51 @@ def test_the_tests_that_fail_are_named(run: Run, folder: str, stand: Stand) -> N
     assert outcome.code == 1
     assert "variance of the noise: p-value 0.001: CONTRADICTED\n" in outcome.out
     assert "the exit code" in outcome.err  # a scheduler keeps it, and it was seen before the noise
-    assert "2 tests, 95% confidence: 1 CONTRADICTED\n" in outcome.out
+    assert "2 tests: 1 CONTRADICTED\n" in outcome.out
+
+
+RARE = "unusual: about one honest run in 20 looks like this"
+
+
+@pytest.mark.parametrize("tier", ["claim", "robust"])
+def test_what_is_unusual_is_said_and_accuses_nobody(
+    run: Run, folder: str, stand: Stand, tier: str
+) -> None:
+    rare = {"value": 4.25, "unusual": True, "level": 0.0004, "proves": "It may be chance."}
+    stand.answers[tier] = replace(MEASURED, tier=tier, **rare)
+    outcome = run("audit", "attack", folder, "--tier", tier)
+    assert outcome.code == 0
+    assert f"epsilon at least 4.250 of 3.900 claimed, 95% confidence: {RARE}\n" in outcome.out
+    assert "CONTRADICTED" not in outcome.out
+    again = run("audit", "attack", folder, "--tier", tier, "--json").json
+    assert (again["ok"], again["result"]["verdict"]) == (True, "unusual")
+    (one,) = again["result"]["tiers"]
+    assert (one["verdict"], one["contradicted"], one["level"]) == ("unusual", False, 0.0004)
+
+
+def test_the_words_for_other_confidences(run: Run, folder: str, stand: Stand) -> None:
+    stand.answers["claim"] = replace(MEASURED, unusual=True, confidence=0.99)
+    outcome = run("audit", "attack", folder, "--tier", "claim")
+    assert "unusual: about one honest run in 100 looks like this" in outcome.out
+
+
+def test_a_page_of_tests_never_says_that_nothing_was_found_beside_a_finding(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    sound = replace(RESIDUAL, proves="Nothing was found.")
+    rare = replace(RESIDUAL, what="shape", value=0.01, unusual=True, proves="It may be chance.")
+    wrong = replace(RESIDUAL, what="zeros", value=1e-9, contradicted=True, proves="It is wrong.")
+    for answers, verdict, said, unsaid in (
+        ((sound, sound), "none is contradicted", ["Nothing was found."], []),
+        ((sound, rare), "none is contradicted, 1 unusual", ["It may"], ["Nothing was"]),
+        ((sound, rare, wrong), "1 CONTRADICTED, 1 unusual", ["It is wrong", "It may"], ["Nothing"]),
+    ):
+        stand.answers["residual"] = answers
+        outcome = run("audit", "attack", folder, "--tier", "residual")
+        assert outcome.code == ("CONTRADICTED" in verdict)
+        assert f"{len(answers)} tests: {verdict}\n" in outcome.out
+        assert all(one in outcome.out for one in said)
+        assert not any(one in outcome.out for one in unsaid)
 
 
 def test_where_nothing_is_claimed_nothing_is_called_not_contradicted(
@@ -125,7 +171,9 @@ def test_json_is_one_object(run: Run, folder: str) -> None:
     assert result["contradicted"] is False
     assert result["sealed"] == ["residual"]
     assert result["appended"] == [43, 44]
+    assert result["verdict"] == "not-contradicted"
     assert any("errs with the probability" in one for one in outcome.json["assumptions"])
+    assert any("at most once in 1,000 calls" in one for one in outcome.json["assumptions"])
     assert any("Canaries are users." in one for one in outcome.json["assumptions"])
 
 
@@ -335,6 +383,19 @@ def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> No
     assert (Path(real) / LOG).read_bytes() == before
     report = Path(real) / "sealed-report.json"
     assert report.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Path) -> None:
+    """The noise of seed 18 has p-value .045, as that of about one seed in twenty is below .05."""
+    (tmp_path / "run.toml").write_text(RUN.replace("rounds = 3", "rounds = 2\nseed = 18"))
+    made = begin(Source.read(tmp_path / "run.toml"), tmp_path / "rare")
+    with made.writer:
+        carry_out(made.prepared, made.folder, made.writer)
+    outcome = run("audit", "attack", str(made.folder), "--tier", "residual")
+    assert outcome.code == 0
+    assert f"shape of the noise: p-value 0.0449: {RARE}\n" in outcome.out
+    assert "10 tests: none is contradicted, 1 unusual\n" in outcome.out
+    assert "Nothing was found" not in outcome.out
 
 
 def test_half_the_noise_is_caught(run: Run, real: str) -> None:

@@ -32,6 +32,7 @@ def test_a_page_is_made(run: Any, folder: Path) -> None:
         "bytes": Path("report.html").stat().st_size,
         "ok": True,
         "contradicted": [],
+        "unusual": [],
         "measured": 0,
         "checked": "chain only",
     }
