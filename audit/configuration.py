@@ -10,15 +10,18 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
+from ..accountant.records.shape import LATER
 from ..fl import determined
 from ..fl.determined import AtMost, NotStated
 from ..fl.settings import UNLOGGED, Settings
+from ..fl.settings_file import content_of, parse
 from .budget.ledger import Ledger, Spent
-from .configured import in_range, value_of
+from .configured import CONFIG, in_range, value_of
 
 CLOSE: Final = 1e-9
 """Relative difference of two numbers that rounding explains."""
@@ -54,11 +57,12 @@ class Difference:
     expected: str
     stated: str
     line: int
+    said_by: str = "the configuration"
 
     def __str__(self) -> str:
         """Return one clause that names both values."""
         return (
-            f"the configuration says {self.fact} {self.expected}, line {self.line:,} states "
+            f"{self.said_by} says {self.fact} {self.expected}, line {self.line:,} states "
             f"{self.stated}"
         )
 
@@ -82,6 +86,31 @@ def compared(ledger: Ledger) -> Comparison:
     own.everything()
     not_stated = dict.fromkeys((*own.given.not_stated, *own.missing))
     return Comparison(tuple(own.found), tuple(name for name in not_stated if name))
+
+
+def beside(folder: str | Path, opened: RunOpen) -> Comparison:
+    """Return the configuration in a log's first line beside the file that its folder holds.
+
+    Keys that either of them lacks are not compared, nor are those that never reach a log.
+    """
+    place = Path(folder) / CONFIG
+    if not place.is_file():
+        return Comparison((), ())
+    try:
+        held = parse(content_of(place), CONFIG).to_json()
+    except PrivplanError:
+        return Comparison((), (CONFIG,))
+    found = []
+    for table, keys in held.items():
+        logged = opened.configuration.get(table)
+        if not isinstance(logged, Mapping):
+            continue
+        for key, value in keys.items():
+            own = list(value) if isinstance(value, tuple) else value
+            if key in logged and logged[key] != own:
+                shown = _shown(value), _shown(logged[key])
+                found.append(Difference(f"[{table}] {key}", *shown, 1, CONFIG))
+    return Comparison(tuple(found), ())
 
 
 def require_as_configured(ledger: Ledger) -> None:
@@ -131,12 +160,15 @@ class _Configuration:
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
         for key in sorted(map(str, source.keys() - known.keys())):
-            self.not_stated.append(f"[{name}] {key:.40}")
+            if (name, key) in determined.LATER:
+                self._values[name, key] = source[key]
+            else:
+                self.not_stated.append(f"[{name}] {key:.40}")
         hints = typing.get_type_hints(cls)
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])
-            elif item.default is not MISSING:
+            elif item.default is not MISSING and (name, key) not in determined.LATER:
                 self._values[name, key] = item.default
 
     def _key(self, table: str, key: str, source: object, hint: Any) -> None:
@@ -160,6 +192,7 @@ class _Comparing:
         self.found: list[Difference] = []
         self.missing: list[str] = []
         self._seen: set[object] = set()
+        self._values: dict[str, int] = {}  # of each phase: one model has one length
 
     def everything(self) -> None:
         """Compare the first line, the recoveries, the phases, and every round."""
@@ -241,6 +274,8 @@ class _Comparing:
         if key in self._seen:
             return
         self._seen.add(key)
+        values = self._values.setdefault(intent.phase, release.values)
+        self._differs("values", values, release.values, number)
         phase = self._expected(intent, release.values, number)
         if phase is None:
             return
@@ -271,8 +306,9 @@ class _Comparing:
         """Compare a fact with all of its fields."""
         if is_dataclass(expected) and is_dataclass(stated):
             for item in fields(expected):
-                name = f"{path}.{item.name}"
-                self._parts(name, getattr(expected, item.name), getattr(stated, item.name), line)
+                pair = getattr(expected, item.name), getattr(stated, item.name)
+                if item.metadata != LATER or None not in pair:  # else one version does not say
+                    self._parts(f"{path}.{item.name}", *pair, line)
         else:
             self._differs(path, expected, stated, line)
 

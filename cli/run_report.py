@@ -181,8 +181,7 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
         lost = result.planned - result.rounds
         rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
     rows.append(("log", f"{folder}/log.jsonl"))
-    rows.append(("head", f"{head or 'none'}"))
-    rows.append(("", "keep it elsewhere: it shows what was cut off or changed (explain log)"))
+    rows.append(("head", head or "none"))
     rows.append(("next", f"privplan audit budget {folder}"))
     return rows
 

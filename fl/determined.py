@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from ..accountant.errors import MissingExtra
+from ..accountant.errors import InvalidInput, MissingExtra
 from ..accountant.mechanisms import FineGaussian, Gaussian
 from ..accountant.records import (
     Contribution,
@@ -37,6 +37,9 @@ WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
 
 _RING_BITS: Final = 64
 """Integers are masked modulo 2^64 (`fl.secagg.masked`)."""
+
+LATER: Final = (("privacy", "observer"), ("security", "colluders"))
+"""Keys that configurations did not always have: a log that lacks one meant something of its own."""
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
 
@@ -201,30 +204,35 @@ def security_of(read: Read, stated: Security | None) -> Security | None:
 
 
 def _masks(read: Read, silos: int, stated: Security | None) -> Security:
+    """Return the parameters of masks that bear as many colluders as they can.
+
+    What is stated of colluders is the configured number; before there was one, what masks bear.
+    """
     dropouts = read("security", "dropouts")
-    lies = silos > 2 * dropouts
     try:
-        colluders = read("security", "colluders")
-    except NotStated:  # before that could be configured it was as many as the masks bear
-        left = silos - dropouts
-        colluders = max(0, min(left - 2, left - dropouts - 1) if lies else left - 2)
+        told = read("security", "colluders")
+    except NotStated:
+        told = None
+    lies = silos > 2 * dropouts + (told or 0)
     server: Literal["malicious", "honest-but-curious"]
     server = "malicious" if lies else "honest-but-curious"
+    left = silos - dropouts
+    most = max(told or 0, min(left - 2, left - dropouts - 1) if lies else left - 2, 0)
     degree, threshold = (0, 0) if stated is None else (stated.degree, stated.threshold)
     if masks_known():
         from .secagg.terms import choose
 
-        terms = choose(silos, length=1, dropouts=dropouts, colluders=colluders, server=server)
+        terms = choose(silos, length=1, dropouts=dropouts, colluders=most, server=server)
         degree, threshold = terms.degree, terms.threshold
     return Security(
         "pairwise-masks",
         parties=silos,
-        fewest=silos - dropouts,
+        fewest=left,
         threshold=threshold,
         degree=degree,
         ring_bits=_RING_BITS,
         server=server,
-        colluders=colluders,
+        colluders=most if told is None else told,
     )
 
 
@@ -276,8 +284,13 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> Phase:
     rule, silos = read("training", "weighting"), read("data", "silos")
     counted = rule == "uniform" and silos > 1
     bound = intent.contribution.bound
-    if values is not None and values > counted:
-        bound = contribution_bound((values - counted) // 2, counted=counted)
+    if values is not None:
+        features, odd = divmod(values - counted, 2)
+        if odd or features < 1:
+            raise InvalidInput(
+                f"Moments of features are two values each{' and a count' * counted}, not {values:,}"
+            )
+        bound = contribution_bound(features, counted=counted)
     made = _weighted(read, read("privacy", "normalisation_noise"), bound)
     return _phase(made, read("privacy", "neighbours"), 1, Sampling(), None)
 

@@ -13,9 +13,10 @@ from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
+from ..configuration import beside
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, not_anchored, torn_line
-from ..hazards.configuration import comparison
+from ..hazards.configuration import comparison, file_mismatch
 from ..log import Verified, read, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
@@ -62,12 +63,16 @@ def audit_budget(
     more: list[Hazard] = []
     opened: SealedCheck | None = None
     more += chain_hazards(verified)
+    held = beside(folder, ledger.opened)
+    more += file_mismatch(held)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 
         found, opened = sealed_hazards(Evidence.of(ledger), folder)
         more += found
-    return audit_ledger(ledger, chain, limit=most, groups=sizes, more=more, sealed=opened)
+    return audit_ledger(
+        ledger, chain, limit=most, groups=sizes, more=more, sealed=opened, unread=held.not_stated
+    )
 
 
 def audit_ledger(
@@ -78,10 +83,11 @@ def audit_ledger(
     groups: Sequence[int] = (),
     more: Sequence[Hazard] = (),
     sealed: SealedCheck | None = None,
+    unread: Sequence[str] = (),
 ) -> BudgetReport:
     """Return what a ledger supports; `more` are hazards that were found outside of its records.
 
-    `sealed` is how much of the sidecar was opened, if it was.
+    `sealed` is how much of the sidecar was opened, if it was; `unread` what could not be compared.
     """
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
@@ -116,7 +122,7 @@ def audit_ledger(
         assumptions=_assumptions(evidence),
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
-        not_stated=(*comparison(evidence).not_stated, *not_stated(ledger)),
+        not_stated=(*comparison(evidence).not_stated, *not_stated(ledger), *unread),
         sealed=sealed,
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from ..budget.evidence import Evidence
-from ..configuration import Comparison, compared
-from .hazard import Found, left_over, rule
+from ..configuration import Comparison, Difference, compared
+from .hazard import Found, Hazard, left_over, rule
 
 SHOWN: Final = 3
 """Most differences that are named."""
@@ -24,10 +25,8 @@ def configuration_mismatch(evidence: Evidence) -> Found | None:
     found = comparison(evidence).differences
     if not found:
         return None
-    said = "; ".join(str(one) for one in found[:SHOWN])
-    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
     lines = tuple(sorted({one.line for one in found}))
-    return Found(f"{said[0].upper()}{said[1:]}{more}.", lines, left_over(evidence))
+    return Found(_said(found), lines, left_over(evidence))
 
 
 def comparison(evidence: Evidence) -> Comparison:
@@ -35,3 +34,27 @@ def comparison(evidence: Evidence) -> Comparison:
     if evidence.configuration is None:
         evidence.configuration = compared(evidence.ledger)
     return evidence.configuration
+
+
+def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
+    """Return the hazard of a folder whose configuration is not that of its log; none if it is."""
+    if not found.differences:
+        return ()
+    return (
+        Hazard(
+            "configuration-file-mismatch",
+            "error",
+            _said(found.differences),
+            "A run keeps its configuration beside its log, and goes on from no other. One of them "
+            "was edited, or they are of two runs.",
+            "Take the folder from a copy that nobody has touched.",
+            None,
+            (1,),
+        ),
+    )
+
+
+def _said(found: Sequence[Difference]) -> str:
+    said = "; ".join(str(one) for one in found[:SHOWN])
+    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    return f"{said[0].upper()}{said[1:]}{more}."

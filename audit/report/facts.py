@@ -15,6 +15,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
+from ..configuration import beside
+from ..hazards.configuration import file_mismatch
 from ..log import verify
 from ..log.reader import BadLine, Scan
 from ..log.results import Result, result_of
@@ -108,9 +110,15 @@ def read(
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
+    held = beside(folder, ledger.opened)
     return RunFacts(
         opened=ledger.opened,
-        budget=audit_ledger(ledger, chain_of(verified), more=chain_hazards(verified)),
+        budget=audit_ledger(
+            ledger,
+            chain_of(verified),
+            more=(*chain_hazards(verified), *file_mismatch(held)),
+            unread=held.not_stated,
+        ),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,

@@ -82,11 +82,11 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     ),
     # the protocol
     "no protocol": (
-        "avg-signed",
+        "avg-uniform-masked",
         lambda records: records[0].pop("security"),
         "security pairwise-masks, line 1 states none",
     ),
-    "parties": ("avg-signed", first_line("security.parties", 9), "security.parties 3"),
+    "parties": ("avg-uniform-masked", first_line("security.parties", 9), "security.parties 3"),
     "fewest": ("avg-dropouts", first_line("security.fewest", 5), "security.fewest 4"),
     "threshold": ("avg-dropouts", first_line("security.threshold", 5), "security.threshold 4"),
     "degree": ("avg-dropouts", first_line("security.degree", 3), "security.degree 4"),
@@ -170,6 +170,24 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     "clip enforced": ("avg-uniform-plain", release("clip_enforced", False), "enforced true"),
     "shares in the sum": ("avg-dropouts", release("shares", 3), "shares 4 to 5, line 3"),
     "sums": ("group-plain", release("draws", 35), "draws 70"),
+    "length of the moments": (
+        "avg-moments",
+        lambda records: [
+            one.update(values=61)
+            for one in records
+            if one["type"] == "round.release" and one["round"] == 0
+        ],
+        "normalise what cannot be (Moments of features are two values each, not 61)",
+    ),
+    "length of the model": (
+        "avg-uniform-plain",
+        lambda records: [
+            one.update(values=650)
+            for one in records
+            if one["type"] == "round.release" and one["round"] == 2
+        ],
+        "values 31, line 6 states 650",
+    ),
     # the configuration is edited
     "configured clip": (
         "avg-uniform-plain",
@@ -178,7 +196,11 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     ),
     "configured noise": ("avg-uniform-plain", key("privacy", "noise_multiplier", "9.0"), "noise"),
     "configured trials": ("avg-uniform-plain", key("run", "trials", 100), "trials 100"),
-    "configured dropouts": ("avg-signed", key("security", "dropouts", 1), "security.fewest 2"),
+    "configured dropouts": (
+        "avg-uniform-masked",
+        key("security", "dropouts", 1),
+        "security.fewest 2",
+    ),
     "configured epochs": ("group-plain", key("training", "local_epochs", 9), "noise.draws 63"),
     "configured batch": ("group-plain", key("training", "batch", 16), "rate 0.3"),
     "no number": ("avg-uniform-plain", key("training", "clip", "0.10"), "[training] clip what no"),
@@ -226,6 +248,48 @@ def test_every_command_refuses_another_clip(tmp_path: Path) -> None:
         attack(folder, append=False)
 
 
+def test_the_configuration_beside_the_log_is_compared_with_it(tmp_path: Path) -> None:
+    """Clip and configuration of the log were edited, and the file was forgotten."""
+
+    def edit(records: Records) -> None:
+        key("training", "clip", "0.2")(records)
+        intent("contribution.bound", "0.2")(records)
+
+    folder = forged(tmp_path, "avg-target", edit)
+    (hazard,) = (one for one in audit_budget(folder).hazards if one.id.endswith("file-mismatch"))
+    assert hazard.what == "Config.toml says [training] clip 0.1, line 1 states 0.2."
+    assert hazard.severity == "error"
+    assert "configuration-file-mismatch" in {one.id for one in read_page(folder).budget.hazards}
+
+
+def test_a_file_of_another_version_is_not_stated(tmp_path: Path) -> None:
+    folder = earlier(tmp_path, "avg-uniform-plain")
+    (folder / "config.toml").write_text("[disco]\nradius = 1.0\n")
+    report = audit_budget(folder)
+    assert report.ok
+    assert "config.toml" in report.not_stated
+    (folder / "config.toml").unlink()
+    assert "config.toml" not in audit_budget(folder).not_stated
+
+
+def test_a_path_in_the_file_is_no_difference(tmp_path: Path) -> None:
+    folder = earlier(tmp_path, "avg-uniform-plain")
+    place = folder / "config.toml"
+    place.write_text(place.read_text() + '\n[log]\nfsync = "always"\n')
+    assert audit_budget(folder).ok
+
+
+def test_masks_are_stated_for_configured_colluders(tmp_path: Path) -> None:
+    """What is stated is what was configured; the masks bear as many as they can."""
+
+    def newer(records: Records) -> None:
+        records[0]["configuration"]["security"]["colluders"] = 0
+        records[0]["security"]["colluders"] = 0
+
+    found = comparison(forged(tmp_path, "avg-dropouts", newer))
+    assert [one for one in found.differences if "security" in one.fact] == []
+
+
 def test_the_configuration_of_an_earlier_version_has_defaults(tmp_path: Path) -> None:
     def older(records: Records) -> None:
         own = records[0]["configuration"]
@@ -243,6 +307,7 @@ def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:
         own["security"]["aggregation"] = "shares"
 
     folder = forged(tmp_path, "avg-uniform-plain", newer)
+    (folder / "config.toml").unlink()
     found = comparison(folder)
     assert found.differences == ()
     assert found.not_stated == ("[disco]", "[privacy] adaptive", "[security] aggregation")
