@@ -46,14 +46,37 @@ Where it breaks
     and its ciphertexts show the server the randomness that it encrypted with, raised to
     these updates: no guarantee.
 
+Private weighting is for parties that follow the protocol
+  Nobody checks what a party encrypts, so every number of private weighting rests on all
+  silos and the server following it.  If they do not:
+  - A silo that enrols with false counts makes the weights of others what it likes.  With
+    minus ten records for a user who has ten elsewhere, N_u is the dummy alone, the user's
+    weights sum to 10, and epsilon 8 is 209.
+  - A silo that holds one record and sends for it fifty times the clip finds fifty clips
+    over N_u in the model, and reads N_u.
+  - A server that encrypts 10 / N_u in the place of 1 / N_u turns 8 into 209 too.
+  - A server and a silo that tell each other what they know have r_u N_u and r_u, so N_u:
+    there is no number for such a coalition, and its row says so.
+
+Who else sees more than the number beside it says
+  - Colluding silos take their shares of the noise away.  Of 5 silos, where four shares
+    prove 8, two that collude with the server leave it two shares where it says of one more
+    that it is missing: 12.26; where nobody is missing, three: 9.53.  They know the sample.
+    `colluders` in [security] makes the masks for so many and adds the row, `observer` in
+    [privacy] makes noise and claim for it ("server+2").
+  - By records in the clear every number rests on N_u reaching nobody but silos that hold
+    some of the user's records.  No message of privplan carries it, as each silo is given
+    its weights beforehand.  With weighting = "uniform" no N_u is needed; private weighting
+    keeps it from all.
+
 What to do instead
-  Use AVG with the number of users, silos and the rate fixed and public, cap what each
-  user can weigh, and account for it exactly.  Where users may be exchanged, double the
-  noise.  Against a server that samples, count rate 1.  In an encrypted sum, let the noise
-  reach every residue and hide the ciphertexts' randomness, as aggregation =
-  "private-weighting" does: the server is left with 9.998, and with 0.7584 where users are
-  drawn by oblivious transfer; a silo that has nothing of the user, with 0.8628.  Do not
-  convert: even the exact number for 32 records promises nothing.
+  Use AVG with uniform weights, and with the number of users, silos and the rate fixed and
+  public; cap what each user can weigh, and account for it exactly.  Where users may be
+  exchanged, double the noise.  Against a server that samples, count rate 1. In an
+  encrypted sum, let the noise reach every residue and hide the ciphertexts' randomness,
+  as aggregation = "private-weighting" does: the server is left with 9.998, and with
+  0.7584 where users are drawn by oblivious transfer; a silo that has nothing of the user,
+  with 0.8628. Do not convert: even the exact number for 32 records promises nothing.
 
 Source: Kato et al. 2024, arXiv 2308.12210.
 All numbers: privplan claims uldp-fl.

@@ -22,6 +22,7 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
+from ...fl.observers import MODEL, SERVER, SILO, phrase
 from ...fl.promise import PHASE
 from ...fl.settings import Settings
 from ...fl.system import Opening
@@ -82,6 +83,9 @@ class Seen:
 
 
 Carrier: TypeAlias = Callable[[Asked], Seen]
+
+REHEARSED: Final = (MODEL, SERVER, SILO)
+"""Before whom units can be put in and seen."""
 
 CARRIERS: Final[Mapping[str, tuple[str, str]]] = {
     "fedavg": ("averaging", "carry"),
@@ -213,8 +217,18 @@ def carrier(settings: Settings) -> Carrier:
 
 
 def require_observer(plan: Plan, observer: str) -> None:
-    """Raise `InvalidInput` for an observer that the plan does not know."""
+    """Raise `InvalidInput` for an observer that the plan does not know.
+
+    Raises `Unsupported` for one that nobody rehearses.
+    """
     validate.choice(tuple(plan.guarantees), observer=observer)
+    if observer not in REHEARSED:
+        raise Unsupported(
+            f"What {phrase(observer)} sees is not rehearsed with canaries.",
+            "What it holds of a unit, and what its weights tell, would have to be staged for each "
+            "silo.",
+            f"Give one of {', '.join(REHEARSED)} as `observer`.",
+        )
 
 
 def _require_room(canaries: int, rounds: int) -> None:

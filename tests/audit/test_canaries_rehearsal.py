@@ -167,10 +167,20 @@ def test_what_an_observer_sees_has_the_claimed_noise_and_the_claimed_shift(
         assert abs(seen.var() - 1.0) * math.sqrt(seen.size / 2.0) < FAR
 
 
-def test_against_weights_that_grow_a_silo_sees_half_of_what_is_claimed_and_that_is_noted():
+def test_a_silo_without_the_unit_sees_all_of_what_is_claimed_and_its_weights_are_noted():
     rehearsal = rehearse(settings(), canaries=100, observer="silo", seed=1)
-    assert 1.0 / rehearsal.event.event.noise_multiplier == pytest.approx(2.0 * rehearsal.shift)
+    assert 1.0 / rehearsal.event.event.noise_multiplier == pytest.approx(rehearsal.shift)
     assert any("its own weights" in one for one in rehearsal.note)
+
+
+@pytest.mark.parametrize("observer", ["silo-with-records", "server+1", "server+1-with-records"])
+def test_who_holds_a_part_or_colludes_is_not_rehearsed(observer):
+    own = settings(silos=3)
+    told = replace(own, security=replace(own.security, colluders=1))
+    with pytest.raises(Unsupported, match="not rehearsed"):
+        rehearse(told, canaries=100, observer=observer, seed=1)
+    with pytest.raises(InvalidInput, match="observer"):
+        rehearse(own, canaries=100, observer="server+1", seed=1)
 
 
 def test_a_masked_server_sees_what_the_model_shows_bit_for_bit():

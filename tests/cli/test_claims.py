@@ -441,7 +441,7 @@ def test_a_measurement_by_other_code_is_not_shown(
 
 SETTINGS = {
     # What a page says of its setting, and is no row of the table.
-    "uldp-fl": ("1e-5",),
+    "uldp-fl": ("1e-5", "12.26", "9.53"),  # these two: tests/accountant/test_sensitivity_coalition
     "flame": ("0.01", "1.1", "1,000", "7,850"),
     "disco": ("1e-5",),
     "fedpower": ("1e-5", "9.2e-4"),
