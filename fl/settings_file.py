@@ -17,6 +17,7 @@ from . import keys
 from .defaults import defaults_for
 from .settings import (
     DataSettings,
+    EvaluationSettings,
     LogSettings,
     PrivacySettings,
     RunSettings,
@@ -168,6 +169,7 @@ def completed(given: Given) -> Settings:
         privacy=PrivacySettings(**privacy, group=tables["uldp"].get("group_records", 1)),
         training=TrainingSettings(**training),
         security=SecuritySettings(**tables["security"]),
+        evaluation=EvaluationSettings(**tables["evaluation"]),
         uldp=UldpSettings(**tables["uldp"]),
         log=LogSettings(**tables["log"]),
     )
