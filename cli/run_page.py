@@ -37,6 +37,7 @@ _TABLES: Final = {
     "privacy": "what is promised; not for fedavg, which promises nothing",
     "training": "how models are trained",
     "security": "what the server sees",
+    "evaluation": "what the model is measured on",
     "uldp": "what only Uldp-FL's systems have",
     "log": "how the log is kept; not part of what is run",
 }
@@ -46,7 +47,7 @@ What a run leaves in DIR
   log.jsonl      the plan, and every release, as a chain of lines; it may be published
   sealed.jsonl   what was computed before the noise, for a trusted auditor; never publish it
   model.npz      the last model: `parameters`, a vector; and what to normalise features by
-  metrics.json   what the test data say by round, and readings of epsilon
+  metrics.json   what public test data say by round, and readings of epsilon
   config.toml    the configuration as it was given; a path in it may name somebody
   transcripts/   with keep_transcripts: every message that a party received, for a trusted
                  auditor; never publish it
@@ -79,8 +80,11 @@ All of this is for parties that follow the protocol; a server and a silo that te
 what they know undo it.  `privplan audit budget` says what each observer learns.
 Seeds.  [data] seed and [training] seed are public.  [run] seed also decides the noise, so
 whoever knows it can take the noise off: such a run is for tests, and its log says so.
-Test data are taken to be public.  Choosing settings by looking at results on private records
-costs privacy that the run does not count; [run] trials says how often that was done.
+Test data are never assumed to be public.  A metric of private records is a release that nothing
+pays for, so the model is measured only where [evaluation] says that the test data are public, and
+who says so, or where they come with scikit-learn; the source stands in the log.  Else there are
+no metrics, and all the rest is the same.  Choosing settings by looking at results on private
+records costs privacy that the run does not count; [run] trials says how often that was done.
 
 Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 """

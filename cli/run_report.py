@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -67,6 +68,9 @@ _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
     "for coalitions that are named."
 )
+_WIDTH: Final = 88
+"""Characters of a line behind its label."""
+
 _SCARCE: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
 
@@ -142,6 +146,11 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
             for who, one in result.guarantees.items()
         ],
         "metrics": {} if last is None else _numbers(last.metrics),
+        "test": {
+            "public": result.test.public,
+            "source": result.test.source,
+            "why": result.test.why,
+        },
         "model": result.model,
         "head": head,
         "seeded": own.settings.run.seed is not None,
@@ -171,12 +180,7 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     security = own.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
-    if result.measured:
-        last = result.measured[-1]
-        rows.append(
-            ("test", ", ".join(f"{name} {value:.4g}" for name, value in last.metrics.items()))
-        )
-        rows.append(("", f"on {len(data.test_labels):,} records that are declared public"))
+    rows += _test_rows(result, len(data.test_labels))
     if result.rounds < result.planned:
         lost = result.planned - result.rounds
         rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
@@ -184,6 +188,21 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     rows.append(("head", head or "none"))
     rows.append(("next", f"privplan audit budget {folder}"))
     return rows
+
+
+def _test_rows(result: RunResult, records: int) -> list[tuple[str, str]]:
+    """Return what the test data said, and who says that they are public; or why they are not."""
+    test = result.test
+    if not test.public:
+        reason, *more = textwrap.wrap(f"none: {plain(test.why)}", _WIDTH)
+        return [("test", reason), *(("", line) for line in more)]
+    shown = result.measured[-1].metrics if result.measured else {}
+    source = "source not stated" if test.source is None else plain(test.source)
+    said = f"on {records:,} records that are declared public: {source}"
+    return [
+        ("test", ", ".join(f"{name} {value:.4g}" for name, value in shown.items())),
+        *(("", line) for line in textwrap.wrap(said, _WIDTH)),
+    ]
 
 
 def _protocol(security: Security) -> str:
@@ -283,6 +302,7 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
         found += (_APART,)
     return (
         *found,
-        "The numbers of users, silos and rounds are public, and so are the test records.",
+        "The numbers of users, silos and rounds are public"
+        + (", and so are the test records." if own.test.public else "."),
         "Nothing but the released models and the published log leaves the run.",
     )

@@ -70,7 +70,7 @@ class Federation:
     - `user`, `silo`: (records,) int64, from 0 to `users` - 1 and `silos` - 1.
     - `users`, `silos`: |U| and |S|, public constants.
     - `classes`: 2 for `binary`, 1 (one risk score) for `survival`.
-    - `test_features`, `test_labels`: as above; held out, and taken to be public.
+    - `test_features`, `test_labels`: as above; held out, and looked at only where they are public.
     - `test_silo`: (test records,) int64, where test records have a silo of their own; else None.
     - `absent_users`, `empty_silos`: allow a user or a silo without any record, as in a neighbour.
 

@@ -6,6 +6,7 @@ Nothing heavy is imported here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -41,6 +42,12 @@ AGGREGATIONS: Final = ("plain", "masked", "private-weighting")
 
 KEY_BITS: Final = (2048, 3072, 4096)
 
+LONGEST_SOURCE: Final = 300
+"""Most characters of a source."""
+
+_PLACE: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
+"""What a path begins with; a web address has a colon and two slashes."""
+
 FSYNC: Final = ("records", "always", "never")
 
 
@@ -72,6 +79,26 @@ def text(**field: object) -> str:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise InvalidInput(f"`{name}` must be a text; it is {value!r:.60}.")
     return value
+
+
+def rounds_between(**field: object) -> int:
+    """Return an integer, 0 or above."""
+    return validate.count_from(0, **field)
+
+
+def source(**field: object) -> str:
+    """Return a short text that names no place in a file system: it stands in the log."""
+    ((name, _),) = field.items()
+    found = text(**field)
+    if len(found) > LONGEST_SOURCE:
+        raise InvalidInput(f"`{name}` must have at most {LONGEST_SOURCE} characters.")
+    if _PLACE.search(found):
+        raise InvalidInput(
+            f"`{name}` must not name a file or a folder.",
+            "It stands in the log, which may be published, and a path may name somebody.",
+            "Say who published the data, and where: a title, a DOI or a web address.",
+        )
+    return found
 
 
 def flag(**field: object) -> bool:
@@ -188,8 +215,8 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         _word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
         Key(
             "evaluate_every",
-            validate.count,
-            "rounds between two looks at the test data",
+            rounds_between,
+            'rounds between two looks at the test data; 0: none, as with test = "none"',
             "1",
             "It is a number of rounds.",
         ),
@@ -381,6 +408,23 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "private-weighting: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
+        ),
+    ),
+    "evaluation": (
+        _word(
+            "test",
+            ("public", "none"),
+            "whether the model is measured on the test data, which must be public for that, as "
+            "no metric is paid for",
+            "public for bundled data, none for data from a path",
+        ),
+        Key(
+            "source",
+            source,
+            "who says that the test data are public, and where they are published; it stands in "
+            "the log",
+            "of bundled data, where they come from; else required for public",
+            "Whoever reads the log must be able to look whether it is so.",
         ),
     ),
     "uldp": (

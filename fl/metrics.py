@@ -1,6 +1,6 @@
 """How good a model is on test data: accuracy, ROC AUC, concordance, loss.
 
-Test data are held out and taken to be public; on private records each of these is a release.
+Test data are held out and must be public; on private records each of these is a release.
 """
 
 from __future__ import annotations

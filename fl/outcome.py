@@ -11,6 +11,7 @@ from typing import Final
 from ..accountant.guarantee import Guarantee
 from . import durable
 from .checkpoint import Measured
+from .evaluation import Declaration
 
 FORMAT: Final = "privplan-metrics/1"
 
@@ -18,14 +19,14 @@ METRICS: Final = "metrics.json"
 
 NOTE: Final = (
     "epsilon_so_far is a reading and no guarantee: it would hold had the run been planned to end "
-    "there. What is guaranteed is `guarantees`, for the whole plan. Metrics are of test data that "
-    "were declared public."
+    "there. What is guaranteed is `guarantees`, for the whole plan."
 )
 
 
 def write_metrics(
     path: Path,
     about: Mapping[str, object],
+    test: Declaration,
     measured: Sequence[Measured],
     guarantees: Mapping[str, Guarantee],
 ) -> None:
@@ -33,7 +34,8 @@ def write_metrics(
     content = {
         "format": FORMAT,
         **about,
-        "note": NOTE,
+        "test": {"public": test.public, "source": test.source, "why": test.why},
+        "note": f"{NOTE} {_of_metrics(test)}",
         "guarantees": {who: _guarantee(one) for who, one in guarantees.items()},
         "rounds": [
             {
@@ -46,6 +48,14 @@ def write_metrics(
     }
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     durable.write(path, text.encode())
+
+
+def _of_metrics(test: Declaration) -> str:
+    if not test.public:
+        return f"There are no metrics: {test.why}."
+    if test.source is None:
+        return "Metrics are of test data that were declared public; the source is not stated."
+    return f"Metrics are of test data that were declared public: {test.source}."
 
 
 def _guarantee(one: Guarantee) -> dict[str, object]:

@@ -15,6 +15,7 @@ from ..accountant.plan import Plan
 from ..accountant.randomness import Streams
 from ..accountant.records import Randomness
 from .datasets import federate, load
+from .evaluation import Declaration, declaration_of
 from .federation import Federation
 from .local import TorchLocal
 from .promise import PHASE
@@ -37,7 +38,8 @@ class Prepared:
     """A run that may begin: nothing is released or written yet.
 
     `dataset` identifies the records and how they were dealt: a fact about private data, which may
-    only be sealed.  `segment` counts the starts of the run; each has streams of its own.
+    only be sealed.  `test` says whether the model may be measured.  `segment` counts the starts of
+    the run; each has streams of its own.
     """
 
     settings: Settings
@@ -48,6 +50,7 @@ class Prepared:
     plan: Plan
     opening: Opening
     dataset: dict[str, str]
+    test: Declaration
     segment: int = 0
 
     @property
@@ -86,7 +89,16 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
     plan = system.plan()
     return Prepared(
-        settings, federation, model, system, streams, plan, system.opening(), dataset, segment
+        settings,
+        federation,
+        model,
+        system,
+        streams,
+        plan,
+        system.opening(),
+        dataset,
+        declaration_of(settings),
+        segment,
     )
 
 
@@ -125,7 +137,9 @@ def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
 
 
 def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
-    """Return what the test data say about a model, by metric."""
+    """Return what the test data say about a model, by metric; nothing unless they are public."""
+    if not prepared.test.public:
+        return {}
     from .metrics import evaluate
 
     return evaluate(prepared.model, parameters, prepared.federation)

@@ -35,6 +35,7 @@ from ..accountant.odometer import Odometer
 from ..accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
 from . import durable
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint, Measured
+from .evaluation import EARLIER, Declaration
 from .interruption import Unbroken, held
 from .moments import Moments
 from .outcome import METRICS, write_metrics
@@ -55,7 +56,8 @@ class RunResult:
 
     `rounds` is the number of released models, `planned` how many were planned; a difference was
     spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
-    observer; `measured` is what the test data said; `model` the digest of `parameters`.
+    observer; `measured` is what was spent by round and, where `test` data are public, what they
+    said; `model` the digest of `parameters`.
     """
 
     run_id: str
@@ -66,6 +68,7 @@ class RunResult:
     measured: tuple[Measured, ...]
     parameters: Parameters
     model: str
+    test: Declaration
 
 
 def run(
@@ -168,6 +171,8 @@ class _Conduct:
             )
         self.kept = require_resumable(own, self.folder, progress)
         self.gate.run_id = progress.opened.run_id
+        if "evaluation" not in progress.opened.configuration:
+            self.prepared = replace(own, test=EARLIER)
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
@@ -214,6 +219,7 @@ class _Conduct:
                     "released": self.released,
                     "normalisation_noise": own.settings.privacy.normalisation_noise,
                 },
+                own.test,
                 self.kept.measured,
                 guarantees,
             )
@@ -238,6 +244,7 @@ class _Conduct:
             self.kept.measured,
             self.kept.parameters,
             model,
+            own.test,
         )
 
     def _normalise(self) -> None:
@@ -272,7 +279,8 @@ class _Conduct:
         return self.folder / CHECKPOINT
 
     def _due(self, number: int) -> bool:
-        return number % self.prepared.settings.run.evaluate_every == 0
+        every = self.prepared.settings.run.evaluate_every
+        return every > 0 and number % every == 0
 
     def _keep(self, number: int, parameters: Parameters) -> None:
         self.kept = replace(self.kept, round=number, parameters=parameters)
@@ -280,13 +288,16 @@ class _Conduct:
             self.kept.write(self._checkpoint)
 
     def _measure(self) -> None:
-        """Measure the kept model on the test data, unless that was done."""
+        """Measure the kept model on public test data, unless that was done; and what is spent."""
         own, number = self.prepared, self.kept.round
         if any(one.round == number for one in self.kept.measured):
             return
         found = Measured(number, measure(own, self.kept.parameters), self._readings())
-        shown = {name: repr(float(value)) for name, value in found.metrics.items()}
-        self.recorder.append(Evaluation(number, "declared-public", shown))
+        if own.test.public:
+            shown = {name: repr(float(value)) for name, value in found.metrics.items()}
+            self.recorder.append(
+                Evaluation(number, "declared-public", shown, source=own.test.source)
+            )
         self.kept = replace(self.kept, measured=(*self.kept.measured, found))
         if self.report is not None:
             self.report(found, own.rounds)

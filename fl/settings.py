@@ -122,6 +122,17 @@ class UldpSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """`[evaluation]`: whether test data are public, and who says so; see `fl.evaluation`.
+
+    `test` is None where nothing is said: then bundled data are public, and no others.
+    """
+
+    test: Literal["public", "none"] | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogSettings:
     """`[log]`: how the log is kept."""
 
@@ -138,6 +149,7 @@ class Settings:
     privacy: PrivacySettings
     training: TrainingSettings
     security: SecuritySettings = SecuritySettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
     uldp: UldpSettings = UldpSettings()
     log: LogSettings = LogSettings()
 
@@ -175,6 +187,7 @@ def _json(value: object) -> object:
 
 __all__ = [
     "DataSettings",
+    "EvaluationSettings",
     "LogSettings",
     "PrivacySettings",
     "RunSettings",

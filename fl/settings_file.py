@@ -18,6 +18,7 @@ from .defaults import defaults_for
 from .observers import coalitions_in
 from .settings import (
     DataSettings,
+    EvaluationSettings,
     LogSettings,
     PrivacySettings,
     RunSettings,
@@ -171,6 +172,7 @@ def completed(given: Given) -> Settings:
         privacy=PrivacySettings(**privacy, group=tables["uldp"].get("group_records", 1)),
         training=TrainingSettings(**training),
         security=SecuritySettings(**tables["security"]),
+        evaluation=EvaluationSettings(**tables["evaluation"]),
         uldp=UldpSettings(**tables["uldp"]),
         log=LogSettings(**tables["log"]),
     )

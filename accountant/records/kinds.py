@@ -127,13 +127,18 @@ class RoundAbort(Record):
 
 @dataclass(frozen=True)
 class Evaluation(Record):
-    """Numbers about the model, from public data, or under an `event` that was accounted."""
+    """Numbers about the model, from public data, or under an `event` that was accounted.
+
+    `source` is who says that the data are public, in the owner's words, and never a path; None
+    where that is not stated.
+    """
 
     type: ClassVar[str] = "evaluation"
     round: int
     data: Literal["declared-public", "private"]
     metrics: Mapping[str, str]
     event: ev.Event | None = None
+    source: str | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

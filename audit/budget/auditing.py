@@ -230,6 +230,17 @@ def _of_protocol(evidence: Evidence) -> list[str]:
     return found
 
 
+def _of_test_data(ledger: Ledger) -> list[str]:
+    """Return whose word it is that the data of evaluations are public."""
+    declared = [one for _, one in ledger.evaluations if one.data == "declared-public"]
+    stated = dict.fromkeys(one.source for one in declared)
+    return [
+        "The test data are public: declared public, "
+        + ("source not stated." if source is None else f"source: {source:.300}.")
+        for source in stated
+    ]
+
+
 def _assumptions(evidence: Evidence) -> tuple[str, ...]:
     """Return what must be true of the run for the numbers to hold."""
     ledger, names = evidence.ledger, evidence.observers
@@ -262,6 +273,5 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
         )
     if any(isinstance(one.event, ev.Event) for _, one in ledger.evaluations):
         found.append("Measurements of private data cost what their events say.")
-    if any(one.data == "declared-public" for _, one in ledger.evaluations):
-        found.append("The data that were declared public are public.")
+    found += _of_test_data(ledger)
     return tuple(found)

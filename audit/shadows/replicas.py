@@ -120,6 +120,7 @@ def _replica(
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
+    from ...fl.evaluation import declaration_of
     from ...fl.local import TorchLocal
     from ...fl.models import model_named
     from ...fl.system import build
@@ -128,7 +129,15 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     model = model_named(own.model, width, federation.classes, dropout=own.dropout)
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
     return Prepared(
-        settings, federation, model, system, streams, system.plan(), system.opening(), {}
+        settings,
+        federation,
+        model,
+        system,
+        streams,
+        system.plan(),
+        system.opening(),
+        {},
+        declaration_of(settings),
     )
 
 

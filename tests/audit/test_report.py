@@ -90,7 +90,19 @@ def test_three_columns_stand_beside_each_other(folder: Path) -> None:
         assert said in text
     assert facts.budget.chain.head is not None
     assert facts.budget.chain.head in text
-    assert "accuracy 0.8125 (test data that were declared public)" in text
+    assert "accuracy 0.8125 (test data that were declared public, source not stated)" in text
+
+
+def test_the_page_says_who_declared_test_data_public_or_that_there_were_none(
+    tmp_path: Path,
+) -> None:
+    made = ledgers.weighted()
+    last = Evaluation(20, "declared-public", {"accuracy": "0.8125"}, source="<i>a DOI</i>")
+    text = page_of(ledgers.written(tmp_path / "run", [*made[:-1], last, made[-1]])).text
+    assert "declared public, source: <i>a DOI</i>)" in text  # a text, and no tag
+    assert "none: the model was not measured" not in text
+    unmeasured = page_of(ledgers.written(tmp_path / "two", made)).text
+    assert "none: the model was not measured" in unmeasured
 
 
 def test_the_page_loads_and_runs_nothing(folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -636,13 +637,38 @@ def test_a_group_of_one_record_is_refused(refused: Refused) -> None:
 
 
 @pytest.mark.usefixtures("fl")
-def test_a_silo_that_holds_records_of_a_group_is_promised_nothing(run: Run) -> None:
-    """Which of a user's records take part tells a silo that holds some how many lie elsewhere."""
+def test_a_silo_that_holds_records_of_a_group_has_a_row_of_its_own(run: Run) -> None:
+    """Its own flags say nothing of what lies elsewhere, so it has the number of any silo."""
     config = written(system="uldp-group", more="batch = 4\n[uldp]\ngroup_records = 4")
     said = run("run", config, "--out", "out").out
     assert "against a silo that has no records of the user, and knows its own noise" in said
-    found = run("audit", "budget", "out", "--json").json["assumptions"]
-    assert any("of which it holds nothing itself" in one for one in found)
+    assert "against a silo that holds some of the user's records" in said
+    found = run("audit", "budget", "out", "--json").json
+    assert any("of which it holds nothing itself" in one for one in found["assumptions"])
+    rows = {one["observer"]: one["epsilon"]["upper"] for one in found["result"]["observers"]}
+    assert rows["silo-with-records"] == rows["silo"] < math.inf
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"more": '[evaluation]\ntest = "none"'}, 'test = "none" in [evaluation]'),
+        ({"run": "evaluate_every = 0"}, "evaluate_every = 0 in [run]"),
+    ],
+)
+def test_a_run_without_test_data_says_so(changes: dict[str, str], why: str, run: Run) -> None:
+    outcome = run("run", written(**changes), "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert f"test      none: {why}" in outcome.out
+    assert not any(line["type"] == "evaluation" for line in log_of("out"))
+    assert run("audit", "budget", "out").code == 0
+    assert run("report", "out", "-o", "page.html").code == 0
+    assert "none: the model was not measured" in Path("page.html").read_text()
+    found = run("run", written(**changes), "--out", "again", "--json").json
+    assert found["result"]["metrics"] == {}
+    assert found["result"]["test"] == {"public": False, "source": None, "why": why}
+    assert not any("test records" in one for one in found["assumptions"])
 
 
 @pytest.mark.usefixtures("fl")

@@ -206,7 +206,7 @@ def test_other_things_to_come_are_refused_as_such() -> None:
         ("run", 'rounds = "50"'),
         ("run", "seed = -1"),
         ("run", "seed = 9223372036854775808"),
-        ("run", "evaluate_every = 0"),
+        ("run", "evaluate_every = -1"),
         ("run", "trials = 0"),
         ("run", 'device = "tpu"'),
         ("data", "users = 0"),

@@ -1,0 +1,58 @@
+"""Whether test data are public, and who says so.  They are never assumed to be.
+
+A metric of private records is a release that nothing here pays for.  So a model is measured only on
+test data that somebody declares to be public, with a source; data that come with scikit-learn are
+published with it.  What was read from a path is nobody's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from .settings import Settings
+
+BUNDLED: Final[Mapping[str, str]] = {
+    "digits": "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C50P49",
+    "breast-cancer": (
+        "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C5DW2B"
+    ),
+}
+"""By data set that needs no path, where its records are published."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """Whether a model is measured on test data, who says that they are public, and why so.
+
+    `source` is None where none is stated, which only runs of earlier versions may do.
+    """
+
+    public: bool
+    source: str | None
+    why: str
+
+
+EARLIER: Final = Declaration(True, None, "declared public by an earlier version, source not stated")
+"""Of a run that was begun before test data had to be declared: it goes on as it began."""
+
+
+def declaration_of(settings: Settings) -> Declaration:
+    """Return what the settings say of the test data, or what follows where they say nothing."""
+    own, name = settings.evaluation, settings.data.name
+    if own.test == "none":
+        return Declaration(False, None, 'test = "none" in [evaluation]')
+    if settings.run.evaluate_every == 0:
+        return Declaration(False, None, "evaluate_every = 0 in [run]")
+    bundled = BUNDLED.get(name)
+    if own.test == "public" and (own.source or bundled):
+        return Declaration(True, own.source or bundled, 'test = "public" in [evaluation]')
+    if bundled is not None:
+        return Declaration(True, own.source or bundled, f"{name} is published with scikit-learn")
+    return Declaration(
+        False,
+        None,
+        "data from a path are not taken to be public unless [evaluation] says so, with a source",
+    )

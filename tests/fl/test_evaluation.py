@@ -1,0 +1,265 @@
+"""Test data are never assumed to be public, and who says that they are stands in the log."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import Evaluation, RunOpen
+from privplan.audit.budget import audit_budget
+from privplan.audit.configured import settings_in
+from privplan.audit.log import LogWriter, read, verify
+from privplan.fl import evaluation
+from privplan.fl.datasets.registry import load
+from privplan.fl.evaluation import BUNDLED, EARLIER, declaration_of
+from privplan.fl.keys import DATASETS
+from privplan.fl.preparation import prepare, randomness
+from privplan.fl.runner import RunResult, carry_out
+from privplan.fl.settings import EvaluationSettings, Settings
+from privplan.fl.settings_file import parse
+
+from .test_datasets import tiny_cards
+
+BASE = """\
+[run]
+system = "uldp-avg"
+rounds = 2
+{run}
+[data]
+name = "{name}"
+{data}
+users = 5
+silos = 2
+[privacy]
+noise_multiplier = 5.0
+[training]
+local_rate = 0.1
+local_epochs = 1
+batch = 64
+model = "logistic"
+{more}
+"""
+
+PUBLIC = '[evaluation]\ntest = "public"\nsource = "Example Bank, doi 10.1234/5678"'
+NONE = '[evaluation]\ntest = "none"'
+
+needs_fl = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+
+def of(name: str = "breast-cancer", *, run: str = "", data: str = "", more: str = "") -> Settings:
+    return parse(BASE.format(run=run, name=name, data=data, more=more).encode(), "run.toml")
+
+
+@pytest.fixture
+def cards(tmp_path: Path) -> Any:
+    """Return the maker of settings for data from a path."""
+    tiny_cards(tmp_path)
+
+    def made(**more: str) -> Settings:
+        return of("creditcard", data=f'path = "{tmp_path}"', **more)
+
+    return made
+
+
+# --- what is declared -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", DATASETS)
+def test_bundled_data_are_public_and_no_others(name: str) -> None:
+    found = declaration_of(of(name))
+    assert found.public == (name in BUNDLED)
+    assert found.source == BUNDLED.get(name)
+    assert found.why
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+def test_bundled_data_need_no_path_and_are_published_where_they_say(name: str) -> None:
+    pytest.importorskip("sklearn")
+    assert load(name).citation.rsplit("doi ", 1)[1] in BUNDLED[name]
+
+
+def test_a_declaration_with_a_source_counts_and_none_is_none(cards: Any) -> None:
+    found = declaration_of(cards(more=PUBLIC))
+    assert (found.public, found.source) == (True, "Example Bank, doi 10.1234/5678")
+    assert declaration_of(of(more=PUBLIC)).source == found.source
+    for settings in (of(more=NONE), cards(more=NONE), of(run="evaluate_every = 0")):
+        assert not declaration_of(settings).public
+    assert "evaluate_every = 0" in declaration_of(of(run="evaluate_every = 0")).why
+
+
+def test_settings_that_were_made_without_a_file_assume_nothing_either(cards: Any) -> None:
+    claimed = replace(cards(), evaluation=EvaluationSettings(test="public"))
+    assert not declaration_of(claimed).public  # without a source
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "what"),
+    [
+        ("creditcard", {"more": '[evaluation]\ntest = "public"'}, "lacks `source`"),
+        ("creditcard", {"more": '[evaluation]\nsource = "me"'}, "which has no effect"),
+        ("digits", {"more": f'{NONE}\nsource = "me"'}, "which has no effect"),
+        ("digits", {"more": PUBLIC, "run": "evaluate_every = 0"}, "evaluate_every = 0"),
+        ("digits", {"more": NONE, "run": "evaluate_every = 5"}, "evaluate_every = 5"),
+        ("digits", {"more": '[evaluation]\ntest = "publik"'}, "`test` must be"),
+        ("digits", {"run": "evaluate_every = -1"}, "`evaluate_every`"),
+        (
+            "creditcard",
+            {"data": 'path = "private-cards"', "more": PUBLIC.replace("Bank", "private-cards")},
+            "names its `path`",
+        ),
+    ],
+)
+def test_what_contradicts_itself_is_refused(name: str, changes: dict[str, str], what: str) -> None:
+    with pytest.raises(InvalidInput, match=r"run\.toml") as caught:
+        of(name, **changes)
+    assert what in caught.value.what
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "/home/anna/cards.csv", "see /home/anna", "~/cards", "./cards", "../cards", r"C:\\cards",
+        "D:/cards", "file:///home/anna", "'/srv/data'", "a" * 301, "",
+    ],
+)  # fmt: skip
+def test_a_source_that_is_a_path_is_refused(source: str) -> None:
+    """It stands in the log, and who publishes that should not publish a path."""
+    with pytest.raises(InvalidInput, match="`source`"):
+        of(more=f'[evaluation]\ntest = "public"\nsource = "{source}"')
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["https://archive.ics.uci.edu/dataset/45/heart+disease", "UCI, doi 10.24432/C52P4X", "CC/BY"],
+)
+def test_a_source_may_be_an_address_or_a_title(source: str) -> None:
+    found = of(more=f'[evaluation]\ntest = "public"\nsource = "{source}"')
+    assert declaration_of(found).source == source
+
+
+# --- runs -----------------------------------------------------------------------------------------
+
+
+def started(settings: Settings, folder: Path, **more: Any) -> RunResult:
+    with LogWriter.create(folder, fsync="never") as writer:
+        return carry_out(prepare(settings), folder, writer, **more)
+
+
+def resumed(settings: Settings, folder: Path) -> RunResult:
+    prepared = prepare(settings, segment=verify(folder).recoveries + 1)
+    writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
+    with writer:
+        return carry_out(prepared, folder, writer, progress=progress)
+
+
+def evaluations(folder: Path) -> list[Evaluation]:
+    return [line.record for line in read(folder) if isinstance(line.record, Evaluation)]
+
+
+@needs_fl
+@pytest.mark.parametrize("how", [{}, {"more": NONE}, {"run": "evaluate_every = 0"}])
+def test_data_from_a_path_are_not_looked_at(
+    how: dict[str, str], cards: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked(*_: Any) -> None:
+        raise AssertionError("the model was measured")
+
+    monkeypatch.setattr("privplan.fl.metrics.evaluate", looked)
+    folder = tmp_path / "run"
+    told: list[int] = []
+    settings = cards(**how)
+    result = started(settings, folder, report=lambda one, _: told.append(one.round))
+    assert not result.test.public
+    assert not evaluations(folder)
+    assert [dict(one.metrics) for one in result.measured] == [{}] * len(result.measured)
+    assert told == ([2] if how.get("run") else [1, 2])  # how far it is can still be told
+    left = json.loads((folder / "metrics.json").read_text())
+    assert left["test"] == {"public": False, "source": None, "why": result.test.why}
+    assert "There are no metrics" in left["note"]
+    assert all(one["metrics"] == {} for one in left["rounds"])
+    assert left["rounds"][-1]["epsilon_so_far"]
+    report = audit_budget(folder)
+    assert report.ok
+    assert not any("test data" in one for one in report.assumptions)
+
+
+@needs_fl
+def test_the_source_stands_in_the_log_and_the_audit_names_it(cards: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    result = started(cards(more=PUBLIC), folder)
+    assert result.measured[-1].metrics["accuracy"] >= 0.0
+    assert {one.source for one in evaluations(folder)} == {"Example Bank, doi 10.1234/5678"}
+    assert str(tmp_path) not in (folder / "log.jsonl").read_text()
+    said = "The test data are public: declared public, source: Example Bank, doi 10.1234/5678."
+    assert said in audit_budget(folder).assumptions
+    left = json.loads((folder / "metrics.json").read_text())
+    assert "Example Bank" in left["note"]
+    (opened,) = [one.record for one in read(folder) if isinstance(one.record, RunOpen)]
+    assert settings_in(opened).evaluation == cards(more=PUBLIC).evaluation
+
+
+class Cut(Exception):
+    """A run is cut off."""
+
+
+def cut(settings: Settings, folder: Path) -> None:
+    """Begin a run, and cut it off after its first round."""
+
+    def stop(*_: Any) -> None:
+        raise Cut
+
+    with pytest.raises(Cut):
+        started(settings, folder, report=stop)
+
+
+@needs_fl
+@pytest.mark.parametrize("more", ["", PUBLIC, NONE])
+def test_a_run_goes_on_as_it_was_declared(more: str, cards: Any, tmp_path: Path) -> None:
+    folder, settings = tmp_path / "run", cards(more=more)
+    cut(settings, folder)
+    result = resumed(settings, folder)
+    assert verify(folder).complete
+    assert result.test == declaration_of(settings)
+    assert bool(evaluations(folder)) == (more == PUBLIC)
+
+
+@needs_fl
+def test_a_run_of_an_earlier_version_goes_on_as_it_began(
+    cards: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its configuration has no such table, and its test data were taken to be public."""
+    folder, settings, to_json = tmp_path / "run", cards(), Settings.to_json
+
+    def before(self: Settings) -> dict[str, dict[str, object]]:
+        return {name: table for name, table in to_json(self).items() if name != "evaluation"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Settings, "to_json", before)
+        patch.setattr("privplan.fl.preparation.declaration_of", lambda _: EARLIER)
+        cut(settings, folder)
+    for declared in (PUBLIC, NONE):
+        with pytest.raises(InvalidInput, match=r"\[evaluation\] test"):
+            resumed(cards(more=declared), folder)
+    result = resumed(settings, folder)
+    assert result.test == EARLIER
+    assert {one.round for one in evaluations(folder)} == {1, 2}
+    assert {one.source for one in evaluations(folder)} == {None}
+    said = "The test data are public: declared public, source not stated."
+    assert said in audit_budget(folder).assumptions
+    assert "source is not stated" in json.loads((folder / "metrics.json").read_text())["note"]
+
+
+def test_the_module_says_nothing_of_data_sets_that_do_not_exist() -> None:
+    assert set(evaluation.BUNDLED) <= set(DATASETS)
+    assert np.all([0 < len(one) <= 300 for one in BUNDLED.values()])
