@@ -126,7 +126,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
-    rows += anchors.rows(chain.checked, chain.signature)
+    rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:

@@ -124,7 +124,11 @@ def audit_ledger(
 def chain_of(verified: Verified) -> Chain:
     """Return the chain of a log that is whole."""
     return Chain(
-        verified.records, verified.head, checked=verified.checked, signature=verified.signature
+        verified.records,
+        verified.head,
+        checked=verified.checked,
+        signature=verified.signature,
+        up_to=verified.up_to,
     )
 
 

@@ -94,6 +94,13 @@ class Verified:
         return "chain only"
 
     @property
+    def up_to(self) -> int | None:
+        """The last line that a head covers, where others follow; None where it covers all."""
+        if self.checked != "chain and head" or self.anchor == self.records:
+            return None
+        return self.anchor
+
+    @property
     def ok(self) -> bool:
         """Whether nothing is wrong; a run that is not closed is not wrong."""
         return self.problem is None

@@ -34,6 +34,7 @@ def test_a_page_is_made(run: Any, folder: Path) -> None:
         "contradicted": [],
         "measured": 0,
         "checked": "chain only",
+        "up_to": None,
     }
     assert run("report", str(folder), "-o", "report.html", "-q").out == "report.html\n"
 
