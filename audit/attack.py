@@ -165,6 +165,7 @@ class _Attack:
             warnings=tuple(self.warnings),
             checked=self.verified.checked,
             signature=self.verified.signature,
+            up_to=self.verified.up_to,
         )
 
     def _rehearse(self, tiers: Sequence[Tier]) -> None:

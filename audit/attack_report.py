@@ -75,8 +75,8 @@ class AttackReport:
 
     `appended` are the numbers of the lines that were added to the log, `head` its last hash.
     `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
-    keeps them; None where nothing was kept.  `checked` and `signature` are those of the log before
-    the attack (`audit.log.Verified`).
+    keeps them; None where nothing was kept.  `checked`, `signature` and `up_to` are those of the
+    log before the attack (`audit.log.Verified`).
     """
 
     run_id: str
@@ -93,6 +93,7 @@ class AttackReport:
     warnings: tuple[str, ...]
     checked: Checked = "chain only"
     signature: Signature | None = None
+    up_to: int | None = None
 
     @property
     def contradicted(self) -> bool:
@@ -135,6 +136,7 @@ class AttackReport:
             "appended": list(self.appended),
             "head": self.head,
             "checked": self.checked,
+            "up_to": self.up_to,
             "signature": None if self.signature is None else self.signature.to_json(),
             "sealed": list(self.sealed_tiers),
             "sealed_report": None if self.sealed_report is None else str(self.sealed_report),

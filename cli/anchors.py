@@ -49,9 +49,12 @@ def head_of(given: str | None) -> str | None:
     return None if given is None else given.strip().lower()
 
 
-def rows(checked: str, signature: Signature | None) -> list[tuple[str, str]]:
-    """Return what was checked, and by whom the log is signed."""
-    found = [("checked", f"{checked} ({SEE})")]
+def rows(
+    checked: str, signature: Signature | None, up_to: int | None = None
+) -> list[tuple[str, str]]:
+    """Return what was checked, up to which line if not to the last, and who signed the log."""
+    part = "" if up_to is None else f", up to line {up_to:,}: lines after it may be anybody's"
+    found = [("checked", f"{checked}{part} ({SEE})")]
     if signature is not None:
         found.append(("signed", plain(str(signature))))
     return found

@@ -310,7 +310,7 @@ def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
         ("observer", plain(phrase(found.observer))),
     ]
-    rows += anchors.rows(found.checked, found.signature)
+    rows += anchors.rows(found.checked, found.signature, found.up_to)
     rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
     if found.appended:
         rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}"))

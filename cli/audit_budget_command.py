@@ -123,7 +123,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     rows.append(("claimed", _claimed(found, claim)))
     if found.worst is not None and claim.epsilon is not None:
         rows.append(("worst", plain(found.worst.text)))
-    rows += anchors.rows(chain.checked, chain.signature)
+    rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:

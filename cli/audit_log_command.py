@@ -71,6 +71,7 @@ def result(found: Verified) -> Mapping[str, object]:
         "signed": found.signed,
         "anchor": found.anchor,
         "checked": found.checked,
+        "up_to": found.up_to,
         "signature": None if found.signature is None else found.signature.to_json(),
     }
 
@@ -88,7 +89,7 @@ def _rows(found: Verified) -> list[tuple[str, str]]:
     if found.dangling:
         number = len(found.dangling)
         rows.append(("dangling", f"{number} intent{'s' * (number > 1)} without a release, spent"))
-    rows += anchors.rows(found.checked, found.signature)
+    rows += anchors.rows(found.checked, found.signature, found.up_to)
     if found.anchor is not None:
         rows.append(("anchor", f"line {found.anchor} has the expected head"))
     if found.problem is not None:
@@ -107,11 +108,6 @@ def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
     if found.ok and covered is not None and covered < found.records - 1:
         said.append(
             f"No signature covers the lines after line {covered}: anybody may have written them."
-        )
-    if found.ok and found.anchor is not None and found.anchor < found.records:
-        said.append(
-            f"The head is that of line {found.anchor}: anybody may have written the "
-            f"{found.records - found.anchor} after it."
         )
     if found.opened is not None and found.opened.fsync == "never":
         said.append(

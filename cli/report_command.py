@@ -52,7 +52,7 @@ def report(
         )
     _require_room(out)
     facts = read(folder, **anchors.expected(public_key, head))
-    page = _rendered(facts)
+    page, chain = _rendered(facts), facts.budget.chain
     _write(out, page)
     contradicted = [one.tier for _, one in facts.contradicting]
     show(
@@ -64,14 +64,15 @@ def report(
                 "contradicted": contradicted,
                 "unusual": [one.tier for _, one in facts.unusual],
                 "measured": len(facts.measured),
-                "checked": facts.budget.chain.checked,
+                "checked": chain.checked,
+                "up_to": chain.up_to,
             },
             text=table(
                 [
                     ("report", str(out)),
                     ("log", verdict(facts)[1]),
                     ("measured", _measured(len(facts.measured), contradicted, len(facts.unusual))),
-                    *anchors.rows(facts.budget.chain.checked, facts.budget.chain.signature),
+                    *anchors.rows(chain.checked, chain.signature, chain.up_to),
                 ]
             ),
             number=str(out),

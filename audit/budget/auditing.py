@@ -17,7 +17,7 @@ from ..configuration import beside
 from ..hazards import Hazard, hazards_in, worst_first
 from ..hazards.chain import broken_chain, not_anchored, torn_line
 from ..hazards.configuration import comparison, file_mismatch
-from ..log import Verified, read, verify
+from ..log import Verified, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
@@ -52,10 +52,15 @@ def audit_budget(
     """
     most = None if limit is None else validate.non_negative(limit=limit)
     sizes = tuple(dict.fromkeys(validate.count(group=size) for size in groups))
-    verified = verify(folder, public_key, expected_head=expected_head)
+    entries: list[Entry] = []
+    verified = verify(
+        folder,
+        public_key,
+        expected_head=expected_head,
+        each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
+    )
     if verified.first_bad is not None:
         return _broken(Chain(verified.records, verified.head, *verified.first_bad), most)
-    entries = [Entry(line.number, line.seq, line.record) for line in read(folder)]
     chain = chain_of(verified)
     if not entries:
         return _broken(Chain(0, None, 1, "the log holds no record"), most)
@@ -140,7 +145,11 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
 def chain_of(verified: Verified) -> Chain:
     """Return the chain of a log that is whole."""
     return Chain(
-        verified.records, verified.head, checked=verified.checked, signature=verified.signature
+        verified.records,
+        verified.head,
+        checked=verified.checked,
+        signature=verified.signature,
+        up_to=verified.up_to,
     )
 
 

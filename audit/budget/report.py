@@ -110,7 +110,8 @@ class GroupRow:
 class Chain:
     """The log as a chain: how many good records, the last hash, the first bad line and why.
 
-    `checked` says against what it was held and fits, `signature` who signed it.
+    `checked` says against what it was held and fits (a head that is not the last: `up_to` which
+    line), `signature` who signed it.
     """
 
     records: int
@@ -119,6 +120,7 @@ class Chain:
     reason: str = ""
     checked: Checked = "chain only"
     signature: Signature | None = None
+    up_to: int | None = None
 
 
 @dataclass(frozen=True)
@@ -235,6 +237,7 @@ class BudgetReport:
             "records": self.chain.records,
             "head": self.chain.head,
             "checked": self.chain.checked,
+            "up_to": self.chain.up_to,
             "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
             "not_stated": list(self.not_stated),
             "sealed": None if self.sealed is None else self.sealed.to_json(),

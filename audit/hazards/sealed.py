@@ -6,6 +6,7 @@ the log, and a report that holds it is not to be published.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -75,19 +76,22 @@ def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...
     """Return the lines of releases with an item that is another one's, by its own word.
 
     Where the first line says what is sealed, items of the noise say of which release they are;
-    those of earlier versions do not.
+    those of earlier versions do not, unless a later one took up the run.
     """
     lines = []
+    announced = ledger.opened.sealed is not None
+    taken_up = min((one.number for one in ledger.recoveries), default=math.inf)
     for spent in ledger.spent:
         for number, release in spent.releases:
             own = ledger.opened.run_id, spent.seq, release.aggregate
             values = {name: known.get(one) for name, one in release.sealed.items()}
             moved = any(sealing.is_foreign(value, *own) for value in values.values())
-            unbound = any(
-                isinstance(values.get(name), Mapping) and not sealing.is_bound(values[name])
+            strange = any(
+                isinstance(values.get(name), Mapping)
+                and sealing.is_bound(values[name]) != announced
                 for name in NOISE
             )
-            if moved or (unbound and ledger.opened.sealed is not None):
+            if moved or (strange and (announced or number < taken_up)):
                 lines.append(number)
     return tuple(lines)
 
@@ -108,7 +112,7 @@ def _foreign(lines: tuple[int, ...]) -> Hazard | None:
     return Hazard(
         "moved-items",
         "error",
-        f"Sealed items of {rounds(len(lines))} are those of other releases.",
+        f"Sealed items of {rounds(len(lines))} are not those of their releases, or of this log.",
         "What is tested must be of the noise that stands on this release, and of no other.",
         "Ask the owner of the run for the sidecar as it was written.",
         None,

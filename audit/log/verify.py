@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -93,6 +94,13 @@ class Verified:
         return "chain only"
 
     @property
+    def up_to(self) -> int | None:
+        """The last line that a head covers, where others follow; None where it covers all."""
+        if self.checked != "chain and head" or self.anchor == self.records:
+            return None
+        return self.anchor
+
+    @property
     def ok(self) -> bool:
         """Whether nothing is wrong; a run that is not closed is not wrong."""
         return self.problem is None
@@ -103,13 +111,15 @@ def verify(
     public_key: Ed25519PublicKey | None = None,
     *,
     expected_head: str | None = None,
+    each: Callable[[Line], None] | None = None,
 ) -> Verified:
     """Check the log in a folder, and name the first bad line.
 
     `expected_head` is a hash that was kept elsewhere, or its first 32 digits or more: some line
     must have it, so whole lines that were cut off at the end are missed.  With `public_key`, every
     signature must be of that key, there must be one, and one must cover all lines, so that nobody
-    else adds any.  Without, signatures are held against the keys that stand beside them.
+    else adds any.  Without, signatures are held against the keys that stand beside them.  `each`
+    is handed every good line, in the same pass.
 
     Raises `InvalidInput` where there is no log or `expected_head` is no hash, `MissingExtra` for a
     key without `cryptography`.  A bad log is not an error: it is the answer.
@@ -127,6 +137,8 @@ def verify(
     try:
         for line in scan:
             check.take(line, scan.path)
+            if each is not None:
+                each(line)
     except BadLine as error:
         bad = (error.number, error.reason)
     mismatch = check.mismatch()

@@ -18,7 +18,7 @@ from ..budget.auditing import chain_hazards, chain_of
 from ..configuration import beside
 from ..hazards.configuration import file_mismatch
 from ..log import verify
-from ..log.reader import BadLine, Scan
+from ..log.reader import BadLine, log_of
 from ..log.results import Result, result_of
 from ..measurement import Measurement
 
@@ -98,10 +98,15 @@ def read(
     Raises `InvalidInput` where there is no log, and `BadLine` where its chain is broken: a page
     about a log that somebody changed would lend it a good appearance.
     """
-    verified = verify(folder, public_key, expected_head=expected_head)
+    entries: list[Entry] = []
+    verified = verify(
+        folder,
+        public_key,
+        expected_head=expected_head,
+        each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
+    )
     if verified.first_bad is not None:
-        raise BadLine(Scan(folder).path, *verified.first_bad)
-    entries = [Entry(line.number, line.seq, line.record) for line in Scan(folder)]
+        raise BadLine(log_of(folder), *verified.first_bad)
     if not entries:
         raise InvalidInput(
             f"The log in {folder} holds no record.",

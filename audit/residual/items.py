@@ -135,7 +135,7 @@ def read_run(folder: str | Path) -> Run:
     foreign = foreign_items(ledger, known)
     if foreign:
         raise InvalidInput(
-            f"What line {foreign[0]} of {folder} sealed of its noise is of another release.",
+            f"What line {foreign[0]} of {folder} sealed of its noise is not of this release.",
             "A statistic of other noise says nothing about the noise of this release.",
             "Ask the owner of the run for the sidecar as it was written.",
         )

@@ -199,6 +199,15 @@ def test_commitments_that_the_first_line_no_longer_announces_are_missed_all_the_
     assert hazards(audit_budget(run))["configuration-mismatch"] == "error"
 
 
+def test_a_first_line_that_no_longer_says_what_is_sealed_does_not_fit_the_sidecar(
+    run: Path,
+) -> None:
+    """As if an earlier version had made it, whose items said nothing of their release."""
+    rechained(run, lambda records: records[0].pop("sealed"))
+    assert audit_budget(run).not_stated == ("which items each round seals",)
+    assert hazards(audit_budget(run, sealed=True))["moved-items"] == "error"
+
+
 def test_an_earlier_log_must_at_least_seal_the_same_in_each_round(tmp_path: Path) -> None:
     folder = forged(tmp_path, "avg-sampled", without("joined", only=1))
     report = audit_budget(folder, sealed=True)
@@ -240,7 +249,7 @@ def test_an_item_that_is_moved_from_another_round_does_not_fit(run: Path, item: 
     report = audit_budget(run, sealed=True)
     assert not report.ok
     assert hazards(report)["moved-items"] == "error"
-    with pytest.raises(InvalidInput, match="of another release"):
+    with pytest.raises(InvalidInput, match="not of this release"):
         residual_tier(run)
 
 

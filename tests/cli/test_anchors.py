@@ -89,6 +89,14 @@ def test_a_head_in_full_or_its_first_digits(judged: Callable[..., Any], plain: P
     assert judged("--head", head[:31]).code == 2
 
 
+def test_a_head_of_an_earlier_line_covers_no_more(judged: Callable[..., Any], plain: Path) -> None:
+    head = json.loads(logs.lines_of(plain)[7])["hash"]
+    outcome = judged("--head", head)
+    assert outcome.code == 0, outcome.err
+    assert "chain and head, up to line 8: lines after it may be anybody's" in outcome.out
+    assert judged("--head", head, "--json").json["result"]["up_to"] == 8
+
+
 def test_another_head_is_an_error(judged: Callable[..., Any], plain: Path) -> None:
     head = verify(plain).head or ""
     logs.write_lines(plain, logs.lines_of(plain)[:-1])

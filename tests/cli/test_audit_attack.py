@@ -15,6 +15,7 @@ from privplan.audit.attack_tools import Tools
 from privplan.audit.log import append_results, measurements_in, verify
 from privplan.audit.log.canonical import LOG
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
+from privplan.audit.residual.tier import ROUNDS, VALUES
 from privplan.cli import audit_attack_command
 from privplan.cli.run_folder import Source, begin
 from privplan.fl.runner import carry_out
@@ -85,6 +86,16 @@ note: A low value is not proof of privacy: it says that this attack found no mor
 """
     )
     assert outcome.err.startswith("warning: Results of the tier residual were seen before the")
+
+
+def test_the_residual_tier_says_how_much_was_tested(run: Run, folder: str, stand: Stand) -> None:
+    sample = {ROUNDS: 20, VALUES: 3100}
+    stand.answers["residual"] = (replace(RESIDUAL, sample=sample),)
+    outcome = run("audit", "attack", folder, "--tier", "residual")
+    assert "1 tests of 3,100 values in 20 rounds, 95% confidence" in outcome.out
+    shown = run("audit", "attack", folder, "--tier", "residual", "--json").json
+    (tier,) = shown["result"]["tiers"]
+    assert tier["sample"] == sample
 
 
 def test_a_contradiction_leaves_with_exit_code_1(run: Run, folder: str, stand: Stand) -> None:

@@ -15,6 +15,7 @@ from privplan.audit.hazards import RULES
 from privplan.audit.log import LogWriter
 from privplan.audit.log.canonical import LOG
 
+from ..audit.forged import earlier
 from ..audit.ledgers import (
     Records,
     changed,
@@ -157,6 +158,18 @@ def test_what_is_no_log_or_no_number(refused: Refused) -> None:
     refused("audit", "budget", "run", "--limit", "-1")
     refused("audit", "budget", "run", "--group", "0")
     refused("audit", "budget", "run", "--limit", "many")
+
+
+def test_a_sealed_verdict_says_how_much_was_tested(run: Run, tmp_path: Path) -> None:
+    folder = str(earlier(tmp_path, "avg-sampled"))
+    outcome = run("audit", "budget", folder, "--sealed")
+    assert outcome.code == 0
+    said = "tested 2 of 2 rounds: 16 values opened, 2 sample sizes against their rate"
+    assert said in outcome.out
+    assert "which items each round seals" in outcome.out
+    shown = run("audit", "budget", folder, "--sealed", "--json").json["result"]
+    assert shown["sealed"] == {"released": 2, "rounds": 2, "values": 16, "counts": 2}
+    assert shown["not_stated"] == ["which items each round seals"]
 
 
 def test_no_torch_is_loaded(folder: Path) -> None:

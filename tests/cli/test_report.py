@@ -35,6 +35,7 @@ def test_a_page_is_made(run: Any, folder: Path) -> None:
         "unusual": [],
         "measured": 0,
         "checked": "chain only",
+        "up_to": None,
     }
     assert run("report", str(folder), "-o", "report.html", "-q").out == "report.html\n"
 
