@@ -1,4 +1,4 @@
-"""Weights never sum to more than 1, exactly; flags belong to one user alone."""
+"""Weights never sum to more than 1, exactly."""
 
 from __future__ import annotations
 
