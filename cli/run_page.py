@@ -80,11 +80,12 @@ All of this is for parties that follow the protocol; a server and a silo that te
 what they know undo it.  `privplan audit budget` says what each observer learns.
 Seeds.  [data] seed and [training] seed are public.  [run] seed also decides the noise, so
 whoever knows it can take the noise off: such a run is for tests, and its log says so.
-Test data are never assumed to be public.  A metric of private records is a release that nothing
-pays for, so the model is measured only where [evaluation] says that the test data are public, and
-who says so, or where they come with scikit-learn; the source stands in the log.  Else there are
-no metrics, and all the rest is the same.  Choosing settings by looking at results on private
-records costs privacy that the run does not count; [run] trials says how often that was done.
+Test data are never assumed to be public.  A metric of private records is a release that
+nothing pays for, so the model is measured only where [evaluation] says that the test data are
+public, and who says so, or where they come with scikit-learn; the source stands in the log.
+Else there are no metrics, and all the rest is the same.  Choosing settings by looking at
+results on private records costs privacy that the run does not count; [run] trials says how
+often that was done.
 
 Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 """

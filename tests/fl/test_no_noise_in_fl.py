@@ -141,7 +141,6 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"random", "random.*", "secrets", "secrets.*"},
         "weak seeds, as they were published: no guarantee",
     ),
-    "uldp/flags.py": ({"numpy.random*", "call.*"}, "which records take part, from a public seed"),
 }
 """By file: which sources, and why they protect nobody."""
 

@@ -1,4 +1,4 @@
-"""Weights never sum to more than 1, exactly; flags belong to one user alone."""
+"""Weights never sum to more than 1, exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp as sensitivity
-from privplan.fl.uldp.flags import flagged
 from privplan.fl.uldp.weights import checked_weights, stated, user_weights
 
 COUNTS = st.integers(1, 7).flatmap(
@@ -84,36 +83,3 @@ def test_the_rule_is_stated():
     assert stated("records").largest_sum == 1.0
     with pytest.raises(InvalidInput):
         stated("none")
-
-
-# Flags.
-
-
-@pytest.mark.parametrize("most", [1, 3, 8, 10_000])
-def test_at_most_so_many_records_of_each_user(most, tiny):
-    federation = tiny(seed=4)
-    chosen = flagged(federation, most, seed=9)
-    owned = np.bincount(federation.user, minlength=federation.users)
-    taking_part = np.bincount(federation.user[chosen], minlength=federation.users)
-    assert np.array_equal(taking_part, np.minimum(owned, most))
-
-
-def test_flags_are_public_randomness_of_one_user(tiny):
-    federation = tiny(seed=4)
-    chosen = flagged(federation, 2, seed=9)
-    assert np.array_equal(chosen, flagged(federation, 2, seed=9))
-    assert not np.array_equal(chosen, flagged(federation, 2, seed=10))
-    for user in range(federation.users):
-        others = federation.user != user
-        assert np.array_equal(chosen[others], flagged(federation.without(user), 2, seed=9))
-
-
-def test_every_record_of_a_user_is_chosen_as_often(tiny):
-    federation = tiny(seed=4)
-    user = int(np.bincount(federation.user).argmax())
-    own = federation.by_user().records(user)
-    runs = 600
-    often = sum(flagged(federation, 2, seed=seed)[own].astype(int) for seed in range(runs))
-    expected = runs * 2 / len(own)
-    # A chi-square-like bound: five standard deviations for each record.
-    assert (np.abs(often - expected) < 5 * np.sqrt(expected)).all()
