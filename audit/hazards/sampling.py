@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
+from ...fl.observers import coalition_of, phrase
 from ..budget.evidence import Evidence
 from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..budget.protocol import settled
@@ -77,8 +78,9 @@ def rate_mismatch(evidence: Evidence) -> Found | None:
     explains=True,
 )
 def known_sample(evidence: Evidence) -> Found | None:
-    """Fire where amplification is stated against the server or a silo that knows the sample."""
-    for observer in (SERVER, SILO, SILO_WITH_RECORDS):
+    """Fire where amplification is stated against who knows the sample: server, silo, coalition."""
+    told = [name for name in evidence.observers if coalition_of(name) is not None]
+    for observer in (SERVER, SILO, SILO_WITH_RECORDS, *told):
         bad = [
             kind
             for kind in evidence.kinds
@@ -96,9 +98,11 @@ def known_sample(evidence: Evidence) -> Found | None:
             ]
         if bad:
             upper = evidence.settled(observer).upper
+            who = f"the {observer}" if coalition_of(observer) is None else phrase(observer)
+            drawer = bad[0].facts.sampling.drawn_by
             return Found(
-                f"The {observer} knows who was drawn (by: {bad[0].facts.sampling.drawn_by}), and "
-                "the log counts the sample against it; without it the log supports "
+                f"{who[0].upper()}{who[1:]} knows who was drawn (by: {drawer}), and the log "
+                "counts the sample against it; without it the log supports "
                 f"{upper:.6g} there.",
                 lines_of(bad),
                 upper,

@@ -174,7 +174,7 @@ def undisclosed_observer(evidence: Evidence) -> Found | None:
     viewed = {name for kind in evidence.kinds for name in kind.stated} - {MODEL}
     promised = evidence.settled(opened.claim.observer).upper
     known = [SERVER, SILO]
-    if opened.aggregation == "private-weighting":  # elsewhere `silo` stands for every silo
+    if opened.aggregation == "private-weighting":  # in earlier logs `silo` is any silo elsewhere
         known.append(SILO_WITH_RECORDS)
     for observer in (*known, *sorted(viewed - set(known))):
         if observer in disclosed or observer not in evidence.observers:

@@ -382,3 +382,38 @@ def test_a_browser_renders_the_page(folder: Path, tmp_path: Path) -> None:
     pixels = matplotlib.image.imread(shot)
     assert pixels.shape[:2] == (3000, 1000)
     assert pixels[..., :3].std() > 0.05  # something is there
+
+
+def test_the_page_has_every_row_with_what_it_rests_on_and_the_worst_in_its_verdict(
+    tmp_path: Path,
+) -> None:
+    records = ledgers.weighted(rule="records", aggregation="masked", colluders=2, dropouts=1)
+    folder = ledgers.written(tmp_path / "told", records)
+    facts_of = read(folder)
+    shown = page_of(folder).text
+    words = {
+        "silo": "a silo that holds nothing of the unit",
+        "silo-with-records": "a silo that holds some of the unit",
+        "server+2": "the server with 2 silos that hold nothing of the unit, and 1 of the others",
+        "server+2-with-records": "the server with 2 silos that hold some of the unit, and 1 of the",
+    }
+    for row in facts_of.budget.rows:
+        assert words.get(row.observer, "the") in shown
+        if math.isfinite(row.total.upper):
+            assert row.rests_on
+            assert all(f"rests on: {one}" in " ".join(shown.split()) for one in row.rests_on)
+    assert shown.count("N_u without any noise") == 2
+    assert 'weighting = "uniform" needs no N_u' in shown
+    style, sentence = page.verdict(facts_of)
+    assert style == "good"
+    assert "before a silo that holds nothing of the unit; 2 of the 2 others" in sentence
+    assert "worse, and not asked for: no guarantee before a silo that holds some" in sentence
+    asked = ledgers.opening(configuration={"privacy": {"observers": ["model"]}})(records)
+    _, other = page.verdict(read(ledgers.written(tmp_path / "model", asked)))
+    assert "The worst number is epsilon 3.848" in other
+
+
+def test_numbers_of_uniform_weights_in_the_clear_rest_on_no_counts(folder: Path) -> None:
+    shown = page_of(folder).text
+    assert "N_u" not in shown
+    assert "To rest on less" not in shown

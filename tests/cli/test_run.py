@@ -703,3 +703,37 @@ def test_what_is_said_against_a_silo_is_said_of_records_elsewhere(run: Run) -> N
     rows = [one for one in run("audit", "budget", "out").out.splitlines() if "before silo" in one]
     assert rows
     assert all(one.endswith(", of records in other silos") for one in rows)
+
+
+@pytest.mark.usefixtures("fl")
+def test_each_number_stands_with_what_it_rests_on(run: Run) -> None:
+    records = written(more='weighting = "records"\n[security]\naggregation = "masked"', silos=3)
+    said = run("run", records, "--out", "out").out.splitlines()
+    numbers = [place for place, line in enumerate(said) if "epsilon" in line]
+    assert len(numbers) == 3
+    for place in numbers[1:]:
+        assert said[place + 1].strip().startswith("rests on: N_u")
+    assert "rests on: N_u" in said[numbers[0] + 2]  # under `against`
+    (nothing,) = (place for place, line in enumerate(said) if "no guarantee against" in line)
+    assert "because a silo that holds a record of a user" in said[nothing + 1]
+    assert any(line.startswith("instead") and "uniform" in line for line in said)
+    audited_said = run("audit", "budget", "out").out
+    assert audited_said.count("rests on: N_u") == 3
+    assert "before silo-with-records   no guarantee: a silo that holds a record" in audited_said
+    (worst,) = (line for line in audited_said.splitlines() if line.startswith("worst"))
+    assert "2 of the 2 others asked for lie below it" in worst
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_coalition_that_learns_the_same_whatever_it_holds_is_said_once(run: Run) -> None:
+    masked = '[security]\naggregation = "masked"\ncolluders = 2\ndropouts = 1'
+    said = run("run", written(more=masked, silos=5), "--out", "out").out
+    assert said.count("the server with 2 silos, whatever they hold, and 1 of the others") == 1
+    assert "rests on: no more than 2 silos tell the server what they know; the noise of no" in said
+    claimed = written(privacy='epsilon = 8\nobserver = "server+2"', more=masked, silos=5)
+    said = run("run", claimed, "--out", "told").out
+    assert "against   the server with 2 silos that hold nothing of the unit" in said
+    found = run("audit", "budget", "told", "--json").json["result"]
+    assert found["claim"]["observer"] == "server+2"
+    assert found["supported"]
+    assert found["epsilon"]["upper"] == pytest.approx(8.0, abs=1e-3)

@@ -108,7 +108,7 @@ def test_the_audit_derives_both_phases(changes: dict[str, str], run: Run) -> Non
     (close,) = [one for one in own if isinstance(one, records.RunClose)]
     derived = {one["observer"]: one["epsilon"]["upper"] for one in found["observers"]}
     for who, epsilon in close.epsilon.items():
-        assert derived[who] == pytest.approx(epsilon, rel=1e-5)
+        assert float(derived[who]) == pytest.approx(epsilon, rel=1e-5)
     assert found["rounds"] == found["released"] == said["rounds"] + 1
     phases = [one.phase for one in own if isinstance(one, records.RoundIntent)]
     assert phases == ["normalise", *["train"] * said["rounds"]]
