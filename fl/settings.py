@@ -18,6 +18,9 @@ Fsync = Literal["records", "always", "never"]
 UNLOGGED: Final = ("path", "fsync", "sign_key", "keep_transcripts", "processes")
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
+ONLY_IF_TRUE: Final = ("accept_delta",)
+"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
@@ -56,7 +59,8 @@ class PrivacySettings:
     """`[privacy]`: what is promised.  `unit` is None for a system that promises nothing.
 
     `group` is the number of records of one user that take part, where noise protects records;
-    `normalisation_noise` the noise multiplier of the moments that features are normalised by.
+    `normalisation_noise` the noise multiplier of the moments that features are normalised by;
+    `accept_delta` says that a delta of 1 / units or more is meant.
     """
 
     unit: Unit | None = "user"
@@ -67,6 +71,7 @@ class PrivacySettings:
     normalisation_noise: float | None = None
     sampling_rate: float = 1.0
     group: int = 1
+    accept_delta: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +160,7 @@ def _table_json(table: object) -> dict[str, object]:
     return {
         name: repr(value) if isinstance(value, float) else value
         for name, value in pairs.items()
-        if name not in UNLOGGED
+        if name not in UNLOGGED and (value or name not in ONLY_IF_TRUE)
     }
 
 
