@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,6 +21,15 @@ EventPath = Annotated[
     str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
 ]
 
+Units = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="How many units are protected: a delta of 1 / N or more is refused, or needs "
+        "--accept-delta.",
+        show_default=False,
+    ),
+]
 Routes = Annotated[
     bool, typer.Option("--routes", help="List every way to the number, also those that lose.")
 ]
@@ -34,6 +43,8 @@ def account(
     neighbours: options.Neighbours = "add-remove",
     engine: options.Engine = None,
     routes: Routes = False,
+    units: Units = None,
+    accept_delta: options.AcceptDelta = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -41,9 +52,10 @@ def account(
 
     It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
     upper end of the answer is the guarantee, and nothing below the lower end is true of the
-    mechanism.
+    mechanism.  With --units N, a delta of 1 / N or more is refused without --accept-delta.
     """
     question = Question.of(context, delta, epsilon, neighbours, engine)
+    question = replace(question, units=question.compared(units, accept_delta))
     if routes:
         question.check_routes()
     found = question.answer(event, routes=routes)
@@ -54,7 +66,7 @@ def account(
 class Question:
     """What is asked about an event: one number, `given` the other one, for a relation.
 
-    `chosen` says whether a person gave that other number.
+    `chosen` says whether a person gave that other number; `units` is how many are protected.
     """
 
     asked: Asked
@@ -62,6 +74,7 @@ class Question:
     neighbours: str
     engine: str | None
     chosen: bool
+    units: int | None = None
 
     @classmethod
     def of(
@@ -75,6 +88,7 @@ class Question:
         """Return the question that the options ask; raise `InvalidInput` if they ask none."""
         from ..accountant import validate
         from ..accountant.errors import InvalidInput
+        from ..accountant.slack import slack as below_half
 
         options.word(options.NEIGHBOURS, neighbours=neighbours)
         if engine is not None:
@@ -91,8 +105,20 @@ class Question:
             value = options.checked(validate.non_negative, epsilon=epsilon)
             return cls("delta", value, neighbours, engine, True)
         slack = delta if given else options.DEFAULT_DELTA
-        value = options.checked(validate.open_probability, delta=slack)
+        value = options.checked(below_half, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
+
+    def compared(self, units: int | None, accepted: bool) -> int | None:
+        """Return how many units there are; raise `InvalidInput` where delta allows one of them."""
+        from ..accountant import validate
+        from ..accountant.slack import require_small
+
+        if units is None:
+            return None
+        count = options.checked(validate.count, units=units)
+        if self.asked == "epsilon":
+            require_small(self.given, count, "unit", accepted=accepted, accept=options.ACCEPT)
+        return count
 
     def check_routes(self) -> None:
         """Raise `InvalidInput` where the ways to the number cannot be listed."""
@@ -158,10 +184,11 @@ class Answer:
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
         bounds = found.epsilon if asked == "epsilon" else found.delta
+        delta = self.question.given if asked == "epsilon" else found.delta.upper
         return Report(
             result=result,
             text=text,
             number=rounding.bare(bounds.upper),
             assumptions=self.assumptions(),
-            warnings=found.warnings,
+            warnings=(*options.accepted(delta, self.question.units, "unit"), *found.warnings),
         )

@@ -100,6 +100,8 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     claim = found.claim
     assert claim is not None
     rows.append(("spent", _spent(found, claim)))
+    if found.limit is not None:
+        rows.append(("limit", _limit(found, found.limit)))
     if found.total.epsilon.lower > 0.0:
         lower = rounding.down(found.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
@@ -141,6 +143,17 @@ def _spent(found: BudgetReport, claim: Claim) -> str:
     if most is not None and 0.0 < most < float("inf"):
         what += "   " + _bar(upper / most)
     return what
+
+
+def _limit(found: BudgetReport, limit: float) -> str:
+    """Return whether the limit is kept, in words."""
+    given = rounding.as_given(limit)
+    if found.within_limit:
+        return f"kept: epsilon is at most {given}"
+    upper = found.total.upper
+    if upper == float("inf"):
+        return f"EXCEEDED: there is no guarantee, and the limit is epsilon {given}"
+    return f"EXCEEDED: epsilon {_up(upper)} is above the limit of {given}"
 
 
 def _hides(claim: Claim) -> str:

@@ -81,19 +81,22 @@ def calibrate(
     neighbours: options.Neighbours = "add-remove",
     group: Group = 1,
     engine: options.Engine = None,
+    accept_delta: options.AcceptDelta = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
     """Find the smallest noise that provably meets a target.
 
     Needs --epsilon and --delta, and either --records, --batch and --epochs, or --rate and
-    --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.
+    --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.  A
+    delta of 1 / records or more is refused without --accept-delta.
     """
     from ..accountant import validate
+    from ..accountant.slack import require_small, slack
 
     target = (
         _required(validate.positive, epsilon=epsilon),
-        _required(validate.open_probability, delta=delta),
+        _required(slack, delta=delta),
     )
     options.word(options.MECHANISMS, mechanism=mechanism)
     options.word(options.NEIGHBOURS, neighbours=neighbours)
@@ -105,7 +108,9 @@ def calibrate(
         schedule = from_epochs(records, batch, epochs)
     else:
         schedule = from_rounds(rate, rounds)
-    plan = Plan(*target, schedule, mechanism, neighbours, size, engine)
+    units = records if kind == "records" else None  # a unit of several is one of as many, or fewer
+    require_small(target[1], units, "record", accepted=accept_delta, accept=options.ACCEPT)
+    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 
 
@@ -134,7 +139,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Plan:
-    """A target, and the run that has to meet it."""
+    """A target, and the run that has to meet it; `records` where their number was given."""
 
     epsilon: float
     delta: float
@@ -143,6 +148,7 @@ class Plan:
     neighbours: str
     group: int
     engine: str | None
+    records: int | None = None
 
     def release(self, noise: float) -> Event:
         """Return the event of one noisy sum."""
@@ -210,10 +216,15 @@ class Plan:
             result=self.result(found, rdp, plain),
             text=self.text(found, rdp),
             number=rounding.bare(found.value),
-            assumptions=describe.assumptions(
-                found.event, proven.neighbours, proven.unit, proven.observer
+            assumptions=(
+                *describe.assumptions(found.event, proven.neighbours, proven.unit, proven.observer),
+                *options.uncompared(self.delta, self.records),
             ),
-            warnings=(*self.shuffling(proven, plain), *proven.warnings),
+            warnings=(
+                *options.accepted(self.delta, self.records),
+                *self.shuffling(proven, plain),
+                *proven.warnings,
+            ),
         )
 
     def result(

@@ -15,7 +15,7 @@ FILE: Final = "privplan.toml"
 
 _ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "account": _ACCOUNT,
+    "account": (*_ACCOUNT, "units"),
     "calibrate": (
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
         *("mechanism", "neighbours", "group", "engine"),

@@ -28,6 +28,14 @@ Delta = Annotated[
         help="Slack, delta, well below 1 / records (privplan explain delta).",
     ),
 ]
+AcceptDelta = Annotated[
+    bool,
+    typer.Option(
+        "--accept-delta",
+        help="Take a delta of 1 / records or more, which publishing one record at random "
+        "satisfies; never .5 or more.",
+    ),
+]
 Neighbours = Annotated[
     str,
     typer.Option(
@@ -49,10 +57,14 @@ Engine = Annotated[
 
 T = TypeVar("T")
 
+ACCEPT: Final = "--accept-delta"
+"""How a person accepts a delta of 1 / units or more."""
+
 _WHY: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
     "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
     "records": "It is the number of records in the data set.",
+    "units": "It is how many are protected: records, or users where those are the unit.",
     "batch": "It is the mean number of records in one step.",
     "epochs": "It is how often, on average, each record is used.",
     "rate": "It is the probability with which a record joins one step.",
@@ -80,6 +92,24 @@ def checked(check: Callable[..., T], **field: object) -> T:
         if name in _TOPIC:
             step = f"privplan explain {_TOPIC[name]}"
         raise InvalidInput(error.what, error.why or _WHY.get(name, ""), step) from None
+
+
+def uncompared(delta: float, units: int | None) -> tuple[str, ...]:
+    """Return what must be known of a delta where nobody said how many units there are."""
+    if units is not None:
+        return ()
+    return (
+        f"Delta {delta:g} is below 1 / units: their number is not stated, so it was not compared.",
+    )
+
+
+def accepted(delta: float, units: int | None, unit: str = "record") -> tuple[str, ...]:
+    """Return the warning of a delta that is 1 / units or more, and was accepted."""
+    from ..accountant.slack import allows_publishing, what_it_allows
+
+    if units is None or not allows_publishing(delta, units):
+        return ()
+    return (" ".join(what_it_allows(delta, units, unit)),)
 
 
 def word(options: Sequence[str], **field: str) -> str:

@@ -84,6 +84,7 @@ def plan(
     group_sizes: GroupSizes = None,
     split: Split = None,
     cost: Cost = None,
+    accept_delta: options.AcceptDelta = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -92,8 +93,11 @@ def plan(
     Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
     --rates and --epochs, or by --rates and --rounds.  Lists (2,5,10) are compared in a table; with
     a file they replace what its phases say.  Of the configuration of a run it prints what each
-    observer would learn, as `privplan run --dry-run` does.
+    observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is refused without
+    --accept-delta.
     """
+    from ..accountant.slack import require_small
+
     values = {
         "epsilon": epsilon,
         "delta": delta,
@@ -124,10 +128,13 @@ def plan(
     design = replace(
         design,
         epsilon=own.number("epsilon", design.epsilon, "positive"),
-        delta=own.number("delta", design.delta, "open_probability"),
+        delta=own.number("delta", design.delta, "slack"),
         neighbours=own.word("neighbours", design.neighbours, options.NEIGHBOURS),
         split=own.word("split", design.split, SPLITS) or design.split,
         cost=own.word("cost", design.cost, COSTS) or design.cost,
+    )
+    require_small(
+        design.delta or 0.0, design.records, "record", accepted=accept_delta, accept=options.ACCEPT
     )
     varied = variations(
         design,
@@ -196,6 +203,7 @@ class _Given:
         """Return a number, checked; raise `InvalidInput` where nothing gives one."""
         from ..accountant import validate
         from ..accountant.errors import InvalidInput
+        from ..accountant.slack import slack
 
         if self.takes(name) or usual is None:
             usual = self.values[name]
@@ -203,7 +211,8 @@ class _Given:
             raise InvalidInput(
                 f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
             )
-        return float(options.checked(getattr(validate, check), **{name: usual}))
+        checks = slack if check == "slack" else getattr(validate, check)
+        return float(options.checked(checks, **{name: usual}))
 
     def word(self, name: str, usual: str | None, words: Sequence[str]) -> str | None:
         """Return one of some words, or what the design says."""

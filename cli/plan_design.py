@@ -191,6 +191,11 @@ class Design:
     split: str = "equal-noise"
     cost: str = "variance"
 
+    @property
+    def records(self) -> int | None:
+        """The most records that a phase states, which bounds the units; None where none does."""
+        return max((one.records for one in self.phases if one.records is not None), default=None)
+
     def planned(self) -> Plan:
         """Return the plan."""
         from ..accountant.plan import plan

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..accountant import rounding
+from . import options
 from .output import Report, table
 from .plan_design import Design, Variation
 
@@ -183,11 +184,13 @@ class Comparison:
             sentences.append(
                 "What an observer does not see influences nothing that the observer sees."
             )
+        sentences += options.uncompared(found.delta, self.design.records)
         return tuple(dict.fromkeys(sentences))
 
     def warnings(self) -> tuple[str, ...]:
         """Return what a person should know."""
-        found = [text for one in self.chosen.guarantees.values() for text in one.warnings]
+        found = list(options.accepted(self.chosen.delta, self.design.records))
+        found += [text for one in self.chosen.guarantees.values() for text in one.warnings]
         if any(phase.shuffles for phase in self.design.phases):
             found.append(
                 "a loader that shuffles is not Poisson sampling. These numbers do not hold for "

@@ -88,7 +88,7 @@ class _Reader:
             )
         return Design(
             epsilon=self._given(target, "[target]", "epsilon", "positive"),
-            delta=self._given(target, "[target]", "delta", "open_probability"),
+            delta=self._slack(target),
             neighbours=self._word(target, "[target]", "neighbours", options.NEIGHBOURS),
             group=self._given(target, "[target]", "group", "count") or 1,
             unit=self._text(target, "[target]", "unit") or "record",
@@ -189,6 +189,13 @@ class _Reader:
         if key not in table:
             return None
         return self._checked(getattr(validate, check), where, **{key: table[key]})
+
+    def _slack(self, target: Mapping[str, Any]) -> float | None:
+        from ..accountant.slack import slack
+
+        if "delta" not in target:
+            return None
+        return self._checked(slack, "[target]", delta=target["delta"])
 
     def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
         from ..accountant.errors import InvalidInput

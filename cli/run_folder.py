@@ -62,13 +62,14 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     """
     from ..audit.log import LogWriter
     from ..fl import durable
-    from ..fl.preparation import prepare
+    from ..fl.preparation import prepare, require_small_delta
 
     again = again or _left_unconfigured(folder)
     if not again:
         _require_empty(folder)
     key = signing_key(source.settings)
     prepared = prepare(source.settings)
+    require_small_delta(prepared)
     if again:
         _clear(folder)
     writer = LogWriter.create(folder, fsync=source.settings.log.fsync, key=key)

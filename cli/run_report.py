@@ -57,6 +57,10 @@ _LARGE_DELTA: Final = (
     "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
     "fail altogether. See: privplan explain delta"
 )
+_ACCEPTED: Final = (
+    "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
+    "random satisfies the promise. The audit of this log calls such a delta an error."
+)
 _TRIED: Final = (
     "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
     "this run's epsilon."
@@ -85,6 +89,8 @@ def warnings_of(ready: Ready) -> tuple[str, ...]:
         found.append(_PUBLISHED)
     elif not own.promises:
         found.append(_NO_NOISE)
+    elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
+        found.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
     elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
         found.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
     if settings.run.trials > 1:

@@ -95,6 +95,14 @@ the formula with epsilon 0.  So delta must be far below 1 / records; 1 / (10 x r
 common upper limit, and 1e-6 or less is better where it costs little noise.  Fix delta before
 looking at any result.
 
+What is refused.  From 1 / units on, publishing one unit at random keeps the promise: `run`
+(accept_delta = true in [privacy], which the log keeps), `calibrate`, `plan`, and `account`
+with --units N take such a delta with --accept-delta only, and the audit of a log calls it an
+error in any case.  Units are those that are promised something: users, or records.  Where
+their number is not public, a public bound on it counts, and else nothing is compared, which
+is said.  .5 or more is never taken there.  In Python, privplan.account and
+privplan.calibrate compute for any delta between 0 and 1.
+
 How small can it be here?  The PLD engine certifies down to about 1e-15; below its floor it
 says so, and RDP answers instead.  Pure mechanisms (Laplace, randomized response) reach
 delta 0, but Gaussian noise never does.

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
+from ..accountant.slack import slack
 from .observers import WORDS, observer_name, observer_names
 
 SYSTEMS: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
@@ -272,10 +273,17 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "delta",
-            validate.open_probability,
-            "the slack of the promise",
+            slack,
+            "the slack of the promise, below .5, and below 1 / users",
             "1e-5",
             "Delta is a probability; it should be well below 1 / users.",
+        ),
+        Key(
+            "accept_delta",
+            flag,
+            "take a delta of 1 / users or more, which publishing one user at random satisfies; the "
+            "log says so, and its audit calls it an error",
+            "false",
         ),
         Key(
             "epsilon",

@@ -14,6 +14,7 @@ import numpy as np
 from ..accountant.plan import Plan
 from ..accountant.randomness import Streams
 from ..accountant.records import Randomness
+from ..accountant.slack import require_small
 from .datasets import federate, load
 from .evaluation import Declaration, declaration_of
 from .federation import Federation
@@ -99,6 +100,24 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         dataset,
         declaration_of(settings),
         segment,
+    )
+
+
+def require_small_delta(prepared: Prepared) -> None:
+    """Raise `InvalidInput` where delta is 1 / units or more, unless the settings accept it.
+
+    The units are those of the claim, as far as their number is public.  A run that promises no
+    number is free to have any delta, and one that was begun may go on: its audit says what it is.
+    """
+    claim, own = prepared.opening.claim, prepared.settings
+    if claim.epsilon is None:
+        return
+    require_small(
+        claim.delta,
+        prepared.opening.population.units(claim.unit, most_records=own.uldp.group_records),
+        claim.unit,
+        accepted=own.privacy.accept_delta,
+        accept="accept_delta = true under [privacy]",
     )
 
 

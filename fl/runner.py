@@ -39,7 +39,14 @@ from .evaluation import EARLIER, Declaration
 from .interruption import Unbroken, held
 from .moments import Moments
 from .outcome import METRICS, write_metrics
-from .preparation import Prepared, measure, prepare, randomness, versions
+from .preparation import (
+    Prepared,
+    measure,
+    prepare,
+    randomness,
+    require_small_delta,
+    versions,
+)
 from .promise import PHASE
 from .resumption import require_resumable, taken_up
 from .settings import Settings
@@ -107,6 +114,7 @@ def carry_out(
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(), np.errstate(all="ignore"):
         if progress is None:
+            require_small_delta(prepared)
             conduct.open()
         else:
             conduct.take_up(progress)

@@ -21,6 +21,9 @@ Fsync = Literal["records", "always", "never"]
 UNLOGGED: Final = ("path", "fsync", "sign_key", "keep_transcripts", "processes")
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
+ONLY_IF_TRUE: Final = ("accept_delta",)
+"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
@@ -61,6 +64,7 @@ class PrivacySettings:
     `group` is the number of records of one user that take part, where noise protects records;
     `normalisation_noise` the noise multiplier of the moments that features are normalised by.
     Noise and claim are made for `observer`; `observers` are those whose numbers a verdict is about.
+    `accept_delta` says that a delta of 1 / units or more is meant.
     """
 
     unit: Unit | None = "user"
@@ -73,6 +77,7 @@ class PrivacySettings:
     group: int = 1
     observer: str = MODEL
     observers: tuple[str, ...] = NAMED
+    accept_delta: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,7 +181,11 @@ def read_settings(path: str | Path) -> Settings:
 
 def _table_json(table: object) -> dict[str, object]:
     pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
-    return {name: _json(value) for name, value in pairs.items() if name not in UNLOGGED}
+    return {
+        name: _json(value)
+        for name, value in pairs.items()
+        if name not in UNLOGGED and (value or name not in ONLY_IF_TRUE)
+    }
 
 
 def _json(value: object) -> object:

@@ -16,6 +16,7 @@ from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import as_neighbours
 from ..accountant.records import Claim, Planned, Population, Security
+from ..accountant.slack import slack
 from .observers import MODEL, NAMED, observer_name, observer_names
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Privacy:
     many rounds are made as the budget allows.  `sampling_rate` is the probability that a user
     joins a round.  `group` is the number of records of a unit, where noise protects records.
 
-    Range: `delta` in (0, 1), `epsilon` and `noise_multiplier` above 0, `sampling_rate` in (0, 1],
+    Range: `delta` in (0, .5), `epsilon` and `noise_multiplier` above 0, `sampling_rate` in (0, 1],
     `group` 1 or above.  Raises `InvalidInput`.
     """
 
@@ -65,7 +66,7 @@ class Privacy:
     def __post_init__(self) -> None:
         validate.choice(("record", "user", "silo", "entry"), unit=self.unit)
         as_neighbours(self.neighbours)
-        validate.open_probability(delta=self.delta)
+        slack(delta=self.delta)
         if self.epsilon is not None:
             validate.positive(epsilon=self.epsilon)
         if self.noise_multiplier is not None:

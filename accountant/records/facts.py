@@ -74,6 +74,16 @@ class Population(Fact):
     silos: int
     records: int | None = None
 
+    def units(self, unit: str, *, most_records: int | None = None) -> int | None:
+        """Return how many units of a kind there are at most, as is public; None if that is not.
+
+        `most_records` is a public bound on the records of one user.
+        """
+        records = self.records
+        if records is None and most_records is not None:
+            records = self.users * most_records
+        return {"user": self.users, "silo": self.silos, "record": records}.get(unit)
+
 
 @dataclass(frozen=True)
 class Randomness(Fact):

@@ -34,7 +34,7 @@ from ..statistics import (
     steinke,
     trade_off,
 )
-from .choosing import chosen
+from .choosing import Choice, chosen
 from .coins import Floats
 from .guessing import expected_right, guesses_for, right_of
 from .rehearsal import Rehearsal
@@ -59,6 +59,8 @@ ANY: Final = (
 
 OF_CURVE: Final = "right guesses in one run, against the claim's curve"
 OF_ANY: Final = "right guesses in one run, against any mechanism"
+
+CHANCE: Final = " That may be chance, and is no accusation."
 
 _MOST: Final = 10**9
 
@@ -87,9 +89,14 @@ def claim_tier(
         )
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
     levels, claimed = levels_of("claim", alpha), _claimed(rehearsal, at)
-    usual = _tests(rehearsal, event, at, levels.rest, seed)
-    require_enough(rehearsal, event, usual[0].found.alpha)
-    strict = _tests(rehearsal, event, at, levels.strict, seed)
+    choices = [
+        chosen(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
+        for level in (levels.rest, levels.strict)
+    ]
+    share = 1.0 if choices[0] is None else 0.5  # by how many there are, not by what was seen
+    require_enough(rehearsal, event, share * levels.rest)
+    usual = _tests(rehearsal, event, at, share * levels.rest, choices[0])
+    strict = _tests(rehearsal, event, at, share * levels.strict, choices[1])
     verdict = _verdict(
         any(_above(one.found, claimed) for one in strict),
         any(_above(one.found, claimed) for one in usual),
@@ -97,7 +104,7 @@ def claim_tier(
     best = max((*usual, *strict), key=lambda one: (one.found.rejected, one.found.epsilon))
     found, counts = best.found, best.found.counts
     assert counts is not None  # of every test that has a threshold
-    few = _too_few(rehearsal, event, strict[0].found.alpha, levels.strict)
+    few = _too_few(rehearsal, event, share * levels.strict, levels.strict)
     return Measurement(
         tier="claim",
         what="the claimed mechanism, against canaries",
@@ -140,11 +147,9 @@ class _Test:
 
 
 def _tests(
-    rehearsal: Rehearsal, event: ev.Event, delta: float, level: float, seed: int
+    rehearsal: Rehearsal, event: ev.Event, delta: float, each: float, choice: Choice | None
 ) -> tuple[_Test, ...]:
-    """Return the tests of the claim that err with probability at most `level` together."""
-    choice = chosen(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
-    each = level if choice is None else level / 2.0  # by how many there are, not by what was seen
+    """Return the tests of the claim, which err with probability at most `each`."""
     scores, coins, relation = rehearsal.scores, rehearsal.coins, rehearsal.neighbours
     ranked = _Test(claim_only(scores, coins, event, relation, delta, alpha=each), "ratio", "all")
     if choice is None:
@@ -375,6 +380,11 @@ def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
     if found.factor is None:
         return "Nothing: no mechanism of the claimed family is ruled out."
     factor = rounding.up(found.factor)
+    if verdict != "not-contradicted" and not found.rejected:  # as published
+        return (
+            f"What ran shows epsilon {rounding.down(found.epsilon)} or more, above the number that "
+            f"is claimed.{CHANCE if verdict == 'unusual' else ''}"
+        )
     if verdict == "contradicted":
         return (
             f"What ran is not the claimed mechanism: even with {factor} times the claimed noise it "
@@ -382,8 +392,8 @@ def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
         )
     if verdict == "unusual":
         return (
-            f"With {factor} times the claimed noise a mechanism seldom shows so much of a unit. "
-            "That may be chance, and is no accusation."
+            f"With {factor} times the claimed noise a mechanism seldom shows so much of a unit."
+            f"{CHANCE}"
         )
     return (
         f"With {factor} times the claimed noise the mechanism would show less of a unit than was "
@@ -395,7 +405,7 @@ def _by_verdict(proves: str, verdict: Verdict) -> str:
     """Return what guesses prove, with what it means that it is above the claim by chance."""
     if verdict != "unusual":
         return proves
-    return f"{proves} That may be chance, and is no accusation."
+    return f"{proves}{CHANCE}"
 
 
 def _size(rehearsal: Rehearsal) -> dict[str, float | int | str]:

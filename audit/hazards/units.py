@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ...accountant import events as ev
 from ...accountant.errors import with_article
+from ...accountant.slack import LARGEST, allows_publishing
 from ..budget.derive import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
 from ..budget.samples import is_hidden
-from .hazard import Found, left_over, lines_of, rule
+from .hazard import Found, Severity, left_over, lines_of, rule
 
 SAMPLERS = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches, ev.RandomAllocation)
 
@@ -144,18 +146,62 @@ def half_of_facts(evidence: Evidence, kind: Kind) -> bool:
 
 @rule(
     "delta-too-large",
-    "warning",
+    "error",
     why="A mechanism that publishes one unit at random has delta 1/n, so a delta of that size "
     "allows it.",
     next_step="Choose a delta well below 1/n: privplan explain delta.",
 )
 def delta_too_large(evidence: Evidence) -> Found | None:
-    """Fire where delta is 1/n or more, for n protected units."""
-    there = evidence.ledger.opened.population
-    sizes = {"user": there.users, "record": there.records, "silo": there.silos}
-    count = sizes.get(evidence.setting.unit)
-    if not count or evidence.delta * count < 1.0:
+    """Fire where delta is 1/n or more, for n protected units, or one half or more for any.
+
+    That the run accepted it changes nothing for who reads its number.  Where no number is promised
+    it is a warning.
+    """
+    delta, severity = evidence.delta, _if_promised(evidence)
+    accepted = "; the run was begun with accept_delta" if _accepts(evidence) else ""
+    if delta >= LARGEST:
+        return Found(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
+    unit, count = evidence.setting.unit, _count(evidence)
+    if not count or not allows_publishing(delta, count):
         return None
     return Found(
-        f"Delta is {evidence.delta:g}, at least one in the {count:,} {evidence.setting.unit}s."
+        f"Delta is {delta:g}, at least one in the {count:,} {unit}s{accepted}.", severity=severity
     )
+
+
+@rule(
+    "delta-not-compared",
+    "note",
+    why="A delta of 1/n or more is met by publishing one of n units at random, and n is not "
+    "stated.",
+    next_step="Ask the owner of the run for a public bound on that number.",
+)
+def delta_not_compared(evidence: Evidence) -> Found | None:
+    """Fire where the number of protected units is not public, nor any bound on it."""
+    if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= LARGEST:
+        return None
+    unit = evidence.setting.unit
+    what = "entries" if unit == "entry" else f"{unit}s"
+    return Found(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
+
+
+def _count(evidence: Evidence) -> int | None:
+    """Return how many units are protected at most; None where the log does not state it."""
+    opened = evidence.ledger.opened
+    most = _configured(evidence, "uldp", "group_records")
+    known = most if type(most) is int and most > 0 else None
+    return opened.population.units(evidence.setting.unit, most_records=known)
+
+
+def _accepts(evidence: Evidence) -> bool:
+    return _configured(evidence, "privacy", "accept_delta") is True
+
+
+def _configured(evidence: Evidence, table: str, key: str) -> object:
+    """Return what the log's configuration says of a key, in whatever form a stranger wrote it."""
+    found = evidence.ledger.opened.configuration.get(table)
+    return found.get(key) if isinstance(found, Mapping) else None
+
+
+def _if_promised(evidence: Evidence) -> Severity:
+    return "warning" if evidence.ledger.opened.claim.epsilon is None else "error"

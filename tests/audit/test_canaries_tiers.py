@@ -106,6 +106,17 @@ def test_what_is_above_the_claim_is_unusual_and_at_the_strict_level_contradicted
     assert seen == expected[times]
 
 
+@pytest.mark.parametrize("test", [claim_tier, robust_tier])
+def test_a_published_number_is_contradicted_by_the_number_alone(test):
+    """The mechanism is that of the event, and its paper claims less of it than it shows."""
+    own = made(2000, 6, **FULL)
+    found = test(replace(own, claimed=0.25))
+    assert (found.verdict, test(own).verdict) == ("contradicted", "not-contradicted")
+    assert found.value > found.claimed
+    assert "not the claimed mechanism" not in found.proves
+    assert "not contradicted" not in found.proves
+
+
 def test_the_levels_of_a_tier_sum_to_its_alpha():
     """So whatever is said of a sound mechanism is said with probability alpha at most."""
     for tier, strict in STRICT.items():

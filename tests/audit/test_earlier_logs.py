@@ -23,6 +23,9 @@ EXPECTED: Final[dict[str, Any]] = json.loads((HERE / "expected.json").read_text(
 CLOSE: Final = 1e-9
 """Relative difference of the same number on two processors."""
 
+LARGE_DELTA: Final = {"avg-delta": ({"delta-too-large": ("warning", "error")}, (True, False))}
+"""A delta of .05 for 40 users: its severity before and now, and whether the audit passes."""
+
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -59,8 +62,13 @@ def test_an_earlier_log_keeps_its_numbers_and_its_verdict(runs: Path, name: str)
     assert own["epsilon"] == near(expected["epsilon"])
     same = ("claimed", "rounds", "released", "dangling", "supported")
     assert {key: own[key] for key in same} == {key: expected[key] for key in same}
-    assert found.ok == expected["ok"]
-    assert sorted([one["id"], one["severity"]] for one in own["hazards"]) == expected["hazards"]
+    changed, (before, now) = LARGE_DELTA.get(name, ({}, (expected["ok"],) * 2))
+    assert (expected["ok"], found.ok) == (before, now)
+    hazards = {one["id"]: one["severity"] for one in own["hazards"]}
+    for hazard, (warned, severity) in changed.items():
+        assert (dict(expected["hazards"])[hazard], hazards[hazard]) == (warned, severity)
+        hazards[hazard] = warned
+    assert sorted(map(list, hazards.items())) == expected["hazards"]
 
 
 Change = tuple[float | None, float]

@@ -249,6 +249,14 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         opening(claim=part(delta=0.02)),
         opening(claim=part(delta=0.0199)),
     ),
+    "delta-not-compared": (
+        weighted,
+        opening(claim=part(unit="record")),
+        also(
+            opening(claim=part(unit="record")),
+            opening(population=Population(50, 5, records=500)),
+        ),
+    ),
     "shuffled-as-poisson": (
         sampled,
         intents(sampling=part(method="shuffled", batch=5, population=50)),
@@ -479,8 +487,46 @@ def test_an_error_fails_the_audit_and_never_lowers_the_number(name: str) -> None
     make, fault, _ = TABLE[name]
     before, report = upper(make()), audited(fault(make()))
     assert not report.ok
-    if name not in ("more-rounds", "plan-exceeds-claim", "resumed-without-state"):
+    other = ("more-rounds", "plan-exceeds-claim", "resumed-without-state", "delta-too-large")
+    if name not in other:  # of less, or at another delta
         assert report.total.upper >= before * (1 - 1e-9)
+
+
+def test_delta_is_compared_with_the_units_of_the_claim() -> None:
+    """Records by their number, or by a public bound on those of a user; never by another unit's."""
+    bounded = opening(configuration={"uldp": {"group_records": 4}})
+    of_records = opening(claim=part(unit="record", delta=0.01))
+    assert "delta-too-large" not in found(of_records(weighted()))
+    for known in (opening(population=Population(50, 5, records=100)), bounded):
+        fired = found(also(of_records, known)(weighted()))
+        assert "delta-not-compared" not in fired
+        assert fired["delta-too-large"].severity == "error"
+    fired = found(also(opening(claim=part(unit="record", delta=0.0049)), bounded)(weighted()))
+    assert "delta-too-large" not in fired
+    of_silos = opening(claim=part(unit="silo", delta=0.2))
+    assert "5 silos" in found(of_silos(weighted()))["delta-too-large"].what
+
+
+@pytest.mark.parametrize("unit", ["user", "record", "entry"])
+def test_half_is_too_large_for_any_unit(unit: str) -> None:
+    own = found(opening(claim=part(unit=unit, delta=0.5))(weighted()))
+    assert "one half or more" in own["delta-too-large"].what
+    assert own["delta-too-large"].severity == "error"
+
+
+def test_that_a_large_delta_was_accepted_is_said_and_excuses_nothing() -> None:
+    large = opening(claim=part(delta=0.02))
+    for content, said in (({"accept_delta": True}, True), ({}, False), ("nonsense", False)):
+        log = also(large, opening(configuration={"privacy": content}))(weighted())
+        own = found(log)["delta-too-large"]
+        assert own.severity == "error"
+        assert ("accept_delta" in own.what) == said
+        assert not audited(log).ok
+
+
+def test_where_no_number_is_promised_a_large_delta_is_a_warning() -> None:
+    own = found(opening(claim=part(delta=0.02, epsilon=None))(weighted()))
+    assert own["delta-too-large"].severity == "warning"
 
 
 def test_engines_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:

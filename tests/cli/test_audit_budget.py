@@ -80,6 +80,22 @@ def test_a_limit(run: Run, limit: str, code: int) -> None:
     text = run("audit", "budget", "run", "--limit", limit)
     assert text.code == code
     assert ("!!!!" in text.out) == (code == 1 and limit != "0")
+    said = f"kept: epsilon is at most {limit}\n"
+    if code == 1:
+        said = f"EXCEEDED: epsilon 6.57298 is above the limit of {limit}\n"
+    assert dict(line.split(maxsplit=1) for line in text.out.splitlines(True))["limit"] == said
+
+
+@pytest.mark.usefixtures("folder")
+def test_without_a_limit_none_is_spoken_of(run: Run) -> None:
+    assert "limit" not in run("audit", "budget", "run").out
+
+
+def test_no_guarantee_exceeds_any_limit(run: Run, tmp_path: Path) -> None:
+    written(tmp_path / "run", intents(noise=part(std=0.0, share_std=0.0))(weighted(5)))
+    outcome = run("audit", "budget", "run", "--limit", "1e6")
+    assert outcome.code == 1
+    assert "EXCEEDED: there is no guarantee, and the limit is epsilon 1000000" in outcome.out
 
 
 @pytest.mark.usefixtures("folder")

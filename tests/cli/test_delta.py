@@ -1,0 +1,222 @@
+"""Deltas that promise nothing: refused where something is promised, unless they are accepted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from privplan import account, calibrate
+from privplan.accountant import events as ev
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import Population
+from privplan.accountant.slack import allows_publishing, require_small, slack
+from privplan.audit.configured import settings_in
+from privplan.audit.log import read
+from privplan.fl.settings_file import parse
+from privplan.fl.system import Privacy
+
+from .conftest import Refused, Run
+
+RUN = """\
+[run]
+system = "uldp-avg"
+rounds = 2
+[data]
+name = "breast-cancer"
+users = 8
+silos = 2
+[privacy]
+noise_multiplier = 5.0
+delta = {delta}
+{accept}
+[training]
+local_epochs = 1
+"""
+
+CALIBRATE = ("calibrate", "--epsilon", "2", "--records", "1000", "--batch", "100", "--epochs", "1")
+PLAN = ("plan", "--epsilon", "2", "--records", "1000", "--batch", "100", "--epochs", "1")
+
+PUBLISHING = "Publishing the data of one"
+
+
+def configured(delta: str, accept: str = "") -> str:
+    Path("run.toml").write_text(RUN.format(delta=delta, accept=accept))
+    return "run.toml"
+
+
+def event() -> str:
+    Path("event.json").write_text(json.dumps(ev.Gaussian(2.0).to_json()))
+    return "event.json"
+
+
+# The number itself
+
+
+@pytest.mark.parametrize(
+    ("delta", "units", "allowed"),
+    [(0.001, 1000, True), (0.0001, 10_000, True), (1e-5, 99_999, False), (0.3, 3, False)],
+)
+def test_a_delta_of_one_in_n_allows_publishing_one_of_n(
+    delta: float, units: int, allowed: bool
+) -> None:
+    """As it is written, too: the nearest float to .0001 and others may lie below."""
+    assert allows_publishing(delta, units) == allowed
+
+
+def test_every_written_fraction_counts_as_what_it_says() -> None:
+    assert all(allows_publishing(float(f"1e-{digits}"), 10**digits) for digits in range(1, 16))
+
+
+def test_what_is_not_stated_or_accepted_is_not_compared() -> None:
+    for units, accepted in ((None, False), (10, True)):
+        require_small(0.1, units, "user", accepted=accepted, accept="")
+    with pytest.raises(InvalidInput, match=r"Delta 0\.1 is at least 1 / 10"):
+        require_small(0.1, 10, "user", accepted=False, accept="")
+
+
+@pytest.mark.parametrize("delta", [0.5, 0.7, 0.999])
+def test_half_is_never_taken(delta: float) -> None:
+    with pytest.raises(InvalidInput, match=r"below 0\.5"):
+        slack(delta=delta)
+    with pytest.raises(InvalidInput, match=r"below 0\.5"):
+        Privacy(delta=delta, epsilon=1.0)
+    with pytest.raises(InvalidInput, match=r"below 0\.5"):
+        parse(RUN.format(delta=delta, accept="accept_delta = true").encode(), "run.toml")
+
+
+def test_in_python_arithmetic_is_done_for_any_delta() -> None:
+    """`account` and `calibrate` compute, for (0, 1); the doors above them refuse."""
+    assert account(ev.Gaussian(2.0), delta=0.6).epsilon.upper == 0.0
+    assert calibrate(ev.Gaussian, epsilon=1.0, delta=0.6).guarantee.delta.upper == 0.6
+
+
+def test_units_are_those_that_are_promised_something() -> None:
+    there = Population(50, 5)
+    counted = [there.units(unit) for unit in ("user", "silo", "record", "entry")]
+    assert counted == [50, 5, None, None]
+    assert there.units("record", most_records=8) == 400
+    assert Population(50, 5, 300).units("record", most_records=8) == 300
+
+
+# privplan run
+
+
+@pytest.mark.parametrize("delta", ["0.125", "0.2"])
+def test_a_run_refuses_it_and_leaves_no_folder(refused: Refused, delta: str) -> None:
+    pytest.importorskip("torch")
+    said = refused("run", configured(delta), "--out", "out")
+    assert f"Delta {delta} is at least 1 / 8, and 8 users are protected." in said
+    assert PUBLISHING in said
+    assert "accept_delta = true under [privacy]" in said
+    assert not Path("out").exists()
+
+
+def test_a_run_below_it_is_made_with_a_warning(run: Run) -> None:
+    pytest.importorskip("torch")
+    outcome = run("run", configured("0.12"), "--out", "out")
+    assert outcome.code == 0
+    assert "not well below 1 / 8 users" in " ".join(outcome.err.split())
+    assert run("audit", "budget", "out").code == 0
+
+
+def test_what_was_accepted_is_in_the_log_and_its_audit_is_an_error(run: Run) -> None:
+    pytest.importorskip("torch")
+    outcome = run("run", configured("0.2", "accept_delta = true"), "--out", "out")
+    assert outcome.code == 0, outcome.err
+    assert "satisfies the promise. The audit of this log" in " ".join(outcome.err.split())
+    opened = next(iter(read("out"))).record
+    assert opened.configuration["privacy"]["accept_delta"] is True
+    assert settings_in(opened).privacy.accept_delta  # so it can be attacked
+    found = run("audit", "budget", "out")
+    assert found.code == 1
+    assert "error delta-too-large" in found.out
+    assert "the run was begun with accept_delta" in " ".join(found.out.split())
+    page = run("report", "out", "-o", "page.html")
+    assert page.code == 1
+    assert "error: <code>delta-too-large</code>" in Path("page.html").read_text()
+
+
+def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Earlier versions began such runs; what is left of one has to end, and its audit says so."""
+    pytest.importorskip("torch")
+    from privplan.cli import run_folder
+    from privplan.cli.run_folder import Source
+    from privplan.fl import runner
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as earlier:
+        for module in ("privplan.fl.preparation", "privplan.fl.runner"):
+            earlier.setattr(f"{module}.require_small_delta", lambda _: None)
+        made = run_folder.begin(Source.read(Path(configured("0.2"))), Path("cut"))
+        with made.writer, pytest.raises(KeyboardInterrupt):
+            runner.carry_out(made.prepared, made.folder, made.writer, report=stop)
+    assert run("run", "--resume", "--out", "cut").code == 0
+    assert run("audit", "budget", "cut").code == 1
+
+
+def test_a_log_says_nothing_of_what_was_not_accepted() -> None:
+    """So the configuration of an earlier log is still the same one."""
+    own = parse(RUN.format(delta="1e-5", accept="").encode(), "run.toml")
+    assert "accept_delta" not in own.to_json()["privacy"]
+
+
+# privplan calibrate, plan, account
+
+
+@pytest.mark.parametrize("words", [CALIBRATE, PLAN], ids=["calibrate", "plan"])
+def test_noise_is_not_found_for_it_unless_it_is_accepted(
+    run: Run, refused: Refused, words: tuple[str, ...]
+) -> None:
+    said = refused(*words, "--delta", "0.001")
+    assert "Delta 0.001 is at least 1 / 1,000, and 1,000 records are protected." in said
+    assert PUBLISHING in said
+    assert "--accept-delta" in said
+    accepted = run(*words, "--delta", "0.001", "--accept-delta")
+    assert accepted.code == 0
+    assert PUBLISHING in " ".join(accepted.err.split())
+    usual = run(*words, "--delta", "0.0009")
+    assert usual.code == 0
+    assert PUBLISHING not in " ".join(usual.err.split())
+    assert "below 0.5" in refused(*words, "--delta", "0.5", "--accept-delta")
+
+
+def test_where_records_are_not_stated_it_is_not_compared_and_said(run: Run) -> None:
+    words = ("--epsilon", "2", "--delta", "0.01", "--rounds", "10")
+    for command in (("calibrate", *words, "--rate", "0.1"), ("plan", *words, "--rates", "0.1")):
+        outcome = run(*command, "--json")
+        assert outcome.code == 0
+        assert any("not stated" in one for one in outcome.json["assumptions"])
+
+
+def test_a_plan_file_states_its_records(run: Run, refused: Refused) -> None:
+    plan = '[target]\nepsilon = 2.0\ndelta = {}\n[[phase]]\nname = "a"\nmechanism = "gaussian"\n'
+    schedule = "records = 100\nbatch = 10\nepochs = 1\n"
+    Path("plan.toml").write_text(plan.format(0.01) + schedule)
+    assert "1 / 100" in refused("plan", "plan.toml")
+    assert run("plan", "plan.toml", "--accept-delta").code == 0
+    assert run("plan", "plan.toml", "--delta", "1e-5").code == 0
+    Path("plan.toml").write_text(plan.format(0.5) + schedule)
+    assert "below 0.5" in refused("plan", "plan.toml")
+
+
+def test_account_compares_it_where_units_are_given(run: Run, refused: Refused) -> None:
+    assert run("account", event(), "--delta", "0.01").code == 0
+    assert "1 / 100" in refused("account", event(), "--delta", "0.01", "--units", "100")
+    words = ("account", event(), "--delta", "0.01", "--units", "100", "--accept-delta")
+    accepted = run(*words)
+    assert accepted.code == 0
+    assert "100 units are protected" in " ".join(accepted.err.split())
+    assert run("account", event(), "--delta", "0.01", "--units", "99").err == ""
+    assert "below 0.5" in refused("account", event(), "--delta", "0.5")
+    assert "`units` must be" in refused("account", event(), "--units", "0")
+
+
+def test_a_delta_that_is_the_answer_is_told_and_compared(run: Run) -> None:
+    outcome = run("account", event(), "--epsilon", "0.1", "--units", "100")
+    assert outcome.code == 0
+    assert "is at least 1 / 100" in " ".join(outcome.err.split())
+    assert run("account", event(), "--epsilon", "0", "--json").json["warnings"] == []
