@@ -86,6 +86,9 @@ def budget(
 def _text(found: BudgetReport) -> str:
     parts = [table(_rows(found))]
     parts += [_hazard(hazard) for hazard in found.hazards]
+    if found.not_stated:
+        said = [paragraph("  - ", plain(one)) for one in found.not_stated]
+        parts.append("\n".join(["not stated (neither good nor bad):", *said]))
     return "\n\n".join(parts)
 
 
@@ -178,6 +181,9 @@ def _claimed(found: BudgetReport, claim: Claim) -> str:
     if claim.epsilon is None:
         return "nothing"
     verdict = "the log supports it" if found.supported else "the log does NOT support it"
+    if found.within_claim and found.errors:
+        named = ", ".join(plain(name) for name in found.errors)
+        verdict = f"the log does NOT support it, whatever its rounds come to: {named}"
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import with_article
-from ..hazards import Hazard, hazards_in, worst_first
+from ..hazards import Hazard, looked_for, worst_first
 from ..hazards.chain import broken_chain, torn_line
 from ..log.reader import BadLine, Scan
 from .evidence import Evidence
@@ -74,6 +74,7 @@ def audit_ledger(
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     found = evidence.settled(claim.observer)
+    looked = looked_for(evidence)
     return BudgetReport(
         chain=chain,
         claim=claim,
@@ -85,7 +86,7 @@ def audit_ledger(
         groups=tuple(
             GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
         ),
-        hazards=worst_first((*hazards_in(evidence), *more)),
+        hazards=worst_first((*looked.hazards, *more)),
         spent=len(ledger.spent),
         released=ledger.released,
         planned_rounds=ledger.opened.plan.rounds,
@@ -94,6 +95,7 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
+        not_stated=looked.not_stated,
     )
 
 

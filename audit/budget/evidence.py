@@ -15,6 +15,7 @@ from .derive import supported
 from .doubts import Doubts
 from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
+from .lineage import Lineage
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally
 from .total import Total, total
@@ -86,6 +87,11 @@ class Evidence:
     def for_units(self, setting: Setting) -> Evidence:
         """Return the same log, read for another unit."""
         return Evidence(self.ledger, setting, self.doubts, self.kinds)
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """Which models the rounds start from and leave."""
+        return Lineage.of(self.ledger)
 
     @property
     def delta(self) -> float:

@@ -71,7 +71,8 @@ class BudgetReport:
 
     `total` is before the observer of the claim, `planned` the same with all that was planned.
     `spent` counts intents, released or not.  `left` is how many more rounds like the last one fit
-    in the limit, else in the claim; None where that was not asked or is not known.
+    in the limit, else in the claim; None where that was not asked or is not known.  `not_stated`
+    are sentences about what could not be compared, as the log lacks a fact: neither good nor bad.
     """
 
     chain: Chain
@@ -89,14 +90,29 @@ class BudgetReport:
     limit: float | None
     left: int | None
     assumptions: tuple[str, ...]
+    not_stated: tuple[str, ...] = ()
 
     @property
     def supported(self) -> bool | None:
-        """Whether the log supports its claim; None where it claims no number."""
+        """Whether the log supports its claim; None where it claims no number.
+
+        Where an error stands the log supports nothing, whatever its rounds come to.
+        """
+        within = self.within_claim
+        return within if within is None else within and not self.errors
+
+    @property
+    def within_claim(self) -> bool | None:
+        """Whether what the rounds come to is at most the claim; None where it is no number."""
         if self.claim is None or self.claim.epsilon is None:
             return None
         upper = self.total.upper
         return upper < math.inf and upper <= self.claim.epsilon * (1.0 + ROUNDING)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The ids of hazards that are errors."""
+        return tuple(one.id for one in self.hazards if one.severity == "error")
 
     @property
     def within_limit(self) -> bool | None:
@@ -107,8 +123,7 @@ class BudgetReport:
     def ok(self) -> bool:
         """Whether the log supports what it says, within the limit, and no error stands."""
         checks = (self.supported, self.within_limit)
-        errors = any(hazard.severity == "error" for hazard in self.hazards)
-        return False not in checks and not errors and self.chain.bad_line is None
+        return False not in checks and not self.errors and self.chain.bad_line is None
 
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object; infinite numbers are floats still."""
@@ -125,6 +140,7 @@ class BudgetReport:
             "limit": self.limit,
             "within_limit": self.within_limit,
             "hazards": [hazard.to_json() for hazard in self.hazards],
+            "not_stated": list(self.not_stated),
             "rounds": self.spent,
             "released": self.released,
             "dangling": list(self.dangling),

@@ -3,26 +3,84 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ..budget.evidence import Evidence
-from . import bounds, course, noise, sampling, security, statements, units
-from .hazard import RULES, Hazard, Rule
+from . import (
+    bounds,
+    closing,
+    course,
+    models,
+    noise,
+    repeats,
+    rounds,
+    sampling,
+    security,
+    statements,
+    streams,
+    units,
+)
+from .hazard import RULES, Hazard, NotStated, Rule
 
-__all__ = ["RULES", "Hazard", "Rule", "hazards_in", "worst_first"]
+__all__ = [
+    "RULES",
+    "Hazard",
+    "Looked",
+    "NotStated",
+    "Rule",
+    "edits_in",
+    "hazards_in",
+    "looked_for",
+    "worst_first",
+]
 
-_ROOMS = (units, sampling, security, bounds, noise, course, statements)
+_ROOMS = (
+    units,
+    sampling,
+    security,
+    bounds,
+    noise,
+    course,
+    rounds,
+    models,
+    streams,
+    repeats,
+    closing,
+    statements,
+)
 """Loaded so that their rules are entered."""
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What the rules saw in a log: its hazards, the worst first, and what it does not state."""
+
+    hazards: tuple[Hazard, ...]
+    not_stated: tuple[str, ...]
+
+
 def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
-    """Return the hazards of a log, the worst first.
+    """Return the hazards of a log, the worst first."""
+    return looked_for(evidence).hazards
+
+
+def edits_in(evidence: Evidence) -> tuple[Hazard, ...]:
+    """Return what no run writes, whatever it promises: nothing is accounted for to see it."""
+    seen = [rule.applied(evidence) for rule in RULES.values() if rule.edited]
+    return worst_first(one for one in seen if isinstance(one, Hazard))
+
+
+def looked_for(evidence: Evidence) -> Looked:
+    """Return the hazards of a log, and what the rules could not look at.
 
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    found = {name: hazard for name, rule in RULES.items() if (hazard := rule.applied(evidence))}
+    seen = {name: rule.applied(evidence) for name, rule in RULES.items()}
+    found = {name: one for name, one in seen.items() if isinstance(one, Hazard)}
+    silent = tuple(one.what for one in seen.values() if isinstance(one, NotStated))
     explained = {
         line
         for name, hazard in found.items()
@@ -35,7 +93,7 @@ def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
     others = [hazard for name, hazard in found.items() if name != "no-number"]
     if any(hazard.severity == "error" for hazard in others):
         found.pop("no-number", None)
-    return worst_first(found.values())
+    return Looked(worst_first(found.values()), silent)
 
 
 def worst_first(found: Iterable[Hazard]) -> tuple[Hazard, ...]:

@@ -29,6 +29,16 @@ class Found:
 
 
 @dataclass(frozen=True)
+class NotStated:
+    """What a rule could not look at, in one sentence: neither a fault nor a sign that all is well.
+
+    The log lacks a fact that the rule compares: an older version wrote it, or another program.
+    """
+
+    what: str
+
+
+@dataclass(frozen=True)
 class Hazard:
     """One way in which a log says more than it shows, or less than somebody should know."""
 
@@ -54,14 +64,15 @@ class Hazard:
         }
 
 
-Look = Callable[[Evidence], Found | None]
+Look = Callable[[Evidence], Found | NotStated | None]
 
 
 @dataclass(frozen=True)
 class Rule:
     """A rule: its stable `id`, how bad it is, why it matters, what to do, and how it looks.
 
-    `explains` says that it gives the reason why a stated event is not what the facts support.
+    `explains` says that it gives the reason why a stated event is not what the facts support;
+    `edited` that what it finds cannot stand in a log as a run wrote it, whatever that promises.
     """
 
     id: str
@@ -70,12 +81,13 @@ class Rule:
     next_step: str
     look: Look
     explains: bool = False
+    edited: bool = False
 
-    def applied(self, evidence: Evidence) -> Hazard | None:
-        """Return the hazard, if there is one."""
+    def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
+        """Return the hazard, if there is one, or what could not be looked at."""
         found = self.look(evidence)
-        if found is None:
-            return None
+        if found is None or isinstance(found, NotStated):
+            return found
         return Hazard(
             self.id,
             found.severity or self.severity,
@@ -92,12 +104,18 @@ RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(
-    name: str, severity: Severity, *, why: str, next_step: str, explains: bool = False
+    name: str,
+    severity: Severity,
+    *,
+    why: str,
+    next_step: str,
+    explains: bool = False,
+    edited: bool = False,
 ) -> Callable[[Look], Look]:
     """Return a decorator that enters a rule under its id."""
 
     def enter(look: Look) -> Look:
-        RULES[name] = Rule(name, severity, why, next_step, look, explains)
+        RULES[name] = Rule(name, severity, why, next_step, look, explains, edited)
         return look
 
     return enter
