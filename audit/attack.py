@@ -33,6 +33,7 @@ from .configured import (
     require_same_file,
     settings_in,
 )
+from .edits import require_unedited
 from .log import LogWriter, Sealed, append_results, read, results_in, verify
 from .log.canonical import SEALED
 from .measurement import Measurement, Tier
@@ -79,6 +80,7 @@ def attack(
     """
     place, own = Path(folder), asked or Asked()
     opened = _opened(place, append, key)
+    require_unedited(place)
     settings = settings_in(opened)
     require_same_file(place, opened)
     conduct = _Attack(

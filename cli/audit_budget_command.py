@@ -86,9 +86,6 @@ def budget(
 def _text(found: BudgetReport) -> str:
     parts = [table(_rows(found))]
     parts += [_hazard(hazard) for hazard in found.hazards]
-    if found.not_stated:
-        said = [paragraph("  - ", plain(one)) for one in found.not_stated]
-        parts.append("\n".join(["not stated (neither good nor bad):", *said]))
     return "\n\n".join(parts)
 
 
@@ -124,6 +121,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
+    rows += [("not stated", plain(one)) for one in found.not_stated]
     return rows
 
 

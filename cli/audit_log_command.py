@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -11,6 +11,7 @@ from . import options
 from .output import Report, plain, show, table
 
 if TYPE_CHECKING:
+    from ..audit.edits import Contradiction
     from ..audit.log import Verified
 
 Folder = Annotated[
@@ -38,8 +39,9 @@ ASSUMPTIONS: Final = (
     "A line that was removed, moved, repeated, inserted or edited breaks the chain of hashes. "
     "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
     "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
-    "The log says what its writer wrote. Whether that adds up to what is promised is the question "
-    "of `privplan audit budget`.",
+    "The log says what its writer wrote. FAILED stands beside what no run writes: rounds that are "
+    "cut out, models and streams that do not join. Whether the rest adds up to what is promised is "
+    "the question of `privplan audit budget`.",
 )
 
 
@@ -53,33 +55,37 @@ def log(
     """Check the log of a run, and name the first bad line.
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
-    changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, or if --head
-    or --public-key do not hold; that a run is not closed is no failure.
+    changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
+    contradict each other or the files beside them, or if --head or --public-key do not hold; that a
+    run is not closed is no failure.
     """
+    from ..audit.edits import edits_of
     from ..audit.log import verify
     from ..audit.log.signing import public_key as key_in
 
     key = None if public_key is None else key_in(public_key)
     expected = None if head is None else head.strip().lower()
     found = verify(folder, key, expected_head=expected)
+    whole = found.first_bad is None and found.opened is not None
+    edits = edits_of(folder) if whole else ()
     report = Report(
-        result=result(found),
-        text=table(_rows(found)),
+        result=result(found, edits),
+        text=table(_rows(found, edits)),
         number=found.head or "",
         assumptions=ASSUMPTIONS,
         warnings=_warnings(found, anchored=expected is not None),
-        ok=found.ok,
+        ok=found.ok and not edits,
     )
     show(report, as_json=as_json, quiet=quiet)
 
 
-def result(found: Verified) -> Mapping[str, object]:
+def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
     bad, torn = found.first_bad, found.torn
     return {
         "records": found.records,
         "head": found.head,
-        "complete": found.complete,
+        "complete": found.complete and not edits,
         "problem": found.problem,
         "first_bad": None if bad is None else {"line": bad[0], "reason": bad[1]},
         "torn": None if torn is None else {"line": torn.number, "bytes": torn.size},
@@ -88,14 +94,15 @@ def result(found: Verified) -> Mapping[str, object]:
         "recoveries": found.recoveries,
         "signed": found.signed,
         "anchor": found.anchor,
+        "contradictions": [one.to_json() for one in edits],
     }
 
 
-def _rows(found: Verified) -> list[tuple[str, str]]:
+def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
     rows = [
         ("records", str(found.records)),
         ("head", found.head or "none: the log is empty"),
-        ("complete", "yes" if found.complete else "no"),
+        ("complete", "yes" if found.complete and not edits else "no"),
     ]
     if found.opened is not None:
         rows.append(("run", f"{plain(found.opened.system)}, {plain(found.opened.run_id)}"))
@@ -110,6 +117,7 @@ def _rows(found: Verified) -> list[tuple[str, str]]:
         rows.append(("anchor", f"line {found.anchor} has the expected head"))
     if found.problem is not None:
         rows.append(("FAILED", plain(found.problem)))
+    rows += [("FAILED", f"{one.id}: {plain(one.what)}") for one in edits]
     return rows
 
 

@@ -12,6 +12,7 @@ from ...accountant import validate
 from ...accountant.errors import with_article
 from ..hazards import Hazard, looked_for, worst_first
 from ..hazards.chain import broken_chain, torn_line
+from ..hazards.edited import hazards_beside
 from ..log.reader import BadLine, Scan
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
@@ -54,6 +55,7 @@ def audit_budget(
     more: list[Hazard] = []
     if scan.torn is not None:
         more.append(torn_line(scan.torn.number))
+    more += hazards_beside(folder, ledger)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 

@@ -10,12 +10,12 @@ from functools import cached_property
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
+from ..edits.contradiction import History
 from .attained import attained
 from .derive import supported
 from .doubts import Doubts
 from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
-from .lineage import Lineage
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally
 from .total import Total, total
@@ -89,9 +89,9 @@ class Evidence:
         return Evidence(self.ledger, setting, self.doubts, self.kinds)
 
     @cached_property
-    def lineage(self) -> Lineage:
-        """Which models the rounds start from and leave."""
-        return Lineage.of(self.ledger)
+    def history(self) -> History:
+        """The log as `audit.edits` reads it."""
+        return History(self.ledger)
 
     @property
     def delta(self) -> float:

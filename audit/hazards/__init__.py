@@ -6,48 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..budget.evidence import Evidence
-from . import (
-    bounds,
-    closing,
-    course,
-    models,
-    noise,
-    repeats,
-    rounds,
-    sampling,
-    security,
-    statements,
-    streams,
-    units,
-)
-from .hazard import RULES, Hazard, NotStated, Rule
+from ..edits import NotStated
+from . import bounds, course, edited, noise, sampling, security, statements, units
+from .hazard import RULES, Hazard, Rule
 
-__all__ = [
-    "RULES",
-    "Hazard",
-    "Looked",
-    "NotStated",
-    "Rule",
-    "edits_in",
-    "hazards_in",
-    "looked_for",
-    "worst_first",
-]
+__all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 
-_ROOMS = (
-    units,
-    sampling,
-    security,
-    bounds,
-    noise,
-    course,
-    rounds,
-    models,
-    streams,
-    repeats,
-    closing,
-    statements,
-)
+_ROOMS = (units, sampling, security, bounds, noise, course, edited, statements)
 """Loaded so that their rules are entered."""
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -64,12 +29,6 @@ class Looked:
 def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
     """Return the hazards of a log, the worst first."""
     return looked_for(evidence).hazards
-
-
-def edits_in(evidence: Evidence) -> tuple[Hazard, ...]:
-    """Return what no run writes, whatever it promises: nothing is accounted for to see it."""
-    seen = [rule.applied(evidence) for rule in RULES.values() if rule.edited]
-    return worst_first(one for one in seen if isinstance(one, Hazard))
 
 
 def looked_for(evidence: Evidence) -> Looked:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ..budget.evidence import Evidence, Kind, Seen
+from ..edits.contradiction import NotStated
 
 Severity = Literal["error", "warning", "note"]
 """`error`: the log does not support what it says.  `warning`: it does, and somebody should know.
@@ -26,16 +27,6 @@ class Found:
     lines: tuple[int, ...] = ()
     epsilon: float | None = None
     severity: Severity | None = None
-
-
-@dataclass(frozen=True)
-class NotStated:
-    """What a rule could not look at, in one sentence: neither a fault nor a sign that all is well.
-
-    The log lacks a fact that the rule compares: an older version wrote it, or another program.
-    """
-
-    what: str
 
 
 @dataclass(frozen=True)
@@ -71,8 +62,7 @@ Look = Callable[[Evidence], Found | NotStated | None]
 class Rule:
     """A rule: its stable `id`, how bad it is, why it matters, what to do, and how it looks.
 
-    `explains` says that it gives the reason why a stated event is not what the facts support;
-    `edited` that what it finds cannot stand in a log as a run wrote it, whatever that promises.
+    `explains` says that it gives the reason why a stated event is not what the facts support.
     """
 
     id: str
@@ -81,7 +71,6 @@ class Rule:
     next_step: str
     look: Look
     explains: bool = False
-    edited: bool = False
 
     def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
         """Return the hazard, if there is one, or what could not be looked at."""
@@ -104,18 +93,12 @@ RULES: Final[dict[str, Rule]] = {}
 
 
 def rule(
-    name: str,
-    severity: Severity,
-    *,
-    why: str,
-    next_step: str,
-    explains: bool = False,
-    edited: bool = False,
+    name: str, severity: Severity, *, why: str, next_step: str, explains: bool = False
 ) -> Callable[[Look], Look]:
     """Return a decorator that enters a rule under its id."""
 
     def enter(look: Look) -> Look:
-        RULES[name] = Rule(name, severity, why, next_step, look, explains, edited)
+        RULES[name] = Rule(name, severity, why, next_step, look, explains)
         return look
 
     return enter

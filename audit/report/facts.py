@@ -16,6 +16,7 @@ from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.report import Chain
 from ..hazards.chain import torn_line
+from ..hazards.edited import hazards_beside
 from ..log.reader import Scan
 from ..log.results import Result, result_of
 from ..measurement import Measurement
@@ -91,9 +92,10 @@ def read(folder: str | Path) -> RunFacts:
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
     torn = [] if scan.torn is None else [torn_line(scan.torn.number)]
+    beside = hazards_beside(folder, ledger)
     return RunFacts(
         opened=ledger.opened,
-        budget=audit_ledger(ledger, Chain(scan.records, scan.head), more=torn),
+        budget=audit_ledger(ledger, Chain(scan.records, scan.head), more=[*torn, *beside]),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,

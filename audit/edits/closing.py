@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from ..budget.evidence import Evidence
-from .hazard import Found, NotStated, rule
+from .contradiction import History, NotStated, Seen, edit
 from .models import SHOWN
 
 
-@rule(
+@edit(
     "close-mismatch",
-    "error",
     why="The last line counts the releases, repeats the plan and names the model that the last of "
     "them left. Where it says otherwise, it belongs to another log, or lines were cut out.",
     next_step="Take the log from a copy that nobody has touched.",
-    edited=True,
 )
-def close_mismatch(evidence: Evidence) -> Found | NotStated | None:
+def close_mismatch(history: History) -> Seen | NotStated | None:
     """Fire where `run.close` counts, plans or ends otherwise than the lines before it."""
-    ledger, closed = evidence.ledger, evidence.ledger.closed
+    ledger, closed = history.ledger, history.ledger.closed
     if closed is None:
         return None
     where = (ledger.closed_at,)
     if closed.rounds > ledger.released:  # fewer: close-under-reports says it
-        return Found(
+        return Seen(
             f"The last line counts {closed.rounds:,} releases, and the log holds "
             f"{ledger.released:,}.",
             where,
@@ -32,15 +29,15 @@ def close_mismatch(evidence: Evidence) -> Found | NotStated | None:
         who for who in closed.events.keys() | plan.keys() if closed.events.get(who) != plan.get(who)
     )
     if other:
-        return Found(
+        return Seen(
             f"The last line states other rounds before {other[0]!r:.60} than the plan.", where
         )
-    due = evidence.lineage.last
+    due = history.lineage.last
     if closed.model is None or not due:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
         shown = " or ".join(one[:SHOWN] for one in due)
-        return Found(
+        return Seen(
             f"The last line names the model {closed.model[:SHOWN]}; the rounds leave {shown}.",
             where,
         )

@@ -8,12 +8,11 @@ that no line states.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
-from ..budget.evidence import Evidence
 from ..budget.ledger import Ledger, Spent
-from .hazard import Found, rule
+from .contradiction import History, Seen, edit
 
 _NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
 _NEXT += "and is not in the numbers here."
@@ -50,20 +49,18 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     return found
 
 
-@rule(
+@edit(
     "broken-streams",
-    "error",
     why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
     "no release states belong to rounds that were cut out.",
     next_step=_NEXT,
-    edited=True,
 )
-def broken_streams(evidence: Evidence) -> Found | None:
+def broken_streams(history: History) -> Seen | None:
     """Fire where bytes of a stream are left out, and no intent without release can have them."""
-    for segment in _segments(evidence.ledger):
+    for segment in _segments(history.ledger):
         for place, first, number in _gaps(segment):
             begins = "begins" if place == 0 else "goes on"
-            return Found(
+            return Seen(
                 f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
                 (number,),
             )
@@ -82,39 +79,50 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
             reached, line = max(reached, last), number
 
 
-@rule(
+@edit(
     "missing-recovery",
-    "error",
-    why="Streams are new after a recovery, and only then. Where they change without one, or come "
-    "back behind one, lines were cut out, put in, or taken from another log.",
+    why="An intent that is neither released nor aborted was cut off, and a recovery follows. "
+    "Streams are new after it, and only then. Otherwise lines were cut out, put in, or taken from "
+    "another log.",
     next_step=_NEXT,
-    edited=True,
 )
-def missing_recovery(evidence: Evidence) -> Found | None:
-    """Fire where rounds that are alike draw from new streams, and the log knows no new start."""
-    segments = _segments(evidence.ledger)
+def missing_recovery(history: History) -> Seen | None:
+    """Fire where a run goes on as only a new start does, and the log knows of none."""
+    hanging = _hanging(history.ledger)
+    if hanging:
+        what = "The run was ended behind an intent that was cut off, and no recovery took it up."
+        return Seen(what, (hanging,))
+    segments = _segments(history.ledger)
     seen: set[str] = set()
     for segment in segments:
         own = segment.ranges()
         for stream in seen & own.keys():
-            return Found(
+            return Seen(
                 "A recovery goes on with a random stream from before it.", (own[stream][0][2],)
             )
         seen |= own.keys()
-    kinds = {one.seq: place for place, kind in enumerate(evidence.kinds) for one in kind.spent}
     for segment in segments:
-        by_kind: dict[int, list[Spent]] = {}
+        by_kind: dict[Hashable, list[Spent]] = {}
         for one in segment.rounds:
-            by_kind.setdefault(kinds[one.seq], []).append(one)
+            said = one.intent
+            kind = said.noise, said.contribution, said.weights, said.sampling
+            by_kind.setdefault(kind, []).append(one)
         for same in by_kind.values():
             line = _changed(same)
             if line:
-                return Found(
+                return Seen(
                     "Rounds draw from other random streams than those before them, and no "
                     "recovery stands in between.",
                     (line,),
                 )
     return None
+
+
+def _hanging(ledger: Ledger) -> int:
+    """Return the line of an intent that was cut off, and after which the run simply ends; or 0."""
+    newest = max((one.number for one in ledger.recoveries), default=0)
+    cut = (one.number for one in ledger.spent if not (one.releases or one.aborted))
+    return next((line for line in cut if ledger.closed is not None and line > newest), 0)
 
 
 def _changed(same: list[Spent]) -> int:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..budget.evidence import Evidence
 from ..budget.phases import draws_noise, training_of
-from .hazard import Found, rule
+from .contradiction import History, Seen, edit
 
 
-@rule(
+@edit(
     "repeated-release",
-    "error",
     why="A sum with fresh noise never comes out twice, nor does a model that was moved by one, nor "
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",
     next_step="Take the log from a copy that nobody has touched.",
-    edited=True,
 )
-def repeated_release(evidence: Evidence) -> Found | None:
+def repeated_release(history: History) -> Seen | None:
     """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
     known: dict[str, int] = {}
-    for what, value, number in _fresh(evidence):
+    for what, value, number in _fresh(history):
         if value in known:
-            return Found(
+            return Seen(
                 f"{what} of line {number:,} stood in line {known[value]:,} before.",
                 (known[value], number),
             )
@@ -30,9 +27,9 @@ def repeated_release(evidence: Evidence) -> Found | None:
     return None
 
 
-def _fresh(evidence: Evidence) -> Iterator[tuple[str, str, int]]:
+def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
     """Yield what is never the same twice, with a word for it and its line."""
-    ledger = evidence.ledger
+    ledger = history.ledger
     if ledger.opened.dataset is not None:
         yield "The commitment `dataset`", ledger.opened.dataset, 1
     start = next((one for one in training_of(ledger) if one.intent.model_in is not None), None)

@@ -7,30 +7,27 @@ moments is round 0.
 
 from __future__ import annotations
 
-from ..budget.evidence import Evidence
 from ..budget.phases import configured, moments_of, training_of
-from .hazard import Found, NotStated, rule
+from .contradiction import History, NotStated, Seen, edit
 
 _RESTORE = "Take the log from a copy that nobody has touched; what was cut out is spent all the "
 _RESTORE += "same, and is not in the numbers here."
 
 
-@rule(
+@edit(
     "missing-rounds",
-    "error",
     why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
     "are missing, lines were cut out of the log or put into it.",
     next_step=_RESTORE,
-    edited=True,
 )
-def missing_rounds(evidence: Evidence) -> Found | None:
+def missing_rounds(history: History) -> Seen | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
     expected = 1
-    for one in training_of(evidence.ledger):
+    for one in training_of(history.ledger):
         number = one.intent.round
         if number != expected:
             after = "the opening" if expected == 1 else f"round {expected - 1:,}"
-            return Found(
+            return Seen(
                 f"Behind {after} stands round {number:,}, where round {expected:,} belongs.",
                 (one.number,),
             )
@@ -38,23 +35,19 @@ def missing_rounds(evidence: Evidence) -> Found | None:
     return None
 
 
-@rule(
+@edit(
     "recovery-mismatch",
-    "error",
     why="A start after a crash says with which round it goes on. Another number belongs to another "
     "log: rounds before it were cut out or put in.",
     next_step=_RESTORE,
-    edited=True,
 )
-def recovery_mismatch(evidence: Evidence) -> Found | None:
+def recovery_mismatch(history: History) -> Seen | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
-    for one in evidence.ledger.recoveries:
-        before = [
-            spent.intent.round for spent in evidence.ledger.spent if spent.number < one.number
-        ]
+    for one in history.ledger.recoveries:
+        before = [spent.intent.round for spent in history.ledger.spent if spent.number < one.number]
         due = 1 + max(before, default=0)
         if one.record.next_round > due:
-            return Found(
+            return Seen(
                 f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "
                 f"it end with {due - 1:,}.",
                 (one.number,),
@@ -62,46 +55,42 @@ def recovery_mismatch(evidence: Evidence) -> Found | None:
     return None
 
 
-@rule(
+@edit(
     "unknown-evaluation",
-    "error",
     why="Only a released model is measured. A measurement of a round that is not there was left "
     "behind by lines that were cut out.",
     next_step=_RESTORE,
-    edited=True,
 )
-def unknown_evaluation(evidence: Evidence) -> Found | None:
+def unknown_evaluation(history: History) -> Seen | None:
     """Fire where a round was measured that was not released before."""
     released = {
-        (one.intent.round, number) for one in evidence.ledger.spent for number, _ in one.releases
+        (one.intent.round, number) for one in history.ledger.spent for number, _ in one.releases
     }
     first: dict[int, int] = {}
     for number, line in released:
         first[number] = min(line, first.get(number, line))
     bad = [
         (line, one.round)
-        for line, one in evidence.ledger.evaluations
+        for line, one in history.ledger.evaluations
         if one.round and first.get(one.round, line) >= line
     ]
     if not bad:
         return None
-    return Found(
+    return Seen(
         f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
         tuple(line for line, _ in bad),
     )
 
 
-@rule(
+@edit(
     "missing-moments",
-    "error",
     why="The configuration normalises features by private moments, which are released before the "
     "first round and cost as much as one.",
     next_step=_RESTORE,
-    edited=True,
 )
-def missing_moments(evidence: Evidence) -> Found | NotStated | None:
+def missing_moments(history: History) -> Seen | NotStated | None:
     """Fire where rounds were trained on features whose moments were never released."""
-    ledger = evidence.ledger
+    ledger = history.ledger
     way = configured(ledger, "data", "normalisation")
     if way is None:
         return NotStated("Whether moments had to be released: the configuration does not say.")
@@ -111,8 +100,8 @@ def missing_moments(evidence: Evidence) -> Found | NotStated | None:
     moments = moments_of(ledger)
     if moments is None:
         what = "Features are normalised by private moments, and no release of them comes first."
-        return Found(what, (training[0].number,))
+        return Seen(what, (training[0].number,))
     if not moments.releases:
         what = "Rounds were trained on moments that the log announces and does not release."
-        return Found(what, (moments.number, training[0].number))
+        return Seen(what, (moments.number, training[0].number))
     return None

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Literal
 
-from .ledger import Ledger, Spent
-from .phases import released, training_of
+from ..budget.ledger import Ledger, Spent
+from ..budget.phases import released, training_of
 
 
 @dataclass(frozen=True)
