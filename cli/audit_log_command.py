@@ -12,6 +12,7 @@ from .output import Report, plain, show, table
 
 if TYPE_CHECKING:
     from ..audit.edits import Contradiction
+    from ..audit.edits.replay import Replay
     from ..audit.log import Verified
 
 Folder = Annotated[
@@ -33,6 +34,15 @@ ExpectedHead = Annotated[
         show_default=False,
     ),
 ]
+Models = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="DIR",
+        help="Folder of every released model (save_models): each must be what its round released.",
+        show_default=False,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]
 
 ASSUMPTIONS: Final = (
@@ -49,6 +59,7 @@ def log(
     folder: Folder,
     public_key: PublicKey = None,
     head: ExpectedHead = None,
+    models: Models = None,
     as_json: options.Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -56,10 +67,11 @@ def log(
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
-    contradict each other or the files beside them, or if --head or --public-key do not hold; that a
-    run is not closed is no failure.
+    contradict each other or the files beside them, or if --head, --public-key or --models do not
+    hold; that a run is not closed is no failure.
     """
     from ..audit.edits import edits_of
+    from ..audit.edits.replay import replay
     from ..audit.log import verify
     from ..audit.log.signing import public_key as key_in
 
@@ -68,13 +80,17 @@ def log(
     found = verify(folder, key, expected_head=expected)
     whole = found.first_bad is None and found.opened is not None
     edits = edits_of(folder) if whole else ()
+    replayed = replay(folder, models) if whole and models is not None else None
     report = Report(
-        result=result(found, edits),
-        text=table(_rows(found, edits)),
+        result={
+            **result(found, edits),
+            "models": None if replayed is None else replayed.to_json(),
+        },
+        text=table([*_rows(found, edits), *_models(replayed)]),
         number=found.head or "",
         assumptions=ASSUMPTIONS,
         warnings=_warnings(found, anchored=expected is not None),
-        ok=found.ok and not edits,
+        ok=found.ok and not edits and (replayed is None or replayed.ok),
     )
     show(report, as_json=as_json, quiet=quiet)
 
@@ -119,6 +135,27 @@ def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, st
         rows.append(("FAILED", plain(found.problem)))
     rows += [("FAILED", f"{one.id}: {plain(one.what)}") for one in edits]
     return rows
+
+
+def _models(found: Replay | None) -> list[tuple[str, str]]:
+    """Return what the files of models are, where they were looked at."""
+    if found is None:
+        return []
+    kept = f"{len(found.matched):,}, each the one that its round released"
+    rows = [("models", kept)]
+    if found.lost:
+        rows.append(("lost", f"{_rounds(found.lost)}: released where the run was cut off"))
+    if found.missing:
+        rows.append(("FAILED", f"missing-models: no file of {_rounds(found.missing)}"))
+    rows += [("FAILED", f"surplus-model: {plain(name)} is of no round") for name in found.surplus]
+    rows += [("FAILED", f"exchanged-model: {plain(what)}") for _, what in found.exchanged]
+    return rows
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:5])
+    more = f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else ""
+    return f"round{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
 def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:

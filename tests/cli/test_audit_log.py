@@ -49,6 +49,7 @@ def test_json_of_a_good_log(run: Run, folder: Path) -> None:
         "signed": None,
         "anchor": None,
         "contradictions": [],
+        "models": None,
     }
 
 
