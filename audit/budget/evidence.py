@@ -18,6 +18,7 @@ from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally
+from .samples import is_sampled
 from .total import Total, total
 
 
@@ -132,7 +133,24 @@ class Evidence:
             return Seen(true, true, None, "same")
         if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
             return Seen(true, true, stated, "weaker")
-        return Seen(weaker_of(stated, true), true, stated, compared(stated, true))
+        return Seen(
+            weaker_of(stated, self._without_sample(kind, observer, stated, true)),
+            true,
+            stated,
+            compared(stated, true),
+        )
+
+    def _without_sample(
+        self, kind: Kind, observer: str, stated: ev.Event, true: ev.Event
+    ) -> ev.Event:
+        """Return what the facts support, without their sample where the stated event has none.
+
+        Facts about a sample, beside an event that counts on none, are not those of what was run:
+        no sample is the weaker part of the one, and the noise may be that of the other.
+        """
+        if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
+            return true
+        return supported(kind.facts, self.setting, observer, sampled=False)
 
     def _ungrouped(self, event: ev.Event | None) -> ev.Event | None:
         """Return a stated event for one record, where it is stated for the group of the promise."""

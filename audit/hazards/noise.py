@@ -9,8 +9,8 @@ from ...accountant import events as ev
 from ...accountant.records import Noise, RoundRelease
 from ..budget.evidence import Evidence
 from ..budget.facts import CONTINUOUS, MODEL
+from ..budget.samples import parts_of
 from .hazard import Found, left_over, lines_of, rounds, rule
-from .units import parts_of
 
 
 @rule(
