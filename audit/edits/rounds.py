@@ -7,6 +7,9 @@ moments is round 0.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+
 from ..budget.phases import configured, moments_of, training_of
 from .contradiction import History, NotStated, Seen, edit
 
@@ -43,9 +46,11 @@ def missing_rounds(history: History) -> Seen | None:
 )
 def recovery_mismatch(history: History) -> Seen | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
+    rounds = [(one.number, one.intent.round) for one in history.ledger.spent]
+    lines = [line for line, _ in rounds]
+    due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
     for one in history.ledger.recoveries:
-        before = [spent.intent.round for spent in history.ledger.spent if spent.number < one.number]
-        due = 1 + max(before, default=0)
+        due = due_behind[bisect_left(lines, one.number)]
         if one.record.next_round > due:
             return Seen(
                 f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "

@@ -73,7 +73,7 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
     for same in segment.ranges().values():
         reached, line = 0, 0
         for first, last, number in same:
-            excused = any(line < one < number for one in lost)
+            excused = bisect_left(lost, number) > bisect_left(lost, line)
             if first > reached and not excused:
                 yield reached, first, number
             reached, line = max(reached, last), number
