@@ -35,6 +35,7 @@ from .configured import (
     require_same_file,
     settings_in,
 )
+from .edits import require_unedited
 from .log import BadLine, LogWriter, Sealed, Verified, append_results, read, results_in, verify
 from .log.canonical import SEALED
 from .log.reader import log_of
@@ -90,6 +91,7 @@ def attack(
     verified = _verified(place, public_key, expected_head)
     ledger = _ledger(place, append, key)
     opened = ledger.opened
+    require_unedited(place)
     settings = settings_in(opened)
     require_as_configured(ledger)
     require_whole(ledger)

@@ -129,7 +129,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:
-        rows.append(("not stated", plain(", ".join(found.not_stated))))
+        rows.append(("not stated", plain("; ".join(found.not_stated))))
     return rows
 
 
@@ -211,6 +211,9 @@ def _claimed(found: BudgetReport, claim: Claim) -> str:
     if claim.epsilon is None:
         return "nothing"
     verdict = "the log supports it" if found.supported else "the log does NOT support it"
+    if found.within_claim and found.errors:
+        named = ", ".join(plain(name) for name in found.errors)
+        verdict = f"the log does NOT support it, whatever its rounds come to: {named}"
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
 
 

@@ -93,8 +93,8 @@ def plan(
     Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
     --rates and --epochs, or by --rates and --rounds.  Lists (2,5,10) are compared in a table; with
     a file they replace what its phases say.  Of the configuration of a run it prints what each
-    observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is refused without
-    --accept-delta.
+    observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is
+    refused without --accept-delta.
     """
     from ..accountant.slack import require_small
 

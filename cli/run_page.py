@@ -48,6 +48,7 @@ What a run leaves in DIR
   sealed.jsonl   what was computed before the noise, for a trusted auditor; never publish it
   model.npz      the last model: `parameters`, a vector; and what to normalise features by
   metrics.json   what public test data say by round, and readings of epsilon
+  models/        with save_models: every released model, which `audit log --models` checks
   config.toml    the configuration as it was given; a path in it may name somebody
   transcripts/   with keep_transcripts: every message that a party received, for a trusted
                  auditor; never publish it

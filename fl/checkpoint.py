@@ -33,6 +33,9 @@ CHECKPOINT: Final = "checkpoint.npz"
 MODEL: Final = "model.npz"
 """The last model, once a run is done."""
 
+MODELS: Final = "models"
+"""The folder of every released model, where the settings ask for them."""
+
 LARGEST: Final = 2**33
 """Most bytes that are read as a model."""
 
@@ -116,6 +119,15 @@ class Checkpoint:
             measured,
             moments,
         )
+
+
+def name_of(number: int) -> str:
+    """Return the name of the file of the model that a round released.
+
+    >>> name_of(7)
+    'round-000007.npz'
+    """
+    return f"round-{number:06}.npz"
 
 
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:

@@ -466,6 +466,12 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "records",
         ),
         Key("sign_key", text, "file with an Ed25519 private key that signs the log", "none"),
+        Key(
+            "save_models",
+            flag,
+            "keep every released model in models/, for `privplan audit log --models`",
+            "false",
+        ),
     ),
 }
 """The keys of each table."""

@@ -4,7 +4,7 @@ The order of what is written, round by round:
 
 1. the intent, durable (the gate, before any noise is drawn);
 2. the release, with the digest of the new model, durable;
-3. the checkpoint, which appears at once and whole;
+3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
 4. what the test data say, in the log.
 
 Where features are normalised by private moments, these are released first, once, and kept just
@@ -34,7 +34,7 @@ from ..accountant.mechanisms import Gate
 from ..accountant.odometer import Odometer
 from ..accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
 from . import durable
-from .checkpoint import CHECKPOINT, MODEL, Checkpoint, Measured
+from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
 from .evaluation import EARLIER, Declaration
 from .interruption import Unbroken, held
 from .moments import Moments
@@ -190,6 +190,9 @@ class _Conduct:
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
         self._keep_transcripts()  # a folder that is in the way is better found before a round
+        if self.prepared.settings.log.save_models:
+            (self.folder / MODELS).mkdir(exist_ok=True)
+            durable.settle(self.folder)
         try:
             self._normalise()
         finally:
@@ -293,6 +296,9 @@ class _Conduct:
     def _keep(self, number: int, parameters: Parameters) -> None:
         self.kept = replace(self.kept, round=number, parameters=parameters)
         with held():
+            if self.prepared.settings.log.save_models:
+                # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
+                replace(self.kept, measured=()).write(self.folder / MODELS / name_of(number))
             self.kept.write(self._checkpoint)
 
     def _measure(self) -> None:

@@ -18,7 +18,7 @@ from .sealed_items import sealed_items
 
 Fsync = Literal["records", "always", "never"]
 
-UNLOGGED: Final = ("path", "fsync", "sign_key", "keep_transcripts", "processes")
+UNLOGGED: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
 """Keys that never reach the log: a path may name a person, the others change nothing in a run."""
 
 ONLY_IF_TRUE: Final = ("accept_delta",)
@@ -139,10 +139,11 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class LogSettings:
-    """`[log]`: how the log is kept."""
+    """`[log]`: how the log is kept, and with `save_models` every released model beside it."""
 
     fsync: Fsync = "records"
     sign_key: Path | None = None
+    save_models: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,9 +14,10 @@ from ...accountant.records import RunOpen
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
 from ..configuration import beside
-from ..hazards import Hazard, hazards_in, worst_first
+from ..hazards import Hazard, looked_for, worst_first
 from ..hazards.chain import broken_chain, not_anchored, torn_line
 from ..hazards.configuration import comparison, file_mismatch
+from ..hazards.edited import hazards_beside
 from ..log import Verified, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
@@ -68,6 +69,7 @@ def audit_budget(
     more: list[Hazard] = []
     opened: SealedCheck | None = None
     more += chain_hazards(verified)
+    more += hazards_beside(folder, ledger)
     held = beside(folder, ledger.opened)
     more += file_mismatch(held)
     if sealed:
@@ -98,6 +100,7 @@ def audit_ledger(
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     found = evidence.settled(claim.observer)
+    looked = looked_for(evidence)
     return BudgetReport(
         chain=chain,
         claim=claim,
@@ -116,7 +119,7 @@ def audit_ledger(
         groups=tuple(
             GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
         ),
-        hazards=worst_first((*hazards_in(evidence), *more)),
+        hazards=worst_first((*looked.hazards, *more)),
         spent=len(ledger.spent),
         released=ledger.released,
         planned_rounds=ledger.opened.plan.rounds,
@@ -127,7 +130,12 @@ def audit_ledger(
         assumptions=_assumptions(evidence),
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
-        not_stated=(*comparison(evidence).not_stated, *not_stated(ledger), *unread),
+        not_stated=(
+            *looked.not_stated,
+            *comparison(evidence).not_stated,
+            *not_stated(ledger),
+            *unread,
+        ),
         sealed=sealed,
     )
 

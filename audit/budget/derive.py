@@ -63,11 +63,12 @@ _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
 """Families without common noise: their epsilon stands in the event, which is taken as a fact."""
 
 
-def supported(facts: Facts, setting: Setting, observer: str) -> ev.Event:
+def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = True) -> ev.Event:
     """Return the event of one round that the facts support before an observer.
 
     `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
-    of the promise, and for one record where the promise is for a group of them.
+    of the promise, and for one record where the promise is for a group of them.  Without `sampled`
+    no sample hides anybody, whatever the facts say of one.
     """
     try:
         facts, setting = settled(facts, setting)
@@ -75,7 +76,8 @@ def supported(facts: Facts, setting: Setting, observer: str) -> ev.Event:
             raise Unproven("; ".join(facts.voids))
         scope = setting.scope(facts.contribution.unit)
         base = _base(facts, setting, observer)
-        event = on_sample(base, facts, setting, observer, amplifies=scope != "finer")
+        hides = sampled and scope != "finer"
+        event = on_sample(base, facts, setting, observer, amplifies=hides)
         return repeated(facts.draws, event)
     except Unproven as error:
         return ev.NoGuarantee(str(error))

@@ -8,6 +8,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from .ledger import Ledger, Spent
+from .phases import NORMALISING, alike
 
 TUNING: Final = "tuning"
 EVALUATION: Final = "evaluation"
@@ -17,27 +18,25 @@ ACCOUNTED: Final = "accounted"
 announced; and what the log accounts for by an event."""
 
 
-NORMALISING: Final = "normalise"
-"""The phase that releases what features are normalised by; it knows of no clip."""
-
-
 @dataclass(frozen=True)
 class Doubts:
     """Doubts about single intents, by `seq`, and events beyond the rounds with their cause.
 
     `reused` are lines whose randomness another line used too; `moved` lines whose clip norm, or
-    largest weight, differs from the first of their phase, without anything that accounts for it.
+    largest weight, differs from the first of rounds like it, without anything that accounts for it;
+    `divided` releases whose constant normaliser is not that of the first of them.
     """
 
     reused: tuple[int, ...] = ()
     moved: tuple[int, ...] = ()
+    divided: tuple[int, ...] = ()
     voids: dict[int, tuple[str, ...]] = field(default_factory=dict)
     extras: tuple[tuple[str, ev.Event], ...] = ()
 
     @classmethod
     def of(cls, ledger: Ledger) -> Doubts:
         """Return the doubts about a log."""
-        reused, moved = _reused(ledger), _moved(ledger)
+        reused, moved, divided = _reused(ledger), _moved(ledger), _divided(ledger)
         voids: dict[int, tuple[str, ...]] = {}
         for one in ledger.spent:
             found = []
@@ -45,9 +44,17 @@ class Doubts:
                 found.append("its randomness was used for another release too")
             if one.number in moved:
                 found.append("its clip or weights are not those of the first round, unaccounted")
+            if any(number in divided for number, _ in one.releases):
+                found.append("its constant normaliser is not that of the first round")
             if found:
                 voids[one.seq] = tuple(found)
-        return cls(tuple(sorted(reused)), tuple(sorted(moved)), voids, tuple(_extras(ledger)))
+        return cls(
+            tuple(sorted(reused)),
+            tuple(sorted(moved)),
+            tuple(sorted(divided)),
+            voids,
+            tuple(_extras(ledger)),
+        )
 
     def of_intent(self, spent: Spent) -> tuple[str, ...]:
         """Return the doubts about one intent."""
@@ -96,24 +103,49 @@ def _reused(ledger: Ledger) -> frozenset[int]:
 
 
 def _moved(ledger: Ledger) -> frozenset[int]:
-    """Return the intents whose clip norm or weights are not the first of their phase, unaccounted.
+    """Return the intents whose clip norm or weights are not the first of rounds like them.
 
-    A norm that is `released` is accounted where the log holds another phase (but not the one that
-    releases moments), a second noisy sum in each round, or an event of its own that can have
-    released it.
+    What they release tells which rounds are alike, and no name does (`phases.alike`).  A norm that
+    is `released` is accounted where the log holds rounds of another kind whose clip stays (but not
+    the one that releases moments), a second noisy sum in each round, or an event of its own that
+    can have released it.
     """
-    phases: dict[str, tuple[float, str, float]] = {}
-    changed: list[Spent] = []
-    for one in ledger.spent:
-        own = one.intent
-        clip = own.contribution.bound, own.contribution.norm, own.weights.largest_sum
-        if phases.setdefault(own.phase, clip) != clip:
-            changed.append(one)
-    releasing = [name for name in phases if name != NORMALISING]
-    accounted = len(releasing) > 1 or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
+    groups = [(same, _changed(same)) for same in alike(ledger)]
+    fixed = [
+        same for same, changed in groups if not changed and same[0].intent.phase != NORMALISING
+    ]
+    accounted = bool(fixed) or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
     return frozenset(
         one.number
+        for _, changed in groups
         for one in changed
         if one.intent.contribution.source != "released"
         or not (accounted or one.intent.noise.draws > 1)
     )
+
+
+def _changed(same: list[Spent]) -> list[Spent]:
+    """Return the intents with another clip or other weights than the first."""
+
+    def clip(one: Spent) -> tuple[float, str, float]:
+        own = one.intent
+        return own.contribution.bound, own.contribution.norm, own.weights.largest_sum
+
+    return [one for one in same if clip(one) != clip(same[0])]
+
+
+def _divided(ledger: Ledger) -> frozenset[int]:
+    """Return the releases that divide by another constant than the first of rounds like them.
+
+    A constant that moves from round to round is a batch size that was seen.
+    """
+    found: set[int] = set()
+    for same in alike(ledger):
+        constants = [
+            (number, release.normaliser.value)
+            for one in same
+            for number, release in one.releases
+            if release.normaliser is not None and release.normaliser.kind == "constant"
+        ]
+        found.update(number for number, value in constants if value != constants[0][1])
+    return frozenset(found)

@@ -12,6 +12,7 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
 from ...fl.observers import Circumstances, Coalition, rests_on
+from ..edits.contradiction import History
 from .attained import attained
 from .derive import supported
 from .doubts import Doubts
@@ -19,6 +20,7 @@ from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .planned import Counts, Planned, beside, near, tally
+from .samples import is_sampled
 from .total import Total, total
 
 if TYPE_CHECKING:
@@ -96,6 +98,11 @@ class Evidence:
         """Return the same log, read for another unit."""
         return Evidence(self.ledger, setting, self.doubts, self.kinds)
 
+    @cached_property
+    def history(self) -> History:
+        """The log as `audit.edits` reads it."""
+        return History(self.ledger)
+
     @property
     def delta(self) -> float:
         """The delta of the promise."""
@@ -169,7 +176,24 @@ class Evidence:
             return Seen(true, true, stated, "weaker")
         if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
             return Seen(true, true, stated, "weaker")
-        return Seen(weaker_of(stated, true), true, stated, compared(stated, true))
+        return Seen(
+            weaker_of(stated, self._without_sample(kind, observer, stated, true)),
+            true,
+            stated,
+            compared(stated, true),
+        )
+
+    def _without_sample(
+        self, kind: Kind, observer: str, stated: ev.Event, true: ev.Event
+    ) -> ev.Event:
+        """Return what the facts support, without their sample where the stated event has none.
+
+        Facts about a sample, beside an event that counts on none, are not those of what was run:
+        no sample is the weaker part of the one, and the noise may be that of the other.
+        """
+        if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
+            return true
+        return supported(kind.facts, self.setting, observer, sampled=False)
 
     def _of_any_silo(self, kind: Kind) -> bool:
         """Return whether what a round states for `silo` is for silos with records of the unit too.

@@ -46,8 +46,42 @@ def compared(stated: ev.Event, supported: ev.Event) -> Verdict:
 
 
 def weaker_of(stated: ev.Event, supported: ev.Event) -> ev.Event:
-    """Return the event that protects less; what the facts support where shapes do not compare."""
-    return stated if covers(simplified(stated), simplified(supported), 0.0) else supported
+    """Return the event that protects less, part by part; the second where shapes do not compare.
+
+    Where each is weaker in a part of its own, the weaker parts are taken together: the higher rate,
+    the smaller noise, the more repetitions.
+
+    >>> weaker_of(ev.Poisson(0.5, ev.Gaussian(5.0)), ev.Poisson(0.1, ev.Gaussian(4.0)))
+    Poisson(rate=0.5, event=Gaussian(noise_multiplier=4.0))
+    """
+    said, true = simplified(stated), simplified(supported)
+    if covers(said, true, 0.0):
+        return stated
+    if covers(true, said, 0.0):
+        return supported
+    both = _joined(said, true)
+    if both is None or not (covers(both, said, 0.0) and covers(both, true, 0.0)):
+        return supported
+    return both
+
+
+def _joined(one: ev.Event, other: ev.Event) -> ev.Event | None:
+    """Return the weaker parts of two events together; None where they have no parts in common."""
+    match one, other:
+        case ev.Poisson(rate, inner), ev.Poisson(rate_too, inner_too):
+            part = _joined(inner, inner_too)
+            return None if part is None else ev.Poisson(max(rate, rate_too), part)
+        case (ev.Poisson(_, inner), plain) | (plain, ev.Poisson(_, inner)):
+            return _joined(inner, plain)  # without a sample there is less to hide in
+        case ev.Repeat(count, inner), ev.Repeat(count_too, inner_too):
+            part = _joined(inner, inner_too)
+            return None if part is None else repeated(max(count, count_too), part)
+        case (ev.Repeat(count, inner), plain) | (plain, ev.Repeat(count, inner)):
+            part = _joined(inner, plain)
+            return None if part is None else repeated(count, part)
+        case (ev.Gaussian(noise), ev.Gaussian(less)) | (ev.Laplace(noise), ev.Laplace(less)):
+            return one if noise <= less else other
+    return one if one == other else None
 
 
 def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:

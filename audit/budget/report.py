@@ -193,11 +193,25 @@ class BudgetReport:
 
     @property
     def supported(self) -> bool | None:
-        """Whether the log supports its claim; None where it claims no number."""
+        """Whether the log supports its claim; None where it claims no number.
+
+        Where an error stands the log supports nothing, whatever its rounds come to.
+        """
+        within = self.within_claim
+        return within if within is None else within and not self.errors
+
+    @property
+    def within_claim(self) -> bool | None:
+        """Whether what the rounds come to is at most the claim; None where it is no number."""
         if self.claim is None or self.claim.epsilon is None:
             return None
         upper = self.total.upper
         return upper < math.inf and upper <= self.claim.epsilon * (1.0 + ROUNDING)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """The ids of hazards that are errors."""
+        return tuple(one.id for one in self.hazards if one.severity == "error")
 
     @property
     def within_limit(self) -> bool | None:
@@ -208,8 +222,7 @@ class BudgetReport:
     def ok(self) -> bool:
         """Whether the log supports what it says, within the limit, and no error stands."""
         checks = (self.supported, self.within_limit)
-        errors = any(hazard.severity == "error" for hazard in self.hazards)
-        return False not in checks and not errors and self.chain.bad_line is None
+        return False not in checks and not self.errors and self.chain.bad_line is None
 
     def to_json(self) -> dict[str, object]:
         """Return the report as a JSON object; infinite numbers are floats still."""
@@ -227,6 +240,7 @@ class BudgetReport:
             "limit": self.limit,
             "within_limit": self.within_limit,
             "hazards": [hazard.to_json() for hazard in self.hazards],
+            "not_stated": list(self.not_stated),
             "rounds": self.spent,
             "released": self.released,
             "dangling": list(self.dangling),
@@ -239,7 +253,6 @@ class BudgetReport:
             "checked": self.chain.checked,
             "up_to": self.chain.up_to,
             "signature": None if self.chain.signature is None else self.chain.signature.to_json(),
-            "not_stated": list(self.not_stated),
             "sealed": None if self.sealed is None else self.sealed.to_json(),
         }
 

@@ -28,6 +28,34 @@ _SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
 """Samplers in which another unit takes the place of one that goes."""
 
 
+SAMPLERS: Final = (
+    ev.Poisson,
+    ev.FixedSize,
+    ev.TruncatedPoisson,
+    ev.ShuffledBatches,
+    ev.RandomAllocation,
+)
+"""Events that say that a unit hides in a sample."""
+
+
+def parts_of(event: ev.Event | None) -> list[ev.Event]:
+    """Return an event and everything inside it."""
+    found, waiting = [], [] if event is None else [event]
+    while waiting:
+        own = waiting.pop()
+        found.append(own)
+        waiting += getattr(own, "events", ())
+        inner = getattr(own, "event", None)
+        if isinstance(inner, ev.Event):
+            waiting.append(inner)
+    return found
+
+
+def is_sampled(event: ev.Event | None) -> bool:
+    """Return whether an event counts on a sample anywhere."""
+    return any(isinstance(part, SAMPLERS) for part in parts_of(event))
+
+
 def on_sample(
     base: ev.Event, facts: Facts, setting: Setting, observer: str, *, amplifies: bool
 ) -> ev.Event:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ..budget.evidence import Evidence
+from ..edits import NotStated
 from . import (
     bounds,
     configuration,
     course,
+    edited,
     noise,
     sampling,
     security,
@@ -18,21 +21,39 @@ from . import (
 )
 from .hazard import RULES, Hazard, Rule
 
-__all__ = ["RULES", "Hazard", "Rule", "hazards_in", "worst_first"]
+__all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 
-_ROOMS = (units, sampling, security, bounds, noise, course, statements, configuration, stripped)
+_ROOMS = (
+    *(units, sampling, security, bounds, noise, course, edited, statements),
+    *(configuration, stripped),
+)
 """Loaded so that their rules are entered."""
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
+@dataclass(frozen=True)
+class Looked:
+    """What the rules saw in a log: its hazards, the worst first, and what it does not state."""
+
+    hazards: tuple[Hazard, ...]
+    not_stated: tuple[str, ...]
+
+
 def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
-    """Return the hazards of a log, the worst first.
+    """Return the hazards of a log, the worst first."""
+    return looked_for(evidence).hazards
+
+
+def looked_for(evidence: Evidence) -> Looked:
+    """Return the hazards of a log, and what the rules could not look at.
 
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    found = {name: hazard for name, rule in RULES.items() if (hazard := rule.applied(evidence))}
+    seen = {name: rule.applied(evidence) for name, rule in RULES.items()}
+    found = {name: one for name, one in seen.items() if isinstance(one, Hazard)}
+    silent = tuple(one.what for one in seen.values() if isinstance(one, NotStated))
     explained = {
         line
         for name, hazard in found.items()
@@ -45,7 +66,7 @@ def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
     others = [hazard for name, hazard in found.items() if name != "no-number"]
     if any(hazard.severity == "error" for hazard in others):
         found.pop("no-number", None)
-    return worst_first(found.values())
+    return Looked(worst_first(found.values()), silent)
 
 
 def worst_first(found: Iterable[Hazard]) -> tuple[Hazard, ...]:

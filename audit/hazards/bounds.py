@@ -168,3 +168,28 @@ def realised_normaliser(evidence: Evidence) -> Found | None:
         if release.normaliser is not None and release.normaliser.kind == "realised"
     )
     return Found("Noisy sums were divided by the realised batch size.", lines) if lines else None
+
+
+@rule(
+    "moving-normaliser",
+    "error",
+    why="A constant is the same in every round. One that moves follows something, such as the "
+    "realised batch size, which has no noise.",
+    next_step="Divide by a public constant, such as rate x users.",
+    explains=True,
+)
+def moving_normaliser(evidence: Evidence) -> Found | None:
+    """Fire where what is called a constant differs between rounds that are alike."""
+    lines = evidence.doubts.divided
+    if not lines:
+        return None
+    values = list(
+        dict.fromkeys(
+            release.normaliser.value
+            for one in evidence.ledger.spent
+            for _, release in one.releases
+            if release.normaliser is not None and release.normaliser.value is not None
+        )
+    )
+    shown = ", ".join(f"{value:g}" for value in values[:3])
+    return Found(f"Sums are divided by a `constant` that is {shown} from round to round.", lines)

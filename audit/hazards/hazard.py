@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from ..budget.evidence import Evidence, Kind, Seen
+from ..edits.contradiction import NotStated
 
 Severity = Literal["error", "warning", "note"]
 """`error`: the log does not support what it says.  `warning`: it does, and somebody should know.
@@ -54,7 +55,7 @@ class Hazard:
         }
 
 
-Look = Callable[[Evidence], Found | None]
+Look = Callable[[Evidence], Found | NotStated | None]
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ class Rule:
     look: Look
     explains: bool = False
 
-    def applied(self, evidence: Evidence) -> Hazard | None:
-        """Return the hazard, if there is one."""
+    def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
+        """Return the hazard, if there is one, or what could not be looked at."""
         found = self.look(evidence)
-        if found is None:
-            return None
+        if found is None or isinstance(found, NotStated):
+            return found
         return Hazard(
             self.id,
             found.severity or self.severity,

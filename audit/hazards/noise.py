@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from ...accountant import events as ev
 from ...accountant.records import Noise, RoundRelease
 from ..budget.evidence import Evidence
 from ..budget.facts import CONTINUOUS, MODEL
+from ..budget.samples import parts_of
 from .hazard import Found, left_over, lines_of, rounds, rule
-from .units import parts_of
 
 
 @rule(
@@ -106,6 +107,32 @@ def seeded(evidence: Evidence) -> Found | None:
     if opened.randomness.source == "seeded":
         lines.insert(0, 1)
     return Found("The noise was drawn from a seed.", tuple(lines)) if lines else None
+
+
+CIPHERS: Final = ("chacha20",)
+"""Ciphers whose streams are known to be as good as random; runs here draw from no other."""
+
+
+@rule(
+    "unknown-cipher",
+    "error",
+    why="Noise is as unpredictable as the cipher that it comes from, and of this one nothing is "
+    "known.",
+    next_step="Find out what drew the noise. The numbers here are those of noise that nobody can "
+    "predict.",
+)
+def unknown_cipher(evidence: Evidence) -> Found | None:
+    """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
+    stated = [(1, evidence.ledger.opened.randomness.cipher)]
+    stated += [(one.number, one.record.randomness.cipher) for one in evidence.ledger.recoveries]
+    bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
+    if not bad:
+        return None
+    return Found(
+        f"The noise is said to come from the cipher {bad[0][1]!r:.60}; known is "
+        f"{', '.join(CIPHERS)}.",
+        tuple(number for number, _ in bad),
+    )
 
 
 @rule(

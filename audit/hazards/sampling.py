@@ -7,9 +7,9 @@ from ...fl.observers import coalition_of, phrase
 from ..budget.evidence import Evidence
 from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..budget.protocol import settled
-from ..budget.samples import is_hidden
+from ..budget.samples import SAMPLERS, is_hidden, parts_of
 from .hazard import Found, left_over, lines_of, rule
-from .units import SAMPLERS, holds, parts_of
+from .units import holds
 
 _FIXED = ("shuffled", "fixed-size", "truncated-poisson")
 _SHUFFLES = (ev.Shuffle, ev.SampledShuffle)

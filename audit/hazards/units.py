@@ -11,23 +11,8 @@ from ...accountant.slack import LARGEST, allows_publishing
 from ..budget.derive import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
-from ..budget.samples import is_hidden
+from ..budget.samples import SAMPLERS, is_hidden, parts_of
 from .hazard import Found, Severity, left_over, lines_of, rule
-
-SAMPLERS = (ev.Poisson, ev.FixedSize, ev.TruncatedPoisson, ev.ShuffledBatches, ev.RandomAllocation)
-
-
-def parts_of(event: ev.Event | None) -> list[ev.Event]:
-    """Return an event and everything inside it."""
-    found, waiting = [], [] if event is None else [event]
-    while waiting:
-        own = waiting.pop()
-        found.append(own)
-        waiting += getattr(own, "events", ())
-        inner = getattr(own, "event", None)
-        if isinstance(inner, ev.Event):
-            waiting.append(inner)
-    return found
 
 
 def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:

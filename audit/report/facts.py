@@ -17,6 +17,7 @@ from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..configuration import beside
 from ..hazards.configuration import file_mismatch
+from ..hazards.edited import hazards_beside
 from ..log import verify
 from ..log.reader import BadLine, log_of
 from ..log.results import Result, result_of
@@ -116,12 +117,13 @@ def read(
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
     held = beside(folder, ledger.opened)
+    edited = hazards_beside(folder, ledger)
     return RunFacts(
         opened=ledger.opened,
         budget=audit_ledger(
             ledger,
             chain_of(verified),
-            more=(*chain_hazards(verified), *file_mismatch(held)),
+            more=(*chain_hazards(verified), *edited, *file_mismatch(held)),
             unread=held.not_stated,
         ),
         course=_course(ledger),

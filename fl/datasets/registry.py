@@ -29,6 +29,16 @@ _MODULES: Final = {
 NAMES: Final = tuple(_MODULES)
 """The names that `load` knows."""
 
+SHAPES: Final = {
+    "heart-disease": (13, 2),
+    "tcga-brca": (39, 1),
+    "creditcard": (30, 2),
+    "mnist": (784, 10),
+    "digits": (64, 10),
+    "breast-cancer": (30, 2),
+}
+"""How many features a record has, and how many classes there are: known without the records."""
+
 
 def load(
     name: str,

@@ -63,8 +63,8 @@ def release(number: int, seq: int, sealed: dict[str, str] | None = None) -> Roun
     return RoundRelease(
         number,
         seq,
-        (StreamRange("ab" * 16, 100 * number, 100 * number + 100),),
-        aggregate="c" * 64,
+        (StreamRange("ab" * 16, 100 * number - 100, 100 * number),),
+        aggregate=f"c{number:063x}",
         model_out=f"{number + 1:064x}",
         sealed=sealed or {},
     )

@@ -361,7 +361,10 @@ def test_a_promise_that_the_announced_rounds_do_not_bear_is_refused(tmp_path: Pa
     for tiers in ((), ("robust",)):
         with pytest.raises(InvalidInput, match=r"promises epsilon 0\.1"):
             attack(low, Asked(tiers=tiers), tools=Stand().tools())
-    none = run_in(tmp_path / "none", change=ledgers.opening(plan=ledgers.part(events={})))
+    nothing = ledgers.also(
+        ledgers.opening(plan=ledgers.part(events={})), ledgers.closing(events={})
+    )
+    none = run_in(tmp_path / "none", change=nothing)
     with pytest.raises(InvalidInput, match="announces other rounds"):
         attack(none, tools=Stand().tools())
     assert measurements_in(low) == measurements_in(none) == ()

@@ -27,8 +27,9 @@ from privplan.accountant.records import (
     Tuning,
     Weights,
 )
-from privplan.audit.budget.doubts import NORMALISING
+from privplan.audit.budget.phases import NORMALISING
 from privplan.audit.hazards import RULES, Hazard
+from privplan.fl.initial import initial_digest
 
 from .ledgers import (
     CLIP,
@@ -141,7 +142,7 @@ def one_more_round(records: Records) -> Records:
     return more
 
 
-def cut_off(*, forgets: bool = False, next_round: int = 20) -> Change:
+def cut_off(*, forgets: bool = False, next_round: int = 21) -> Change:
     """Cut the run off after its last intent, and resume it without that."""
 
     def change(records: Records) -> Records:
@@ -220,6 +221,68 @@ def view_of(observer: str, event: ev.Event | None) -> Change:
             )
             return changed(records, RunClose, events=without, epsilon=without)
         return changed(records, RoundIntent, views=lambda old: {**old, observer: event})
+
+    return change
+
+
+CONFIGURATION = {
+    "training": {"model": "logistic", "seed": 3},
+    "data": {"name": "breast-cancer", "normalisation": "public"},
+}
+FIRST = str(initial_digest("logistic", "breast-cancer", 3))
+
+
+def modelled() -> Records:
+    """Return a log whose rounds name their models and their sums, under a configuration."""
+    made: Records = []
+    for record in opening(configuration=CONFIGURATION)(weighted(4)):
+        if isinstance(record, RoundIntent):
+            record = replace(record, model_in=model(record.round - 1))
+        elif isinstance(record, RoundRelease):
+            record = replace(
+                record,
+                model_out=model(record.round),
+                aggregate=f"a{record.round}",
+                sealed={"norms": f"c{record.round}"},
+            )
+        elif isinstance(record, RunClose):
+            record = replace(record, model=model(4))
+        made.append(record)
+    return made
+
+
+def model(number: int) -> str:
+    return FIRST if number == 0 else f"{number:064x}"
+
+
+def at(place: int, **fields: object) -> Change:
+    """Return a change of one line."""
+
+    def change(records: Records) -> Records:
+        return [*records[:place], replace(records[place], **fields), *records[place + 1 :]]  # type: ignore[type-var]
+
+    return change
+
+
+def lost_last(*, kept: int) -> Change:
+    """Lose the last release, and go on with a fifth round from the model of round `kept`."""
+
+    def change(records: Records) -> Records:
+        intent, done, close = records[-3:]
+        more = [
+            RunRecover(0, (), 5, SECURE),
+            replace(intent, round=5, model_in=model(kept)),  # type: ignore[type-var]
+            replace(
+                done,  # type: ignore[type-var]
+                round=5,
+                intent=len(records),
+                streams=(StreamRange("cd" * 16, 0, 1000),),
+                model_out=model(5),
+                aggregate="a5",
+                sealed={"norms": "c5"},
+            ),
+        ]
+        return [*records[:-1], *more, replace(close, rounds=5, model=model(5))]  # type: ignore[type-var]
 
     return change
 
@@ -355,6 +418,58 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         releases(streams=(StreamRange("ab" * 16, 0, 100),)),
         releases(streams=(StreamRange("ab" * 16, 7, 7),)),
     ),
+    "unknown-cipher": (
+        weighted,
+        opening(randomness=Randomness("operating-system", "rot13")),
+        opening(randomness=Randomness("operating-system", "chacha20")),
+    ),
+    "moving-normaliser": (
+        weighted,
+        at(4, normaliser=Normaliser("constant", 251.0)),
+        releases(normaliser=Normaliser("constant", 251.0)),
+    ),
+    "missing-rounds": (
+        modelled,
+        lambda records: [*records[:3], *records[5:]],
+        lost_last(kept=3),
+    ),
+    "recovery-mismatch": (weighted, cut_off(next_round=22), cut_off()),
+    "unknown-evaluation": (
+        weighted,
+        also(evaluated("declared-public"), lambda records: [*records[:39], *records[41:]]),
+        evaluated("declared-public"),
+    ),
+    "missing-moments": (
+        modelled,
+        opening(configuration={**CONFIGURATION, "data": {"normalisation": "private"}}),
+        lambda records: records,
+    ),
+    "foreign-first-model": (
+        modelled,
+        opening(configuration={**CONFIGURATION, "training": {"model": "logistic", "seed": 4}}),
+        lambda records: records,
+    ),
+    "broken-lineage": (modelled, at(5, model_in=model(1)), lost_last(kept=3)),
+    "broken-streams": (
+        weighted,
+        at(4, streams=(StreamRange("ab" * 16, 1001, 2000),)),
+        also(  # behind an intent without a release, which can have drawn them
+            lambda records: [*records[:4], *records[5:]],
+            lambda records: [
+                replace(one, intent=one.intent - 1)
+                if isinstance(one, RoundRelease) and one.round > 2
+                else one
+                for one in records
+            ],
+        ),
+    ),
+    "missing-recovery": (
+        weighted,
+        at(4, streams=(StreamRange("cd" * 16, 0, 1000),)),
+        lost_last(kept=20),
+    ),
+    "repeated-release": (modelled, at(4, aggregate="a1"), lost_last(kept=3)),
+    "close-mismatch": (modelled, closing(model=model(3)), lost_last(kept=3)),
     "unrecorded-randomness": (weighted, releases(streams=()), releases(shares=6)),
     "float-noise": (weighted, intents(noise=part(grid=0.0)), intents(noise=part(grid=2.0**-30))),
     "classical-sigma": (
@@ -677,7 +792,45 @@ def test_released_moments_account_for_no_clip(phase: str, fires: bool) -> None:
     """Another phase may have released the norms; the one that releases moments has not."""
     moving = clips("released")(weighted())
     first = replace(moving[1], phase=phase)  # type: ignore[type-var]
-    assert ("adaptive-clip" in found([moving[0], first, *moving[2:]])) == fires
+    norms = replace(moving[2], values=5)  # type: ignore[type-var]
+    assert ("adaptive-clip" in found([moving[0], first, norms, *moving[3:]])) == fires
+
+
+@pytest.mark.parametrize("source", ["public", "released"])
+def test_names_of_phases_account_for_no_clip(source: str) -> None:
+    renamed = [
+        replace(one, phase=f"train{one.round}") if isinstance(one, RoundIntent) else one
+        for one in clips(source)(weighted())
+    ]
+    hazard = found(renamed)["adaptive-clip"]
+    assert len(hazard.lines) == 19
+    assert math.isinf(upper(renamed))
+
+
+@pytest.mark.parametrize(
+    ("change", "fires"),
+    [
+        (closing(rounds=5), True),
+        (closing(events={}), True),
+        (closing(model=None), False),
+        (releases(model_out=None), True),
+        (intents(model_in=None), True),
+    ],
+)
+def test_what_the_last_line_and_the_models_leave_out(change: Change, fires: bool) -> None:
+    report = audited(change(modelled()))
+    assert report.ok != fires
+    assert report.not_stated or fires
+
+
+@pytest.mark.parametrize("change", [opening(configuration={}), intents(model_in=None)])
+def test_what_an_older_log_does_not_say_is_neither_good_nor_bad(change: Change) -> None:
+    """No models at all, or no configuration: that is no fault, and is said."""
+    records = changed(modelled(), RoundRelease, model_out=None)
+    report = audited(changed(change(intents(model_in=None)(records)), RunClose, model=None))
+    assert report.ok
+    assert any("starts from" in one for one in report.not_stated)
+    assert report.to_json()["not_stated"] == list(report.not_stated)
 
 
 def test_the_phase_that_releases_moments_has_one_name() -> None:

@@ -51,7 +51,21 @@ def test_json_of_a_good_log(run: Run, folder: Path) -> None:
         "checked": "chain only",
         "up_to": None,
         "signature": None,
+        "contradictions": [],
+        "models": None,
     }
+
+
+def test_what_no_run_writes_fails_although_the_chain_is_whole(run: Run, folder: Path) -> None:
+    logs.rechained(folder, lambda all_: all_[3].update(round=3) or all_[4].update(round=3))
+    outcome = run("audit", "log", "run")
+    assert outcome.code == 1
+    assert "complete   no\n" in outcome.out
+    assert "FAILED     missing-rounds: Behind round 1 stands round 3" in outcome.out
+    result = run("audit", "log", "run", "--json").json
+    assert result["ok"] is False
+    assert [one["id"] for one in result["result"]["contradictions"]] == ["missing-rounds"]
+    assert result["result"]["complete"] is False
 
 
 def test_quiet_prints_the_head_which_is_the_anchor_of_later(run: Run, folder: Path) -> None:

@@ -251,6 +251,7 @@ def test_other_things_to_come_are_refused_as_such() -> None:
         ("uldp", "group_records = 0"),
         ("uldp", "record_rate = 0.0"),
         ("log", "fsync = true"),
+        ("log", "save_models = 1"),
     ],
 )
 def test_what_is_out_of_range_is_refused_by_name(table: str, line: str) -> None:

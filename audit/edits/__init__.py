@@ -1,0 +1,59 @@
+"""What no run writes: a log that contradicts itself, or the files beside it.
+
+It is looked at wherever a log is judged, before anything is accounted for.  That a log holds
+together proves nothing by itself: its owner can write one of a run that never was.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...accountant.errors import InvalidInput
+from ..budget.ledger import Entry, Ledger
+from ..log.reader import Scan
+from . import closing, models, repeats, rounds, streams
+from .beside import beside
+from .contradiction import EDITS, Contradiction, Edit, History, NotStated
+
+__all__ = [
+    "EDITS",
+    "Contradiction",
+    "Edit",
+    "History",
+    "NotStated",
+    "beside",
+    "edits_of",
+    "require_unedited",
+]
+
+_ROOMS = (rounds, models, streams, repeats, closing)
+"""Loaded so that their rules are entered."""
+
+
+def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
+    """Return how the log in a folder contradicts itself, or the files beside it; () for nothing.
+
+    Raises `BadLine` where its chain is broken, and `InvalidInput` where there is no log.
+    """
+    entries = [Entry(line.number, line.seq, line.record) for line in Scan(folder)]
+    if not entries:
+        return ()
+    history = History(Ledger.of(entries))
+    found = [rule.applied(history) for rule in EDITS.values()]
+    own = tuple(one for one in found if isinstance(one, Contradiction))
+    return (*own, *beside(folder, history))
+
+
+def require_unedited(folder: str | Path) -> None:
+    """Raise `InvalidInput`, with the first contradiction, where a log cannot be as a run left it.
+
+    Raises as `edits_of`.
+    """
+    found = edits_of(folder)
+    if found:
+        more = f" ({len(found):,} contradictions)" if len(found) > 1 else ""
+        raise InvalidInput(
+            f"The log is not as its run left it{more}. {found[0].what}",
+            "What is measured would be held against a log that says nothing of this run.",
+            f"privplan audit budget {folder}",
+        )

@@ -1,0 +1,162 @@
+"""Files of models (`.npz`), read as a stranger's: bounded, and without running anything in them.
+
+`fl.checkpoint` writes arrays one behind the other, none of them compressed.  So what a file may
+make a reader allocate is no more than the file itself, and the digest of a large model is taken
+piece by piece.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import struct
+import zipfile
+from array import array
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final
+
+from ...accountant.errors import InvalidInput
+
+FORMAT: Final = "privplan-model/1"
+PARAMETERS: Final = "parameters"
+ABOUT: Final = "about"
+MOMENTS: Final = "normalisation_released"
+"""Names of the arrays: the model, a text about it, and the moments that were released."""
+
+LONGEST_TEXT: Final = 2**26
+"""Most bytes of a text that is read whole, 64 MiB."""
+
+_END: Final = struct.Struct("<4sHHHHIIH")
+_MAGIC: Final = b"\x93NUMPY\x01\x00"
+_LENGTH: Final = struct.Struct("<H")
+_MOST_ARRAYS: Final = 16
+_PIECE: Final = 2**20
+
+
+@dataclass(frozen=True)
+class StoredModel:
+    """What a file of a model holds: the digests of its arrays, and what it says of itself.
+
+    `moments` is None where it holds none.
+    """
+
+    digest: str
+    moments: str | None
+    run_id: str
+    round: int
+    measured: tuple[tuple[int, Mapping[str, float]], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> StoredModel:
+        """Return what a file holds; raise `InvalidInput` for one that is no model of a run."""
+        try:
+            with _opened(path) as arrays:
+                names = set(arrays.namelist())
+                moments = f"{MOMENTS}.npy" in names
+                about = json.loads(_text(arrays, ABOUT))
+                if about["format"] != FORMAT:
+                    raise ValueError
+                return cls(
+                    _digest(arrays, PARAMETERS),
+                    _digest(arrays, MOMENTS) if moments else None,
+                    str(about["run_id"]),
+                    int(about["round"]),
+                    tuple((int(n), _numbers(values)) for n, values, _ in about["measured"]),
+                )
+        except OSError as error:
+            raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
+        except (ValueError, KeyError, TypeError, AttributeError, EOFError, RecursionError):
+            raise _refused(path) from None
+        except (zipfile.BadZipFile, RuntimeError, SyntaxError, MemoryError, struct.error):
+            raise _refused(path) from None
+
+
+def text_of(path: Path) -> Any:
+    """Return what a JSON file says; raise `InvalidInput` for one that is none, or too long."""
+    try:
+        if path.stat().st_size > LONGEST_TEXT:
+            raise ValueError
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise InvalidInput(f"{path.name} is no JSON, or longer than 64 MiB.") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """Open a file of a few arrays that are not compressed; raise `ValueError` for another."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(size - _END.size, 0))
+        end = _END.unpack(file.read(_END.size))
+        # Read before the list of arrays is: a list may be as long as the file.
+        if end[0] != b"PK\5\6" or end[4] > _MOST_ARRAYS or end[5] > _PIECE or end[7]:
+            raise ValueError
+        file.seek(0, os.SEEK_SET)
+        with zipfile.ZipFile(file) as arrays:
+            held = arrays.infolist()
+            if any(one.compress_type != zipfile.ZIP_STORED for one in held):
+                raise ValueError
+            if sum(one.file_size for one in held) > size or len({*arrays.namelist()}) != len(held):
+                raise ValueError
+            yield arrays
+
+
+@contextmanager
+def _array(
+    arrays: zipfile.ZipFile, name: str, kinds: tuple[str, ...], size: int
+) -> Iterator[tuple[IO[bytes], str, int]]:
+    """Open one array of one dimension, of a type of this size: its bytes, type and length.
+
+    Raises `ValueError` for another, and for one whose header does not say how long it is.
+    """
+    place = f"{name}.npy"
+    with arrays.open(place) as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise ValueError
+        header = ast.literal_eval(file.read(*_LENGTH.unpack(file.read(_LENGTH.size))).decode())
+        left = arrays.getinfo(place).file_size - file.tell()
+        (shape,) = header["shape"]
+        if header["descr"] not in kinds or shape * size != left:
+            raise ValueError
+        yield file, header["descr"], left
+
+
+def _digest(arrays: zipfile.ZipFile, name: str) -> str:
+    """Return the SHA-256 of an array as the log names it: little-endian float64 bytes."""
+    found = hashlib.sha256()
+    with _array(arrays, name, ("<f8", ">f8"), 8) as (file, kind, left):
+        while left:
+            piece = array("d", file.read(min(_PIECE, left)))
+            if not piece:
+                raise EOFError
+            left -= 8 * len(piece)
+            if kind == ">f8":
+                piece.byteswap()
+            found.update(piece.tobytes())
+    return found.hexdigest()
+
+
+def _text(arrays: zipfile.ZipFile, name: str) -> bytes:
+    with _array(arrays, name, ("|u1",), 1) as (file, _, left):
+        if left > LONGEST_TEXT:
+            raise ValueError
+        return file.read(left)
+
+
+def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): float(value) for name, value in values.items()}
+
+
+def _refused(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{path.name} is no model of a run, or it was altered.",
+        "A model is stored as a few arrays, none of them compressed.",
+        "Take the file from a copy that nobody has touched.",
+    )

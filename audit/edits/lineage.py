@@ -1,0 +1,91 @@
+"""From model to model: which one each round may start from, as the log itself shows it.
+
+A round starts from the model that the last one released; or, where the run was cut off between
+that release and its keeping, from the one that this release started from.  Nothing else can be
+taken up (`fl.resumption.kept_model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Literal
+
+from ..budget.ledger import Ledger, Spent
+from ..budget.phases import released, training_of
+
+
+@dataclass(frozen=True)
+class Break:
+    """A line that starts from a model which nothing before it has left: `stated`, not `due`."""
+
+    number: int
+    round: int
+    stated: str
+    due: tuple[str, ...]
+
+
+@dataclass
+class Lineage:
+    """The models of a log, in their order.
+
+    `first` is the model that the first round of training starts from; `last` are those that the
+    next one may start from, and the run may end with.  `named` counts the models that lines state,
+    `unstated` those that they leave out.
+    """
+
+    first: str | None = None
+    last: tuple[str, ...] = ()
+    breaks: list[Break] = field(default_factory=list)
+    named: int = 0
+    unstated: int = 0
+    _before: str | None = None
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> Lineage:
+        """Return the lineage of a log."""
+        own = cls()
+        for kind, one in _steps(ledger):
+            if kind == "start" and one is not None:
+                own._start(one)
+            elif kind == "release" and one is not None:
+                own._release(one)
+            elif own._before is not None:
+                own.last = tuple(dict.fromkeys((*own.last, own._before)))
+        return own
+
+    def _start(self, one: Spent) -> None:
+        stated = one.intent.model_in
+        if stated is None:
+            self.unstated += 1
+            return
+        self.named += 1
+        if self.first is None:
+            self.first = stated
+        if not self.last:
+            self.last = (stated,)
+        if stated not in self.last:
+            self.breaks.append(Break(one.number, one.intent.round, stated, self.last))
+
+    def _release(self, one: Spent) -> None:
+        release = released(one)
+        if release is None or release.model_out is None:
+            self.unstated += 1
+            self.last, self._before = (), None
+            return
+        self.named += 1
+        self.last, self._before = (release.model_out,), one.intent.model_in
+
+
+def _steps(
+    ledger: Ledger,
+) -> Iterator[tuple[Literal["start", "release", "recovery"], Spent | None]]:
+    """Yield the intents and releases of training, and the recoveries, as their lines follow."""
+    found: list[tuple[int, Literal["start", "release", "recovery"], Spent | None]] = []
+    for one in training_of(ledger):
+        found.append((one.number, "start", one))
+        found += [(number, "release", one) for number, _ in one.releases[:1]]
+    found += [(one.number, "recovery", None) for one in ledger.recoveries]
+    for _, kind, spent in sorted(found, key=itemgetter(0)):
+        yield kind, spent

@@ -1,0 +1,78 @@
+"""Models that do not follow from one another: where rounds were cut out, or logs spliced."""
+
+from __future__ import annotations
+
+from ..budget.phases import configured, training_of
+from .contradiction import History, NotStated, Seen, edit
+from .lineage import Lineage
+
+SHOWN = 16
+"""Digits of a digest that are shown."""
+
+
+@edit(
+    "foreign-first-model",
+    why="The first round starts from a public model, which the configuration and the code give. "
+    "Another one was trained: rounds before it are not in the log.",
+    next_step="Take the log from a copy that nobody has touched, or read it with the version of "
+    "privplan that its first line names.",
+)
+def foreign_first_model(history: History) -> Seen | NotStated | None:
+    """Fire where the first round starts from another model than the configuration gives."""
+    first = history.lineage.first
+    if not training_of(history.ledger):
+        return None
+    if first is None:
+        return NotStated("The model that the first round starts from: no round names one.")
+    names = [("training", "model"), ("data", "name"), ("training", "seed")]
+    model, data, seed = (configured(history.ledger, *name) for name in names)
+    unknown = NotStated(
+        "Whether the first round starts from the initial model: the configuration does not name a "
+        "model, a seed and data that this version of privplan knows."
+    )
+    if model is None or data is None or seed is None:
+        return unknown
+    from ...fl.initial import initial_digest
+
+    due = initial_digest(model, data, seed)
+    if due is None:
+        return unknown
+    if first == due or first == initial_digest(model, data, seed, fused=True):
+        return None
+    where = next(one for one in history.ledger.spent if one.intent.model_in is not None)
+    return Seen(
+        f"The first round starts from the model {first[:SHOWN]}; the initial one of the "
+        f"configuration is {due[:SHOWN]}.",
+        (where.number,),
+    )
+
+
+@edit(
+    "broken-lineage",
+    why="A round starts from the model that the last one released, or, after a recovery, from the "
+    "one that this release started from. Rounds in between were cut out, or lines of two logs put "
+    "together.",
+    next_step="Take the log from a copy that nobody has touched; what was cut out is spent all the "
+    "same, and is not in the numbers here.",
+)
+def broken_lineage(history: History) -> Seen | NotStated | None:
+    """Fire where a round starts from a model that nothing before it has left."""
+    lineage = history.lineage
+    if lineage.breaks:
+        first = lineage.breaks[0]
+        due = " or ".join(one[:SHOWN] for one in first.due)
+        return Seen(
+            f"Round {first.round:,} starts from the model {first.stated[:SHOWN]}; the rounds "
+            f"before it leave {due}.",
+            tuple(one.number for one in lineage.breaks),
+        )
+    return _partly(lineage)
+
+
+def _partly(lineage: Lineage) -> Seen | NotStated | None:
+    """Return what is to be said of rounds that name no models."""
+    if not lineage.unstated:
+        return None
+    if lineage.named:
+        return Seen("Some rounds name the models they start from or release, and others do not.")
+    return NotStated("Whether each round starts from the last model: rounds name none.")

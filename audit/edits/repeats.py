@@ -1,0 +1,45 @@
+"""What comes out twice although it cannot: noisy sums, models with noise, commitments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..budget.phases import draws_noise, training_of
+from .contradiction import History, Seen, edit
+
+
+@edit(
+    "repeated-release",
+    why="A sum with fresh noise never comes out twice, nor does a model that was moved by one, nor "
+    "a commitment with fresh randomness. Lines were copied, or noise was used again.",
+    next_step="Take the log from a copy that nobody has touched.",
+)
+def repeated_release(history: History) -> Seen | None:
+    """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
+    known: dict[str, int] = {}
+    for what, value, number in _fresh(history):
+        if value in known:
+            return Seen(
+                f"{what} of line {number:,} stood in line {known[value]:,} before.",
+                (known[value], number),
+            )
+        known[value] = number
+    return None
+
+
+def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
+    """Yield what is never the same twice, with a word for it and its line."""
+    ledger = history.ledger
+    if ledger.opened.dataset is not None:
+        yield "The commitment `dataset`", ledger.opened.dataset, 1
+    start = next((one for one in training_of(ledger) if one.intent.model_in is not None), None)
+    if start is not None and start.intent.model_in is not None:
+        yield "The first model", start.intent.model_in, start.number
+    for one in ledger.spent:
+        for number, release in one.releases:
+            for name, commitment in release.sealed.items():
+                yield f"The commitment `{name:.40}`", commitment, number
+            if release.aggregate is not None and draws_noise(one.intent):
+                yield "The noisy sum", release.aggregate, number
+            if release.model_out is not None and draws_noise(one.intent):
+                yield "The model", release.model_out, number

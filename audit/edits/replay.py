@@ -1,0 +1,142 @@
+"""Every released model held against the chain: is the file of each round what that round released?
+
+A run with `save_models` keeps them, `round-000001.npz` and so on.  A model that was released and
+not kept is lost where the run was cut off in between; the log shows that it went on without it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...accountant.errors import InvalidInput
+from ..budget.ledger import Entry, Ledger
+from ..budget.phases import released, training_of
+from ..log.reader import Scan
+from .archive import StoredModel
+
+_NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
+
+
+@dataclass(frozen=True)
+class Replay:
+    """How files of models and the releases of a log belong together.
+
+    `matched` are rounds whose file holds what they released, `missing` those without a file,
+    `lost` those without one that a recovery explains.  `surplus` are files of no round, and
+    `exchanged` files that hold something else, each with a sentence.
+    """
+
+    matched: tuple[int, ...]
+    lost: tuple[int, ...]
+    missing: tuple[int, ...]
+    surplus: tuple[str, ...]
+    exchanged: tuple[tuple[str, str], ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every file is what a round released, and no round lacks one unexplained."""
+        return not (self.missing or self.surplus or self.exchanged)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the replay as a JSON object."""
+        return {
+            "matched": len(self.matched),
+            "lost": list(self.lost),
+            "missing": list(self.missing),
+            "surplus": list(self.surplus),
+            "exchanged": [{"file": name, "what": what} for name, what in self.exchanged],
+        }
+
+
+def replay(folder: str | Path, models: str | Path) -> Replay:
+    """Return how the files in `models` and the releases of the log in `folder` belong together.
+
+    Raises `InvalidInput` where either is not there, and `BadLine` for a broken chain.
+    """
+    place = Path(models)
+    if not place.is_dir():
+        raise InvalidInput(
+            f"There is no folder of models {place}.",
+            "A run keeps every released model where its configuration says so.",
+            "Set save_models = true in [log], and give the folder models/ of the run.",
+        )
+    ledger = Ledger.of([Entry(one.number, one.seq, one.record) for one in Scan(folder)])
+    due = _due(ledger)
+    files, surplus = _files(place, due)
+    of_digest = {digest: number for number, digest in due.items()}
+    matched, exchanged = [], []
+    for number, path in files.items():
+        what = _difference(path, due[number], of_digest)
+        if what is None:
+            matched.append(number)
+        else:
+            exchanged.append((path.name, what))
+    absent, excused = [number for number in due if number not in files], _lost(ledger)
+    return Replay(
+        tuple(matched),
+        tuple(number for number in absent if number in excused),
+        tuple(number for number in absent if number not in excused),
+        surplus,
+        tuple(exchanged),
+    )
+
+
+def _due(ledger: Ledger) -> dict[int, str]:
+    """Return the digest of the model that each round released."""
+    return {
+        one.intent.round: release.model_out
+        for one in training_of(ledger)
+        if (release := released(one)) is not None and release.model_out is not None
+    }
+
+
+def _files(place: Path, due: dict[int, str]) -> tuple[dict[int, Path], tuple[str, ...]]:
+    """Return the files of rounds, and the names of all others; half written ones count as none."""
+    files: dict[int, Path] = {}
+    surplus = []
+    for path in sorted(place.iterdir()):
+        if path.name.startswith(".") and path.name.endswith(".part"):
+            continue
+        name = _NAME.fullmatch(path.name)
+        if name is None or int(name[1]) not in due or int(name[1]) in files:
+            surplus.append(path.name)
+        else:
+            files[int(name[1])] = path
+    return files, tuple(surplus)
+
+
+def _difference(path: Path, due: str, of_digest: dict[str, int]) -> str | None:
+    """Return what a file holds instead of the model that is due; None where it holds that."""
+    try:
+        digest = StoredModel.read(path).digest
+    except InvalidInput as error:
+        return error.what
+    if digest == due:
+        return None
+    where = of_digest.get(digest)
+    holds = f"the model {digest[:16]}" if where is None else f"the model of round {where:,}"
+    return f"{path.name} holds {holds}; its round released {due[:16]}."
+
+
+def _lost(ledger: Ledger) -> set[int]:
+    """Return the rounds behind whose release the log goes on from the model before it.
+
+    The last release of a run that is not closed may be on its way to the disk.
+    """
+    training = training_of(ledger)
+    end = None if ledger.closed is None else ledger.closed.model
+    nexts = [*(one.intent.model_in for one in training[1:]), end]
+    newest = max((one.number for one in ledger.recoveries), default=0)
+    found = set()
+    for one, after in zip(training, nexts, strict=True):
+        release = released(one)
+        if release is None:
+            continue
+        last = one is training[-1] and ledger.closed is None
+        gone = after == one.intent.model_in != release.model_out and newest > one.number
+        if last or gone:
+            found.add(one.intent.round)
+    return found

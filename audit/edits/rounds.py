@@ -1,0 +1,112 @@
+"""Rounds that were cut out of a log: their numbers, what a recovery says of them, the moments.
+
+A run numbers its rounds of training 1, 2, 3, ..., one intent each, whatever comes of them: a round
+that was lost or aborted keeps its number, and the next start goes on behind it.  The release of
+moments is round 0.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate
+
+from ..budget.phases import configured, moments_of, training_of
+from .contradiction import History, NotStated, Seen, edit
+
+_RESTORE = "Take the log from a copy that nobody has touched; what was cut out is spent all the "
+_RESTORE += "same, and is not in the numbers here."
+
+
+@edit(
+    "missing-rounds",
+    why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
+    "are missing, lines were cut out of the log or put into it.",
+    next_step=_RESTORE,
+)
+def missing_rounds(history: History) -> Seen | None:
+    """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
+    expected = 1
+    for one in training_of(history.ledger):
+        number = one.intent.round
+        if number != expected:
+            after = "the opening" if expected == 1 else f"round {expected - 1:,}"
+            return Seen(
+                f"Behind {after} stands round {number:,}, where round {expected:,} belongs.",
+                (one.number,),
+            )
+        expected += 1
+    return None
+
+
+@edit(
+    "recovery-mismatch",
+    why="A start after a crash says with which round it goes on. Another number belongs to another "
+    "log: rounds before it were cut out or put in.",
+    next_step=_RESTORE,
+)
+def recovery_mismatch(history: History) -> Seen | None:
+    """Fire where a recovery does not go on behind the last round that was begun before it."""
+    rounds = [(one.number, one.intent.round) for one in history.ledger.spent]
+    lines = [line for line, _ in rounds]
+    due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
+    for one in history.ledger.recoveries:
+        due = due_behind[bisect_left(lines, one.number)]
+        if one.record.next_round > due:
+            return Seen(
+                f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "
+                f"it end with {due - 1:,}.",
+                (one.number,),
+            )
+    return None
+
+
+@edit(
+    "unknown-evaluation",
+    why="Only a released model is measured. A measurement of a round that is not there was left "
+    "behind by lines that were cut out.",
+    next_step=_RESTORE,
+)
+def unknown_evaluation(history: History) -> Seen | None:
+    """Fire where a round was measured that was not released before."""
+    released = {
+        (one.intent.round, number) for one in history.ledger.spent for number, _ in one.releases
+    }
+    first: dict[int, int] = {}
+    for number, line in released:
+        first[number] = min(line, first.get(number, line))
+    bad = [
+        (line, one.round)
+        for line, one in history.ledger.evaluations
+        if one.round and first.get(one.round, line) >= line
+    ]
+    if not bad:
+        return None
+    return Seen(
+        f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
+        tuple(line for line, _ in bad),
+    )
+
+
+@edit(
+    "missing-moments",
+    why="The configuration normalises features by private moments, which are released before the "
+    "first round and cost as much as one.",
+    next_step=_RESTORE,
+)
+def missing_moments(history: History) -> Seen | NotStated | None:
+    """Fire where rounds were trained on features whose moments were never released."""
+    ledger = history.ledger
+    way = configured(ledger, "data", "normalisation")
+    if way is None:
+        return NotStated("Whether moments had to be released: the configuration does not say.")
+    training = training_of(ledger)
+    if way != "private" or not training:
+        return None
+    moments = moments_of(ledger)
+    if moments is None:
+        what = "Features are normalised by private moments, and no release of them comes first."
+        return Seen(what, (training[0].number,))
+    if not moments.releases:
+        what = "Rounds were trained on moments that the log announces and does not release."
+        return Seen(what, (moments.number, training[0].number))
+    return None

@@ -1,0 +1,141 @@
+"""Random streams with gaps: bytes that were drawn, and whose release is not in the log.
+
+Every start of a run has streams of its own, each read from its first byte on, without a gap: what
+one release leaves off, the next one begins with.  Only an intent without a release has drawn bytes
+that no line states.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from ..budget.ledger import Ledger, Spent
+from .contradiction import History, Seen, edit
+
+_NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
+_NEXT += "and is not in the numbers here."
+
+
+@dataclass
+class _Segment:
+    """The rounds between two starts of a run; `lost` are the lines of intents without release."""
+
+    rounds: list[Spent] = field(default_factory=list)
+
+    @property
+    def lost(self) -> list[int]:
+        return [one.number for one in self.rounds if not one.releases]
+
+    def ranges(self) -> dict[str, list[tuple[int, int, int]]]:
+        """Return the ranges of each stream, by their first byte, with the lines of releases."""
+        found: dict[str, list[tuple[int, int, int]]] = {}
+        for one in self.rounds:
+            for number, release in one.releases:
+                for own in release.streams:
+                    found.setdefault(own.stream, []).append((own.first, own.last, number))
+        for same in found.values():
+            same.sort()
+        return found
+
+
+def _segments(ledger: Ledger) -> list[_Segment]:
+    """Return the rounds of each start of the run, in their order."""
+    starts = [one.number for one in ledger.recoveries]
+    found = [_Segment() for _ in range(len(starts) + 1)]
+    for one in ledger.spent:
+        found[bisect_left(starts, one.number)].rounds.append(one)
+    return found
+
+
+@edit(
+    "broken-streams",
+    why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
+    "no release states belong to rounds that were cut out.",
+    next_step=_NEXT,
+)
+def broken_streams(history: History) -> Seen | None:
+    """Fire where bytes of a stream are left out, and no intent without release can have them."""
+    for segment in _segments(history.ledger):
+        for place, first, number in _gaps(segment):
+            begins = "begins" if place == 0 else "goes on"
+            return Seen(
+                f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
+                (number,),
+            )
+    return None
+
+
+def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
+    """Yield where a stream should go on, where it does, and the line."""
+    lost = segment.lost
+    for same in segment.ranges().values():
+        reached, line = 0, 0
+        for first, last, number in same:
+            excused = bisect_left(lost, number) > bisect_left(lost, line)
+            if first > reached and not excused:
+                yield reached, first, number
+            reached, line = max(reached, last), number
+
+
+@edit(
+    "missing-recovery",
+    why="An intent that is neither released nor aborted was cut off, and a recovery follows. "
+    "Streams are new after it, and only then. Otherwise lines were cut out, put in, or taken from "
+    "another log.",
+    next_step=_NEXT,
+)
+def missing_recovery(history: History) -> Seen | None:
+    """Fire where a run goes on as only a new start does, and the log knows of none."""
+    hanging = _hanging(history.ledger)
+    if hanging:
+        what = "The run was ended behind an intent that was cut off, and no recovery took it up."
+        return Seen(what, (hanging,))
+    segments = _segments(history.ledger)
+    seen: set[str] = set()
+    for segment in segments:
+        own = segment.ranges()
+        for stream in seen & own.keys():
+            return Seen(
+                "A recovery goes on with a random stream from before it.", (own[stream][0][2],)
+            )
+        seen |= own.keys()
+    for segment in segments:
+        by_kind: dict[Hashable, list[Spent]] = {}
+        for one in segment.rounds:
+            said = one.intent
+            kind = said.noise, said.contribution, said.weights, said.sampling
+            by_kind.setdefault(kind, []).append(one)
+        for same in by_kind.values():
+            line = _changed(same)
+            if line:
+                return Seen(
+                    "Rounds draw from other random streams than those before them, and no "
+                    "recovery stands in between.",
+                    (line,),
+                )
+    return None
+
+
+def _hanging(ledger: Ledger) -> int:
+    """Return the line of an intent that was cut off, and after which the run simply ends; or 0."""
+    newest = max((one.number for one in ledger.recoveries), default=0)
+    cut = (one.number for one in ledger.spent if not (one.releases or one.aborted))
+    return next((line for line in cut if ledger.closed is not None and line > newest), 0)
+
+
+def _changed(same: list[Spent]) -> int:
+    """Return the line from which on rounds have more streams than there can be; 0 for none.
+
+    A share of the noise has one stream.  One round may lack those of shares that did not arrive.
+    """
+    noise = same[0].intent.noise
+    releases = [one for spent in same for one in spent.releases]
+    most = max((len(own.streams) for _, own in releases), default=0) + noise.tolerated_dropouts
+    names: set[str] = set()
+    for number, own in releases:
+        names |= {one.stream for one in own.streams}
+        if len(names) > most:
+            return number
+    return 0

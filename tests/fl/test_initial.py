@@ -1,0 +1,74 @@
+"""The first model that an audit computes is the one that training starts from."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from privplan.fl.datasets import NAMES, load
+from privplan.fl.datasets.registry import SHAPES, scaling_of
+from privplan.fl.initial import initial_digest
+
+MODELS = [
+    ("logistic", "breast-cancer"),
+    ("logistic", "heart-disease"),
+    ("cox", "tcga-brca"),
+    ("softmax", "digits"),
+    ("mlp", "creditcard"),
+    ("mlp", "digits"),
+    ("cnn", "mnist"),
+]
+
+
+@pytest.mark.parametrize(("model", "data"), MODELS)
+@pytest.mark.parametrize("seed", [0, 7])
+def test_it_is_the_model_that_training_starts_from(model: str, data: str, seed: int) -> None:
+    models = pytest.importorskip("privplan.fl.models")
+    from privplan.fl.system import digest
+
+    first = models.model_named(model, *SHAPES[data]).initial(seed)
+    fused = initial_digest(model, data, seed, fused=True)
+    assert digest(first) in (initial_digest(model, data, seed), fused)
+
+
+def test_one_rounding_moves_last_digits_only() -> None:
+    apart, fused = (initial_digest("mlp", "digits", 0, fused=one) for one in (False, True))
+    assert apart != fused
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "seed"),
+    [
+        ("logistic", "ratings", 0),
+        ("forest", "digits", 0),
+        (None, "digits", 0),
+        ("mlp", ["digits"], 0),
+        ("mlp", "digits", "0"),
+        ("mlp", "digits", True),
+        ("mlp", "digits", -1),
+    ],
+)
+def test_what_is_not_known_has_no_first_model(model: object, data: object, seed: object) -> None:
+    assert initial_digest(model, data, seed) is None
+
+
+def test_every_data_set_has_its_shape() -> None:
+    assert set(SHAPES) == set(NAMES)
+    for name, (features, _) in SHAPES.items():
+        assert np.size(scaling_of(name).lower) in (1, features)
+
+
+@pytest.mark.parametrize("name", ["digits", "breast-cancer"])
+def test_the_shape_is_that_of_the_records(name: str) -> None:
+    pytest.importorskip("sklearn")
+    found = load(name)
+    assert SHAPES[name] == (found.features[0].size, found.classes)
+
+
+def test_it_needs_no_torch() -> None:
+    code = "import sys; from privplan.fl.initial import initial_digest as first; "
+    code += "assert first('mlp', 'digits', 0); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
