@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ..accountant import rounding
 from ..accountant.errors import with_article
+from ..fl.observers import phrase as whom
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:
@@ -104,8 +105,9 @@ def engine(name: str) -> str:
 
 def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tuple[str, ...]:
     """Return what must be true of the run for a guarantee about `event` to hold."""
+    seen_by = _OBSERVER.get(observer) or whom(observer)
     found = [
-        f"What is hidden: {change(neighbours, unit)}, from {_OBSERVER.get(observer, observer)}.",
+        f"What is hidden: {change(neighbours, unit)}, from {seen_by}.",
     ]
     # Inside a group it is each record that is clipped and drawn, not the unit.
     kinds = dict.fromkeys(

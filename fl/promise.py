@@ -110,8 +110,10 @@ def unproven(
             "Noise found by its formula would not keep the budget.",
             "Give `noise_multiplier`, or leave `as_published` out.",
         )
+    seen = views(noise)
+    _require_among(seen, privacy.observer)
     plan = given(
-        [PlannedPhase(PHASE, noise, event, rounds, views(noise))],
+        [PlannedPhase(PHASE, noise, event, rounds, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit=privacy.unit,
@@ -210,13 +212,7 @@ def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[Planned
 
 def _before(seen: Mapping[str, ev.Event], observer: str) -> ev.Event:
     """Return what an observer sees; `InvalidInput` where the run has none such, or no guarantee."""
-    if observer not in seen:
-        raise InvalidInput(
-            f"This run has no observer {observer!r} of its own.",
-            f"It has {', '.join(seen)}; a silo with records of the unit stands beside `silo` only "
-            "where it learns something else.",
-            "Name one of them as `observer` in [privacy].",
-        )
+    _require_among(seen, observer)
     event = seen[observer]
     if isinstance(event, ev.NoGuarantee):
         raise InvalidInput(
@@ -226,6 +222,17 @@ def _before(seen: Mapping[str, ev.Event], observer: str) -> ev.Event:
             "name another `observer` in [privacy].",
         )
     return event
+
+
+def _require_among(seen: Mapping[str, ev.Event], observer: str) -> None:
+    """Raise `InvalidInput` where a run has no such observer."""
+    if observer not in seen:
+        raise InvalidInput(
+            f"This run has no observer {observer!r} of its own.",
+            f"It has {', '.join(seen)}; a silo with records of the unit stands beside `silo` only "
+            "where it learns something else.",
+            "Name one of them as `observer` in [privacy].",
+        )
 
 
 def _rounds(

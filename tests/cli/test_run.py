@@ -236,7 +236,7 @@ def test_a_budget_too_small_leaves_no_folder(refused: Refused) -> None:
 def test_wrong_data_leave_no_folder(refused: Refused, tmp_path: Path) -> None:
     data = tmp_path / "heart"
     data.mkdir()
-    heart = CONFIG.replace("silos = 2\n", "").replace("breast-cancer", "heart-disease")
+    heart = CONFIG.replace("silos = {silos}\n", "").replace("breast-cancer", "heart-disease")
     text = heart.format(system="uldp-avg", run="", privacy="epsilon = 8", more="")
     Path("heart.toml").write_text(text.replace("users = 6", f'users = 6\npath = "{data}"'))
     refused("run", "heart.toml", "--out", "out")

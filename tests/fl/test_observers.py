@@ -171,6 +171,12 @@ def test_who_does_not_see_the_run_is_promised_nothing() -> None:
     even = 'weighting = "uniform"'
     text = refused(privacy='epsilon = 8\nobserver = "silo-with-records"', training=even)
     assert "has no observer 'silo-with-records' of its own" in text
+    naive = refused(
+        system="uldp-naive",
+        training="",
+        privacy='noise_multiplier = 5\nobserver = "silo-with-records"\n[uldp]\nas_published = true',
+    )
+    assert "has no observer 'silo-with-records'" in naive
     alone = refused(silos=1, privacy='epsilon = 8\nobserver = "silo"')
     assert "has no observer 'silo'" in alone
 
@@ -231,6 +237,28 @@ def test_the_first_run_of_the_guide() -> None:
     even = epsilons(prepared(privacy="epsilon = 8.0", training='weighting = "uniform"'))
     assert set(even) == {"model", "server", "silo"}
     assert even["silo"] == pytest.approx(epsilon_of(mu * math.sqrt(4 / 5)), rel=1e-4)
+
+
+@pytest.mark.parametrize("aggregation", ["plain", "masked"])
+@pytest.mark.parametrize("system", ["uldp-naive", "uldp-group"])
+def test_other_systems_make_noise_for_a_coalition_too(system: str, aggregation: str) -> None:
+    """Of five silos that all swing, three are left; a record has its silo's noise to itself."""
+    records = "\n[uldp]\ngroup_records = 2" if system == "uldp-group" else ""
+    own = prepared(
+        system=system,
+        training="",
+        privacy=f'epsilon = 8.0\nobserver = "server+2"{records}',
+        security=f'aggregation = "{aggregation}"',
+    )
+    found = epsilons(own)
+    assert own.opening.claim.observer == "server+2"
+    assert 7.99 < found["server+2"] <= 8.0
+    assert found["server+2"] == found["server+2-with-records"]
+    if system == "uldp-group":
+        assert found["server+2"] == found["server"]
+    else:
+        mu = brentq(lambda mu: epsilon_of(mu) - found["server"], 0.01, 10.0)
+        assert found["server+2"] == pytest.approx(epsilon_of(mu * math.sqrt(3 / 5)), rel=1e-4)
 
 
 @pytest.mark.parametrize("aggregation", ["plain", "masked"])
