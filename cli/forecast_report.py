@@ -38,6 +38,8 @@ def forecast_of(path: Path) -> Report:
 
 def report_of(found: Forecast, path: Path) -> Report:
     """Return a forecast in the three forms in which it can be printed."""
+    from .run_report import warnings_of
+
     claim = found.prepared.opening.claim
     (own,) = (one for one in found.observers if one.observer == claim.observer)
     return Report(
@@ -53,6 +55,7 @@ def report_of(found: Forecast, path: Path) -> Report:
         },
         text=_text(found, path),
         number=rounding.bare(own.epsilon.upper),
+        warnings=warnings_of(found.prepared),
     )
 
 

@@ -75,7 +75,7 @@ def run(
         ready = _ready(config, out, resume, anchors.head_of(head))
         from .run_report import report_of, warnings_of
 
-        warnings = warnings_of(ready)
+        warnings = warnings_of(ready.prepared)
         with ready.writer, _bar(ready, shown=not (as_json or quiet)) as tell:
             result = _carried_out(ready, tell)
         head = ready.writer.head

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
     from ..accountant.records import Security
     from ..fl.checkpoint import Measured
+    from ..fl.preparation import Prepared
     from ..fl.runner import RunResult
     from .run_folder import Ready
 
@@ -79,10 +80,9 @@ _SCARCE: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
 
 
-def warnings_of(ready: Ready) -> tuple[str, ...]:
+def warnings_of(own: Prepared) -> tuple[str, ...]:
     """Return what a person must know of a run before it begins."""
-    own, settings = ready.prepared, ready.prepared.settings
-    found = []
+    settings, found = own.settings, []
     if settings.run.seed is not None:
         found.append(_SEEDED)
     if own.opening.as_published:

@@ -15,7 +15,7 @@ from ..accountant.guarantee import Bounds
 from ..accountant.randomness import Streams
 from .local import TorchLocal
 from .observers import circumstances_of, rests_on
-from .preparation import Prepared, prepare
+from .preparation import Prepared, prepare, require_small_delta
 from .promise import PHASE
 from .settings import Settings
 from .system import Aggregation, build
@@ -76,9 +76,10 @@ def forecast(settings: Settings) -> Forecast:
     """Return what a run would prove to each observer, without beginning it.
 
     Every change keeps the noise multiplier that was given or found, unless it is the change.
-    Raises as `prepare`.
+    Raises as `prepare`, and for a delta that a run would refuse (`require_small_delta`).
     """
     prepared = prepare(settings)
+    require_small_delta(prepared)
     noise = prepared.plan.phases[-1].noise_multiplier
     changes = [] if noise is None or not prepared.promises else [*_changed(prepared, noise)]
     return Forecast(

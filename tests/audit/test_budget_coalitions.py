@@ -15,7 +15,7 @@ pytest.importorskip("sklearn")
 
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import About
-from privplan.accountant.records import Planned, RunOpen
+from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
 from privplan.fl.preparation import Prepared, prepare
@@ -33,12 +33,13 @@ from .ledgers import (
     masks,
     opening,
     part,
+    releases,
     run_of,
     upper,
     weighted,
 )
 
-SILOS = 5
+SILOS, USERS = 5, 20
 
 
 def prepared(
@@ -54,7 +55,7 @@ def prepared(
     """Return a run that may begin."""
     lines = [
         f'[run]\nsystem = "{system}"\nrounds = 2',
-        f'[data]\nname = "breast-cancer"\nusers = 20\nsilos = {SILOS}',
+        f'[data]\nname = "breast-cancer"\nusers = {USERS}\nsilos = {SILOS}',
         f'[privacy]\nnoise_multiplier = 5.0\nneighbours = "{neighbours}"',
         f"sampling_rate = {rate}" if rate < 1.0 else "",
         f'[training]\nweighting = "{weighting}"' if weighting else "",
@@ -83,13 +84,24 @@ def log_of(own: Prepared) -> Records:
         neighbours=own.settings.privacy.neighbours,
         group=own.settings.privacy.group,
     )
-    return changed(
+    opened = changed(
         records,
         RunOpen,
+        system=system.name,
+        population=Population(USERS, SILOS),
         aggregation=own.opening.aggregation,
         security=own.opening.security,
         configuration=own.settings.to_json(),
     )
+    constant = Normaliser("constant", divisor(system))
+    return intents(model_in=None)(releases(normaliser=constant)(opened))
+
+
+def divisor(system: Any) -> float:
+    """Return the public constant that a system divides its sums by."""
+    if system.name == "uldp-group":
+        return float(system.constant)
+    return float(SILOS) if system.name == "uldp-naive" else system.rate * USERS * SILOS
 
 
 def cases() -> list[dict[str, Any]]:
@@ -265,20 +277,24 @@ def test_an_earlier_log_that_speaks_of_any_silo_is_read_for_both_kinds() -> None
 
 def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     log = weighted(rule="records", aggregation="masked", colluders=2)
+    log = opening(security=part(server="malicious"))(log)  # as silos choose it here
     worst = audited(log).worst
     assert worst is not None
     assert worst.row.observer == "silo"
     assert (worst.below, worst.named) == (2, 3)
     beyond = [row.observer for row in worst.beyond]
     assert beyond == ["silo-with-records", "server+2", "server+2-with-records"]
-    asked = opening(configuration={"privacy": {"observers": ["model", "server+2"]}})(log)
+    masked = {"security": {"aggregation": "masked", "colluders": 2}}
+    asked = opening(configuration={**masked, "privacy": {"observers": ["model", "server+2"]}})(log)
     found = audited(asked)
     assert found.worst is not None
     assert found.worst.row.observer == "server+2"
     assert (found.worst.below, found.worst.named) == (1, 2)
     assert found.ok  # the claim's observer alone decides that
     assert f"{upper(log, 'server+2'):.5g}"[:4] in found.worst.text
-    everybody = opening(configuration={"privacy": {"observers": ["silo-with-records"]}})(log)
+    everybody = opening(configuration={**masked, "privacy": {"observers": ["silo-with-records"]}})(
+        log
+    )
     unproven = audited(everybody)
     assert unproven.worst is not None
     assert unproven.worst.text.startswith("no guarantee before a silo that holds some")

@@ -228,7 +228,8 @@ def test_a_result_that_is_unusual_accuses_nobody(folder: Path) -> None:
     append_results(folder, [replace(CLAIM, value=5.0, unusual=True, level=0.0004), CLAIM])
     facts, text = read(folder), text_of(folder)
     assert (facts.contradicting, [one.value for _, one in facts.unusual]) == ((), [5.0])
-    assert "The log supports what it claims. Of 2 results, 1 is unusual, which is no" in text
+    assert "The log supports what it claims." in text
+    assert "Of 2 results, 1 is unusual, which is no accusation." in text
     assert "claim: epsilon at least 5.000, unusual" in text
     assert "verdict unusual: about one honest run in 20 looks like this" in text
     assert "verdict not contradicted" in text
@@ -408,7 +409,12 @@ def test_the_page_has_every_row_with_what_it_rests_on_and_the_worst_in_its_verdi
     assert style == "good"
     assert "before a silo that holds nothing of the unit; 2 of the 2 others" in sentence
     assert "worse, and not asked for: no guarantee before a silo that holds some" in sentence
-    asked = ledgers.opening(configuration={"privacy": {"observers": ["model"]}})(records)
+    configuration = {
+        "privacy": {"observers": ["model"]},
+        "security": {"aggregation": "masked", "colluders": 2, "dropouts": 1},
+    }
+    malicious = ledgers.part(server="malicious")
+    asked = ledgers.opening(configuration=configuration, security=malicious)(records)
     _, other = page.verdict(read(ledgers.written(tmp_path / "model", asked)))
     assert "The worst number is epsilon 3.848" in other
 
