@@ -203,6 +203,7 @@ class _Comparing:
         self._opening()
         self._recoveries()
         self._phases()
+        self._evaluations()
         for spent in self.ledger.spent:
             self._round(spent)
 
@@ -237,6 +238,18 @@ class _Comparing:
         for one in self.ledger.recoveries:
             stated = one.record.randomness.source
             self._differs("randomness.source", expected, stated, one.number)
+
+    def _evaluations(self) -> None:
+        """Find measurements of test data that no configuration, or another one, declares public."""
+        try:
+            expected = determined.test_source(self.given)
+        except NotStated:
+            return  # an earlier version had no such key
+        for number, record in self.ledger.evaluations:
+            if record.data == "declared-public" and expected is None:
+                self._once("evaluation", "none", "one of test data", number)
+            elif record.data == "declared-public":
+                self._differs("evaluation.source", expected, record.source, number)
 
     def _phases(self) -> None:
         """Find rounds of a phase that is not configured, and training without what precedes it."""

@@ -30,6 +30,7 @@ from ..accountant.records import (
 )
 from ..accountant.sensitivity import uldp
 from ..accountant.sensitivity.release import reach, up
+from .evaluation import source_of
 from .sealed_items import NORMALISE, TRAIN, Read, sealed_items
 
 WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
@@ -38,7 +39,12 @@ WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
 _RING_BITS: Final = 64
 """Integers are masked modulo 2^64 (`fl.secagg.masked`)."""
 
-LATER: Final = (("privacy", "observer"), ("security", "colluders"))
+LATER: Final = (
+    ("privacy", "observer"),
+    ("security", "colluders"),
+    ("evaluation", "test"),
+    ("evaluation", "source"),
+)
 """Keys that configurations did not always have: a log that lacks one meant something of its own."""
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
@@ -236,6 +242,19 @@ def _masks(read: Read, silos: int, stated: Security | None) -> Security:
     )
 
 
+def test_source(read: Read) -> str | None:
+    """Return who says that test data are public; None where a run measures nothing.
+
+    Raises `NotStated` where a configuration is older than the key.
+    """
+    return source_of(
+        read("data", "name"),
+        read("evaluation", "test"),
+        read("evaluation", "source"),
+        read("run", "evaluate_every"),
+    )
+
+
 def masks_known() -> bool:
     """Return whether the numbers of masked sums can be computed here."""
     try:
@@ -352,8 +371,12 @@ def _naive(read: Read, clip: float, noise_multiplier: float) -> Gaussian:
 
 def _sampling(read: Read, system: str) -> Sampling:
     if system == "uldp-group":
+        from .uldp.flags import CHOSEN_BY
+
         rate = _record_rate(read)
-        return Sampling("poisson", "record", rate, "silos") if rate < 1.0 else Sampling()
+        if rate == 1.0:
+            return Sampling(chosen_by=CHOSEN_BY)
+        return Sampling("poisson", "record", rate, "silos", chosen_by=CHOSEN_BY)
     rate = _user_rate(read, system)
     if rate == 1.0:
         return Sampling()

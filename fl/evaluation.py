@@ -39,18 +39,30 @@ EARLIER: Final = Declaration(True, None, "declared public by an earlier version,
 """Of a run that was begun before test data had to be declared: it goes on as it began."""
 
 
+def source_of(name: str, test: str | None, source: str | None, evaluate_every: int) -> str | None:
+    """Return who says that the test data of a run are public; None where it measures nothing.
+
+    `name` is that of the data set; the others are keys of a configuration, None where not given.
+    """
+    if test == "none" or evaluate_every == 0:
+        return None
+    bundled = BUNDLED.get(name)
+    return source or bundled if test == "public" or bundled is not None else None
+
+
 def declaration_of(settings: Settings) -> Declaration:
     """Return what the settings say of the test data, or what follows where they say nothing."""
-    own, name = settings.evaluation, settings.data.name
+    own, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
+    source = source_of(name, own.test, own.source, every)
+    if source is not None:
+        said = 'test = "public" in [evaluation]'
+        return Declaration(
+            True, source, said if own.test else f"{name} is published with scikit-learn"
+        )
     if own.test == "none":
         return Declaration(False, None, 'test = "none" in [evaluation]')
-    if settings.run.evaluate_every == 0:
+    if every == 0:
         return Declaration(False, None, "evaluate_every = 0 in [run]")
-    bundled = BUNDLED.get(name)
-    if own.test == "public" and (own.source or bundled):
-        return Declaration(True, own.source or bundled, 'test = "public" in [evaluation]')
-    if bundled is not None:
-        return Declaration(True, own.source or bundled, f"{name} is published with scikit-learn")
     return Declaration(
         False,
         None,

@@ -203,6 +203,29 @@ FORGED: dict[str, tuple[str, Edit, str]] = {
     ),
     "configured epochs": ("group-plain", key("training", "local_epochs", 9), "noise.draws 63"),
     "configured batch": ("group-plain", key("training", "batch", 16), "rate 0.3"),
+    "no test data": (
+        "avg-uniform-plain",
+        lambda records: records[0]["configuration"].update(
+            evaluation={"test": "none", "source": None}
+        ),
+        "evaluation none, line 4 states one of test data",
+    ),
+    "test data of nobody": (
+        "avg-uniform-plain",
+        lambda records: records[0]["configuration"].update(
+            evaluation={"test": None, "source": None}
+        ),
+        "evaluation.source published with scikit-learn",
+    ),
+    "flags by all silos": (
+        "group-plain",
+        lambda records: [
+            one["sampling"].update(chosen_by="all-silos")
+            for one in records
+            if one["type"] == "round.intent"
+        ],
+        "sampling.chosen_by each-silo, line 2 states all-silos",
+    ),
     "no number": ("avg-uniform-plain", key("training", "clip", "0.10"), "[training] clip what no"),
     "no table": (
         "avg-uniform-plain",
