@@ -12,7 +12,6 @@ from typing import Final
 
 from ..accountant.errors import PrivplanError
 from ..accountant.guarantee import Bounds
-from ..accountant.randomness import Streams
 from .local import TorchLocal
 from .observers import circumstances_of, rests_on
 from .preparation import Prepared, prepare, require_small_delta
@@ -179,7 +178,7 @@ def _slots(settings: Settings) -> int | None:
 
 def _epsilons(prepared: Prepared, settings: Settings) -> dict[str, float]:
     local = TorchLocal(settings, prepared.federation, prepared.model)
-    system = build(settings, prepared.federation, local, Streams.secure())
+    system = build(settings, prepared.federation, local, prepared.streams)
     plan = system.plan()
     if sum(phase.rounds for phase in plan.phases if phase.name == PHASE) != settings.run.rounds:
         return {"model": math.inf}

@@ -247,7 +247,7 @@ GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
         pytest.param("half-noise", NAIVE, 500, "model", marks=pytest.mark.slow),
         ("no-clipping", NAIVE, 150, "model"),
         pytest.param("same-noise", NAIVE, 200, "silo", marks=pytest.mark.slow),
-        ("half-noise", GROUP, 1000, "server"),
+        ("half-noise", GROUP, 3000, "server"),
         ("no-clipping", GROUP, 500, "model"),
         ("same-noise", GROUP, 500, "server"),
         pytest.param("no-sampling", DRAWN, 500, "model", marks=pytest.mark.slow),

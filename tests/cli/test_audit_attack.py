@@ -92,7 +92,7 @@ def test_the_residual_tier_says_how_much_was_tested(run: Run, folder: str, stand
     sample = {ROUNDS: 20, VALUES: 3100}
     stand.answers["residual"] = (replace(RESIDUAL, sample=sample),)
     outcome = run("audit", "attack", folder, "--tier", "residual")
-    assert "1 tests of 3,100 values in 20 rounds, 95% confidence" in outcome.out
+    assert "1 tests of 3,100 values in 20 rounds: none is contradicted" in outcome.out
     shown = run("audit", "attack", folder, "--tier", "residual", "--json").json
     (tier,) = shown["result"]["tiers"]
     assert tier["sample"] == sample
@@ -405,7 +405,7 @@ def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Pat
     outcome = run("audit", "attack", str(made.folder), "--tier", "residual")
     assert outcome.code == 0
     assert f"shape of the noise: p-value 0.0449: {RARE}\n" in outcome.out
-    assert "10 tests: none is contradicted, 1 unusual\n" in outcome.out
+    assert "10 tests of 124 values in 2 rounds: none is contradicted, 1 unusual\n" in outcome.out
     assert "Nothing was found" not in outcome.out
 
 

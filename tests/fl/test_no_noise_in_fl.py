@@ -127,6 +127,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random*", "call.*"},
         "a public seed splits records for training and testing",
     ),
+    "initial.py": (
+        {"numpy.random*", "call.*"},
+        "the first model again, from a public seed, for audits without torch",
+    ),
     "models/*.py": ({"numpy.random*"}, "initial weights, from a public seed"),
     "preparation.py": (
         {"numpy.random*", "*.Streams.secure", "*.Streams.seeded"},

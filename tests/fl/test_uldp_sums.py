@@ -8,6 +8,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.sensitivity import uldp
 from privplan.fl.uldp.sums import AGGREGATIONS, DRAWERS, weighted_sum, weighted_views
 
 SIGMA, SILOS, RATE = 5.0, 5, 0.2
@@ -32,10 +33,10 @@ def sampled(event):
 APART, SUM = SIGMA / math.sqrt(5), SIGMA
 LEFT = SIGMA * math.sqrt(4 / 5)
 TABLE = {
-    ("plain", "server"): (APART, False, LEFT / 2, False),
-    ("plain", "shared-secret"): (APART, True, LEFT / 2, False),
-    ("masked", "server"): (SUM, False, LEFT / 2, False),
-    ("masked", "shared-secret"): (SUM, True, LEFT / 2, False),
+    ("plain", "server"): (APART, False, LEFT, False),
+    ("plain", "shared-secret"): (APART, True, LEFT, False),
+    ("masked", "server"): (SUM, False, LEFT, False),
+    ("masked", "shared-secret"): (SUM, True, LEFT, False),
     ("private-weighting", "server"): (SUM, False, LEFT, True),
     ("private-weighting", "shared-secret"): (SUM, True, LEFT, False),
     ("private-weighting", TRANSFER): (SUM, True, LEFT, True),
@@ -51,14 +52,23 @@ def test_who_sees_what(aggregation, drawn_by):
     assert sampled(found["server"]) == hidden
     assert noise_of(found["silo"]) == pytest.approx(silo, rel=1e-12)
     assert sampled(found["silo"]) == from_silo
-    assert ("silo-with-records" in found) == (aggregation == "private-weighting")
+    in_the_clear = aggregation != "private-weighting"
+    assert (found["silo-with-records"] == uldp.CLEAR_WEIGHTS) == in_the_clear
 
 
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("drawn_by", DRAWERS)
 def test_no_sample_hides_a_user_from_a_silo_that_holds_some_of_it(neighbours, drawn_by):
     seen = views("private-weighting", drawn_by, neighbours=neighbours)["silo-with-records"]
-    assert seen == views(neighbours=neighbours)["silo"]
+    alone = uldp.insider_release(
+        SIGMA,
+        rounds=1,
+        silos=SILOS,
+        weighting="records",
+        hidden_weights=True,
+        neighbours=neighbours,
+    )
+    assert seen == alone.event
     assert not sampled(seen)
 
 
@@ -80,7 +90,7 @@ def test_missing_silos_leave_a_silo_less_to_hide_behind(missing):
     )
     found = views("masked", tolerated_dropouts=missing)
     left = mechanism.share_std * math.sqrt(SILOS - missing - 1) / 0.25
-    assert noise_of(found["silo"]) == pytest.approx(left / 2, rel=1e-12)
+    assert noise_of(found["silo"]) == pytest.approx(left, rel=1e-12)
     assert noise_of(found["silo"]) < noise_of(views("masked")["silo"])
     assert found["server"] == views("masked")["server"]
     assert found["model"] == views("masked")["model"]
