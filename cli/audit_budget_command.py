@@ -10,7 +10,7 @@ from ..accountant import rounding
 from ..fl.observers import coalition_of, phrase
 from . import anchors, options
 from .audit_log_command import Folder
-from .output import Report, paragraph, plain, show, table
+from .output import Report, paragraph, plain, show, table, wrapped
 
 if TYPE_CHECKING:
     from ..accountant.records import Claim
@@ -106,30 +106,30 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         lower = rounding.down(found.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
     rows.append(("hides", _hides(claim)))
+    rows += [
+        line for row in found.rows if row.observer == claim.observer for line in _rests_on(row)
+    ]
     if found.left is not None:
         rows.append(("left", _left(found, found.left)))
     if found.planned is not None and not found.complete:
         rows.append(("planned", f"epsilon {_up(found.planned.upper)} at its end"))
-    of_claim = next((row for row in found.rows if row.observer == claim.observer), None)
-    if of_claim is not None:
-        rows += _rests_on(of_claim)
     for row in found.rows:
         if row.observer != claim.observer:
-            rows.append((f"before {plain(row.observer)}", _of(row)))
+            rows += wrapped(f"before {plain(row.observer)}", _of(row))
             rows += _rests_on(row)
-    rows += [("instead", one) for one in found.relief]
+    rows += [row for relief in found.relief for row in wrapped("instead", relief)]
     rows += [
         (f"group of {row.size:,}", _number(row.total.upper, row.total.refusal))
         for row in found.groups
     ]
     rows.append(("claimed", _claimed(found, claim)))
     if found.worst is not None and claim.epsilon is not None:
-        rows.append(("worst", plain(found.worst.text)))
+        rows += wrapped("worst", found.worst.text)
     rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
     if found.not_stated:
-        rows.append(("not stated", plain("; ".join(found.not_stated))))
+        rows += wrapped("not stated", "; ".join(found.not_stated))
     return rows
 
 
@@ -198,7 +198,7 @@ def _of(row: Row) -> str:
 
 
 def _rests_on(row: Row) -> list[tuple[str, str]]:
-    return [("", f"rests on: {'; '.join(row.rests_on)}")] * bool(row.rests_on)
+    return wrapped("", f"rests on: {'; '.join(row.rests_on)}") if row.rests_on else []
 
 
 def _number(upper: float, refusal: str) -> str:

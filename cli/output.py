@@ -44,6 +44,10 @@ _KINDS: Final[Mapping[str, tuple[int, str]]] = {
 """The exit code of each kind of error, and its reason where the error itself gives none."""
 
 
+WIDTH: Final = 88
+"""Characters of a line behind its label."""
+
+
 @dataclass(frozen=True)
 class Report:
     """What a command found, in the three forms in which it can be printed.
@@ -130,6 +134,13 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
     """Return rows of a label and a text, the labels in one column."""
     width = max((len(label) for label, _ in rows), default=0) + 3
     return "\n".join(f"{label:<{width}}{text}".rstrip() for label, text in rows)
+
+
+def wrapped(label: str, text: str) -> list[tuple[str, str]]:
+    """Return a text as rows of a table: the label beside its first line."""
+    lines = textwrap.wrap(plain(text), WIDTH, break_long_words=False, break_on_hyphens=False)
+    labels = [label, *[""] * len(lines)]
+    return list(zip(labels, lines, strict=False))
 
 
 def jsonable(value: object) -> object:

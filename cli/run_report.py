@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +20,7 @@ from ..fl.observers import (
     row_of,
 )
 from . import describe
-from .output import Report, plain, table
+from .output import Report, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
@@ -73,9 +72,6 @@ _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
     "for coalitions that are named."
 )
-_WIDTH: Final = 88
-"""Characters of a line behind its label."""
-
 _SCARCE: Final = 10.0
 """Delta times users above 1 / this is worth a warning."""
 
@@ -200,14 +196,13 @@ def _test_rows(result: RunResult, records: int) -> list[tuple[str, str]]:
     """Return what the test data said, and who says that they are public; or why they are not."""
     test = result.test
     if not test.public:
-        reason, *more = textwrap.wrap(f"none: {plain(test.why)}", _WIDTH)
-        return [("test", reason), *(("", line) for line in more)]
+        return wrapped("test", f"none: {test.why}")
     shown = result.measured[-1].metrics if result.measured else {}
-    source = "source not stated" if test.source is None else plain(test.source)
+    source = test.source or "source not stated"
     said = f"on {records:,} records that are declared public: {source}"
     return [
         ("test", ", ".join(f"{name} {value:.4g}" for name, value in shown.items())),
-        *(("", line) for line in textwrap.wrap(said, _WIDTH)),
+        *wrapped("", said),
     ]
 
 
@@ -251,7 +246,7 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             rows += _below(ready, who, one)
     own = ready.prepared
     relief = relieved_by(circumstances_of(own.settings, own.federation.silos))
-    return rows + [("instead", one) for one in relief]
+    return rows + [row for one in relief for row in wrapped("instead", one)]
 
 
 def _is_told(result: RunResult, who: str) -> bool:
@@ -266,9 +261,9 @@ def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
     if math.isinf(one.epsilon.upper):
         reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
-        return [("", f"because {reason}")] * (reason is not None)
+        return [] if reason is None else wrapped("", f"because {reason}")
     found = _rests_on(ready, who, one)
-    return [("", f"rests on: {'; '.join(found)}")] * bool(found)
+    return wrapped("", f"rests on: {'; '.join(found)}") if found else []
 
 
 def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
