@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..accountant import rounding
-from ..fl.observers import coalition_of, phrase
+from ..fl.observers import coalition_of, holds_part, phrase, unit_before
 from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table, wrapped
@@ -160,6 +160,8 @@ def _hides(claim: Claim) -> str:
     from . import describe
 
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+    if holds_part(claim.observer):
+        unit = unit_before(claim.observer, unit)
     changed = describe.change(claim.neighbours, unit)
     return f"{changed}, from {plain(phrase(claim.observer))}"
 

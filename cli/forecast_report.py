@@ -73,12 +73,14 @@ def _row(found: Forecast, expected: Expected) -> dict[str, object]:
 
 
 def _text(found: Forecast, path: Path) -> str:
+    from ..fl.observers import unit_before
+
     prepared = found.prepared
     data, claim = prepared.federation, prepared.opening.claim
     noise = "no noise"
     if found.noise_multiplier is not None:
         noise = f"noise multiplier {rounding.up(found.noise_multiplier)}"
-    unit = "user (all records in all silos)" if claim.unit == "user" else claim.unit
+    unit = unit_before(claim.observer, claim.unit)
     rounds = f"{found.rounds:,} round{'s' if found.rounds != 1 else ''}"
     head = [
         (

@@ -18,6 +18,7 @@ from ..fl.observers import (
     relieved_by,
     rests_on,
     row_of,
+    unit_before,
 )
 from . import describe
 from .output import Report, plain, table, wrapped
@@ -226,7 +227,7 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
     claim = ready.prepared.opening.claim
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
-    unit = "user (all records in all silos)" if claim.unit == "user" else claim.unit
+    unit = unit_before(claim.observer, claim.unit)
     changed = describe.change(claim.neighbours, unit)
     rows = []
     first = result.guarantees[claim.observer]

@@ -175,10 +175,6 @@ class Federation:
         """Return the records of each silo: group s is silo s, empty silos included."""
         return _by(self.silo, self.silos)
 
-    def by_user(self) -> Groups:
-        """Return the records of each user: group u is user u, users without records included."""
-        return _by(self.user, self.users)
-
     def without(self, user: int) -> Federation:
         """Return the neighbouring federation (add-remove): this user's records are gone.
 

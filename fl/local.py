@@ -39,9 +39,10 @@ class Part:
 class Local(Protocol):
     """Training inside the silos, each by itself.
 
-    Every row of an answer is made of the records of that row alone: no other user's data moves
-    it by a single bit, nor does the order of rows, nor another silo.  Randomness (the order of
-    batches) is public and belongs to the round, the silo and the user.
+    Every row of an answer is made of the records of that row alone: no other user's data enters
+    it, nor does the order of rows, nor another silo.  To the last bit that is measured, not proven
+    (`training.local`).  Randomness (the order of batches, dropout) is public and belongs to the
+    round, the silo and the user.
     """
 
     def use(self, federation: Federation) -> None:
@@ -211,12 +212,16 @@ class TorchLocal:
 
     @cached_property
     def _names(self) -> Indices:
-        """A name for each record that no other user's records change: its user, and its place."""
-        users = self.federation.by_user()
-        places = np.arange(len(users.order)) - np.repeat(users.offsets[:-1], users.sizes)
-        names = np.empty_like(users.order)
-        names[users.order] = places
-        return (self.federation.user << 32) + names
+        """A name for each record, of its user, its silo, and its place among the user's there.
+
+        A silo trains under the names of its own records, so they tell of no record elsewhere.
+        """
+        pairs = self._pairs
+        places = np.arange(len(pairs.order)) - np.repeat(pairs.offsets[:-1], pairs.sizes)
+        pair = np.repeat(pairs.user * self.federation.silos + pairs.silo, pairs.sizes)
+        names = np.empty_like(pairs.order)
+        names[pairs.order] = (pair << 32) + places
+        return names
 
 
 def _one_by_one(

@@ -58,7 +58,20 @@ FOLLOWED: Final = "every silo and the server follow the protocol"
 COUNTS_RELIEF: Final = (
     'weighting = "uniform" needs no N_u, and aggregation = "private-weighting" keeps it from all'
 )
-"""What makes a number rest on less, where it rests on `COUNTS_UNKNOWN`."""
+MOMENTS_RELIEF: Final = 'weighting = "uniform" needs no N_u'
+"""What makes a number rest on less, where it rests on `COUNTS_UNKNOWN`: private moments are summed
+under weights in the clear, so private weighting is no choice there."""
+
+HONEST_SERVER: Final = (
+    "the server follows the protocol: where so many silos may be missing, one that lies restores "
+    "every mask"
+)
+"""What masked sums rest on, where the server could have two groups of silos believe in two sums."""
+
+OTHERS_PART: Final = (
+    "hidden is what the other silos hold of the unit, and not that it holds some itself"
+)
+"""What a number is of, before who holds a part of the unit."""
 
 
 @dataclass(frozen=True)
@@ -79,13 +92,18 @@ class Circumstances:
     """What a number's assumptions depend on: how silos' updates are weighted and summed.
 
     `aggregation` says what the server sees, `rule` is that of the weights (`none`, `uniform`,
-    `records`), and the noise of `dropouts` silos may be missing.
+    `records`), and the noise of `dropouts` silos may be missing.  `honest_server`: masks are made
+    for a server that follows the protocol.  `moments`: features are normalised by private moments.
+    `trials` runs on the same records chose the settings.
     """
 
     aggregation: str
     rule: str
     silos: int
     dropouts: int = 0
+    honest_server: bool = False
+    moments: bool = False
+    trials: int = 1
 
     @property
     def private(self) -> bool:
@@ -118,31 +136,76 @@ def rests_on(observer: str, own: Circumstances) -> tuple[str, ...]:
     >>> rests_on("model", Circumstances("private-weighting", "records", 5))
     ('every silo and the server follow the protocol',)
     """
+    return (*_of_weights(own), *_of_view(observer, own), *_of_search(own.trials))
+
+
+def _of_weights(own: Circumstances) -> tuple[str, ...]:
     if own.private:
         return (FOLLOWED,)
-    found = (COUNTS_UNKNOWN,) if own.clear else ()
-    if own.silos < 2:
-        return found
-    coalition = coalition_of(observer)
+    return (COUNTS_UNKNOWN,) if own.clear else ()
+
+
+def _of_view(observer: str, own: Circumstances) -> tuple[str, ...]:
+    """Return what must be true of who sees, and of whom it is told what they know."""
+    coalition, part = coalition_of(observer), (OTHERS_PART,) * holds_part(observer)
+    if own.private or own.silos < 2:
+        return part
+    honest = (HONEST_SERVER,) * own.honest_server
     if coalition is not None:
-        return (*found, _told_by(coalition.colluders), *_missing(own.dropouts))
-    if observer == SERVER:
-        told = own.aggregation == "masked"
-        return (*found, *(("no silo tells the server what it knows",) * told))
+        return (*part, _told_by(coalition.colluders), *_missing(own.dropouts), *honest)
+    if observer == SERVER and own.aggregation == "masked":
+        return ("no silo tells the server what it knows", *honest)
     if observer in (SILO, SILO_WITH_RECORDS):
-        return (*found, "neither the server nor another silo tells it what it knows")
-    return found
+        return (*part, "neither the server nor another silo tells it what it knows")
+    return ()
+
+
+def _of_search(trials: int) -> tuple[str, ...]:
+    if trials < 2:
+        return ()
+    return (f"the search for the settings, {trials:,} runs on these records, gave nothing away",)
 
 
 def circumstances_of(settings: Settings, silos: int) -> Circumstances:
     """Return the circumstances of a run of so many silos under these settings."""
     own = settings.security
-    return Circumstances(own.aggregation, settings.training.weighting, silos, own.dropouts)
+    masked = own.aggregation == "masked"
+    return Circumstances(
+        own.aggregation,
+        settings.training.weighting,
+        silos,
+        own.dropouts,
+        honest_server=masked and silos <= 2 * own.dropouts + own.colluders,
+        moments=settings.data.normalisation == "private",
+        trials=settings.run.trials,
+    )
+
+
+def unit_before(observer: str, unit: str) -> str:
+    """Return what a promise before an observer is about, to stand after "one".
+
+    >>> unit_before("model", "user"), unit_before("silo-with-records", "user")
+    ('user (all records in all silos)', "user's records in the other silos")
+    """
+    if holds_part(observer):
+        return f"{unit}'s records in the other silos"
+    if unit != "user":
+        return unit
+    apart = observer == SILO or coalition_of(observer) is not None
+    return f"{unit} (all records in {'other' if apart else 'all'} silos)"
+
+
+def holds_part(observer: str) -> bool:
+    """Return whether an observer holds a part of the unit, and knows that it is there."""
+    coalition = coalition_of(observer)
+    return observer == SILO_WITH_RECORDS or (coalition is not None and coalition.holds)
 
 
 def relieved_by(own: Circumstances) -> tuple[str, ...]:
     """Return which settings make the numbers rest on less."""
-    return (COUNTS_RELIEF,) if own.clear else ()
+    if not own.clear:
+        return ()
+    return (MOMENTS_RELIEF if own.moments else COUNTS_RELIEF,)
 
 
 def row_of(observer: str, dropouts: int) -> dict[str, object]:

@@ -19,6 +19,7 @@ from .doubts import Doubts
 from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
 from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
+from .phases import NORMALISING
 from .planned import Counts, Planned, beside, near, tally
 from .samples import is_sampled
 from .total import Total, total
@@ -145,7 +146,16 @@ class Evidence:
             "records" if records else "uniform",
             self.setting.silos,
             self.dropouts,
+            honest_server=self._trusts_server,
+            moments=any(spent.intent.phase == NORMALISING for spent in self.ledger.spent),
         )
+
+    @property
+    def _trusts_server(self) -> bool:
+        """Whether masks are made for a server that follows the protocol."""
+        security = self.setting.security
+        masked = security is not None and security.protocol == "pairwise-masks"
+        return security is not None and masked and security.server == "honest-but-curious"
 
     @property
     def dropouts(self) -> int:

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
-from ...fl.observers import phrase
+from ...fl.observers import holds_part, phrase, unit_before
 from ..levels import one_in, unusual
 from ..measurement import ANY_MECHANISM, NOT_PROOF, Measurement
 from ..statistics.tradeoff import trade_off
@@ -135,7 +135,8 @@ def _odds(facts: RunFacts) -> str | None:
 
 def _unit(facts: RunFacts) -> str:
     claim = facts.opened.claim
-    return claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+    unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+    return unit_before(claim.observer, unit) if holds_part(claim.observer) else unit
 
 
 def verdict(facts: RunFacts) -> tuple[str, str]:

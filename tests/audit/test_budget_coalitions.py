@@ -18,6 +18,7 @@ from privplan.accountant.mechanisms import About
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
+from privplan.fl.observers import HONEST_SERVER, OTHERS_PART
 from privplan.fl.preparation import Prepared, prepare
 from privplan.fl.settings_file import parse
 
@@ -316,7 +317,7 @@ def test_rows_of_coalitions_name_who_is_in_them() -> None:
     ]
     same = {"observer": "server", "colluders": 2, "dropouts": 1}
     assert about == [{**same, "holds": False}, {**same, "holds": True}]
-    assert [len(row["rests_on"]) for row in told] == [3, 0]
+    assert [len(row["rests_on"]) for row in told] == [4, 0]  # these masks trust the server
     assert all("colluders" not in row for row in rows if row not in told)
 
 
@@ -342,11 +343,14 @@ def test_numbers_of_weights_in_the_clear_rest_on_counts_that_nobody_learns() -> 
 def test_numbers_of_private_weighting_rest_on_parties_that_follow_it() -> None:
     found = rests_on(weighted(rule="records", aggregation="private-weighting"))
     for observer in ("model", "server", "silo", "silo-with-records"):
-        assert found[observer] == ("every silo and the server follow the protocol",)
+        assert found[observer][0] == "every silo and the server follow the protocol"
+        assert found[observer][1:] == (OTHERS_PART,) * (observer == "silo-with-records")
 
 
 def test_masks_rest_on_silos_that_tell_nothing_or_no_more_than_is_stated() -> None:
-    alone = rests_on(weighted(aggregation="masked"))
+    trusting = weighted(aggregation="masked")
+    assert rests_on(trusting)["server"] == ("no silo tells the server what it knows", HONEST_SERVER)
+    alone = rests_on(opening(security=part(server="malicious"))(trusting))
     assert alone["server"] == ("no silo tells the server what it knows",)
     assert alone["model"] == ()
     told = rests_on(weighted(aggregation="masked", colluders=2, dropouts=1))

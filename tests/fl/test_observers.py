@@ -6,6 +6,7 @@ import doctest
 import json
 import math
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,7 +18,17 @@ pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl import observers
-from privplan.fl.observers import Circumstances, coalition_of, phrase, rests_on
+from privplan.fl.observers import (
+    HONEST_SERVER,
+    OTHERS_PART,
+    Circumstances,
+    circumstances_of,
+    coalition_of,
+    phrase,
+    relieved_by,
+    rests_on,
+    unit_before,
+)
 from privplan.fl.preparation import Prepared, prepare
 from privplan.fl.settings import Settings
 from privplan.fl.settings_file import parse
@@ -296,3 +307,48 @@ def test_weights_by_records_in_the_clear_rest_on_counts(who: str, aggregation: s
 
 def test_with_a_single_silo_there_is_nobody_to_learn_a_count() -> None:
     assert rests_on("model", Circumstances("plain", "records", 1)) == ()
+
+
+@pytest.mark.parametrize(
+    ("silos", "dropouts", "colluders", "trusts"),
+    [(4, 1, 0, False), (4, 2, 0, True), (5, 2, 0, False), (5, 2, 1, True)],
+)
+def test_masks_that_a_lying_server_could_take_off_say_so(
+    silos: int, dropouts: int, colluders: int, trusts: bool
+) -> None:
+    """Two groups of silos can be made to believe in two sums where so many may be missing."""
+    security = f'aggregation = "masked"\ndropouts = {dropouts}\ncolluders = {colluders}'
+    own = prepared(silos=silos, security=security)
+    assert own.opening.security is not None
+    assert (own.opening.security.server == "honest-but-curious") == trusts
+    circumstances = circumstances_of(own.settings, silos)
+    named = ["server"] + [f"server+{colluders}"] * bool(colluders)
+    for who in named:
+        assert (HONEST_SERVER in rests_on(who, circumstances)) == trusts
+    assert HONEST_SERVER not in rests_on("model", circumstances)
+
+
+@pytest.mark.parametrize("observer", ["silo-with-records", "server+2-with-records"])
+def test_who_holds_a_part_of_the_unit_is_promised_what_the_others_hold(observer: str) -> None:
+    uniform = Circumstances("masked", "uniform", 5)
+    assert OTHERS_PART in rests_on(observer, uniform)
+    assert unit_before(observer, "user") == "user's records in the other silos"
+    without = observer.removesuffix("-with-records")
+    assert OTHERS_PART not in rests_on(without, uniform)
+    assert unit_before(without, "user") == "user (all records in other silos)"
+
+
+def test_a_search_that_is_not_counted_stands_beside_every_number() -> None:
+    own = settings()
+    searched = replace(own, run=replace(own.run, trials=50))
+    for who in ("model", "server", "silo"):
+        assert any("50 runs" in one for one in rests_on(who, circumstances_of(searched, 5)))
+        assert not any("runs" in one for one in rests_on(who, circumstances_of(own, 5)))
+
+
+def test_private_moments_are_relieved_by_uniform_weights_alone() -> None:
+    moments = replace(circumstances_of(settings(), 5), moments=True)
+    (relief,) = relieved_by(moments)
+    assert "uniform" in relief
+    assert "private-weighting" not in relief
+    assert "private-weighting" in relieved_by(replace(moments, moments=False))[0]

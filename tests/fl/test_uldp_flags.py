@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,3 +118,26 @@ def test_each_record_of_a_silo_is_chosen_equally_often() -> None:
 def test_nobody_can_be_given_no_records() -> None:
     with pytest.raises(InvalidInput, match="most"):
         caps(2, 2, 0, seed=0)
+
+
+def test_the_dropout_of_a_silos_record_tells_of_none_elsewhere() -> None:
+    """A mask that was named by a record's place among all of its user's would give N_u away."""
+    pytest.importorskip("torch")
+    from types import SimpleNamespace
+
+    from privplan.fl.local import TorchLocal
+    from privplan.fl.models import model_named
+
+    settings: Any = SimpleNamespace(
+        run=SimpleNamespace(device="cpu"),
+        training=SimpleNamespace(seed=0, local_rate=0.1, local_epochs=1, batch=4),
+    )
+    found = []
+    for elsewhere in (0, 1, 2, 5):
+        federation = federation_of(np.array([[elsewhere, 1], [1, 1]]))
+        (record,) = np.flatnonzero((federation.user == 0) & (federation.silo == 1))
+        local = TorchLocal(settings, federation, model_named("mlp", 1, 2, dropout=0.5))
+        models = np.tile(local.initial(), (2, 1))
+        found.append([local.record_gradients(models, np.array([record]), 1)[0] for _ in range(2)])
+    assert all(np.array_equal(one, found[0]) for one in found)
+    assert np.abs(found[0]).max() > 0.0

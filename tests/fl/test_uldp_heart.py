@@ -30,6 +30,9 @@ path = "{path}"
 seed = {seed}
 [privacy]
 noise_multiplier = 5.0
+[evaluation]
+test = "public"
+source = "UCI Machine Learning Repository, doi 10.24432/C52P4X"
 [training]
 seed = {seed}
 {training}
