@@ -54,6 +54,17 @@ What a run leaves in DIR
                  auditor; never publish it
   While it runs, checkpoint.npz holds the last released model.
 
+Before it begins.  `privplan run CONFIG.toml --dry-run` (or `privplan plan CONFIG.toml`) writes
+nothing: it prints what each observer would learn, what that rests on, and which change lowers
+it most.
+Observers.  `model` sees the released models, `server` what the silos send it, `silo` is one
+that holds nothing of the user, `silo-with-records` one that holds some of it: before it the
+records in the other silos are hidden.  `server+2` is the server with two silos that tell it all
+they know.  Noise and claim are made for [privacy] observer; what the same noise proves to the
+others stands beside it, and a verdict names the worst of [privacy] observers.
+Weights.  Under weighting = "records" a user's weight in a silo is its share of the user's
+records, so a silo that holds one of them knows how many there are in all, without any noise:
+before it there is no guarantee, unless private weighting keeps the weights from it.
 When it is cut off.  `privplan run --resume --out DIR` goes on, with fresh randomness and the
 same plan.  What was begun is spent: the run releases that many models fewer.  A log that was
 changed, another key than the one that signed it, other settings, other data or another model
