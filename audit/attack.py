@@ -36,6 +36,7 @@ from .configured import (
     settings_in,
 )
 from .edits import require_unedited
+from .hazards.sidecar import require_fitting
 from .log import BadLine, LogWriter, Sealed, Verified, append_results, read, results_in, verify
 from .log.canonical import SEALED
 from .log.reader import log_of
@@ -84,7 +85,8 @@ def attack(
     contradict a sound run once in 1,000 calls at most (`levels`).
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
-    written, its settings do not belong to its promise, or a test has too little to go by;
+    written, its settings do not belong to its promise, its sidecar does
+    not belong to it, or a test has too little to go by;
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
     place, own = Path(folder), asked or Asked()
@@ -99,6 +101,7 @@ def attack(
     conduct = _Attack(
         folder=place,
         asked=own,
+        ledger=ledger,
         opened=opened,
         settings=settings,
         observer=own.observer or opened.claim.observer,
@@ -118,6 +121,7 @@ class _Attack:
 
     folder: Path
     asked: Asked
+    ledger: Ledger
     opened: RunOpen
     settings: Settings
     observer: str
@@ -145,6 +149,10 @@ class _Attack:
         if "membership" in wanted:  # before any work
             self._require_place()
             require_feasible(self.settings, self.opened.population.silos)
+        if "residual" in wanted and (self.folder / SEALED).exists():
+            # Evidence that belongs elsewhere is no reason to leave a tier out.  Whether it does
+            # is public: it depends on commitments, and on nothing that was there before the noise.
+            require_fitting(self.ledger, self.folder)
         self._rehearse([tier for tier in wanted if tier in ("claim", "robust")])
         if "membership" in wanted:
             self._membership()

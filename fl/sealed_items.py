@@ -16,7 +16,9 @@ TRAIN: Final = "train"
 NORMALISE: Final = "normalise"
 """The phases of a run; `fl.promise` and `fl.normalising` name them, and need more than this."""
 
-NOISE: Final = ("recomputed", "residuals")
+RECOMPUTED: Final = "recomputed"
+RESIDUALS: Final = "residuals"
+NOISE: Final = (RECOMPUTED, RESIDUALS)
 """What is sealed of every noisy sum (`fl.recomputed`, `fl.residuals`)."""
 
 _NORMS: Final = ("clipped", "norm_largest", "norm_median", "not_finite", "terms")

@@ -44,3 +44,12 @@ def is_foreign(value: object, run_id: str, intent: int, aggregate: str | None) -
 def is_bound(value: object) -> bool:
     """Return whether a sealed value says of which release it is."""
     return isinstance(value, Mapping) and KEY in value
+
+
+def intent_of(value: object, run_id: str) -> int | None:
+    """Return of which intent of a run a sealed value says that it is; None where it does not."""
+    stated = value.get(KEY) if isinstance(value, Mapping) else None
+    if not isinstance(stated, Mapping) or stated.get("run") != run_id:
+        return None
+    intent = stated.get("intent")
+    return intent if type(intent) is int else None

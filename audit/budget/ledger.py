@@ -57,7 +57,8 @@ class Ledger:
     """What a log says, sorted; nothing in it is trusted yet.
 
     `spent` are the intents in their order, `orphans` releases and aborts without an intent,
-    `misplaced` the lines of rounds before the opening or after the close, and of second openings.
+    `misplaced` the lines of rounds before the opening or after the close, and of second openings,
+    `aborts` the lines of aborts, with and without an intent.
     """
 
     opened: RunOpen
@@ -69,6 +70,7 @@ class Ledger:
     orphans: tuple[int, ...] = ()
     misplaced: tuple[int, ...] = ()
     records: int = 0
+    aborts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Ledger:
@@ -105,6 +107,7 @@ class _Sorter:
     recoveries: list[Recovery] = field(default_factory=list)
     orphans: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
+    aborts: list[int] = field(default_factory=list)
 
     def take(self, entry: Entry) -> None:
         """Take in the next line."""
@@ -121,6 +124,7 @@ class _Sorter:
         elif isinstance(record, RoundRelease):
             self._release(record, number)
         elif isinstance(record, RoundAbort):
+            self.aborts.append(number)
             if record.intent is not None:
                 self.aborted.add(record.intent)
         elif isinstance(record, Evaluation):
@@ -176,4 +180,5 @@ class _Sorter:
             tuple(self.orphans),
             tuple(self.misplaced),
             self.records,
+            tuple(self.aborts),
         )

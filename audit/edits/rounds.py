@@ -88,6 +88,30 @@ def unknown_evaluation(history: History) -> Seen | None:
 
 
 @edit(
+    "repeated-evaluation",
+    why="A run measures each model once, when it has released it; only a start after a crash "
+    "measures one again. Lines were copied, moved, or put in the place of others.",
+    next_step=_RESTORE,
+)
+def repeated_evaluation(history: History) -> Seen | None:
+    """Fire where a round is measured again, or after a later one, with no recovery in between."""
+    starts = [one.number for one in history.ledger.recoveries]
+    latest: dict[int, int] = {}
+    for line, one in history.ledger.evaluations:
+        if one.data != "declared-public":
+            continue
+        start = bisect_left(starts, line)
+        if one.round <= latest.get(start, -1):
+            again = "again" if one.round == latest[start] else f"behind round {latest[start]:,}"
+            return Seen(
+                f"Round {one.round:,} is measured {again}, and no recovery stands in between.",
+                (line,),
+            )
+        latest[start] = one.round
+    return None
+
+
+@edit(
     "missing-moments",
     why="The configuration normalises features by private moments, which are released before the "
     "first round and cost as much as one.",

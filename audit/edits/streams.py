@@ -56,7 +56,7 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     next_step=_NEXT,
 )
 def broken_streams(history: History) -> Seen | None:
-    """Fire where bytes of a stream are left out, and no intent without release can have them."""
+    """Fire where bytes of a stream are left out, and intents without release cannot have them."""
     for segment in _segments(history.ledger):
         for place, first, number in _gaps(segment):
             begins = "begins" if place == 0 else "goes on"
@@ -68,22 +68,26 @@ def broken_streams(history: History) -> Seen | None:
 
 
 def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
-    """Yield where a stream should go on, where it does, and the line."""
+    """Yield where a stream should go on, where it does, and the line.
+
+    An intent that was not released has drawn what a release draws of the stream, and no more.
+    """
     lost = segment.lost
     for same in segment.ranges().values():
+        most = max(last - first for first, last, _ in same)
         reached, line = 0, 0
         for first, last, number in same:
-            excused = bisect_left(lost, number) > bisect_left(lost, line)
-            if first > reached and not excused:
+            excused = bisect_left(lost, number) - bisect_left(lost, line)
+            if first - reached > excused * most:
                 yield reached, first, number
             reached, line = max(reached, last), number
 
 
 @edit(
     "missing-recovery",
-    why="An intent that is neither released nor aborted was cut off, and a recovery follows. "
-    "Streams are new after it, and only then. Otherwise lines were cut out, put in, or taken from "
-    "another log.",
+    why="An intent that is neither released nor aborted was cut off, and an abort ends a run: a "
+    "recovery follows. Streams are new after it, and only then. Otherwise lines were cut out, put "
+    "in, or taken from another log.",
     next_step=_NEXT,
 )
 def missing_recovery(history: History) -> Seen | None:
@@ -92,6 +96,10 @@ def missing_recovery(history: History) -> Seen | None:
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
         return Seen(what, (hanging,))
+    beyond = _beyond_abort(history.ledger)
+    if beyond:
+        what = "The run goes on behind a round that was aborted, and no recovery took it up."
+        return Seen(what, (beyond,))
     segments = _segments(history.ledger)
     seen: set[str] = set()
     for segment in segments:
@@ -123,6 +131,23 @@ def _hanging(ledger: Ledger) -> int:
     newest = max((one.number for one in ledger.recoveries), default=0)
     cut = (one.number for one in ledger.spent if not (one.releases or one.aborted))
     return next((line for line in cut if ledger.closed is not None and line > newest), 0)
+
+
+def _beyond_abort(ledger: Ledger) -> int:
+    """Return the line behind an abort with which a run goes on or ends by itself; or 0."""
+    starts = [one.number for one in ledger.recoveries]
+    lasting = [one.number for one in ledger.spent]
+    lasting += [number for one in ledger.spent for number, _ in one.releases]
+    lasting += [number for number, _ in ledger.evaluations]
+    lasting += [ledger.closed_at] if ledger.closed is not None else []
+    lasting.sort()
+    for abort in ledger.aborts:
+        after = bisect_left(lasting, abort)
+        if after < len(lasting) and bisect_left(starts, abort) == bisect_left(
+            starts, lasting[after]
+        ):
+            return lasting[after]
+    return 0
 
 
 def _changed(same: list[Spent]) -> int:

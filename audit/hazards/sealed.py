@@ -6,18 +6,18 @@ the log, and a report that holds it is not to be published.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from ...accountant.records import sealing
-from ...fl.sealed_items import NOISE
+from ...accountant.records import Noise, RoundRelease
+from ...fl.sealed_items import RESIDUALS
 from ..budget.evidence import Evidence
 from ..budget.ledger import Ledger
 from ..budget.report import SealedCheck
 from ..log import Sealed
 from .hazard import Hazard, rounds
+from .sidecar import misfits
 
 COUNTS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
@@ -38,11 +38,12 @@ def sealed_hazards(
 ) -> tuple[tuple[Hazard, ...], SealedCheck]:
     """Return what the sidecar of a folder shows against its log, and how much of it was tested.
 
-    An item must be of the release under which it is committed to.  The counts of Poisson samples
-    are binomial: their sum is tested exactly, and their spread by chi-squared, each at half of
-    `FALSE_ALARM`.  Records that each silo is stated to have chosen by itself, at most k of a user,
-    are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar,
-    or where an item does not fit its own commitment.
+    An item must be of the release under which it is committed to (`sidecar.misfits`), and state the
+    width and the values of the noise as the log does.  The counts of Poisson samples are binomial:
+    their sum is tested exactly, and their spread by chi-squared, each at half of `FALSE_ALARM`.
+    Records that each silo is stated to have chosen by itself, at most k of a user, are at most
+    ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar, or where an
+    item does not fit its own commitment.
     """
     found = Sealed.read(folder)
     known = {item.commitment: item.value for item in found.items}
@@ -58,42 +59,16 @@ def sealed_hazards(
                 count = _count(release.sealed, known)
                 if count is not None:
                     drawn.setdefault((size, own.rate), []).append((number, count))
-    unopened = tuple(one.number for one in found.unopened(folder))
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
     hazards.append(_beyond_caps(evidence, known))
-    hazards.append(_foreign(foreign_items(evidence.ledger, known)))
-    if unopened:
-        hazards.append(_unopened(unopened, evidence.ledger))
+    hazards.append(_other_noise(evidence.ledger, known))
+    hazards += misfits(evidence.ledger, found, folder)
     check = SealedCheck(
         evidence.ledger.released,
         *_opened(evidence.ledger, known),
         sum(len(counts) for counts in drawn.values()),
     )
     return tuple(hazard for hazard in hazards if hazard is not None), check
-
-
-def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...]:
-    """Return the lines of releases with an item that is another one's, by its own word.
-
-    Where the first line says what is sealed, items of the noise say of which release they are;
-    those of earlier versions do not, unless a later one took up the run.
-    """
-    lines = []
-    announced = ledger.opened.sealed is not None
-    taken_up = min((one.number for one in ledger.recoveries), default=math.inf)
-    for spent in ledger.spent:
-        for number, release in spent.releases:
-            own = ledger.opened.run_id, spent.seq, release.aggregate
-            values = {name: known.get(one) for name, one in release.sealed.items()}
-            moved = any(sealing.is_foreign(value, *own) for value in values.values())
-            strange = any(
-                isinstance(values.get(name), Mapping)
-                and sealing.is_bound(values[name]) != announced
-                for name in NOISE
-            )
-            if moved or (strange and (announced or number < taken_up)):
-                lines.append(number)
-    return tuple(lines)
 
 
 def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
@@ -106,18 +81,37 @@ def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
     return sum(map(bool, found)), sum(found)
 
 
-def _foreign(lines: tuple[int, ...]) -> Hazard | None:
+def _other_noise(ledger: Ledger, known: Mapping[str, object]) -> Hazard | None:
+    """Return the hazard of noise of another width, or of other values, than the log states."""
+    lines = tuple(
+        number
+        for spent in ledger.spent
+        for number, release in spent.releases
+        if _differs(known.get(release.sealed.get(RESIDUALS, "")), spent.intent.noise, release)
+    )
     if not lines:
         return None
     return Hazard(
-        "moved-items",
+        "other-noise",
         "error",
-        f"Sealed items of {rounds(len(lines))} are not those of their releases, or of this log.",
-        "What is tested must be of the noise that stands on this release, and of no other.",
-        "Ask the owner of the run for the sidecar as it was written.",
+        f"The noise of {rounds(len(lines))} was sealed with another width, or for another number "
+        "of values, than the log states.",
+        "Noise that was drawn for other facts proves nothing about these.",
+        "Take the log from a copy that nobody has touched.",
         None,
         lines,
     )
+
+
+def _differs(value: object, noise: Noise, release: RoundRelease) -> bool:
+    """Return whether what was sealed of the residuals names other facts; absent ones do not."""
+    if not isinstance(value, Mapping):
+        return False
+    std, values, sums = (value.get(name) for name in ("std", "values", "sums"))
+    if std is not None and std != repr(noise.share_std):
+        return True
+    count = 1 if sums is None else sums
+    return values is not None and (type(count) is not int or values != release.values * count)
 
 
 def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None:
@@ -196,36 +190,3 @@ def _counted(what: str, size: int, rate: float, lines: tuple[int, ...]) -> Hazar
         None,
         lines,
     )
-
-
-def _unopened(lines: tuple[int, ...], ledger: Ledger) -> Hazard:
-    """Return the hazard of commitments that nothing opens.
-
-    It is an error where the log says what is sealed, but for what a machine that failed takes with
-    it: the last releases before a recovery, or before the end of a run that was not closed.
-    """
-    lost = ledger.opened.sealed is None or set(lines) <= _last_kept(ledger, lines)
-    return Hazard(
-        "unopened-commitments",
-        "warning" if lost else "error",
-        f"The sidecar does not open {len(lines):,} commitments of the log.",
-        "What was committed to and is not shown cannot be checked.",
-        "Ask the owner of the run for the whole sidecar.",
-        None,
-        lines,
-    )
-
-
-def _last_kept(ledger: Ledger, unopened: tuple[int, ...]) -> set[int]:
-    """Return which unopened releases stand last before a recovery, or before an open end."""
-    releases = sorted(number for spent in ledger.spent for number, _ in spent.releases)
-    ends = [one.number for one in ledger.recoveries]
-    if ledger.closed is None:
-        ends.append(releases[-1] + 1 if releases else 0)
-    found = set()
-    for end in ends:
-        for number in reversed([one for one in releases if one < end]):
-            if number not in unopened:
-                break
-            found.add(number)
-    return found

@@ -12,7 +12,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
 from ...fl import recomputed, residuals
 from ..budget import Entry, Ledger
-from ..hazards.sealed import foreign_items
+from ..hazards.sidecar import require_fitting
 from ..log import Line, Sealed, read
 
 ITEMS: Final = (residuals.ITEM, recomputed.ITEM)
@@ -101,10 +101,13 @@ def read_run(folder: str | Path) -> Run:
     """Return the sealed statistics of a run, after checking that they are what was committed to.
 
     Raises `LogBroken` for a log whose chain is broken, and `InvalidInput` where there is no log, no
-    sidecar, a commitment that it does not open, no noise, or no statistics of it.
+    sidecar, one that does not belong to the log or does not open a commitment, no noise, or no
+    statistics of it.
     """
     lines = list(read(folder))
-    sealed = Sealed.read(folder)
+    entries = [Entry(line.number, line.seq, line.record) for line in lines]
+    opens = any(isinstance(entry.record, RunOpen) for entry in entries)
+    sealed = require_fitting(Ledger.of(entries), folder) if opens else Sealed.read(folder)
     unopened = sealed.unopened(folder)
     if unopened:
         raise InvalidInput(
@@ -131,14 +134,6 @@ def read_run(folder: str | Path) -> Run:
             "Make the run again, or use another tier.",
         )
     known = {item.commitment: item.value for item in sealed.items}
-    ledger = Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
-    foreign = foreign_items(ledger, known)
-    if foreign:
-        raise InvalidInput(
-            f"What line {foreign[0]} of {folder} sealed of its noise is not of this release.",
-            "A statistic of other noise says nothing about the noise of this release.",
-            "Ask the owner of the run for the sidecar as it was written.",
-        )
     made = tuple(
         _release(line.number, intent, release, [known[release.sealed[one]] for one in ITEMS])
         for line, intent, release in noisy

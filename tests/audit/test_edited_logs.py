@@ -77,6 +77,72 @@ def without_releases(numbers: Sequence[int]) -> Edit:
     return lambda lines: [line for line in lines if stays(line)]
 
 
+def padded(numbers: Sequence[int]) -> Edit:
+    """Put copies of a measurement in the place of rounds, so that every later line keeps its."""
+
+    def edit(lines: Lines) -> Lines:
+        kept = [one for one in lines if one["type"] == "evaluation" and one["round"] < numbers[0]]
+        return [
+            {**kept[-1], "seq": line["seq"]} if line.get("round") in numbers else line
+            for line in lines
+        ]
+
+    return edit
+
+
+def named_last(lines: Lines) -> Lines:
+    """Let the last line name the model that the last release left."""
+    lines[-1]["model"] = [one for one in lines if one["type"] == "round.release"][-1]["model_out"]
+    return lines
+
+
+def aborted(number: int) -> Edit:
+    """Let a round be aborted instead of released, and measure nothing of it."""
+
+    def edit(lines: Lines) -> Lines:
+        kept = []
+        for line in lines:
+            if line["type"] == "round.release" and line["round"] == number:
+                kept.append(
+                    {
+                        "type": "round.abort",
+                        "round": number,
+                        "intent": line["intent"],
+                        "reason": "interrupted",
+                        "seq": line["seq"],
+                    }
+                )
+            elif line["type"] != "evaluation" or line["round"] != number:
+                kept.append(line)
+        return kept
+
+    return edit
+
+
+def refused_before(number: int) -> Edit:
+    """Put an abort without an intent before a round, as of a silo that is missing."""
+
+    def edit(lines: Lines) -> Lines:
+        place = next(at for at, line in enumerate(lines) if line.get("round") == number)
+        abort = {
+            "type": "round.abort",
+            "round": number,
+            "intent": None,
+            "reason": "missing-party",
+            "seq": 1000,
+        }
+        return [*lines[:place], abort, *lines[place:]]
+
+    return edit
+
+
+def measured_late(lines: Lines) -> Lines:
+    """Move what was measured of the first round before the last line."""
+    first = next(line for line in lines if line["type"] == "evaluation")
+    others = [line for line in lines if line is not first]
+    return [*others[:-1], first, others[-1]]
+
+
 def set_in(kind: str, **fields: Any) -> Edit:
     return each(kind, lambda line: line.update(fields))
 
@@ -102,6 +168,31 @@ EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
         (without_rounds([2, 3]), renumbered, restreamed),
         {"broken-lineage"},
     ),
+    "the last round, its lines filled": (
+        THRICE,
+        (padded([4]), renumbered, relinked, restreamed, named_last),
+        {"repeated-evaluation"},
+    ),
+    "a round behind one that is aborted instead": (
+        THRICE,
+        (aborted(2), renumbered, relinked),
+        {"missing-recovery"},
+    ),
+    "rounds that hide behind one that is aborted": (
+        THRICE,
+        (without_rounds([2]), aborted(3), renumbered, relinked),
+        {"broken-streams", "missing-recovery"},
+    ),
+    "an abort in the middle, and no recovery": (
+        THRICE,
+        (refused_before(3),),
+        {"missing-recovery"},
+    ),
+    "a measurement that is moved": (
+        THRICE,
+        (measured_late,),
+        {"repeated-evaluation"},
+    ),
     "the first rounds": (
         THRICE,
         (without_rounds([1, 2]),),
@@ -115,12 +206,12 @@ EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
     "an aborted round with its recovery": (
         ABORTED,
         (without_rounds([2]), without("run.recover"), renumbered),
-        {"missing-recovery"},
+        {"missing-recovery", "repeated-evaluation"},
     ),
     "an aborted round with its recovery, numbers left": (
         ABORTED,
         (without_rounds([2]), without("run.recover")),
-        {"missing-rounds", "missing-recovery"},
+        {"missing-rounds", "missing-recovery", "repeated-evaluation"},
     ),
     "an aborted round, its recovery left": (
         ABORTED,
@@ -145,7 +236,7 @@ EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
     "a recovery alone, behind the last intent": (
         LAST,
         (without("run.recover"),),
-        {"missing-recovery"},
+        {"missing-recovery", "repeated-evaluation"},
     ),
     "the normalising phase": (
         MOMENTS,

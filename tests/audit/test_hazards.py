@@ -439,6 +439,11 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         also(evaluated("declared-public"), lambda records: [*records[:39], *records[41:]]),
         evaluated("declared-public"),
     ),
+    "repeated-evaluation": (
+        weighted,
+        also(evaluated("declared-public"), evaluated("declared-public")),
+        evaluated("declared-public"),
+    ),
     "missing-moments": (
         modelled,
         opening(configuration={**CONFIGURATION, "data": {"normalisation": "private"}}),

@@ -80,6 +80,15 @@ def without(*names: str, only: int | None = None) -> Edit:
     return edit
 
 
+def refused(folder: Path, why: str) -> None:
+    """Require that the residual tier is refused, and that no attack leaves it out."""
+    with pytest.raises(InvalidInput, match=why):
+        residual_tier(folder)
+    for tiers in ((), ("residual",)):
+        with pytest.raises(InvalidInput, match=why):
+            attack(folder, Asked(tiers=tiers), append=False)  # type: ignore[arg-type]
+
+
 def sealed_anew(folder: Path, number: int, item: str, change: dict[str, Any]) -> None:
     """Change one sealed item, as the owner could: commit to it again, and chain the log anew."""
     releases = [one for one in records_of(folder) if one["type"] == "round.release"]
@@ -204,8 +213,8 @@ def test_a_first_line_that_no_longer_says_what_is_sealed_does_not_fit_the_sideca
 ) -> None:
     """As if an earlier version had made it, whose items said nothing of their release."""
     rechained(run, lambda records: records[0].pop("sealed"))
-    assert audit_budget(run).not_stated == ("which items each round seals",)
     assert hazards(audit_budget(run, sealed=True))["moved-items"] == "error"
+    refused(run, "not those of their releases")
 
 
 def test_an_earlier_log_must_at_least_seal_the_same_in_each_round(tmp_path: Path) -> None:
@@ -226,6 +235,83 @@ def test_a_sidecar_without_items_is_an_error_where_the_log_announces_them(run: P
     assert (report.sealed.rounds, report.sealed.values) == (0, 0)
 
 
+def test_an_item_that_nothing_opens_is_no_reason_to_leave_a_tier_out(run: Path) -> None:
+    def edit(records: Records) -> None:
+        [one for one in records if one["type"] == "round.release"][1]["sealed"]["residuals"] = (
+            "ab" * 32
+        )
+
+    rechained(run, edit)
+    assert hazards(audit_budget(run, sealed=True))["unopened-commitments"] == "error"
+    refused(run, "belong together")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        without(),
+        without("residuals", "recomputed"),
+    ],
+)
+def test_items_of_releases_that_the_log_no_longer_names_are_an_error(run: Path, edit: Edit) -> None:
+    """As if an earlier version had made it, which sealed nothing of its noise."""
+
+    def stripped(records: Records) -> None:
+        del records[0]["sealed"]
+        edit(records)
+
+    rechained(run, stripped)
+    assert hazards(audit_budget(run, sealed=True))["uncommitted-items"] == "error"
+    refused(run, "belong together")
+
+
+def test_an_item_of_an_intent_without_release_is_what_a_kill_leaves(run: Path) -> None:
+    def edit(records: Records) -> None:
+        last = [one for one in records if one["type"] == "round.release"][-1]
+        del records[records.index(last) :]
+
+    rechained(run, edit)
+    for name in ("model.npz", "metrics.json"):  # these are written when a run ends
+        (run / name).unlink()
+    known = {one["commitment"] for one in map(json.loads, (run / "sealed.jsonl").open())}
+    named = {
+        one
+        for record in records_of(run)
+        if record["type"] == "round.release"
+        for one in record["sealed"].values()
+    }
+    assert known > named
+    report = audit_budget(run, sealed=True)
+    assert "uncommitted-items" not in hazards(report)
+    assert report.ok
+    assert residual_tier(run)[0].sample[ROUNDS] == 2
+
+
+@pytest.mark.parametrize("values", [1, 30, 32, 62])
+def test_noise_that_was_drawn_for_other_values_is_an_error(run: Path, values: int) -> None:
+    rechained(run, lambda records: set_releases(records, values=values))
+    assert hazards(audit_budget(run, sealed=True))["other-noise"] == "error"
+
+
+def test_noise_of_another_width_is_an_error(run: Path) -> None:
+    """As if a smaller noise had been drawn than stands in the log, throughout."""
+
+    def wider(records: Records) -> None:
+        for one in records:
+            if one["type"] == "round.intent":
+                one["noise"]["share_std"] = repr(2.0 * float(one["noise"]["share_std"]))
+
+    assert "other-noise" not in hazards(audit_budget(run, sealed=True))
+    rechained(run, wider)
+    assert hazards(audit_budget(run, sealed=True))["other-noise"] == "error"
+
+
+def set_releases(records: Records, **fields: Any) -> None:
+    for one in records:
+        if one["type"] == "round.release":
+            one.update(fields)
+
+
 def test_what_a_failing_machine_takes_is_a_warning(run: Path) -> None:
     """The last items before the end of a run that was not closed."""
     rechained(run, lambda records: records.pop())
@@ -243,14 +329,14 @@ def test_what_a_failing_machine_takes_is_a_warning(run: Path) -> None:
 def test_an_item_that_is_moved_from_another_round_does_not_fit(run: Path, item: str) -> None:
     def edit(records: Records) -> None:
         first, second = [one for one in records if one["type"] == "round.release"][:2]
-        second["sealed"][item] = first["sealed"][item]
+        pair = first["sealed"][item], second["sealed"][item]
+        second["sealed"][item], first["sealed"][item] = pair
 
     rechained(run, edit)
     report = audit_budget(run, sealed=True)
     assert not report.ok
     assert hazards(report)["moved-items"] == "error"
-    with pytest.raises(InvalidInput, match="not of this release"):
-        residual_tier(run)
+    refused(run, "not those of their releases")
 
 
 @pytest.mark.parametrize(
