@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from .main import app
+import signal
+import sys
 
-app()
+
+def main() -> None:
+    """Run the command line; an interruption while its modules load is an error like any other."""
+    try:
+        from .main import app
+
+        app()
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would cut off the sentence
+        from . import output
+        from .interruption import Interrupted
+
+        sys.exit(output.fail(Interrupted(), as_json="--json" in sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

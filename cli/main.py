@@ -19,6 +19,7 @@ from .calibrate_command import calibrate
 from .claims_command import claims
 from .doctor_command import doctor
 from .explain_command import explain
+from .interruption import Interrupted
 from .plan_command import plan
 from .report_command import report
 from .run_command import run
@@ -49,6 +50,8 @@ class Commands(typer.core.TyperGroup):
                 windows_expand_args=windows_expand_args,
                 **extra,
             )
+            if code == output.INTERRUPTED:  # Typer makes an exit of every interruption
+                code = output.fail(Interrupted(), as_json=as_json)
         except Exception as error:
             if not standalone_mode:
                 raise

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import typer
 
+from .interruption import Interrupted
+
 SCHEMA: Final = "privplan/1"
 
 OK: Final = 0
@@ -83,8 +85,9 @@ def fail(error: Exception, *, as_json: bool) -> int:
         kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _KINDS), "")
         code, usual = _KINDS.get(kind, (NOT_COMPUTABLE, ""))
         what, why, step = error.what, error.why or usual, error.next_step or "privplan --help"
-    elif isinstance(error, typer.Abort):
-        return INTERRUPTED
+    elif isinstance(error, (Interrupted, typer.Abort)):
+        code, stopped = INTERRUPTED, error if isinstance(error, Interrupted) else Interrupted()
+        what, why, step = stopped.what, stopped.why, stopped.next_step
     elif isinstance(error, _UsageError):
         code = USAGE
         what, why, step = _usage(error)

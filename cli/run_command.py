@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from . import anchors, options, output
+from .interruption import Interrupted
 
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
@@ -75,13 +76,16 @@ def run(
         ready = _ready(config, out, resume, anchors.head_of(head))
         from .run_report import report_of, warnings_of
 
-        warnings = warnings_of(ready.prepared)
-        with ready.writer, _bar(ready, shown=not (as_json or quiet)) as tell:
-            result = _carried_out(ready, tell)
-        head = ready.writer.head
+        with ready.writer:
+            warnings = warnings_of(ready.prepared)
+            with _bar(ready, shown=not (as_json or quiet)) as tell:
+                result = _carried_out(ready, tell)
+        report = report_of(ready, result, ready.writer.head, warnings)
     except MissingExtra as error:
         raise _with_command(error) from None
-    output.show(report_of(ready, result, head, warnings), as_json=as_json, quiet=quiet)
+    except KeyboardInterrupt:  # before the first line, or after the last
+        raise _outside_of_a_round(out, head) from None
+    output.show(report, as_json=as_json, quiet=quiet)
 
 
 def _forecast(config: Path | None, resume: bool) -> output.Report:
@@ -96,6 +100,16 @@ def _forecast(config: Path | None, resume: bool) -> output.Report:
             "privplan run CONFIG.toml --dry-run",
         )
     return forecast_of(config)
+
+
+def _outside_of_a_round(out: Path | None, head: str | None) -> Interrupted:
+    """Return how to go on where a run was interrupted while no round was under way."""
+    from .run_folder import CONFIG, how_to_go_on
+
+    what, why = "The run was interrupted.", "No round was under way."
+    if out is not None and (out / CONFIG).is_file():
+        return Interrupted(what, why, how_to_go_on(out, head))
+    return Interrupted(what, why)
 
 
 def _ready(config: Path | None, out: Path | None, resume: bool, head: str | None) -> Ready:
@@ -134,12 +148,11 @@ def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
                 ready.prepared, ready.folder, ready.writer, progress=ready.progress, report=tell
             )
     except KeyboardInterrupt:
-        typer.echo(
-            "interrupted: what was begun is spent, and the log says so.\n next: "
-            + how_to_go_on(ready.folder, ready.writer.head),
-            err=True,
-        )
-        raise typer.Exit(output.INTERRUPTED) from None
+        raise Interrupted(
+            "The run was interrupted.",
+            "What was begun is spent, and the log says so.",
+            how_to_go_on(ready.folder, ready.writer.head),
+        ) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +21,16 @@ CONFIG: Final = "config.toml"
 
 LOG: Final = "log.jsonl"
 
-_UNCONFIGURED: Final = (LOG, "sealed.jsonl", f".{CONFIG}.part")
+SEALED: Final = "sealed.jsonl"
+
+_UNCONFIGURED: Final = (LOG, SEALED, f".{CONFIG}.part")
 """What a run that was cut off before its configuration was kept may have left."""
 
 _BEGUN: Final = (*_UNCONFIGURED, CONFIG)
 """What a run that was cut off before its first line may have left."""
+
+NEW: Final = "privplan run CONFIG.toml --out DIR"
+"""How a new run is begun, in a folder of its own."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +67,6 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
     """
     from ..audit.log import LogWriter
-    from ..fl import durable
     from ..fl.preparation import prepare, require_small_delta
 
     again = again or _left_unconfigured(folder)
@@ -74,12 +79,10 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
         _clear(folder)
     writer = LogWriter.create(folder, fsync=source.settings.log.fsync, key=key)
     try:
-        durable.write(folder / CONFIG, source.content)
-    except BaseException as error:
+        _keep_configuration(source, folder)
+    except BaseException:
         writer.close()
         _discard(folder)
-        if isinstance(error, OSError):
-            raise _unusable(folder, error) from None
         raise
     return Ready(prepared, folder, writer)
 
@@ -89,7 +92,8 @@ def take_up(source: Source | None, folder: Path, head: str | None = None) -> Rea
 
     `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
     that lacks it was restored from an older copy, and has forgotten what was spent since.
-    `source` is a configuration that was named again; the run goes on with the folder's copy.
+    `source` is a configuration that was named again.  The run goes on with the folder's copy; where
+    that is gone, with `source`, whose settings must be those of the first line, and which is kept.
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
@@ -115,18 +119,27 @@ def take_up(source: Source | None, folder: Path, head: str | None = None) -> Rea
     key = signing_key(own.settings)
     require_resumable(prepared, folder, progress)
     writer, progress = LogWriter.resume(folder, randomness=randomness(own.settings), key=key)
+    try:
+        if not (folder / CONFIG).is_file():
+            _keep_configuration(own, folder)
+    except BaseException:
+        writer.close()
+        raise
     return Ready(prepared, folder, writer, progress)
 
 
 def how_to_go_on(folder: Path, head: str | None = None) -> str:
-    """Return what to do about a run that stopped: resume it, where that can help.
+    """Return what to do about a run that stopped: resume it where that can help, or audit it.
 
     `head` is that of its log: with it, a backup that was restored meanwhile is found.
     """
     from ..accountant.errors import PrivplanError
+    from ..audit.log import verify
     from ..fl.resumption import require_moments_released
 
     try:
+        if verify(folder).complete:
+            return _auditing(folder)
         require_moments_released(_progress(folder))
     except PrivplanError as error:
         return error.next_step
@@ -152,6 +165,10 @@ def was_spent(folder: Path) -> str:
 def _resuming(folder: Path, head: str | None = None) -> str:
     newest = f" --head {head}" if head else ""
     return f"privplan run --resume --out {shlex.quote(str(folder))}{newest}"
+
+
+def _auditing(folder: Path) -> str:
+    return f"privplan audit budget {shlex.quote(str(folder))}"
 
 
 def signing_key(settings: Settings) -> Any:
@@ -192,22 +209,19 @@ def _copied(source: Source | None, folder: Path) -> Source:
 
     copy = folder / CONFIG
     if not copy.is_file():
-        if source is not None and folder.is_dir() and _left_before_begun(folder):
+        if source is not None and folder.is_dir() and _fits_a_named_configuration(folder):
             return source
-        begun = (folder / LOG).is_file() and bool((folder / LOG).read_bytes())
-        resume = "--resume " if begun else ""
         raise InvalidInput(
             f"{folder} holds no run to resume.",
             f"A run keeps its configuration there, as {CONFIG}.",
-            f"{'Give' if begun else 'Begin'} it: privplan run CONFIG.toml {resume}--out "
-            f"{shlex.quote(str(folder))}",
+            _how_to_configure(folder),
         )
     own = Source.read(copy)
     if source is not None and source.content != own.content:
         raise InvalidInput(
             f"The configuration differs from the run's own, {copy}.",
             "A run that goes on keeps the settings under which it was planned.",
-            _resuming(folder),
+            how_to_go_on(folder),
         )
     return own
 
@@ -220,8 +234,8 @@ def _left_unconfigured(folder: Path) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return False
     names = {path.name for path in folder.iterdir()}
-    log = folder / LOG
-    return bool(names) and names <= set(_UNCONFIGURED) and not (log.exists() and log.stat().st_size)
+    empty = _is_blank(folder / LOG) and not _sealed_after_a_line(folder)
+    return bool(names) and names <= set(_UNCONFIGURED) and empty
 
 
 def _left_before_begun(folder: Path) -> bool:
@@ -229,12 +243,69 @@ def _left_before_begun(folder: Path) -> bool:
     return {path.name for path in folder.iterdir()} <= set(_BEGUN)
 
 
+def _sealed_after_a_line(folder: Path) -> bool:
+    """Return whether the sidecar holds what only a run that had begun can have sealed.
+
+    Before the first line of its log a run seals one item, on which records it is made.  Whatever
+    stands behind it, or says that a line stood before it, was sealed in a round.
+    """
+    sidecar = folder / SEALED
+    if not sidecar.is_file():
+        return False
+    first, _, rest = sidecar.read_bytes().partition(b"\n")
+    return bool(rest.strip(b"\0")) or bool(re.match(rb'\{"after":[0-9]', first))
+
+
+def _fits_a_named_configuration(folder: Path) -> bool:
+    """Return whether a folder without a configuration can be taken up with one that is named.
+
+    It can before the first line, and where a first line says with which settings it must agree.
+    """
+    from ..audit.log import verify
+
+    if _left_before_begun(folder):
+        return True
+    return (folder / LOG).is_file() and verify(folder).opened is not None
+
+
+def _how_to_configure(folder: Path) -> str:
+    """Return what to do about a folder that holds no configuration, and was named to go on.
+
+    Raises `InvalidInput` where no configuration helps: the log is bad, or closed, or lost.
+    """
+    from ..audit.log import verify
+
+    given = shlex.quote(str(folder))
+    written = (folder / LOG).is_file() and not _is_blank(folder / LOG)
+    found = verify(folder) if written else None
+    if found is not None:
+        _require_sound(found, folder)
+    opened = found is not None and found.opened is not None
+    if not opened and _sealed_after_a_line(folder):
+        raise _lost(folder)
+    if opened or (written and _left_before_begun(folder)):
+        return f"Give it: privplan run CONFIG.toml --resume --out {given}"
+    if _is_fresh(folder) or _left_unconfigured(folder):
+        return f"Begin it: privplan run CONFIG.toml --out {given}"
+    return f"Begin a run in a new folder: {NEW}"
+
+
+def _keep_configuration(source: Source, folder: Path) -> None:
+    """Keep a configuration beside its log; raise `PrivplanError` where it cannot be written."""
+    from ..fl import durable
+
+    try:
+        durable.write(folder / CONFIG, source.content)
+    except OSError as error:
+        raise _unusable(folder, error) from None
+
+
 def _unusable(folder: Path, error: OSError) -> PrivplanError:
     from ..accountant.errors import PrivplanError
 
     return PrivplanError(
         f"{folder / CONFIG} cannot be written: {error.strerror or error}.",
-        "A run keeps its configuration beside its log; nothing is begun, and nothing is spent.",
+        "A run keeps its configuration beside its log; without it nothing is begun or spent.",
         "Make room on the disk, or give another folder.",
     )
 
@@ -243,15 +314,18 @@ def _require_unbegun(folder: Path) -> None:
     """Raise `InvalidInput` where a folder is not the rest of a mere beginning.
 
     What is cleared away must be worth nothing: a log that lost its lines, beside a model that it
-    had released, is evidence.
+    had released, or beside what was sealed for a release, is evidence.
     """
-    from ..accountant.errors import InvalidInput
-
     log = folder / LOG
     lines = log.read_bytes().count(b'"prev":') if log.exists() else 0
-    if lines <= 1 and _left_before_begun(folder):
-        return
-    raise InvalidInput(
+    if lines > 1 or not _left_before_begun(folder) or _sealed_after_a_line(folder):
+        raise _lost(folder)
+
+
+def _lost(folder: Path) -> PrivplanError:
+    from ..accountant.errors import InvalidInput
+
+    return InvalidInput(
         f"The log in {folder} has lost its first line, and the run had begun.",
         "What was spent can no longer be told from it, so the run cannot go on.",
         "Restore the log from a copy, or start a new run in another folder.",
@@ -273,7 +347,7 @@ def _clear(folder: Path) -> None:
             raise InvalidInput(
                 f"The run in {folder} was begun by another process.",
                 "One folder holds one run.",
-                _resuming(folder),
+                how_to_go_on(folder),
             )
         _require_unbegun(folder)
         _discard(folder)
@@ -285,16 +359,26 @@ def _clear(folder: Path) -> None:
 def _require_empty(folder: Path) -> None:
     from ..accountant.errors import InvalidInput
 
-    if folder.is_dir() and not any(folder.iterdir()):
+    if _is_fresh(folder):
         return
-    if not folder.exists() and not folder.is_symlink():
-        return
+    if _sealed_after_a_line(folder) and _is_blank(folder / LOG):
+        raise _lost(folder)
     held = (folder / CONFIG).is_file()
     raise InvalidInput(
         f"{folder} is not an empty folder.",
         "One folder holds one run, and nothing is written over.",
-        _resuming(folder) if held else "Give --out a new folder.",
+        how_to_go_on(folder) if held else "Give --out a new folder.",
     )
+
+
+def _is_fresh(folder: Path) -> bool:
+    if folder.is_dir():
+        return not any(folder.iterdir())
+    return not folder.exists() and not folder.is_symlink()
+
+
+def _is_blank(log: Path) -> bool:
+    return not log.exists() or not log.stat().st_size
 
 
 def _require_sound(found: Any, folder: Path) -> None:
@@ -305,13 +389,13 @@ def _require_sound(found: Any, folder: Path) -> None:
         raise InvalidInput(
             f"The log in {folder} is not what was written: line {number} is bad: {reason}.",
             "A run goes on only from a log that nobody has changed.",
-            f"privplan audit log {folder}",
+            f"privplan audit log {shlex.quote(str(folder))}",
         )
     if found.complete:
         raise InvalidInput(
             f"The run in {folder} is closed.",
             "What was planned is spent; more would be another run.",
-            f"privplan audit budget {folder}",
+            _auditing(folder),
         )
 
 

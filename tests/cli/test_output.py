@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -155,6 +156,47 @@ def test_an_unforeseen_error_does_not_show_the_values_it_was_given(
     shown = capsys.readouterr()
     assert "ValueError" in shown.err
     assert "180" not in shown.err + shown.out
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interruption_is_an_error_in_three_lines(
+    monkeypatch: pytest.MonkeyPatch, refused: Refused, event_file: str
+) -> None:
+    monkeypatch.setattr("privplan.cli.event_source.read_event", interrupted)
+    assert "privplan was interrupted" in refused("account", event_file, code=130)
+
+
+ONCE = """
+import runpy, sys
+
+class Once:
+    def find_spec(self, name, *_):
+        if name == {name!r}:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+
+sys.argv[1:] = ["doctor", "--json"]
+sys.meta_path.insert(0, Once())
+runpy.run_module("privplan.cli", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "privplan.cli.output", "privplan.cli.run_command"])
+def test_an_interruption_while_modules_load_is_an_error_in_three_lines(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", ONCE.format(name=name)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert [line.split(":")[0].strip() for line in done.stderr.splitlines()] == [
+        *("error", "why", "next"),
+    ]
+    assert json.loads(done.stdout)["error"]["what"] == "privplan was interrupted."
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

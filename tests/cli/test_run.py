@@ -6,6 +6,7 @@ import importlib
 import json
 import math
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from privplan.cli.run_page import run_page
 from privplan.fl.keys import TABLES
 
 from .conftest import Refused, Run
+from .test_run_killed import followed
 
 ROOT = Path(__file__).parents[2]
 DATA = Path(os.environ.get("PRIVPLAN_DATA", ROOT / ".." / "shared" / "data"))
@@ -455,6 +457,149 @@ def test_a_log_that_lost_its_lines_is_not_cleared_away(
     before = {path.name: path.read_bytes() for path in Path("out").iterdir()}
     assert "lost its first line" in refused("run", "--resume", "--out", "out")
     assert {path.name: path.read_bytes() for path in Path("out").iterdir()} == before
+
+
+def content_of(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("lost", ["emptied", "removed"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_sidecar_of_a_round_is_not_cleared_away(
+    lost: str, kept: bool, cut: Callable[..., Any], refused: Refused
+) -> None:
+    """Cut off before the first release was kept, and then the log was lost."""
+    cut(3, written(), "--out", "out")
+    Path("out/log.jsonl").write_bytes(b"")
+    if lost == "removed":
+        Path("out/log.jsonl").unlink()
+    other = written("other.toml", privacy="noise_multiplier = 50.0")
+    commands = [["--resume"], ["run.toml", "--resume"]]
+    if not kept:
+        Path("out/config.toml").unlink()
+        commands += [["run.toml"], [other], [other, "--resume"]]
+    before = content_of("out")
+    for words in commands:
+        assert "lost its first line" in refused("run", *words, "--out", "out")
+        assert content_of("out") == before
+
+
+@pytest.mark.usefixtures("fl")
+def test_an_item_that_was_sealed_behind_a_line_is_not_cleared_away(
+    cut: Callable[..., Any], refused: Refused
+) -> None:
+    cut(3, written(), "--out", "out")
+    Path("out/log.jsonl").write_bytes(b"")
+    sidecar = Path("out/sealed.jsonl")
+    whole = sidecar.read_bytes()
+    first, second = whole.splitlines(keepends=True)[:2]
+    for left in (second, first + second[:9]):
+        sidecar.write_bytes(left)
+        assert "lost its first line" in refused("run", "--resume", "--out", "out")
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("at", [2, 3, 6])
+def test_a_configuration_that_was_removed_is_named_again_and_kept(
+    at: int, cut: Callable[..., Any], run: Run, refused: Refused
+) -> None:
+    """Before the first release, at it, and behind it."""
+    config = written("CONFIG.toml")
+    cut(at, config, "--out", "a folder")
+    Path("a folder/config.toml").unlink()
+    before = content_of("a folder")
+    other = written("other.toml", privacy="noise_multiplier = 50.0")
+    error = refused("run", other, "--resume", "--out", "a folder")
+    assert "begun with other settings; changed: [privacy] noise_multiplier" in error
+    assert content_of("a folder") == before
+
+    tried = followed(run, "run", "--resume", "--out", "a folder")
+    assert tried[1:] == ["run CONFIG.toml --resume --out a folder"]
+    assert Path("a folder/config.toml").read_bytes() == Path(config).read_bytes()
+    assert run("audit", "budget", "a folder").code == 0
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_at_the_last_line_leads_to_the_audit(
+    number: signal.Signals, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.accountant.records import RunClose
+    from privplan.audit.log import LogWriter
+
+    append = LogWriter.append
+
+    def signalled(self: LogWriter, record: Any) -> int:
+        if isinstance(record, RunClose):
+            signal.raise_signal(number)
+        return append(self, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWriter, "append", signalled)
+        outcome = run("run", written(), "--out", "out")
+    assert outcome.code == 130
+    assert log_of("out")[-1]["type"] == "run.close"
+    assert "next: privplan audit budget out" in outcome.err
+    assert run("audit", "budget", "out").code == 0
+
+
+@pytest.mark.usefixtures("fl")
+def test_the_folder_of_a_closed_run_leads_to_its_audit(run: Run) -> None:
+    assert run("run", written(), "--out", "out").code == 0
+    other = written("other.toml", privacy="noise_multiplier = 50.0")
+    for words in (["run.toml"], ["--resume"], [other], [other, "--resume"]):
+        assert followed(run, "run", *words, "--out", "out")[1:] == ["audit budget out"]
+
+
+@pytest.mark.usefixtures("fl")
+def test_a_folder_of_other_files_leads_to_a_new_one(run: Run) -> None:
+    written("CONFIG.toml")
+    folder = Path("out")
+    folder.mkdir()
+    (folder / "log.jsonl").touch()
+    (folder / "notes.txt").write_text("mine")
+    before = content_of("out")
+    tried = followed(run, "run", "--resume", "--out", "out")
+    assert tried[1:] == ["run CONFIG.toml --out DIR"]
+    assert content_of("out") == before
+
+
+@pytest.mark.usefixtures("fl")
+@pytest.mark.parametrize("moment", ["log", "configuration", "report"])
+def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
+    moment: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the log was made, after the configuration was kept, and after the last line."""
+    from privplan.cli import run_folder, run_report
+
+    if moment == "log":
+        owner, name = run_folder, "_keep_configuration"
+    else:
+        owner, name = run_report, "warnings_of" if moment == "configuration" else "report_of"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    words = ("run", written(), "--out", "out")
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, interrupted)
+        outcome = run(*words, "--json")
+    assert outcome.code == 130
+    error = outcome.json["error"]
+    assert error["what"] == "The run was interrupted."
+    assert error["next"] in outcome.err
+    command = error["next"].removeprefix("privplan ").split()
+    assert (
+        command
+        == {
+            "log": ["Give", "the", "same", "command", "again."],
+            "configuration": ["run", "--resume", "--out", "out"],
+            "report": ["audit", "budget", "out"],
+        }[moment]
+    )
+    assert run(*(words if moment == "log" else command)).code == 0
+    assert log_of("out")[-1]["type"] == "run.close"
 
 
 @pytest.mark.usefixtures("fl")
