@@ -13,7 +13,7 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.preferences import PREFERENCES, engines_for, preference
 from privplan.accountant.routes import routes
-from privplan.audit.budget.total import VAST, total
+from privplan.audit.budget.total import FEW_KINDS, VAST, total
 
 
 @dataclass(frozen=True)
@@ -133,10 +133,20 @@ def test_what_is_calibrated_is_what_account_says(case):
     assert again.epsilon.lower == pytest.approx(found.guarantee.epsilon.lower, rel=1e-3)
 
 
-def test_the_audit_asks_rdp_alone_where_its_number_is_vast(asked):
-    found = total({ev.Gaussian(0.001): 1}, delta=1e-5, neighbours="add-remove")
+def test_the_audit_asks_rdp_alone_where_many_kinds_of_events_are_vast(asked):
+    kinds = {ev.Poisson(0.5, ev.Gaussian(0.01 + i / 1000)): 3 for i in range(FEW_KINDS + 1)}
+    found = total(kinds, delta=1e-5, neighbours="add-remove")
     assert found.upper > VAST
     assert asked == ["rdp"]
+
+
+@pytest.mark.parametrize(
+    "event", [ev.Gaussian(0.012), ev.Poisson(0.5, ev.Gaussian(0.01)), ev.Gaussian(0.0001)]
+)
+def test_the_audit_proves_of_vast_numbers_what_the_run_states(event):
+    found = total({event: 3}, delta=1e-5, neighbours="add-remove")
+    assert found.upper > VAST
+    assert found.upper == pp.account(ev.Repeat(3, event), delta=1e-5).epsilon.upper
 
 
 def test_a_lower_end_comes_from_the_engine_that_has_one_even_where_another_refuses():
