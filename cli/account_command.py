@@ -164,6 +164,8 @@ class Answer:
 
         found = self.guarantee
         sentences = describe.assumptions(self.event, found.neighbours, found.unit, found.observer)
+        if self.question.asked == "epsilon":
+            sentences += options.uncompared(self.question.given, self.question.units)
         if not self.question.chosen:
             sentences += (f"No delta was given: {options.DEFAULT_DELTA:g} is assumed.",)
         return sentences

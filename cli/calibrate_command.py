@@ -66,6 +66,15 @@ Group = Annotated[
         help="Protect units of this many records (privplan explain group).",
     ),
 ]
+Units = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With --rate and --rounds: how many units are protected; a delta of 1 / N or more "
+        "is refused, or needs --accept-delta.",
+        show_default=False,
+    ),
+]
 
 
 def calibrate(
@@ -81,6 +90,7 @@ def calibrate(
     neighbours: options.Neighbours = "add-remove",
     group: Group = 1,
     engine: options.Engine = None,
+    units: Units = None,
     accept_delta: options.AcceptDelta = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
@@ -89,7 +99,8 @@ def calibrate(
 
     Needs --epsilon and --delta, and either --records, --batch and --epochs, or --rate and
     --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.  A
-    delta of 1 / records or more is refused without --accept-delta.
+    delta of 1 / records or more is refused without --accept-delta; with --rate and --rounds it is
+    compared with 1 / units, where --units says how many there are.
     """
     from ..accountant import validate
     from ..accountant.slack import require_small, slack
@@ -108,9 +119,9 @@ def calibrate(
         schedule = from_epochs(records, batch, epochs)
     else:
         schedule = from_rounds(rate, rounds)
-    units = records if kind == "records" else None  # a unit of several is one of as many, or fewer
-    require_small(target[1], units, "record", accepted=accept_delta, accept=options.ACCEPT)
-    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units)
+    units, unit = _protected(context, kind, records, units)
+    require_small(target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT)
+    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, unit)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 
 
@@ -139,7 +150,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Plan:
-    """A target, and the run that has to meet it; `records` where their number was given."""
+    """A target, and the run that has to meet it; `units` where their number was given."""
 
     epsilon: float
     delta: float
@@ -148,7 +159,8 @@ class Plan:
     neighbours: str
     group: int
     engine: str | None
-    records: int | None = None
+    units: int | None = None
+    unit: str = "record"
 
     def release(self, noise: float) -> Event:
         """Return the event of one noisy sum."""
@@ -218,10 +230,10 @@ class Plan:
             number=rounding.bare(found.value),
             assumptions=(
                 *describe.assumptions(found.event, proven.neighbours, proven.unit, proven.observer),
-                *options.uncompared(self.delta, self.records),
+                *options.uncompared(self.delta, self.units),
             ),
             warnings=(
-                *options.accepted(self.delta, self.records),
+                *options.accepted(self.delta, self.units, self.unit),
                 *self.shuffling(proven, plain),
                 *proven.warnings,
             ),
@@ -337,6 +349,28 @@ def _kind(context: typer.Context) -> str:
         "The noise depends on how often a record is used, and one description decides that.",
         EXAMPLE,
     )
+
+
+def _protected(
+    context: typer.Context, kind: str, records: int | None, units: int | None
+) -> tuple[int | None, str]:
+    """Return how many are protected, None where nobody said so, and what each of them is called.
+
+    A number of records is one of units: a unit of several is one of as many, or fewer.
+    """
+    from ..accountant import validate
+    from ..accountant.errors import InvalidInput
+
+    if kind == "rate":
+        return None if units is None else options.checked(validate.count, units=units), "unit"
+    groups = {"records": ["records", "batch", "epochs"], "units": ["units"]}
+    if "units" in options.strongest(context, groups):
+        raise InvalidInput(
+            "`units` is given beside `records`, which are the units.",
+            "Delta is compared with one number only.",
+            "Leave --units out, or give --rate and --rounds.",
+        )
+    return records, "record"
 
 
 def _required(check: Callable[..., T], **field: object) -> T:

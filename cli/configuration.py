@@ -18,7 +18,7 @@ KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "account": (*_ACCOUNT, "units"),
     "calibrate": (
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
-        *("mechanism", "neighbours", "group", "engine"),
+        *("mechanism", "neighbours", "group", "engine", "units"),
     ),
     "plan": (
         *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..accountant import rounding
 from . import describe
 from .output import Report, paragraph, plain, table
+from .plan_source import LIMIT
 
 if TYPE_CHECKING:
     from ..fl.forecast import Change, Expected, Forecast
@@ -20,7 +21,7 @@ def is_run(path: str) -> bool:
 
     try:
         with Path(path).open("rb") as file:
-            return "run" in tomllib.load(file)
+            return "run" in tomllib.loads(file.read(LIMIT + 1).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return False
 

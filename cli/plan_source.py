@@ -114,7 +114,7 @@ class _Reader:
             return tomllib.loads(content.decode("utf-8-sig"))
         except UnicodeDecodeError:
             raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:  # also for an integer of too many digits
             raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
 
     def _table(self, content: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -226,3 +226,30 @@ def test_a_group_needs_more_noise(run: Run) -> None:
     assert four["event"]["type"] == "group"
     assert four["unit"] == "group of 4 records"
     assert four["epsilon"]["upper"] <= 2.0
+
+
+@pytest.mark.usefixtures("library")
+def test_delta_is_compared_with_the_units_where_no_records_are_given(
+    run: Run, refused: Refused
+) -> None:
+    target = ("--epsilon", "2", "--delta", "0.3", *ROUNDS)
+    unsaid = run("calibrate", *target, "--json").json
+    assert "Delta 0.3 is below 1 / units: their number is not stated" in unsaid["assumptions"][-1]
+    assert "at least 1 / 50, and 50 units" in refused("calibrate", *target, "--units", "50")
+    accepted = run("calibrate", *target, "--units", "50", "--accept-delta", "--json").json
+    assert any("50 units are protected" in one for one in accepted["warnings"])
+    small = run("calibrate", *target, "--units", "3", "--json").json
+    assert not any("not stated" in one for one in small["assumptions"])
+    assert "`units` must be" in refused("calibrate", *target, "--units", "0")
+    assert "beside `records`" in refused("calibrate", *TARGET, *EPOCHS, "--units", "50")
+    Path("privplan.toml").write_text("[calibrate]\nunits = 50\n")
+    assert run("calibrate", *TARGET, *EPOCHS).code == 0  # flags silence the file
+    assert "at least 1 / 50" in refused("calibrate", *target)
+
+
+@pytest.mark.usefixtures("library")
+def test_an_account_says_that_delta_was_not_compared(run: Run, event_file: str) -> None:
+    asked = ("account", event_file, "--delta", "1e-3")
+    assert "Delta 0.001 is below 1 / units" in run(*asked, "--json").json["assumptions"][-1]
+    stated = run(*asked, "--units", "50", "--json").json
+    assert not any("not stated" in one for one in stated["assumptions"])

@@ -11,6 +11,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.plan import costs, planning
 from privplan.cli import plan_design
+from privplan.cli.forecast_report import is_run
 from privplan.cli.plan_design import PhaseDesign, steps
 
 from .conftest import Refused, Run
@@ -409,3 +410,33 @@ def test_the_json_is_what_the_library_says(run: Run, write) -> None:
     whole = pp.account(ev.from_json(again["event"]), delta=1e-5)
     (server,) = [one for one in again["guarantees"] if one["observer"] == "server"]
     assert whole.epsilon.upper == server["epsilon"]["upper"]
+
+
+def test_an_integer_of_too_many_digits_is_refused_as_a_run_refuses_it(refused: Refused) -> None:
+    Path("int.toml").write_text("[run]\nrounds = " + "9" * 5000 + "\n")
+    error = refused("plan", "int.toml")
+    assert "int.toml is not TOML" in error
+    assert error == refused("run", "int.toml", "--out", "out")
+    assert not Path("out").exists()
+
+
+def test_a_configuration_with_a_byte_order_mark_is_a_run() -> None:
+    text = '[run]\nsystem = "uldp-avg"\n'
+    Path("run.toml").write_text(text, encoding="utf-8-sig")
+    assert is_run("run.toml")
+    Path("run.toml").write_bytes(text.encode("utf-16"))
+    assert not is_run("run.toml")
+
+
+def test_a_forecast_of_a_configuration_with_a_byte_order_mark(run: Run) -> None:
+    for name in ("torch", "sklearn", "cryptography"):
+        pytest.importorskip(name)
+    text = (
+        '[run]\nsystem = "uldp-avg"\nrounds = 1\n[data]\nname = "breast-cancer"\n'
+        "users = 6\nsilos = 2\n[privacy]\nnoise_multiplier = 5.0\n"
+    )
+    Path("run.toml").write_text(text, encoding="utf-8-sig")
+    marked = run("plan", "run.toml")
+    assert marked.code == 0, marked.err
+    Path("run.toml").write_text(text)
+    assert run("plan", "run.toml").out == marked.out
