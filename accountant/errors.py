@@ -100,6 +100,24 @@ class MissingParty(ProtocolFault):
     """A party that the protocol needs did not answer in time."""
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless it is 1.
+
+    >>> counted(1, "silo"), counted(1200, "silo")
+    ('1 silo', '1,200 silos')
+    """
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def there_are(count: int, noun: str) -> str:
+    """Return that there are so many of something.
+
+    >>> there_are(1, "silo"), there_are(0, "silo")
+    ('there is 1 silo', 'there are 0 silos')
+    """
+    return f"there {'is' if count == 1 else 'are'} {counted(count, noun)}"
+
+
 def with_article(noun: str) -> str:
     """Return a noun after its indefinite article, for a sentence; quotes are passed over.
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..accountant.errors import InvalidInput, PrivplanError, Unsupported
+from ..accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ..accountant.records import RunOpen
 from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
@@ -40,6 +40,7 @@ from .hazards.sidecar import require_fitting
 from .log import BadLine, LogWriter, Sealed, Verified, append_results, read, results_in, verify
 from .log.canonical import SEALED
 from .log.reader import log_of
+from .log.signing import OTHER_KEY
 from .measurement import Measurement, Tier
 
 if TYPE_CHECKING:
@@ -345,6 +346,13 @@ def _verified(
 ) -> Verified:
     """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
     found = verify(folder, public_key, expected_head=expected_head)
+    if found.first_bad is not None and found.first_bad[1] == OTHER_KEY:
+        raise InvalidInput(
+            f"The log in {folder} is not signed by the key that was given: line "
+            f"{found.first_bad[0]} is signed by another key.",
+            "Whoever signed it may have written all of it.",
+            "Give the public key of the owner of the run, or ask the owner for the log.",
+        )
     if found.first_bad is not None:
         raise BadLine(log_of(folder), *found.first_bad)
     if found.mismatch is not None:
@@ -389,7 +397,7 @@ def _doubts(folder: Path, opened: RunOpen) -> list[str]:
     before = sum(one.tier in ("claim", "robust") for one in results_in(folder))
     if before:
         said.append(
-            f"The log holds {before:,} results of earlier attacks. Each may err with the "
+            f"The log holds {counted(before, 'result')} of earlier attacks. Each may err with the "
             "probability that it states; do not choose among them."
         )
     return said

@@ -7,7 +7,7 @@ A tier that is taken alone keeps its share, so that three calls for a tier each 
 one call for all three.
 
 Every test is made twice.  Rejected at its share, the run is contradicted; rejected at what is left
-of alpha (1 - confidence) only, it is unusual: about one sound run in 1 / alpha is.  Thresholds and
+of alpha (1 - confidence) only, it is unusual: at most 1 sound run in 1 / alpha is.  Thresholds and
 numbers of guesses are fixed for each level before the data are seen, by the level, the claim and a
 part of the units that is not counted.  So either test alone is wrong with probability at most its
 level, whatever the other one does: "contradicted" rests on the strict one alone.  Both are made on
@@ -61,10 +61,15 @@ def one_in(probability: float) -> str:
     return f"1 in {round(1.0 / probability):,}"
 
 
-def unusual(alpha: float) -> str:
-    """Return what is said of a result that is rejected at `alpha` only.
+def unusual(alpha: float, tier: str) -> str:
+    """Return what is said of a result that a tier rejects at `alpha` only.
 
-    >>> unusual(1.0 - 0.95)
+    p-values of the residual tier reach the level, nearly; the others seldom do.
+
+    >>> unusual(1.0 - 0.95, "claim")
+    'unusual: at most one honest run in 20 looks like this'
+    >>> unusual(1.0 - 0.95, "residual")
     'unusual: about one honest run in 20 looks like this'
     """
-    return f"unusual: about one honest run in {round(1.0 / alpha):,} looks like this"
+    often = "about" if tier == "residual" else "at most"
+    return f"unusual: {often} one honest run in {round(1.0 / alpha):,} looks like this"

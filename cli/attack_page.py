@@ -32,8 +32,9 @@ Every test is made at two levels, and says one of three things:
 CONTRADICTED       it is rejected at the strict level: claim .0004, residual .0004, robust
                    .0002.  One call says so of an honest run at most once in 1,000, and
                    leaves with exit code 1
-unusual            it is rejected at 1 - confidence only: about one honest run in 20 looks
-                   like this, by each tier.  Exit code 0: it is no accusation
+unusual            it is rejected at 1 - confidence only: at most one honest run in 20
+                   looks like this, by each tier.  Exit code 0, and no accusation, unless
+                   something else is CONTRADICTED
 not contradicted   neither
 
 Numbers are lower bounds that keep --confidence (95 %), so one may lie above an honest

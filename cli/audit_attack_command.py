@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..accountant import rounding
-from ..fl.observers import phrase
+from ..accountant.errors import counted
+from ..fl.observers import observer_name, phrase
 from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
@@ -90,6 +91,7 @@ SECRET: Final = (
     "Results of the tier {tiers} were seen before the noise: keep this output and the exit code to "
     "yourself. They are not in the log."
 )
+NO_ACCUSATION: Final = "What is unusual may be chance, and is no accusation."
 _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict nothing."
 
 _WIDTH: Final = 13
@@ -99,7 +101,7 @@ ASSUMPTIONS: Final = (
     "Claim and robust rehearse the run: its own settings once more, with canaries for users. That "
     "the rounds of the log were made so is the question of `privplan audit budget`.",
     "CONTRADICTED is said of an honest run at most once in 1,000 calls, over all tiers together; "
-    "unusual, by each tier, about as often as it says. Many attacks on one run say either more "
+    "unusual, by each tier, at most as often as it says. Many attacks on one run say either more "
     "often.",
     "Each lower bound errs with the probability that it states, by itself; several tiers, or "
     "several attacks, err more often together.",
@@ -137,6 +139,8 @@ def attack(
 
     for name in tier or ():
         options.word(TIERS, tier=name)
+    if observer is not None:
+        observer_name(observer=observer)
     asked = Asked(
         tiers=tuple(tier or ()),  # type: ignore[arg-type]
         observer=observer,
@@ -193,6 +197,7 @@ def _text(found: AttackReport, folder: str) -> str:
     parts = [block for block in blocks if block]
     parts.append(table(_rows(found, folder)))
     if not found.contradicted:
+        parts += [paragraph("note: ", NO_ACCUSATION)] if found.unusual else []
         parts.append(paragraph("note: ", NOT_PROOF))
     return "\n\n".join(parts)
 
@@ -218,7 +223,8 @@ def _tested(one: Measurement) -> str:
 
     if ROUNDS not in one.sample:
         return ""
-    return f" of {one.sample[VALUES]:,} values in {one.sample[ROUNDS]:,} rounds"
+    values, rounds = int(one.sample[VALUES]), int(one.sample[ROUNDS])
+    return f" of {counted(values, 'value')} in {counted(rounds, 'round')}"
 
 
 def _tests(own: Sequence[Measurement]) -> list[str]:
@@ -230,7 +236,7 @@ def _tests(own: Sequence[Measurement]) -> list[str]:
     verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
     verdict += f", {rare:,} unusual" if rare else ""
     alpha, level = 1.0 - own[0].confidence, own[0].level
-    limits = f"at {alpha:.6g} or less it is unusual (about {one_in(alpha)} honest runs)."
+    limits = f"at {alpha:.6g} or less it is unusual (at most {one_in(alpha)} honest runs)."
     if level is not None:
         limits = (
             f"at {level:.6g} or less the log is contradicted (at most {one_in(level)} honest "
@@ -241,7 +247,7 @@ def _tests(own: Sequence[Measurement]) -> list[str]:
         *dict.fromkeys(one.proves for one in own if one.verdict != "not-contradicted"),
     ]
     said += [own[0].proves] if not (failed or rare) else []
-    lines = [f"{'':<{_WIDTH}}{len(own):,} tests{_tested(own[0])}: {verdict}"]
+    lines = [f"{'':<{_WIDTH}}{counted(len(own), 'test')}{_tested(own[0])}: {verdict}"]
     return lines + [paragraph(" " * _WIDTH, one) for one in said]
 
 
@@ -273,7 +279,7 @@ def _verdict(one: Measurement) -> str:
     if one.contradicted:
         return "CONTRADICTED"
     if one.unusual:
-        return unusual(1.0 - one.confidence)
+        return unusual(1.0 - one.confidence, one.tier)
     return "nothing is claimed" if one.claimed is None else "not contradicted"
 
 

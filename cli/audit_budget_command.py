@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from ..accountant import rounding
+from ..accountant.errors import counted
 from ..fl.observers import coalition_of, holds_part, phrase, unit_before
 from . import anchors, options
 from .audit_log_command import Folder
@@ -91,12 +92,13 @@ def _text(found: BudgetReport) -> str:
 def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     chain = found.chain
     if chain.bad_line is not None:
-        where = f"{chain.records:,} good records, then line {chain.bad_line} is bad: {chain.reason}"
+        good = counted(chain.records, "good record")
+        where = f"{good}, then line {chain.bad_line} is bad: {chain.reason}"
         rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
         return [*rows, *anchors.rows(chain.checked, chain.signature)]
-    whole = f"{found.spent:,} of {found.planned_rounds:,} rounds"
+    whole = f"{found.spent:,} of {counted(found.planned_rounds, 'round')}"
     state = "closed" if found.complete else "not closed"
-    rows = [("ledger", f"{chain.records:,} records, chain intact; {whole}, {state}")]
+    rows = [("ledger", f"{counted(chain.records, 'record')}, chain intact; {whole}, {state}")]
     claim = found.claim
     assert claim is not None
     rows.append(("spent", _spent(found, claim)))
@@ -105,7 +107,10 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     if found.total.epsilon.lower > 0.0:
         lower = rounding.down(found.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
-    rows.append(("hides", _hides(claim)))
+    if found.total.upper < float("inf"):
+        rows.append(("hides", _hides(claim)))
+    else:
+        rows.append(("hides", f"nothing that is proven; asked was {_hides(claim)}"))
     rows += [
         line for row in found.rows if row.observer == claim.observer for line in _rests_on(row)
     ]
@@ -124,7 +129,7 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     ]
     rows.append(("claimed", _claimed(found, claim)))
     if found.worst is not None and claim.epsilon is not None:
-        rows += wrapped("worst", found.worst.text)
+        rows += wrapped("worst asked" if found.worst.beyond else "worst", found.worst.text)
     rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if found.sealed is not None:
         rows.append(("sealed", _opened(found.sealed)))
@@ -222,8 +227,9 @@ def _claimed(found: BudgetReport, claim: Claim) -> str:
 def _opened(check: SealedCheck) -> str:
     """Return how much of the sidecar was tested."""
     return (
-        f"tested {check.rounds:,} of {check.released:,} rounds: {check.values:,} values opened, "
-        f"{check.counts:,} sample sizes against their rate"
+        f"tested {check.rounds:,} of {counted(check.released, 'round')}: "
+        f"{counted(check.values, 'value')} opened, {counted(check.counts, 'sample size')} against "
+        f"{'its' if check.counts == 1 else 'their'} rate"
     )
 
 

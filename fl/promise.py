@@ -18,6 +18,7 @@ from ..accountant.account import account
 from ..accountant.errors import BudgetExceeded, InvalidInput
 from ..accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
 from ..accountant.records import Claim, Planned
+from .observers import SILO, SILO_WITH_RECORDS
 from .system import Privacy
 
 Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
@@ -25,6 +26,13 @@ Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
 
 PHASE: Final = "train"
 """The name of the phase in which models are trained, the last one of a federated run."""
+
+_WAY: Final = 'Write weighting = "uniform" in [training] or another aggregation in [security]'
+_WAYS: Final[Mapping[str, str]] = {
+    SILO_WITH_RECORDS: 'Write aggregation = "private-weighting" in [security], or weighting = '
+    f'"uniform" in [training] with observer = "{SILO}"',
+}
+"""What gives a guarantee before an observer; masks hide no weight from who applies it."""
 
 _DIGITS: Final = 6
 """Significant digits of a claimed epsilon, rounded up."""
@@ -218,19 +226,23 @@ def _before(seen: Mapping[str, ev.Event], observer: str) -> ev.Event:
         raise InvalidInput(
             f"Nothing can be promised before {observer!r}: {event.reason}.",
             "No noise makes up for that.",
-            'Write weighting = "uniform" in [training] or another aggregation in [security], or '
-            "name another `observer` in [privacy].",
+            f"{_WAYS.get(observer, _WAY)}, or name another `observer` in [privacy].",
         )
     return event
 
 
 def _require_among(seen: Mapping[str, ev.Event], observer: str) -> None:
     """Raise `InvalidInput` where a run has no such observer."""
+    if observer == SILO_WITH_RECORDS and observer not in seen and SILO in seen:
+        raise InvalidInput(
+            f"This run has no observer {observer!r} of its own.",
+            f"A silo with records of the unit learns here what `{SILO}` learns.",
+            f'Write observer = "{SILO}" in [privacy]; its number is for both.',
+        )
     if observer not in seen:
         raise InvalidInput(
             f"This run has no observer {observer!r} of its own.",
-            f"It has {', '.join(seen)}; a silo with records of the unit stands beside `silo` only "
-            "where it learns something else.",
+            f"It has {', '.join(seen)}.",
             "Name one of them as `observer` in [privacy].",
         )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ..accountant import events as ev
 from ..accountant import records
-from ..accountant.errors import InvalidInput, Unsupported
+from ..accountant.errors import InvalidInput, Unsupported, there_are
 from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan
 from .aggregation import Aggregator, Plain, aggregator
@@ -203,7 +203,7 @@ def _bearing(settings: Settings, silos: int) -> SecuritySettings:
     if told > max(0, silos - 2):
         what = f"`colluders` is {told}" if named < told else f"server+{named} is named"
         raise InvalidInput(
-            f"{what}, and there are {silos} silos.",
+            f"{what}, and {there_are(silos, 'silo')}.",
             "Two silos at least must tell nothing: what one alone sends, the others would know.",
             f"Name at most {max(0, silos - 2)} of them, or have more silos.",
         )

@@ -24,6 +24,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Final
 
+from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
 from .facts import SUMS, Facts, Setting, Unproven, is_alone
@@ -75,7 +76,7 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
     if _PROTOCOLS.get(aggregation) != own.protocol:
         yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
     if own.parties != setting.silos:
-        yield f"{own.parties:,} parties take part, and there are {setting.silos:,} silos"
+        yield f"{own.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
     if noise.family not in (*SUMS, "none"):
         yield f"{noise.family} noise is not added to a sum"
     elif noise.family != "none" and noise.shares != own.parties and not is_alone(facts, setting):

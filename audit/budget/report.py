@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -52,6 +52,8 @@ class Row:
 class Worst:
     """The worst of `named` rows that a verdict is about: `below` of them have a smaller number.
 
+    An observer that was asked for and has no row of its own is judged by the row that covers it.
+
     `beyond` are rows that the verdict is not about, with a larger one.
     """
 
@@ -65,7 +67,11 @@ class Worst:
         """The worst number in words, how many of the others lie below it, and what lies above."""
         found, others = _numbered(self.row), self.named - 1
         if others:
-            found += f"; {self.below:,} of the {others:,} others asked for lie below it"
+            if others == 1:
+                found += f"; the other asked for {'lies below it' if self.below else 'is as large'}"
+            else:
+                lie = "lies" if self.below == 1 else "lie"
+                found += f"; {self.below:,} of the {others:,} others asked for {lie} below it"
         if self.beyond:
             rows = "; ".join(map(_numbered, self.beyond))
             found += f"; worse, and not asked for: {rows}"
@@ -80,6 +86,11 @@ class Worst:
             "of": self.named,
             "beyond": [row_of(row.observer, row.dropouts) for row in self.beyond],
         }
+
+
+def _judged_by(observer: str, present: Sequence[str]) -> str:
+    """Return whose row tells of an observer: who holds records has one where it learns more."""
+    return observer if observer in present else observer.removesuffix("-with-records")
 
 
 def _numbered(row: Row) -> str:
@@ -182,7 +193,9 @@ class BudgetReport:
     @property
     def worst(self) -> Worst | None:
         """The worst row of the observers that the verdict is about; None where there is no row."""
-        named = [row for row in self.rows if row.observer in self.observers]
+        present = [row.observer for row in self.rows]
+        asked = {_judged_by(name, present) for name in self.observers}
+        named = [row for row in self.rows if row.observer in asked]
         if not named:
             return None
         worst = max(named, key=lambda row: row.total.upper)

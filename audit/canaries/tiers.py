@@ -60,7 +60,7 @@ ANY: Final = (
 OF_CURVE: Final = "right guesses in one run, against the claim's curve"
 OF_ANY: Final = "right guesses in one run, against any mechanism"
 
-CHANCE: Final = " That may be chance, and is no accusation."
+CHANCE: Final = " That may be chance."
 
 _MOST: Final = 10**9
 

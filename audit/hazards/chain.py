@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from ..log.signing import OTHER_KEY
 from .hazard import Hazard
 
 
 def broken_chain(line: int, reason: str) -> Hazard:
-    """Return the hazard of a log whose chain is broken at a line."""
+    """Return the hazard of a log whose chain is broken at a line, or signed by somebody else."""
+    if reason == OTHER_KEY:
+        return Hazard(
+            "broken-chain",
+            "error",
+            f"Line {line} is not signed by the key that was given.",
+            "Whoever signed it may have written all of it; the log is another one, or the key is.",
+            "Give the public key of the owner of the run, or ask the owner for the log.",
+            None,
+            (line,),
+        )
     return Hazard(
         "broken-chain",
         "error",

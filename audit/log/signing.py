@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 PURPOSE: Final = b"privplan-log/1 head\n"
 """Stands before the hash in what is signed, so that no other signature of the key fits here."""
 
+OTHER_KEY: Final = "it is signed by another key"
+"""What is wrong with a signature that may hold, by a key that is not the given one."""
+
 _LONGEST: Final = 1 << 16
 """Most bytes that are read as a public key."""
 
@@ -38,7 +41,7 @@ def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
     from cryptography.exceptions import InvalidSignature
 
     if head.key != key.public_bytes_raw().hex():
-        return "it is signed by another key"
+        return OTHER_KEY
     try:
         key.verify(bytes.fromhex(head.signature), PURPOSE + prev.encode("ascii"))
     except (InvalidSignature, ValueError):

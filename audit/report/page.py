@@ -94,6 +94,8 @@ def render(facts: RunFacts) -> str:
         relation=RELATIONS[facts.opened.claim.neighbours],
         verdict=verdict(facts),
         odds=_odds(facts),
+        refuted=bool(facts.contradicting) or not facts.budget.ok,
+        proven=any(math.isfinite(row.total.upper) for row in facts.budget.rows),
         columns=_columns(facts, shown),
         measured=[_row(number, one) for number, one in shown],
         unshown=len(facts.measured) - len(shown),
@@ -152,7 +154,7 @@ def verdict(facts: RunFacts) -> tuple[str, str]:
         return "bad", "The log does not support what it claims."
     more = _rare(len(facts.unusual), measured)
     if budget.worst is not None:
-        more = f" The worst number is {budget.worst.text}.{more}"
+        more = f" The worst number of those asked for is {budget.worst.text}.{more}"
     if not budget.complete:
         return "open", f"The log supports what it claims so far; the run is not closed.{more}"
     return "good", f"The log supports what it claims.{more}"
@@ -237,7 +239,7 @@ def _verdict_on(one: Measurement) -> str:
     if contradicts(one):
         return f"contradicted: at most {one_in(one.level or 1.0 - one.confidence)} honest runs is"
     if one.unusual:
-        return unusual(1.0 - one.confidence)
+        return unusual(1.0 - one.confidence, one.tier)
     return "" if one.kind == "estimate" or one.claimed is None else "not contradicted"
 
 

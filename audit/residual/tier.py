@@ -150,6 +150,6 @@ NOTHING_FOUND: Final = (
 
 def _by_chance(alpha: float) -> str:
     return (
-        f"About one honest run in {round(1.0 / alpha):,} has a p-value so small in one of its "
-        "tests, so it is no accusation; a fault would show in another run of these settings too."
+        f"At most one honest run in {round(1.0 / alpha):,} has a p-value so small in any of its "
+        "tests; a fault would show in another run of these settings too."
     )

@@ -302,6 +302,27 @@ def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     assert unproven.ok
 
 
+@pytest.mark.parametrize(
+    ("observers", "row", "said"),
+    [
+        (["silo-with-records"], "silo", "epsilon"),
+        (["silo", "silo-with-records"], "silo", "epsilon"),
+        (["model", "silo-with-records"], "model", "; the other asked for lies below it"),
+        (["model", "server"], "model", "; the other asked for is as large"),
+    ],
+)
+def test_an_observer_without_a_row_of_its_own_is_judged_by_the_row_that_covers_it(
+    observers: list[str], row: str, said: str
+) -> None:
+    log = opening(configuration={"privacy": {"observers": observers}})(weighted())
+    found = audited(log)
+    assert "silo-with-records" not in [one.observer for one in found.rows]
+    assert found.worst is not None
+    assert found.worst.row.observer == row
+    assert said in found.worst.text
+    assert found.worst.named == len({name.removesuffix("-with-records") for name in observers})
+
+
 @pytest.mark.parametrize("given", [[], ["modle"], "model", {"model": 1}, None])
 def test_names_that_are_none_leave_the_usual_ones(given: object) -> None:
     log = opening(configuration={"privacy": {"observers": given}})(weighted(rule="records"))

@@ -231,9 +231,31 @@ def test_a_result_that_is_unusual_accuses_nobody(folder: Path) -> None:
     assert "The log supports what it claims." in text
     assert "Of 2 results, 1 is unusual, which is no accusation." in text
     assert "claim: epsilon at least 5.000, unusual" in text
-    assert "verdict unusual: about one honest run in 20 looks like this" in text
+    assert "verdict unusual: at most one honest run in 20 looks like this" in text
     assert "verdict not contradicted" in text
     assert "contradicts" not in text
+
+
+def test_a_claim_that_does_not_hold_is_not_put_in_words(folder: Path, tmp_path: Path) -> None:
+    assert "times as likely" in text_of(folder)
+    append_results(folder, [replace(CLAIM, value=9.0, contradicted=True, level=0.0004)])
+    naive = ledgers.written(tmp_path / "naive", ledgers.naive(100))
+    for text in (text_of(folder), text_of(naive)):
+        assert "Nothing that can be relied on: epsilon" in text
+        assert "and does not hold as it is claimed." in text
+        assert "times as likely" not in text
+        assert "is hidden from" not in text
+
+
+def test_nothing_is_said_to_rest_on_anything_where_no_number_is_proven(
+    folder: Path, tmp_path: Path
+) -> None:
+    assert "All proven numbers rest on this:" in text_of(folder)
+    silent = ledgers.part(family="none", std=0.0, share_std=0.0)
+    records = ledgers.intents(noise=silent)(ledgers.weighted(5))
+    text = text_of(ledgers.written(tmp_path / "silent", records))
+    assert "No number is proven before anybody." in text
+    assert "All proven numbers" not in text
 
 
 def test_a_contradiction_says_how_seldom_an_honest_run_is_accused(folder: Path) -> None:
@@ -416,7 +438,7 @@ def test_the_page_has_every_row_with_what_it_rests_on_and_the_worst_in_its_verdi
     malicious = ledgers.part(server="malicious")
     asked = ledgers.opening(configuration=configuration, security=malicious)(records)
     _, other = page.verdict(read(ledgers.written(tmp_path / "model", asked)))
-    assert "The worst number is epsilon 3.848" in other
+    assert "The worst number of those asked for is epsilon 3.848" in other
 
 
 def test_numbers_of_uniform_weights_in_the_clear_rest_on_no_counts(folder: Path) -> None:

@@ -135,6 +135,16 @@ def test_the_key_of_another_is_an_error(judged: Callable[..., Any], signed: Path
     assert "signed by another key" in outcome.out + outcome.err
 
 
+@pytest.mark.usefixtures("signed")
+@pytest.mark.parametrize("command", ["budget", "attack"])
+def test_the_key_of_another_is_not_called_a_broken_line(run: Run, command: str) -> None:
+    outcome = run("audit", command, "ward", "--public-key", "other")
+    assert outcome.code in (1, 2)
+    said = " ".join((outcome.out + outcome.err).split())
+    assert "not signed by the key that was given" in said
+    assert "changed, missing" not in said
+
+
 @pytest.mark.parametrize("lines", [-1, -2])
 def test_an_end_that_is_not_signed_is_an_error(
     judged: Callable[..., Any], signed: Path, lines: int

@@ -71,7 +71,7 @@ residual     variance of the noise: p-value 0.432
              2 tests: none is contradicted
              Each p-value is corrected for all of these tests: at 0.0004 or less the log
              is contradicted (at most 1 in 2,500 honest runs), at 0.05 or less it is
-             unusual (about 1 in 20 honest runs).
+             unusual (at most 1 in 20 honest runs).
              The noise that was drawn is the noise that was logged.
 
 hides      adding or removing one user, at delta 1e-05
@@ -92,7 +92,7 @@ def test_the_residual_tier_says_how_much_was_tested(run: Run, folder: str, stand
     sample = {ROUNDS: 20, VALUES: 3100}
     stand.answers["residual"] = (replace(RESIDUAL, sample=sample),)
     outcome = run("audit", "attack", folder, "--tier", "residual")
-    assert "1 tests of 3,100 values in 20 rounds: none is contradicted" in outcome.out
+    assert "1 test of 3,100 values in 20 rounds: none is contradicted" in outcome.out
     shown = run("audit", "attack", folder, "--tier", "residual", "--json").json
     (tier,) = shown["result"]["tiers"]
     assert tier["sample"] == sample
@@ -121,7 +121,7 @@ def test_the_tests_that_fail_are_named(run: Run, folder: str, stand: Stand) -> N
     assert "2 tests: 1 CONTRADICTED\n" in outcome.out
 
 
-RARE = "unusual: about one honest run in 20 looks like this"
+RARE = "unusual: at most one honest run in 20 looks like this"
 
 
 @pytest.mark.parametrize("tier", ["claim", "robust"])
@@ -140,10 +140,33 @@ def test_what_is_unusual_is_said_and_accuses_nobody(
     assert (one["verdict"], one["contradicted"], one["level"]) == ("unusual", False, 0.0004)
 
 
+def test_an_observer_that_is_none_gets_the_nearest_name(run: Run, folder: str) -> None:
+    outcome = run("audit", "attack", folder, "--observer", "serevr")
+    assert outcome.code == 2
+    assert 'Did you mean "server"?' in outcome.err
+
+
+def test_nothing_is_called_no_accusation_where_any_tier_accuses(
+    run: Run, folder: str, stand: Stand
+) -> None:
+    rare = replace(RESIDUAL, value=0.01, unusual=True)
+    stand.answers["residual"] = (rare,)
+    sound = run("audit", "attack", folder)
+    assert "p-value 0.01: unusual: about one honest run in 20 looks like this\n" in sound.out
+    assert "What is unusual may be chance, and is no accusation." in sound.out
+    for tier, wrong in (
+        ("residual", (rare, replace(RESIDUAL, value=1e-9, contradicted=True))),
+        ("claim", replace(MEASURED, value=9.0, contradicted=True)),
+    ):
+        stand.answers[tier] = wrong
+        accused = run("audit", "attack", folder)
+        assert (accused.code, "no accusation" in accused.out) == (1, False)
+
+
 def test_the_words_for_other_confidences(run: Run, folder: str, stand: Stand) -> None:
     stand.answers["claim"] = replace(MEASURED, unusual=True, confidence=0.99)
     outcome = run("audit", "attack", folder, "--tier", "claim")
-    assert "unusual: about one honest run in 100 looks like this" in outcome.out
+    assert "unusual: at most one honest run in 100 looks like this" in outcome.out
 
 
 def test_a_page_of_tests_never_says_that_nothing_was_found_beside_a_finding(
@@ -404,7 +427,9 @@ def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Pat
         carry_out(made.prepared, made.folder, made.writer)
     outcome = run("audit", "attack", str(made.folder), "--tier", "residual")
     assert outcome.code == 0
-    assert f"shape of the noise: p-value 0.0449: {RARE}\n" in outcome.out
+    assert (
+        f"shape of the noise: p-value 0.0449: {RARE.replace('at most', 'about')}\n" in outcome.out
+    )
     assert "10 tests of 124 values in 2 rounds: none is contradicted, 1 unusual\n" in outcome.out
     assert "Nothing was found" not in outcome.out
 
@@ -425,7 +450,8 @@ def test_too_few_canaries_are_refused(refused: Refused, real: str) -> None:
 
 
 def test_an_observer_that_the_run_does_not_know_is_refused(refused: Refused, real: str) -> None:
-    assert "must be one of model, server" in refused("audit", "attack", real, "--observer", "me")
+    assert "Known: model, server" in refused("audit", "attack", real, "--observer", "me")
+    assert "must be one of model" in refused("audit", "attack", real, "--observer", "server+2")
 
 
 def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run) -> None:

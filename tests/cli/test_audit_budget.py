@@ -113,10 +113,19 @@ def test_a_claim_that_does_not_hold(run: Run, tmp_path: Path) -> None:
     assert outcome.code == 1
     assert "epsilon 10.73: the log does NOT support it" in outcome.out
     assert "warning as-published" in outcome.out
+    assert "hides           adding or removing one user" in outcome.out
     result = run("audit", "budget", "run", "--json").json["result"]
     assert result["supported"] is False
     assert result["claimed"] == 10.73
     assert result["epsilon"]["upper"] == pytest.approx(24.38, abs=0.01)
+
+
+def test_nothing_is_hidden_where_nothing_is_proven(run: Run, tmp_path: Path) -> None:
+    unproven = intents(noise=part(family="none", std=0.0, share_std=0.0))(weighted(5))
+    written(tmp_path / "run", unproven)
+    outcome = run("audit", "budget", "run")
+    assert "no guarantee" in outcome.out
+    assert "hides           nothing that is proven; asked was adding or removing" in outcome.out
 
 
 HAZARDS = {

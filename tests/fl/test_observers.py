@@ -182,6 +182,7 @@ def test_who_does_not_see_the_run_is_promised_nothing() -> None:
     even = 'weighting = "uniform"'
     text = refused(privacy='epsilon = 8\nobserver = "silo-with-records"', training=even)
     assert "has no observer 'silo-with-records' of its own" in text
+    assert 'Write observer = "silo" in [privacy]' in text  # whose number covers it
     naive = refused(
         system="uldp-naive",
         training="",
@@ -199,6 +200,10 @@ def test_nothing_is_promised_where_the_counts_are_known(who: str, noise: str) ->
     assert "Nothing can be promised" in text
     assert "knows N_u" in text
     assert 'weighting = "uniform"' in text
+    if who == "silo-with-records":  # masks hide no weight from the silo that applies it
+        assert 'aggregation = "private-weighting"' in text
+        assert 'with observer = "silo"' in text
+        assert "another aggregation" not in text
 
 
 def test_private_weighting_is_promised_to_no_coalition() -> None:
