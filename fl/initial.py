@@ -60,6 +60,15 @@ def initial_digest(model: object, data: object, seed: object, *, fused: bool = F
     return hashlib.sha256(made.tobytes()).hexdigest()
 
 
+def initial_size(model: object, data: object) -> int | None:
+    """Return how many parameters a model has; None for what is not known here."""
+    shape = SHAPES.get(data) if isinstance(data, str) else None
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if shape is None or parts is None:
+        return None
+    return sum(one.size if isinstance(one, Fixed) else sum(one.sizes) for one in parts(*shape))
+
+
 def _made(parts: list[Part], seed: int, draw: Callable[[Floats, float], Floats]) -> Floats:
     rng = np.random.default_rng(seed)
     found: list[Floats] = []

@@ -73,6 +73,12 @@ def _model(path: Path, history: History) -> Iterator[str]:
         )
     if own.round and made and own.round not in made:
         yield f"{MODEL} is of round {own.round:,}, and the log has no release of it."
+    first = history.lineage.first
+    if not own.round and first is not None and own.digest != first:
+        yield (
+            f"{MODEL} says that its model {own.digest[:SHOWN]} is of before the first round, which "
+            f"starts from {first[:SHOWN]}."
+        )
     moments = moments_of(ledger)
     release = None if moments is None else released(moments)
     stated = None if release is None else release.aggregate
@@ -105,9 +111,14 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
             str(who): (float(one["epsilon"]), float(one["delta"]))
             for who, one in content["guarantees"].items()
         }
+        protects = {
+            str(who): {name: str(one[name]) for name in ("unit", "neighbours", "engine")}
+            for who, one in content["guarantees"].items()
+        }
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InvalidInput(f"{METRICS} is no table of measurements.") from None
     yield from _unproven(proven, ledger)
+    yield from _protecting_others(protects, ledger)
     yield from _unmeasured(METRICS, measured, ledger)
     public = {one.round for _, one in ledger.evaluations if one.data == "declared-public"}
     left_out = sorted(public - measured.keys())
@@ -139,6 +150,22 @@ def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iter
             )
     for who in closed.epsilon.keys() - proven.keys():
         yield f"The last line has a number before {who!r:.40}, and {METRICS} leaves it out."
+
+
+def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger) -> Iterator[str]:
+    """Yield guarantees for others than the first line protects, or of another engine."""
+    claim, closed = ledger.opened.claim, ledger.closed
+    for who, own in protects.items():
+        unit = claim.unit if claim.group == 1 else f"group of {claim.group:,} records"
+        due = {"unit": unit, "neighbours": claim.neighbours}
+        if closed is not None and who == claim.observer:
+            due["engine"] = closed.engine
+        for name, value in due.items():
+            if own[name] != value:
+                yield (
+                    f"{METRICS} says {name} {own[name]!r:.40} before {who!r:.40}, and the log "
+                    f"{value!r:.40}."
+                )
 
 
 def _unmeasured(name: str, measured: Mapping[int, Any], ledger: Ledger) -> Iterator[str]:

@@ -48,6 +48,40 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
 
 
 @edit(
+    "foreign-length",
+    why="A round of training releases one noisy number for each parameter of the model, which the "
+    "configuration gives. Other numbers of them belong to another run, or to none.",
+    next_step="Take the log from a copy that nobody has touched.",
+)
+def foreign_length(history: History) -> Seen | NotStated | None:
+    """Fire where a round of training released more or fewer values than the model has."""
+    ledger = history.ledger
+    released = [one for spent in training_of(ledger) for one in spent.releases]
+    if not released:
+        return None
+    model, data = configured(ledger, "training", "model"), configured(ledger, "data", "name")
+    unknown = NotStated(
+        "Whether rounds release as many values as the model has: the configuration does not name a "
+        "model and data that this version of privplan knows."
+    )
+    if model is None or data is None:
+        return unknown
+    from ...fl.initial import initial_size
+
+    due = initial_size(model, data)
+    if due is None:
+        return unknown
+    bad = [(number, release.values) for number, release in released if release.values != due]
+    if not bad:
+        return None
+    return Seen(
+        f"A round of training releases {bad[0][1]:,} values; the model of the configuration has "
+        f"{due:,}.",
+        tuple(number for number, _ in bad),
+    )
+
+
+@edit(
     "broken-lineage",
     why="A round starts from the model that the last one released, or, after a recovery, from the "
     "one that this release started from. Rounds in between were cut out, or lines of two logs put "

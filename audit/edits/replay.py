@@ -69,7 +69,7 @@ def replay(folder: str | Path, models: str | Path) -> Replay:
     of_digest = {digest: number for number, digest in due.items()}
     matched, exchanged = [], []
     for number, path in files.items():
-        what = _difference(path, due[number], of_digest)
+        what = _difference(path, due[number], of_digest) or _of_another(path, number, ledger)
         if what is None:
             matched.append(number)
         else:
@@ -121,12 +121,24 @@ def _difference(path: Path, due: str, of_digest: dict[str, int]) -> str | None:
     return f"{path.name} holds {holds}; its round released {due[:16]}."
 
 
+def _of_another(path: Path, number: int, ledger: Ledger) -> str | None:
+    """Return of which other run or round a file says that it is; None where it says this one."""
+    stored, run_id = StoredModel.read(path), ledger.opened.run_id
+    if stored.run_id != run_id:
+        return f"{path.name} is of the run {stored.run_id:.40}, the log of {run_id:.40}."
+    if stored.round != number:
+        return f"{path.name} says that its model is of round {stored.round:,}."
+    return None
+
+
 def _lost(ledger: Ledger) -> set[int]:
     """Return the rounds behind whose release the log goes on from the model before it.
 
     The last release of a run that is not closed may be on its way to the disk.
     """
     training = training_of(ledger)
+    if not training:
+        return set()
     end = None if ledger.closed is None else ledger.closed.model
     nexts = [*(one.intent.model_in for one in training[1:]), end]
     newest = max((one.number for one in ledger.recoveries), default=0)

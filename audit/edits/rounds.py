@@ -51,7 +51,7 @@ def recovery_mismatch(history: History) -> Seen | None:
     due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
     for one in history.ledger.recoveries:
         due = due_behind[bisect_left(lines, one.number)]
-        if one.record.next_round > due:
+        if one.record.next_round != due:
             return Seen(
                 f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "
                 f"it end with {due - 1:,}.",

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ..budget.ledger import Ledger, Spent
+from ..budget.phases import configured
 from .contradiction import History, Seen, edit
 
 _NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
@@ -64,6 +65,27 @@ def broken_streams(history: History) -> Seen | None:
                 f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
                 (number,),
             )
+        uneven = _uneven(segment)
+        if uneven is not None and configured(history.ledger, "run", "system") is not None:
+            stated, due, number = uneven
+            return Seen(
+                f"A round reads {stated:,} bytes of a random stream, and those before it {due:,}; "
+                "rounds of privplan read equally many.",
+                (number,),
+            )
+    return None
+
+
+def _uneven(segment: _Segment) -> tuple[int, int, int] | None:
+    """Return the bytes that a round reads, those of rounds before it, and the line; or None."""
+    known: dict[tuple[bool, str], int] = {}
+    for one in segment.rounds:
+        for number, release in one.releases:
+            for own in release.streams:
+                size = own.last - own.first
+                due = known.setdefault((one.intent.round == 0, own.stream), size)
+                if size != due:
+                    return size, due, number
     return None
 
 

@@ -9,6 +9,7 @@ from ...accountant import events as ev
 from ...accountant.records import Noise, RoundRelease
 from ..budget.evidence import Evidence
 from ..budget.facts import CONTINUOUS, MODEL
+from ..budget.phases import configured
 from ..budget.samples import parts_of
 from .hazard import Found, left_over, lines_of, rounds, rule
 
@@ -168,7 +169,10 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
     )
     if not lines:
         return None
-    return Found("Releases do not say what randomness they used, or not all of it.", lines)
+    what = "Releases do not say what randomness they used, or not all of it."
+    # Every run of privplan says it; a log of another program may not know its streams.
+    ours = configured(evidence.ledger, "run", "system") is not None
+    return Found(what, lines, severity="error" if ours else None)
 
 
 def _least_bytes(noise: Noise, release: RoundRelease) -> int:

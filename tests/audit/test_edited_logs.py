@@ -136,6 +136,13 @@ def refused_before(number: int) -> Edit:
     return edit
 
 
+def lengthened(lines: Lines) -> Lines:
+    """Let the last release read twice as many bytes of each stream."""
+    for own in [one for one in lines if one["type"] == "round.release"][-1]["streams"]:
+        own["last"] += own["last"] - own["first"]
+    return lines
+
+
 def measured_late(lines: Lines) -> Lines:
     """Move what was measured of the first round before the last line."""
     first = next(line for line in lines if line["type"] == "evaluation")
@@ -271,6 +278,26 @@ EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
         THRICE,
         (set_in("run.close", model="ab" * 32),),
         {"close-mismatch", "foreign-model"},
+    ),
+    "a recovery that goes on with an earlier round": (
+        LOST,
+        (each("run.recover", lambda line: line.update(next_round=line["next_round"] - 1)),),
+        {"recovery-mismatch"},
+    ),
+    "fewer values in each release": (
+        THRICE,
+        (each("round.release", lambda line: line.update(values=15)),),
+        {"foreign-length"},
+    ),
+    "more values in each release": (
+        THRICE,
+        (each("round.release", lambda line: line.update(values=62)),),
+        {"foreign-length"},
+    ),
+    "a longer range in the last release": (
+        THRICE,
+        (lengthened,),
+        {"broken-streams"},
     ),
     "another seed of the first model": (
         THRICE,
@@ -487,6 +514,10 @@ BESIDE: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda folder: changed_about(folder, lambda about: about.update(round=1)),
         "of round 1, which released",
     ),
+    "a round before the first": (
+        lambda folder: changed_about(folder, lambda about: about.update(round=0)),
+        "is of before the first round",
+    ),
     "another measurement in the model": (
         lambda folder: changed_about(
             folder, lambda about: about["measured"][0][1].update(accuracy=0.99)
@@ -516,6 +547,24 @@ BESIDE: dict[str, tuple[Callable[[Path], object], str]] = {
             folder, lambda own: own["guarantees"]["model"].update(epsilon=0.1)
         ),
         "says epsilon 0.1 at delta 1e-05 before 'model', and the last line",
+    ),
+    "another unit": (
+        lambda folder: changed_metrics(
+            folder, lambda own: own["guarantees"]["server"].update(unit="silo")
+        ),
+        "says unit 'silo' before 'server', and the log 'user'",
+    ),
+    "other neighbours": (
+        lambda folder: changed_metrics(
+            folder, lambda own: own["guarantees"]["server"].update(neighbours="zero-out")
+        ),
+        "says neighbours 'zero-out' before 'server', and the log 'add-remove'",
+    ),
+    "another engine": (
+        lambda folder: changed_metrics(
+            folder, lambda own: own["guarantees"]["model"].update(engine="x")
+        ),
+        "says engine 'x' before 'model'",
     ),
     "an observer less": (
         lambda folder: changed_metrics(folder, lambda own: own["guarantees"].pop("silo")),
@@ -633,6 +682,11 @@ VALUES: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
         THRICE,
         (each("run.open", lambda line: line["randomness"].update(cipher="rot13")),),
         {"unknown-cipher"},
+    ),
+    "releases without the ranges of their streams": (
+        THRICE,
+        (set_in("round.release", streams=[]),),
+        {"unrecorded-randomness"},
     ),
     "a seed": (
         THRICE,

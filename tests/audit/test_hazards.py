@@ -242,6 +242,7 @@ def modelled() -> Records:
             record = replace(
                 record,
                 model_out=model(record.round),
+                values=31,
                 aggregate=f"a{record.round}",
                 sealed={"norms": f"c{record.round}"},
             )
@@ -453,6 +454,11 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         modelled,
         opening(configuration={**CONFIGURATION, "training": {"model": "logistic", "seed": 4}}),
         lambda records: records,
+    ),
+    "foreign-length": (
+        modelled,
+        releases(values=30),
+        releases(values=31),
     ),
     "broken-lineage": (modelled, at(5, model_in=model(1)), lost_last(kept=3)),
     "broken-streams": (

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -137,6 +139,23 @@ def spoilt(folder: Path) -> None:
     (folder / MODELS / name_of(1)).write_bytes(b"no model")
 
 
+def said_otherwise(folder: Path, number: int, **fields: object) -> None:
+    """Change what the file of a round says of itself; its model stays."""
+    path = folder / MODELS / name_of(number)
+    with np.load(path) as held:
+        content = dict(held)
+    about = json.loads(content["about"].tobytes()) | fields
+    np.savez(path, **{**content, "about": np.frombuffer(json.dumps(about).encode(), np.uint8)})
+
+
+def of_another_run(folder: Path) -> None:
+    said_otherwise(folder, 2, run_id="0" * 32)
+
+
+def of_another_round(folder: Path) -> None:
+    said_otherwise(folder, 2, round=77)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -144,6 +163,8 @@ def spoilt(folder: Path) -> None:
         (added, "FAILED     surplus-model: round-000004.npz is of no round"),
         (named_otherwise, "FAILED     surplus-model: round-2.npz is of no round"),
         (exchanged, "exchanged-model: round-000003.npz holds the model of round 2; its round"),
+        (of_another_run, "exchanged-model: round-000002.npz is of the run 00000000"),
+        (of_another_round, "round-000002.npz says that its model is of round 77"),
         (spoilt, "exchanged-model: round-000001.npz is no model of a run"),
     ],
 )
@@ -168,6 +189,19 @@ def test_models_beside_a_log_from_which_rounds_were_cut_are_surplus(
         made, tmp_path / "forged", forging.without_rounds([3]), forging.renumbered
     )
     assert of(folder).surplus == (name_of(3),)
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_run_that_has_released_no_model_yet_has_none_to_compare(folder: Path, lines: int) -> None:
+    log = folder / "log.jsonl"
+    log.write_text("".join(line + "\n" for line in log.read_text().splitlines()[:lines]))
+    for path in (folder / MODELS).iterdir():
+        path.unlink()
+    assert of(folder) == Replay((), (), (), (), ())
+    arguments = ["audit", "log", str(folder), "--models", str(folder / MODELS)]
+    (folder / MODEL).unlink()
+    (folder / "metrics.json").unlink()
+    assert CliRunner().invoke(app, arguments).exit_code == 0
 
 
 def test_models_must_be_there(folder: Path) -> None:
