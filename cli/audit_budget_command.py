@@ -90,6 +90,8 @@ def _text(found: BudgetReport) -> str:
 
 def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     chain = found.chain
+    if chain.unbegun:
+        return [("ledger", "no record"), ("spent", "nothing, as far as the log tells")]
     if chain.bad_line is not None:
         where = f"{chain.records:,} good records, then line {chain.bad_line} is bad: {chain.reason}"
         rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
