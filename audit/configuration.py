@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from pathlib import Path
+from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError
@@ -18,16 +17,13 @@ from ..accountant.records import RoundIntent, RoundRelease, RunOpen
 from ..accountant.records.shape import LATER
 from ..fl import determined
 from ..fl.determined import AtMost, NotStated
-from ..fl.settings import UNLOGGED, Settings
-from ..fl.settings_file import content_of, parse
+from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, Settings
 from .budget.ledger import Ledger, Spent
-from .configured import CONFIG, in_range, value_of
+from .configured import in_range, value_of
+from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
 
 CLOSE: Final = 1e-9
 """Relative difference of two numbers that rounding explains."""
-
-_LONGEST: Final = 60
-"""Most characters of a value that are shown."""
 
 _SAYS: Final[Mapping[str, str]] = {
     "claim.unit": "unit",
@@ -49,32 +45,6 @@ _SAYS: Final[Mapping[str, str]] = {
 """How a fact is called where a configuration has a word for it; else by its path in the record."""
 
 
-@dataclass(frozen=True)
-class Difference:
-    """One fact that is not what the configuration makes it, and the line that states it."""
-
-    fact: str
-    expected: str
-    stated: str
-    line: int
-    said_by: str = "the configuration"
-
-    def __str__(self) -> str:
-        """Return one clause that names both values."""
-        return (
-            f"{self.said_by} says {self.fact} {self.expected}, line {self.line:,} states "
-            f"{self.stated}"
-        )
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """What differs, in the order of the lines, and what could not be compared."""
-
-    differences: tuple[Difference, ...]
-    not_stated: tuple[str, ...]
-
-
 def compared(ledger: Ledger) -> Comparison:
     """Return the configuration of a run beside the facts of its log.
 
@@ -88,55 +58,35 @@ def compared(ledger: Ledger) -> Comparison:
     return Comparison(tuple(own.found), tuple(name for name in not_stated if name))
 
 
-def beside(folder: str | Path, opened: RunOpen) -> Comparison:
-    """Return the configuration in a log's first line beside the file that its folder holds.
-
-    Keys that either of them lacks are not compared, nor are those that never reach a log.
-    """
-    place = Path(folder) / CONFIG
-    if not place.is_file():
-        return Comparison((), ())
-    try:
-        held = parse(content_of(place), CONFIG).to_json()
-    except PrivplanError:
-        return Comparison((), (CONFIG,))
-    found = []
-    for table, keys in held.items():
-        logged = opened.configuration.get(table)
-        if not isinstance(logged, Mapping):
-            continue
-        for key, value in keys.items():
-            own = list(value) if isinstance(value, tuple) else value
-            if key in logged and logged[key] != own:
-                shown = _shown(value), _shown(logged[key])
-                found.append(Difference(f"[{table}] {key}", *shown, 1, CONFIG))
-    return Comparison(tuple(found), ())
-
-
 def require_as_configured(ledger: Ledger) -> None:
     """Raise `InvalidInput`, naming both values, where a log is not what its configuration makes."""
     found = compared(ledger).differences
     if found:
-        said = str(found[0])
         raise InvalidInput(
-            f"{said[0].upper()}{said[1:]}.",
+            said(found[:1]),
             "One of them was edited, or they are of two runs.",
             "Give the folder of a run as privplan left it.",
         )
 
 
 class _Configuration:
-    """Typed values of a logged configuration; what it lacks has the default of its key."""
+    """Typed values of a logged configuration.
+
+    Every run states all keys of its version; a key that is `lacking` was taken out.  An earlier
+    version may have had fewer: then what it lacks is not stated, and has no default.
+    """
 
     def __init__(self, opened: RunOpen) -> None:
         self._opened = opened
         self._values: dict[tuple[str, str], Any] = {}
         self.not_stated: list[str] = []
         self.absurd: list[tuple[str, str]] = []
+        self.lacking = lacking(opened)
         tables = typing.get_type_hints(Settings)
         source = opened.configuration
         if not source:
-            self.not_stated.append("configuration")
+            if not self.lacking:
+                self.not_stated.append("configuration")
             return
         self.not_stated += [f"[{name:.40}]" for name in sorted(source) if name not in tables]
         for name, cls in tables.items():
@@ -156,7 +106,7 @@ class _Configuration:
     def _table(self, name: str, cls: type[Any], source: object) -> None:
         assert is_dataclass(cls)
         if not isinstance(source, Mapping):
-            self.absurd.append((f"[{name}]", f"{source!r:.{_LONGEST}}"))
+            self.absurd.append((f"[{name}]", f"{source!r:.{LONGEST}}"))
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
         for key in sorted(map(str, source.keys() - known.keys())):
@@ -168,8 +118,10 @@ class _Configuration:
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])
-            elif item.default is not MISSING and (name, key) not in determined.LATER:
+            elif key in ONLY_IF_TRUE:
                 self._values[name, key] = item.default
+            elif (name, key) not in ADDED and not is_current(self._opened):
+                self.not_stated.append(f"[{name}] {key}")
 
     def _key(self, table: str, key: str, source: object, hint: Any) -> None:
         where = f"[{table}] {key}"
@@ -179,7 +131,7 @@ class _Configuration:
         except InvalidInput:
             if isinstance(source, str) and source.replace("-", "").isalpha() and _is_word(hint):
                 return  # a word of a newer version: what depends on it is not stated
-            self.absurd.append((where, f"{source!r:.{_LONGEST}}"))
+            self.absurd.append((where, f"{source!r:.{LONGEST}}"))
             return
         self._values[table, key] = value
 
@@ -196,6 +148,7 @@ class _Comparing:
 
     def everything(self) -> None:
         """Compare the first line, the recoveries, the phases, and every round."""
+        self.found += self.given.lacking
         if not self.ledger.opened.configuration:
             return
         for where, source in self.given.absurd:
@@ -211,7 +164,7 @@ class _Comparing:
         opened = self.ledger.opened
         for path, fact in determined.OPENING:
             if path == "sealed" and opened.sealed is None:
-                continue  # an earlier version did not say
+                continue  # an earlier version did not say; else it is `lacking`
             try:
                 expected = fact(self.given)
             except NotStated as missing:
@@ -359,17 +312,8 @@ def _is_number(value: object) -> bool:
 
 def _shown(value: object) -> str:
     if isinstance(value, AtMost):
-        return f"{_shown(value.value)} at most"
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    for word in ("protocol", "kind"):
-        if hasattr(value, word):
-            return str(getattr(value, word))
-    if isinstance(value, Mapping):
-        return "; ".join(f"{name}: {', '.join(items)}" for name, items in value.items())
-    return f"{value}"[:_LONGEST]
+        return f"{shown(value.value)} at most"
+    return shown(value)
 
 
 def _is_word(hint: Any) -> bool:

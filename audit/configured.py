@@ -25,8 +25,7 @@ from ..fl.observers import SILO, SILO_WITH_RECORDS
 from ..fl.resumption import require_same_settings
 from ..fl.settings import UNLOGGED, Settings
 from ..fl.settings_file import content_of, parse
-
-CONFIG: Final = "config.toml"
+from .first_line import CONFIG, beside, said
 
 _WHY: Final = "An attack repeats a run as it was configured, and judges what it promised."
 
@@ -63,6 +62,9 @@ def require_same_file(folder: Path, opened: RunOpen) -> None:
     place = folder / CONFIG
     if place.is_file():
         require_same_settings(opened, parse(content_of(place), CONFIG).to_json())
+        found = beside(folder, opened).differences
+        if found:
+            raise _refused(said(found), "One of them was edited, or they are of two runs.")
 
 
 def path_in(folder: Path) -> Path | None:

@@ -91,6 +91,8 @@ def _text(found: BudgetReport) -> str:
 
 def _rows(found: BudgetReport) -> list[tuple[str, str]]:
     chain = found.chain
+    if chain.unbegun:
+        return [("ledger", "no record"), ("spent", "nothing, as far as the log tells")]
     if chain.bad_line is not None:
         good = counted(chain.records, "good record")
         where = f"{good}, then line {chain.bad_line} is bad: {chain.reason}"

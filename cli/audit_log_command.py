@@ -34,8 +34,13 @@ ASSUMPTIONS: Final = (
     "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
     "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
     "The log says what its writer wrote. FAILED stands beside what no run writes: rounds that are "
-    "cut out, models and streams that do not join. Whether the rest adds up to what is promised is "
-    "the question of `privplan audit budget`.",
+    "cut out, models and streams that do not join, keys taken out of the configuration. Whether "
+    "the rest is what it makes, and adds up to what is promised, is the question of "
+    "`privplan audit budget`.",
+)
+
+_CONFIGURED: Final = (
+    "A run writes its whole configuration into the first line, and keeps its file beside the log."
 )
 
 
@@ -51,8 +56,9 @@ def log(
 
     Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
     changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
-    contradict each other or the files beside them, or if --head, --public-key or --models do not
-    hold; that a run is not closed is no failure.  What each check excludes: privplan explain log.
+    contradict each other, their configuration or the files beside them, if no run was begun, or if
+    --head, --public-key or --models do not hold; that a run is not closed is no failure.  What each
+    check excludes: privplan explain log.
     """
     from ..audit.edits import edits_of
     from ..audit.edits.replay import replay
@@ -60,7 +66,7 @@ def log(
 
     found = verify(folder, **anchors.expected(public_key, head))
     whole = found.first_bad is None and found.opened is not None
-    edits = edits_of(folder) if whole else ()
+    edits = (*edits_of(folder), *_configured(found, folder)) if whole else ()
     replayed = replay(folder, models) if whole and models is not None else None
     report = Report(
         result={
@@ -71,19 +77,21 @@ def log(
         number=found.head or "",
         assumptions=ASSUMPTIONS,
         warnings=_warnings(found, anchored=head is not None),
-        ok=found.ok and not edits and (replayed is None or replayed.ok),
+        ok=found.ok and not found.unbegun and not edits and (replayed is None or replayed.ok),
     )
     show(report, as_json=as_json, quiet=quiet)
 
 
 def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
+    from ..audit.log.unbegun import UNBEGUN
+
     bad, torn = found.first_bad, found.torn
     return {
         "records": found.records,
         "head": found.head,
         "complete": found.complete and not edits,
-        "problem": found.problem,
+        "problem": found.problem or (UNBEGUN if found.unbegun else None),
         "first_bad": None if bad is None else {"line": bad[0], "reason": bad[1]},
         "torn": None if torn is None else {"line": torn.number, "bytes": torn.size},
         "run_id": None if found.opened is None else found.opened.run_id,
@@ -99,6 +107,8 @@ def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str,
 
 
 def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+    from ..audit.log.unbegun import UNBEGUN
+
     rows = [
         ("records", str(found.records)),
         ("head", found.head or "none: the log is empty"),
@@ -116,8 +126,27 @@ def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, st
         rows.append(("anchor", f"line {found.anchor} has the expected head"))
     if found.problem is not None:
         rows.append(("FAILED", plain(found.problem)))
+    if found.unbegun:
+        rows.append(("FAILED", f"no-run: {UNBEGUN}"))
     rows += [("FAILED", f"{one.id}: {plain(one.what)}") for one in edits]
     return rows
+
+
+def _configured(found: Verified, folder: str) -> list[Contradiction]:
+    """Return what the first line lacks of its configuration, and how that differs from its file."""
+    from ..audit.edits import Contradiction
+    from ..audit.first_line import beside, lacking, said
+
+    assert found.opened is not None
+    pairs = {
+        "configuration-mismatch": lacking(found.opened),
+        "configuration-file-mismatch": beside(folder, found.opened).differences,
+    }
+    return [
+        Contradiction(name, said(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,))
+        for name, seen in pairs.items()
+        if seen
+    ]
 
 
 def _models(found: Replay | None) -> list[tuple[str, str]]:
@@ -143,7 +172,7 @@ def _rounds(numbers: Sequence[int]) -> str:
 
 def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
     said: list[str] = []
-    if found.ok and not found.complete and not anchored:
+    if found.ok and not found.unbegun and not found.complete and not anchored:
         said.append(
             "The run is not closed. It may still go on or have been cut off, and lines may have "
             "been taken off the end; a head that was kept elsewhere would tell (--head)."

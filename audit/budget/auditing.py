@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,12 +14,13 @@ from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
-from ..configuration import beside
+from ..first_line import beside
 from ..hazards import Hazard, looked_for, worst_first
-from ..hazards.chain import broken_chain, not_anchored, torn_line
+from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
 from ..hazards.configuration import comparison, file_mismatch
 from ..hazards.edited import hazards_beside
 from ..log import Verified, verify
+from ..log.unbegun import UNBEGUN
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
@@ -61,10 +63,13 @@ def audit_budget(
         each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
     )
     if verified.first_bad is not None:
-        return _broken(Chain(verified.records, verified.head, *verified.first_bad), most)
+        number, reason = verified.first_bad
+        why = f"line {number} of the log is bad: {reason}"
+        bad = Chain(verified.records, verified.head, number, reason)
+        return _nothing(bad, why, broken_chain(number, reason), most)
     chain = chain_of(verified)
     if not entries:
-        return _broken(Chain(0, None, 1, "the log holds no record"), most)
+        return _nothing(replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), most)
     ledger = Ledger.of(entries)
     more: list[Hazard] = []
     opened: SealedCheck | None = None
@@ -171,16 +176,16 @@ def chain_hazards(verified: Verified) -> tuple[Hazard, ...]:
     return tuple(found)
 
 
-def _broken(chain: Chain, limit: float | None) -> BudgetReport:
-    """Return the report of a log that nobody can trust."""
+def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> BudgetReport:
+    """Return the report of a log that nobody can trust, or that holds nothing."""
     return BudgetReport(
         chain=chain,
         claim=None,
-        total=nothing(f"line {chain.bad_line} of the log is bad: {chain.reason}"),
+        total=nothing(why),
         planned=None,
         rows=(),
         groups=(),
-        hazards=(broken_chain(chain.bad_line or 1, chain.reason),),
+        hazards=(hazard,),
         spent=0,
         released=0,
         planned_rounds=0,

@@ -25,7 +25,7 @@ from .samples import is_sampled
 from .total import Total, total
 
 if TYPE_CHECKING:
-    from ..configuration import Comparison
+    from ..first_line import Comparison
 
 
 @dataclass(frozen=True, eq=False)

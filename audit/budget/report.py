@@ -11,6 +11,7 @@ from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
 from ...fl.observers import NAMED, phrase, row_of
+from ..log.unbegun import UNBEGUN
 from .total import Total
 
 if TYPE_CHECKING:
@@ -132,6 +133,11 @@ class Chain:
     checked: Checked = "chain only"
     signature: Signature | None = None
     up_to: int | None = None
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether the log has no record: then line 1 is bad as it is missing."""
+        return self.reason == UNBEGUN
 
 
 @dataclass(frozen=True)

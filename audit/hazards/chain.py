@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..log.signing import OTHER_KEY
+from ..log.unbegun import NEXT, UNBEGUN, WHY
 from .hazard import Hazard
 
 
@@ -27,6 +28,11 @@ def broken_chain(line: int, reason: str) -> Hazard:
         None,
         (line,),
     )
+
+
+def unbegun() -> Hazard:
+    """Return the hazard of a log without a record."""
+    return Hazard("no-run", "error", f"{UNBEGUN[0].upper()}{UNBEGUN[1:]}.", WHY, NEXT)
 
 
 def not_anchored(mismatch: str) -> Hazard:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from ..budget.evidence import Evidence
-from ..configuration import Comparison, Difference, compared
+from ..configuration import compared
+from ..first_line import Comparison, said
 from .hazard import Found, Hazard, left_over, rule
 
-SHOWN: Final = 3
-"""Most differences that are named."""
+_MISMATCH: Final = "configuration-mismatch"
+
+_WHY: Final = (
+    "The configuration and the code decide these facts before the first release. Where the log "
+    "states others, one of them was edited, or they are of two runs."
+)
+
+_NEXT: Final = "Take the log from a copy that nobody has touched; no number of it can be relied on."
 
 
 @rule(
-    "configuration-mismatch",
+    _MISMATCH,
     "error",
-    why="The configuration and the code decide these facts before the first release. Where the log "
-    "states others, one of them was edited, or they are of two runs.",
-    next_step="Take the log from a copy that nobody has touched; no number of it can be relied on.",
+    why=_WHY,
+    next_step=_NEXT,
 )
 def configuration_mismatch(evidence: Evidence) -> Found | None:
     """Fire where the log states another value than its configuration makes."""
@@ -26,7 +31,7 @@ def configuration_mismatch(evidence: Evidence) -> Found | None:
     if not found:
         return None
     lines = tuple(sorted({one.line for one in found}))
-    return Found(_said(found), lines, left_over(evidence))
+    return Found(said(found), lines, left_over(evidence))
 
 
 def comparison(evidence: Evidence) -> Comparison:
@@ -44,7 +49,7 @@ def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
         Hazard(
             "configuration-file-mismatch",
             "error",
-            _said(found.differences),
+            said(found.differences),
             "A run keeps its configuration beside its log, and goes on from no other. One of them "
             "was edited, or they are of two runs.",
             "Take the folder from a copy that nobody has touched.",
@@ -52,9 +57,3 @@ def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
             (1,),
         ),
     )
-
-
-def _said(found: Sequence[Difference]) -> str:
-    said = "; ".join(str(one) for one in found[:SHOWN])
-    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
-    return f"{said[0].upper()}{said[1:]}{more}."

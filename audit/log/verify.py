@@ -101,6 +101,11 @@ class Verified:
         return self.anchor
 
     @property
+    def unbegun(self) -> bool:
+        """Whether the log has no whole line, so that no run was begun: not bad, and no run."""
+        return self.records == 0 and self.first_bad is None
+
+    @property
     def ok(self) -> bool:
         """Whether nothing is wrong; a run that is not closed is not wrong."""
         return self.problem is None

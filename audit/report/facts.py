@@ -15,12 +15,13 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
-from ..configuration import beside
+from ..first_line import beside
 from ..hazards.configuration import file_mismatch
 from ..hazards.edited import hazards_beside
 from ..log import verify
 from ..log.reader import BadLine, log_of
 from ..log.results import Result, result_of
+from ..log.unbegun import NEXT, UNBEGUN, WHY
 from ..measurement import Measurement
 
 if TYPE_CHECKING:
@@ -110,9 +111,9 @@ def read(
         raise BadLine(log_of(folder), *verified.first_bad)
     if not entries:
         raise InvalidInput(
-            f"The log in {folder} holds no record.",
-            "There is nothing to report on.",
-            "Give the folder of a run.",
+            f"There is nothing to report on in {folder}: {UNBEGUN}.",
+            WHY,
+            NEXT,
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)

@@ -71,6 +71,7 @@ def run_in(
     )
     noise = weighted_sum(5.0, bound=ledgers.CLIP, users=50, silos=5, rule="uniform").noise()
     records = ledgers.changed(records, RoundIntent, noise=noise)
+    records = ledgers.sealing(parse(content(data), "run.toml").sealed_items()["train"])(records)
     return ledgers.written(folder, records if change is None else change(list(records)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -266,6 +267,22 @@ def intents(**fields: Any) -> Change:
 def releases(**fields: Any) -> Change:
     """Return a change of all releases."""
     return lambda records: changed(records, RoundRelease, **fields)
+
+
+def sealing(names: Sequence[str]) -> Change:
+    """Say in the first line that rounds seal items of these names, and commit to them."""
+
+    def change(records: Records) -> Records:
+        numbers = itertools.count()
+        sealed = [
+            replace(one, sealed={name: f"{next(numbers):064x}" for name in names})
+            if isinstance(one, RoundRelease)
+            else one
+            for one in records
+        ]
+        return opening(sealed={"train": tuple(names)}, dataset="d" * 64)(sealed)
+
+    return change
 
 
 def opening(**fields: Any) -> Change:

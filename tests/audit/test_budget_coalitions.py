@@ -36,6 +36,7 @@ from .ledgers import (
     part,
     releases,
     run_of,
+    sealing,
     upper,
     weighted,
 )
@@ -95,7 +96,8 @@ def log_of(own: Prepared) -> Records:
         configuration=own.settings.to_json(),
     )
     constant = Normaliser("constant", divisor(system))
-    return intents(model_in=None)(releases(normaliser=constant)(opened))
+    made = intents(model_in=None)(releases(normaliser=constant)(opened))
+    return sealing(own.settings.sealed_items()["train"])(made)
 
 
 def divisor(system: Any) -> float:
@@ -291,7 +293,7 @@ def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     assert found.worst is not None
     assert found.worst.row.observer == "server+2"
     assert (found.worst.below, found.worst.named) == (1, 2)
-    assert found.ok  # the claim's observer alone decides that
+    assert found.within_claim  # the claim's observer alone decides that
     assert f"{upper(log, 'server+2'):.5g}"[:4] in found.worst.text
     everybody = opening(configuration={**masked, "privacy": {"observers": ["silo-with-records"]}})(
         log
@@ -299,7 +301,7 @@ def test_the_verdict_is_about_the_worst_of_those_that_are_named() -> None:
     unproven = audited(everybody)
     assert unproven.worst is not None
     assert unproven.worst.text.startswith("no guarantee before a silo that holds some")
-    assert unproven.ok
+    assert unproven.within_claim
 
 
 @pytest.mark.parametrize(

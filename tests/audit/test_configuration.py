@@ -298,7 +298,7 @@ def test_a_file_of_another_version_is_not_stated(tmp_path: Path) -> None:
 def test_a_path_in_the_file_is_no_difference(tmp_path: Path) -> None:
     folder = earlier(tmp_path, "avg-uniform-plain")
     place = folder / "config.toml"
-    place.write_text(place.read_text() + '\n[log]\nfsync = "always"\n')
+    place.write_text(place.read_text() + "\n[log]\nsave_models = true\n")
     assert audit_budget(folder).ok
 
 
@@ -313,13 +313,17 @@ def test_masks_are_stated_for_configured_colluders(tmp_path: Path) -> None:
     assert [one for one in found.differences if "security" in one.fact] == []
 
 
-def test_the_configuration_of_an_earlier_version_has_defaults(tmp_path: Path) -> None:
+def test_what_the_configuration_of_an_earlier_version_lacks_is_not_stated(tmp_path: Path) -> None:
     def older(records: Records) -> None:
         own = records[0]["configuration"]
         del own["uldp"], own["security"], own["run"]["trials"], own["privacy"]["sampling_rate"]
 
     folder = forged(tmp_path, "avg-uniform-plain", older)
-    assert comparison(folder) == Comparison((), ())
+    found = comparison(folder)
+    assert found.differences == ()
+    assert {"[run] trials", "[privacy] sampling_rate"} < set(found.not_stated)
+    assert {"[security] aggregation", "[uldp] as_published"} < set(found.not_stated)
+    assert not any("observer" in one or "colluders" in one for one in found.not_stated)
 
 
 def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:

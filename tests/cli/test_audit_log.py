@@ -11,6 +11,7 @@ import pytest
 
 from privplan.audit.log import LogWriter, verify
 from privplan.audit.log.canonical import LOG
+from privplan.audit.log.unbegun import UNBEGUN
 
 from ..audit import logs
 from .conftest import Refused, Run
@@ -137,10 +138,26 @@ def test_spending_without_release_is_shown(run: Run, tmp_path: Path) -> None:
 def test_an_empty_log(run: Run, tmp_path: Path) -> None:
     LogWriter.create(tmp_path / "run").close()
     outcome = run("audit", "log", "run", "--json")
-    assert outcome.code == 0
+    assert outcome.code == 1
     assert outcome.json["result"]["head"] is None
     assert outcome.json["result"]["records"] == 0
+    assert outcome.json["result"]["problem"] == UNBEGUN
     assert "none: the log is empty" in run("audit", "log", "run").out
+
+
+def test_an_empty_log_is_no_run_for_any_command(run: Run, refused: Refused, tmp_path: Path) -> None:
+    """A start that was killed before its first line leaves it, or half of that line."""
+    folder = LogWriter.create(tmp_path / "run").close() or tmp_path / "run"
+    for torn in ("", '{"aggregation":"pl'):
+        (folder / LOG).write_text(torn)
+        log, budget = run("audit", "log", "run"), run("audit", "budget", "run")
+        assert (log.code, budget.code) == (1, 1)
+        assert f"FAILED     no-run: {UNBEGUN}\n" in log.out
+        said = " ".join(budget.out.split())
+        assert f"error no-run {UNBEGUN[0].upper()}{UNBEGUN[1:]}." in said
+        assert "broken-chain" not in said
+        assert UNBEGUN in " ".join(refused("report", "run", "-o", "page.html").split())
+        assert "no run to say anything about" in " ".join(refused("audit", "attack", "run").split())
 
 
 def test_a_log_that_may_have_lost_intents_says_so(run: Run, tmp_path: Path) -> None:
