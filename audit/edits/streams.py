@@ -11,6 +11,8 @@ from bisect import bisect_left
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
+from ...accountant.records import Noise, RoundRelease
+from ..budget.facts import CONTINUOUS
 from ..budget.ledger import Ledger, Spent
 from ..budget.phases import configured
 from .contradiction import History, Seen, edit
@@ -65,15 +67,38 @@ def broken_streams(history: History) -> Seen | None:
                 f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
                 (number,),
             )
-        uneven = _uneven(segment)
-        if uneven is not None and configured(history.ledger, "run", "system") is not None:
-            stated, due, number = uneven
-            return Seen(
-                f"A round reads {stated:,} bytes of a random stream, and those before it {due:,}; "
-                "rounds of privplan read equally many.",
-                (number,),
-            )
-    return None
+    if configured(history.ledger, "run", "system") is None:
+        return None  # another program may draw otherwise, and not say what it used
+    return next(filter(None, map(_unlike_ours, _segments(history.ledger))), None)
+
+
+def _unlike_ours(segment: _Segment) -> Seen | None:
+    """Return what no run of privplan states: too few bytes, or more in a round than before."""
+    for one in segment.rounds:
+        for number, release in one.releases:
+            stated = sum(max(own.last - own.first, 0) for own in release.streams)
+            least = least_bytes(one.intent.noise, release)
+            if stated < least:
+                return Seen(
+                    f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
+                    (number,),
+                )
+    uneven = _uneven(segment)
+    if uneven is None:
+        return None
+    read, due, line = uneven
+    return Seen(
+        f"A round reads {read:,} bytes of a random stream, and those before it {due:,}; rounds of "
+        "privplan read equally many.",
+        (line,),
+    )
+
+
+def least_bytes(noise: Noise, release: RoundRelease) -> int:
+    """Return how many random bytes a release takes at least: one for each value of each share."""
+    if noise.family not in CONTINUOUS:
+        return int(noise.family != "none")
+    return max(release.values * release.draws * release.shares, 1)
 
 
 def _uneven(segment: _Segment) -> tuple[int, int, int] | None:

@@ -6,11 +6,10 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.records import Noise, RoundRelease
 from ..budget.evidence import Evidence
 from ..budget.facts import CONTINUOUS, MODEL
-from ..budget.phases import configured
 from ..budget.samples import parts_of
+from ..edits.streams import least_bytes
 from .hazard import Found, left_over, lines_of, rounds, rule
 
 
@@ -165,21 +164,11 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
         for one in evidence.ledger.spent
         for number, release in one.releases
         if sum(max(own.last - own.first, 0) for own in release.streams)
-        < _least_bytes(one.intent.noise, release)
+        < least_bytes(one.intent.noise, release)
     )
     if not lines:
         return None
-    what = "Releases do not say what randomness they used, or not all of it."
-    # Every run of privplan says it; a log of another program may not know its streams.
-    ours = configured(evidence.ledger, "run", "system") is not None
-    return Found(what, lines, severity="error" if ours else None)
-
-
-def _least_bytes(noise: Noise, release: RoundRelease) -> int:
-    """Return how many random bytes a release takes at least."""
-    if noise.family not in CONTINUOUS:
-        return int(noise.family != "none")
-    return max(release.values * release.draws * release.shares, 1)
+    return Found("Releases do not say what randomness they used, or not all of it.", lines)
 
 
 @rule(

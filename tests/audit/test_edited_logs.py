@@ -294,6 +294,11 @@ EDITS: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
         (each("round.release", lambda line: line.update(values=62)),),
         {"foreign-length"},
     ),
+    "releases without the ranges of their streams": (
+        THRICE,
+        (set_in("round.release", streams=[]),),
+        {"broken-streams"},
+    ),
     "a longer range in the last release": (
         THRICE,
         (lengthened,),
@@ -682,11 +687,6 @@ VALUES: dict[str, tuple[str, tuple[Edit, ...], set[str]]] = {
         THRICE,
         (each("run.open", lambda line: line["randomness"].update(cipher="rot13")),),
         {"unknown-cipher"},
-    ),
-    "releases without the ranges of their streams": (
-        THRICE,
-        (set_in("round.release", streams=[]),),
-        {"unrecorded-randomness"},
     ),
     "a seed": (
         THRICE,
