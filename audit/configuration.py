@@ -58,6 +58,17 @@ def compared(ledger: Ledger) -> Comparison:
     return Comparison(tuple(own.found), tuple(name for name in not_stated if name))
 
 
+def target_of(opened: RunOpen) -> float | None:
+    """Return the epsilon that noise was searched for; None where none was, or none is stated."""
+    given = _Configuration(opened)
+    try:
+        target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
+        searched = noise is None and given("run", "system") != "fedavg"
+    except NotStated:
+        return None
+    return target if searched else None
+
+
 def require_as_configured(ledger: Ledger) -> None:
     """Raise `InvalidInput`, naming both values, where a log is not what its configuration makes."""
     found = compared(ledger).differences

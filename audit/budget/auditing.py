@@ -16,6 +16,7 @@ from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names,
 from ..commitments import not_stated
 from ..first_line import beside
 from ..hazards import Hazard, looked_for, worst_first
+from ..hazards.appended import foreign_results
 from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
 from ..hazards.configuration import comparison, file_mismatch
 from ..hazards.edited import hazards_beside
@@ -77,6 +78,7 @@ def audit_budget(
     more += hazards_beside(folder, ledger)
     held = beside(folder, ledger.opened)
     more += file_mismatch(held)
+    more += foreign_results(ledger.opened, entries)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from ..budget.evidence import Evidence
-from ..configuration import compared
+from ..budget.total import total
+from ..configuration import compared, target_of
 from ..first_line import Comparison, said
 from .hazard import Found, Hazard, left_over, rule
+
+SEARCHED: Final = 1e-3
+"""How far, relative to the target, a search for noise may stay below it.
+
+The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); epsilon was at most
+5e-5 below the target where it was measured, with and without samples, groups and other phases.
+"""
 
 _MISMATCH: Final = "configuration-mismatch"
 
@@ -32,6 +40,30 @@ def configuration_mismatch(evidence: Evidence) -> Found | None:
         return None
     lines = tuple(sorted({one.line for one in found}))
     return Found(said(found), lines, left_over(evidence))
+
+
+@rule(
+    "plan-below-target",
+    "error",
+    why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
+    "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
+    next_step=_NEXT,
+)
+def plan_below_target(evidence: Evidence) -> Found | None:
+    """Fire where noise was searched for a target, and the plan comes to less than that."""
+    opened = evidence.ledger.opened
+    target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
+    if target is None or planned is None:
+        return None
+    delta, relation = opened.claim.delta, opened.claim.neighbours
+    proven = total({planned: 1}, delta=delta, neighbours=relation).upper
+    if proven >= target * (1.0 - SEARCHED):
+        return None
+    return Found(
+        f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
+        (1,),
+        left_over(evidence),
+    )
 
 
 def comparison(evidence: Evidence) -> Comparison:

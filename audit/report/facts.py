@@ -16,6 +16,7 @@ from ...accountant.records import AuditResult, Evaluation, RunOpen
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..first_line import beside
+from ..hazards.appended import foreign_results
 from ..hazards.configuration import file_mismatch
 from ..hazards.edited import hazards_beside
 from ..log import verify
@@ -124,7 +125,12 @@ def read(
         budget=audit_ledger(
             ledger,
             chain_of(verified),
-            more=(*chain_hazards(verified), *edited, *file_mismatch(held)),
+            more=(
+                *chain_hazards(verified),
+                *edited,
+                *file_mismatch(held),
+                *foreign_results(ledger.opened, entries),
+            ),
             unread=held.not_stated,
         ),
         course=_course(ledger),

@@ -7,15 +7,20 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack import attack
 from privplan.audit.budget import Entry, Ledger, audit_budget
-from privplan.audit.configuration import Comparison, compared
+from privplan.audit.budget.total import total
+from privplan.audit.configuration import compared
+from privplan.audit.first_line import Comparison
+from privplan.audit.hazards.configuration import SEARCHED as SLACK
 from privplan.audit.log.reader import Scan
 from privplan.audit.report import read as read_page
+from privplan.fl.settings_file import parse
 
 from .forged import RUNS, Edit, Records, earlier, first_line, forged, set_in
 
@@ -364,6 +369,80 @@ def test_a_budget_may_plan_fewer_rounds(tmp_path: Path) -> None:
 def test_the_last_digit_is_no_difference(tmp_path: Path) -> None:
     folder = forged(tmp_path, "avg-uniform-plain", intent("noise.std", "0.5"))
     assert comparison(folder).differences == ()
+
+
+def twice_the_noise(records: Records) -> None:
+    """Let every fact, event and number be of twice the noise that was found for the target."""
+
+    def doubled(event: dict[str, Any]) -> None:
+        if "noise_multiplier" in event:
+            event["noise_multiplier"] *= 2
+        for inside in (event.get("event"), *event.get("events", ())):
+            if inside is not None:
+                doubled(inside)
+
+    for one in records:
+        if one["type"] == "run.open":
+            events = one["plan"]["events"].values()
+        elif one["type"] == "round.intent":
+            events = [one["event"], *one["views"].values()]
+            for name in ("std", "share_std", "grid"):
+                one["noise"][name] = repr(2.0 * float(one["noise"][name]))
+        elif one["type"] == "run.close":
+            events = one["events"].values()
+        else:
+            continue
+        for event in events:
+            doubled(event)
+
+
+def test_noise_that_was_found_proves_its_target(tmp_path: Path) -> None:
+    """Nothing else tells: the log is that of a run with as much noise."""
+    honest = audit_budget(earlier(tmp_path / "honest", "avg-target"))
+    assert "plan-below-target" not in {one.id for one in honest.hazards}
+    folder = forged(tmp_path, "avg-target", twice_the_noise)
+    assert comparison(folder).differences == ()
+    for report in (audit_budget(folder), read_page(folder).budget):
+        (hazard,) = (one for one in report.hazards if one.id == "plan-below-target")
+        assert hazard.severity == "error"
+        assert hazard.what.startswith("Noise was searched for epsilon 8, and the plan comes to 3.")
+        assert not report.ok
+    with pytest.raises(InvalidInput):
+        attack(folder, append=False)
+
+
+SEARCHED = {
+    "sampled": ("uldp-avg", "sampling_rate = 0.3"),
+    "masked": ("uldp-avg", '[security]\naggregation = "masked"\ndropouts = 1'),
+    "for a coalition": ("uldp-avg", 'observer = "server+1"\n[security]\naggregation = "masked"'),
+    "private weights": ("uldp-avg", '[security]\naggregation = "private-weighting"'),
+    "moments": ("uldp-avg", "normalisation_noise = 5.0"),
+    "steps": ("uldp-sgd", 'neighbours = "replace-one"'),
+    "silos": ("uldp-naive", 'observer = "server"'),
+    "groups": ("uldp-group", "[uldp]\ngroup_records = 4\nrecord_rate = 0.1"),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_every_search_ends_at_its_target(name: str) -> None:
+    """Far within what a log may stay below it."""
+    pytest.importorskip("torch")
+    pytest.importorskip("sklearn")
+    from privplan.fl.preparation import prepare
+
+    system, more = SEARCHED[name]
+    moments = 'normalisation = "private"' * ("normalisation_noise" in more)
+    opening = prepare(
+        parse(
+            f'[run]\nsystem = "{system}"\nrounds = 3\n[data]\nname = "breast-cancer"\nusers = 40\n'
+            f"silos = 4\n{moments}\n[privacy]\nepsilon = 8.0\n{more}\n".encode(),
+            "run.toml",
+        )
+    ).opening
+    claim = opening.claim
+    event = opening.plan.events[claim.observer]
+    proven = total({event: 1}, delta=claim.delta, neighbours=claim.neighbours).upper
+    assert 8.0 * (1.0 - SLACK / 5.0) <= proven <= 8.0
 
 
 _WITHOUT = """

@@ -291,7 +291,14 @@ def lost_last(*, kept: int) -> Change:
 PLAIN = ev.Gaussian(SIGMA)
 CLASSICAL = math.sqrt(2 * math.log(1.25 / 1e-5)) / 2.0
 
+
 # id: a log to start from, a change that plants the fault, and one beside it that is none.
+def searched(target: float) -> dict[str, Any]:
+    """Return the part of a configuration by which noise is found for a target."""
+    privacy = {"epsilon": repr(target), "noise_multiplier": None}
+    return {"run": {"system": "uldp-avg"}, "privacy": privacy}
+
+
 TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
     "unit-mismatch": (
         lambda: grouped(size=1),
@@ -557,6 +564,11 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         lambda _: view_of("server", None)(weighted()),  # sees no more than the model
     ),
     "event-mismatch": (weighted, event_of(ev.Gaussian(5.1)), event_of(ev.Gaussian(4.9))),
+    "plan-below-target": (
+        weighted,
+        opening(configuration=searched(20.0)),
+        opening(configuration=searched(upper(weighted(), "model"))),
+    ),
     "configuration-mismatch": (
         weighted,
         opening(configuration={"run": {"system": "uldp-avg"}}),

@@ -418,10 +418,13 @@ def test_an_unfinished_run_that_was_audited_is_resumed(tmp_path: Path) -> None:
     assert len(measurements_in(folder)) == 2
 
 
+OF_FEWER_ROUNDS = replace(MEASURED, claimed=1.0, value=0.5)
+
+
 def test_the_budget_and_the_hazards_are_those_of_the_run(tmp_path: Path) -> None:
     folder = ledgers.written(tmp_path / "run", ledgers.weighted(rounds=4))
     before = audit_budget(folder).to_json()
-    append_results(folder, [MEASURED])
+    append_results(folder, [OF_FEWER_ROUNDS])
     after = audit_budget(folder).to_json()
     assert after.pop("records") == int(before.pop("records")) + 1  # type: ignore[call-overload]
     assert after.pop("head") != before.pop("head")
@@ -433,7 +436,7 @@ def test_a_result_may_stand_anywhere_after_the_opening(tmp_path: Path, place: in
     folder = ledgers.written(tmp_path / "run", ledgers.weighted(rounds=3))
     before = audit_budget(folder)
     assert before.ok
-    added = AuditResult("claim", encoded(MEASURED)).to_json()
+    added = AuditResult("claim", encoded(OF_FEWER_ROUNDS)).to_json()
 
     def insert(records: list[dict[str, Any]]) -> None:
         records.insert(place, added)
@@ -446,7 +449,7 @@ def test_a_result_may_stand_anywhere_after_the_opening(tmp_path: Path, place: in
     after = audit_budget(folder)
     assert after.ok
     assert (after.total, after.hazards) == (before.total, before.hazards)
-    assert measurements_in(folder) == (MEASURED,)
+    assert measurements_in(folder) == (OF_FEWER_ROUNDS,)
 
 
 # Crashes

@@ -16,6 +16,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import AuditResult, Evaluation, RunOpen
+from privplan.audit.budget import audit_budget
 from privplan.audit.log import LogWriter, append_results
 from privplan.audit.log.reader import BadLine
 from privplan.audit.measurement import NOT_PROOF, Measurement
@@ -23,6 +24,7 @@ from privplan.audit.report import facts, figures, page, read, render
 from privplan.audit.report.facts import POINTS, Spending
 
 from . import ledgers
+from .logs import rechained
 
 ATTACK = "<script>alert(1)</script><img src=x onerror=alert(2)>"
 
@@ -36,7 +38,7 @@ CLAIM = Measurement(
     observer="model",
     unit="user",
     neighbours="add-remove",
-    claimed=4.5,
+    claimed=3.8,
     delta=1e-5,
     assumes=("Canaries are independent.",),
     sample={"canaries": 2000},
@@ -221,6 +223,35 @@ def test_a_bound_above_its_claim_contradicts_it_whatever_it_says(folder: Path) -
     append_results(folder, [replace(CLAIM, value=1e308, contradicted=False)])
     assert "contradicts what is claimed" in text_of(folder)
     assert [one.value for _, one in read(folder).contradicting] == [1e308]
+
+
+@pytest.mark.parametrize(
+    ("edited", "said"),
+    [
+        ({"claimed": "100.0"}, "a result is held against epsilon 100, and line 1 promises epsilon"),
+        ({"claimed": None}, "a result is held against nothing, and line 1 promises epsilon 3.8"),
+        (
+            {"kind": "estimate"},
+            "a result of the tier claim calls itself no lower bound (estimate).",
+        ),
+        ({"delta": "0.5"}, "a result shows epsilon 30 at delta 0.5, and line 1 promises 3."),
+        ({"kind": "test"}, "a result of the tier claim calls itself no lower bound (test)."),
+    ],
+)
+def test_a_result_that_is_held_against_another_claim_is_an_error(
+    folder: Path, edited: dict[str, object], said: str
+) -> None:
+    """Its number contradicts line 1, whatever it says that it was compared with."""
+    append_results(folder, [replace(CLAIM, tier="robust"), CLAIM])
+    assert read(folder).budget.ok
+    rechained(folder, lambda lines: lines[-1]["result"].update(value="30.0", **edited))
+    facts = read(folder)
+    for report in (facts.budget, audit_budget(folder)):
+        (hazard,) = (one for one in report.hazards if one.id == "foreign-result")
+        assert (hazard.severity, report.ok) == ("error", False)
+        assert said in hazard.what
+        assert hazard.lines == (report.chain.records,)
+    assert page.verdict(facts)[0] == "bad"
 
 
 def test_a_result_that_is_unusual_accuses_nobody(folder: Path) -> None:
