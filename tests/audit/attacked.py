@@ -13,10 +13,11 @@ import numpy as np
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
-from privplan.accountant.records import Record, RoundIntent, RunOpen
+from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
 from privplan.audit.attack_tools import Tools
 from privplan.audit.configured import settings_in
 from privplan.audit.measurement import Measurement
+from privplan.fl.initial import initial_size
 from privplan.fl.settings_file import parse
 from privplan.fl.uldp.sums import weighted_sum
 
@@ -72,7 +73,19 @@ def run_in(
     noise = weighted_sum(5.0, bound=ledgers.CLIP, users=50, silos=5, rule="uniform").noise()
     records = ledgers.changed(records, RoundIntent, noise=noise)
     records = ledgers.sealing(parse(content(data), "run.toml").sealed_items()["train"])(records)
+    records = [_of_model(one, data) for one in records]
     return ledgers.written(folder, records if change is None else change(list(records)))
+
+
+def _of_model(record: Record, data: str) -> Record:
+    """Return a release with as many values as the model has, and the bytes that they take."""
+    if not isinstance(record, RoundRelease):
+        return record
+    model = configuration(data)["training"]["model"]
+    size = initial_size(model, data) or record.values
+    width, last = 16 * size * record.shares, record.round
+    streams = (StreamRange("ab" * 16, width * (last - 1), width * last),)
+    return replace(record, values=size, streams=streams)
 
 
 def configured(**tables: Mapping[str, object]) -> ledgers.Change:
