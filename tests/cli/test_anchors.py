@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +165,10 @@ def test_a_line_behind_the_signature_is_an_error(judged: Callable[..., Any], sig
     from privplan.audit.log.canonical import chained
     from privplan.audit.log.results import encoded
 
-    line = {"type": "audit.result", "tier": "claim", "result": encoded(MEASURED)}
+    less = replace(
+        MEASURED, value=0.5, claimed=1.0
+    )  # of fewer rounds: no more than line 1 promises
+    line = {"type": "audit.result", "tier": "claim", "result": encoded(less)}
     before = logs.lines_of(signed)
     logs.write_lines(signed, [*before, chained(line, len(before), verify(signed).head or "")[0]])
     assert judged().code == 0
