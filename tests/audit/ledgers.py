@@ -239,7 +239,7 @@ def release(number: int, intent: int, noise: Noise) -> RoundRelease:
     """Return the release of a round, with randomness of its own."""
     streams = (StreamRange("ab" * 16, 1000 * number - 1000, 1000 * number),)
     return RoundRelease(
-        number, intent, streams, noise.shares, noise.draws, 31, True, Normaliser("constant", 250.0)
+        number, intent, streams, noise.shares, noise.draws, 14, True, Normaliser("constant", 250.0)
     )
 
 

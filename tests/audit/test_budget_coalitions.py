@@ -96,7 +96,7 @@ def log_of(own: Prepared) -> Records:
         configuration=own.settings.to_json(),
     )
     constant = Normaliser("constant", divisor(system))
-    made = intents(model_in=None)(releases(normaliser=constant)(opened))
+    made = intents(model_in=None)(releases(normaliser=constant, values=31)(opened))
     return sealing(own.settings.sealed_items()["train"])(made)
 
 

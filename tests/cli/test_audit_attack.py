@@ -343,7 +343,8 @@ def test_progress_is_shown_on_a_terminal_only(
 def test_results_are_read_back_from_the_log_by_a_program(
     run: Run, folder: str, stand: Stand
 ) -> None:
-    del stand
+    promised = json.loads((Path(folder) / LOG).read_text().splitlines()[0])["claim"]["epsilon"]
+    stand.answers["claim"] = replace(MEASURED, claimed=float(promised), value=1.25)
     run("audit", "attack", folder, "--tier", "claim")
     line = json.loads((Path(folder) / LOG).read_text().splitlines()[-1])
     assert (line["type"], line["tier"]) == ("audit.result", "claim")
