@@ -26,15 +26,19 @@ def is_run(path: str) -> bool:
         return False
 
 
-def forecast_of(path: Path) -> Report:
+def forecast_of(path: Path, *, accept_delta: bool = False) -> Report:
     """Return the forecast of the run that a configuration describes.
 
-    Raises as `privplan.fl.forecast.forecast`, and `InvalidInput` for a file that is none.
+    `accept_delta`: as if the configuration accepted a delta of 1 / units or more.  Raises as
+    `privplan.fl.forecast.forecast`, and `InvalidInput` for a file that is none.
     """
     from ..fl.forecast import forecast
     from .run_folder import Source
 
-    return report_of(forecast(Source.read(path).settings), path)
+    source = Source.read(path)
+    if accept_delta:
+        source = source.with_accepted_delta()
+    return report_of(forecast(source.settings), path)
 
 
 def report_of(found: Forecast, path: Path) -> Report:

@@ -115,7 +115,7 @@ def plan(
     own = _Given(context, values)
     if source is not None and is_run(source):
         own.refuse_beside_a_run()
-        show(_forecast(source), as_json=as_json, quiet=quiet)
+        show(_forecast(source, accept_delta), as_json=as_json, quiet=quiet)
         return
     if source is not None:
         from .plan_source import read_design
@@ -145,13 +145,13 @@ def plan(
     show(Comparison.of(tuple(varied)).report(), as_json=as_json, quiet=quiet)
 
 
-def _forecast(source: str) -> Report:
+def _forecast(source: str, accept_delta: bool) -> Report:
     """Return what the run that a file configures would prove, or how to install what it needs."""
     from ..accountant.errors import MissingExtra
     from .doctor_command import install_command
 
     try:
-        return forecast_of(Path(source))
+        return forecast_of(Path(source), accept_delta=accept_delta)
     except MissingExtra as error:
         raise type(error)(error.what, error.why, install_command("fl")) from None
 

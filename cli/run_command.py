@@ -58,6 +58,7 @@ def run(
     resume: Resume = False,
     dry_run: DryRun = False,
     head: Head = None,
+    accept_delta: options.AcceptDelta = False,
     as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> None:
@@ -71,9 +72,9 @@ def run(
 
     try:
         if dry_run:
-            output.show(_forecast(config, resume), as_json=as_json, quiet=quiet)
+            output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
             return
-        ready = _ready(config, out, resume, anchors.head_of(head))
+        ready = _ready(config, out, resume, anchors.head_of(head), accept_delta)
         from .run_report import report_of, warnings_of
 
         with ready.writer:
@@ -88,7 +89,7 @@ def run(
     output.show(report, as_json=as_json, quiet=quiet)
 
 
-def _forecast(config: Path | None, resume: bool) -> output.Report:
+def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.Report:
     """Return what a run would prove; a folder has no part in it."""
     from ..accountant.errors import InvalidInput
     from .forecast_report import forecast_of
@@ -99,7 +100,7 @@ def _forecast(config: Path | None, resume: bool) -> output.Report:
             "It plans a run anew; what a run that was cut off has spent stands in its log.",
             "privplan run CONFIG.toml --dry-run",
         )
-    return forecast_of(config)
+    return forecast_of(config, accept_delta=accept_delta)
 
 
 def _outside_of_a_round(out: Path | None, head: str | None) -> Interrupted:
@@ -112,7 +113,9 @@ def _outside_of_a_round(out: Path | None, head: str | None) -> Interrupted:
     return Interrupted(what, why)
 
 
-def _ready(config: Path | None, out: Path | None, resume: bool, head: str | None) -> Ready:
+def _ready(
+    config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
+) -> Ready:
     from ..accountant.errors import InvalidInput
     from .run_folder import Source, begin, take_up
 
@@ -128,7 +131,15 @@ def _ready(config: Path | None, out: Path | None, resume: bool, head: str | None
             "It is the head of a log that goes on.",
             "Leave it out, or give --resume.",
         )
+    if accept_delta and resume:
+        raise InvalidInput(
+            "--accept-delta is given, and the run was begun.",
+            "What it accepted stands in its own configuration.",
+            "Leave it out.",
+        )
     source = None if config is None else Source.read(config)
+    if source is not None and accept_delta:
+        source = source.with_accepted_delta()
     if resume:
         return take_up(source, out, head)
     assert source is not None

@@ -6,7 +6,7 @@ import contextlib
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,12 @@ NEW: Final = "privplan run CONFIG.toml --out DIR"
 """How a new run is begun, in a folder of its own."""
 
 
+_PRIVACY: Final = re.compile(
+    rb"^[ \t]*\[[ \t]*privacy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE
+)
+"""The line that begins the table [privacy]."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ready:
     """A run that may go: everything that can be checked beforehand was checked."""
@@ -57,6 +63,28 @@ class Source:
 
         content = content_of(path)
         return cls(content, parse(content, path.name))
+
+    def with_accepted_delta(self) -> Source:
+        """Return the configuration with `accept_delta = true` under [privacy], and nothing else.
+
+        It is written into the copy, so that the folder and the log say it.  Raises `InvalidInput`
+        where there is no line [privacy] to write it under.
+        """
+        from ..accountant.errors import InvalidInput
+        from ..fl.settings_file import parse
+
+        if self.settings.privacy.accept_delta:
+            return self
+        accepted = replace(self.settings, privacy=replace(self.settings.privacy, accept_delta=True))
+        with contextlib.suppress(InvalidInput):
+            content = _PRIVACY.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
+            if content != self.content and parse(content, CONFIG) == accepted:
+                return Source(content, accepted)
+        raise InvalidInput(
+            "--accept-delta needs a line [privacy] in the configuration, without `accept_delta`.",
+            "What is accepted stands in the run's configuration and in its log.",
+            "Write accept_delta = true under [privacy], and leave the flag out.",
+        )
 
 
 def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:

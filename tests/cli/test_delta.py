@@ -220,3 +220,33 @@ def test_a_delta_that_is_the_answer_is_told_and_compared(run: Run) -> None:
     assert outcome.code == 0
     assert "is at least 1 / 100" in " ".join(outcome.err.split())
     assert run("account", event(), "--epsilon", "0", "--json").json["warnings"] == []
+
+
+@pytest.mark.parametrize("header", ["[privacy]", "[ privacy ]  # who is promised what"])
+def test_a_flag_accepts_it_for_a_run_and_stands_in_folder_and_log(
+    run: Run, tmp_path: Path, header: str
+) -> None:
+    text = RUN.format(delta="0.2", accept="").replace("[privacy]", header)
+    (tmp_path / "run.toml").write_text(text)
+    assert run("run", "run.toml", "--out", "out").code == 2
+    assert run("run", "run.toml", "--dry-run", "--accept-delta").code == 0
+    assert run("plan", "run.toml", "--accept-delta").code == 0
+    assert run("run", "run.toml", "--out", "out", "--accept-delta").code == 0
+    kept = (tmp_path / "out" / "config.toml").read_text()
+    assert kept == text.replace(header, f"{header}\naccept_delta = true")
+    (opened, *_) = (line.record for line in read(tmp_path / "out"))
+    assert opened.configuration["privacy"]["accept_delta"] is True  # type: ignore[union-attr]
+    (error,) = run("audit", "budget", "out", "--json").json["result"]["hazards"]
+    assert (error["id"], error["severity"]) == ("delta-too-large", "error")
+
+
+def test_a_flag_needs_a_place_to_stand_and_a_run_to_begin(refused: Refused, tmp_path: Path) -> None:
+    text = RUN.format(delta="0.2", accept="").replace("[privacy]", "")
+    dotted = "privacy.delta = 0.2\nprivacy.noise_multiplier = 5.0\n" + text.replace(
+        "noise_multiplier = 5.0\ndelta = 0.2\n", ""
+    )
+    (tmp_path / "run.toml").write_text(dotted)
+    assert "[privacy]" in refused("run", "run.toml", "--out", "out", "--accept-delta")
+    assert not (tmp_path / "out").exists()
+    said = refused("run", "--resume", "--out", "out", "--accept-delta")
+    assert "the run was begun" in said
