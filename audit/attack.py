@@ -22,6 +22,10 @@ import numpy as np
 
 from ..accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ..accountant.records import RunOpen
+from ..fl.log import BadLine, LogWriter, Sealed, read
+from ..fl.log.canonical import SEALED
+from ..fl.log.reader import log_of
+from ..fl.log.signing import OTHER_KEY
 from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
@@ -37,11 +41,9 @@ from .configured import (
 )
 from .edits import require_unedited
 from .hazards.sidecar import require_fitting
-from .log import BadLine, LogWriter, Sealed, Verified, append_results, read, results_in, verify
-from .log.canonical import SEALED
-from .log.reader import log_of
-from .log.signing import OTHER_KEY
 from .measurement import Measurement, Tier
+from .results import append_results, results_in
+from .verify import Verified, verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (

@@ -9,8 +9,8 @@ from typing import Final
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.records import Claim
-from .log.verify import Checked, Signature
 from .measurement import NOT_PROOF, Measurement, Tier, Verdict
+from .verify import Checked, Signature
 
 TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
 """The tiers of an attack, in the order in which they are taken."""
@@ -76,7 +76,7 @@ class AttackReport:
     `appended` are the numbers of the lines that were added to the log, `head` its last hash.
     `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
     keeps them; None where nothing was kept.  `checked`, `signature` and `up_to` are those of the
-    log before the attack (`audit.log.Verified`).
+    log before the attack (`audit.verify.Verified`).
     """
 
     run_id: str

@@ -12,7 +12,8 @@ from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.accountant import events as ev
 from privplan.accountant import records
-from privplan.audit.log import LogWriter, verify
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter
 
 LINES, ASKED = 10_000, 1.0
 

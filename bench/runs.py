@@ -13,7 +13,7 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.accountant.records import Record
-from privplan.audit.log import LogWriter
+from privplan.fl.log import LogWriter
 from privplan.fl.settings_file import parse
 
 DATA = Path(

@@ -9,7 +9,7 @@ import typer
 from .output import plain
 
 if TYPE_CHECKING:
-    from ..audit.log import Signature
+    from ..audit.verify import Signature
 
 PublicKey = Annotated[
     str | None,
@@ -36,7 +36,7 @@ def expected(public_key: str | None, head: str | None) -> dict[str, Any]:
 
     Raises `InvalidInput` for a file that holds no key, `MissingExtra` without `cryptography`.
     """
-    from ..audit.log.signing import public_key as key_in
+    from ..fl.log.signing import public_key as key_in
 
     return {
         "public_key": None if public_key is None else key_in(public_key),

@@ -13,7 +13,7 @@ from .output import Report, plain, show, table
 if TYPE_CHECKING:
     from ..audit.edits import Contradiction
     from ..audit.edits.replay import Replay
-    from ..audit.log import Verified
+    from ..audit.verify import Verified
 
 Folder = Annotated[
     str, typer.Argument(metavar="DIR", help="The output folder of a run.", show_default=False)
@@ -62,7 +62,7 @@ def log(
     """
     from ..audit.edits import edits_of
     from ..audit.edits.replay import replay
-    from ..audit.log import verify
+    from ..audit.verify import verify
 
     found = verify(folder, **anchors.expected(public_key, head))
     whole = found.first_bad is None and found.opened is not None
@@ -84,7 +84,7 @@ def log(
 
 def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
-    from ..audit.log.unbegun import UNBEGUN
+    from ..fl.log.unbegun import UNBEGUN
 
     bad, torn = found.first_bad, found.torn
     return {
@@ -107,7 +107,7 @@ def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str,
 
 
 def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
-    from ..audit.log.unbegun import UNBEGUN
+    from ..fl.log.unbegun import UNBEGUN
 
     rows = [
         ("records", str(found.records)),

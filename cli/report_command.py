@@ -107,7 +107,7 @@ def _measured(count: int, contradicted: Sequence[str], unusual: int) -> str:
 def _require_room(out: Path) -> None:
     """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
     from ..accountant.errors import InvalidInput
-    from ..audit.log.canonical import LOG
+    from ..fl.log.canonical import LOG
 
     if not (out.exists() or out.is_symlink()):
         return

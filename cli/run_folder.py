@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from ..accountant.errors import PrivplanError
     from ..accountant.records import Progress
-    from ..audit.log import LogWriter
+    from ..fl.log import LogWriter
     from ..fl.preparation import Prepared
     from ..fl.settings import Settings
 
@@ -94,7 +94,7 @@ def begin(source: Source, folder: Path, *, again: bool = False) -> Ready:
     is cleared; so it is where not even the configuration was kept, by which it could be resumed.
     Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
     """
-    from ..audit.log import LogWriter
+    from ..fl.log import LogWriter
     from ..fl.preparation import prepare, require_small_delta
 
     again = again or _left_unconfigured(folder)
@@ -125,7 +125,8 @@ def take_up(source: Source | None, folder: Path, head: str | None = None) -> Rea
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
-    from ..audit.log import LogWriter, verify
+    from ..audit.verify import verify
+    from ..fl.log import LogWriter
     from ..fl.preparation import randomness
     from ..fl.resumption import require_resumable, require_same_settings, taken_up
 
@@ -162,7 +163,7 @@ def how_to_go_on(folder: Path, head: str | None = None) -> str:
     `head` is that of its log: with it, a backup that was restored meanwhile is found.
     """
     from ..accountant.errors import PrivplanError
-    from ..audit.log import verify
+    from ..audit.verify import verify
     from ..fl.resumption import require_moments_released
 
     try:
@@ -179,7 +180,7 @@ def how_to_go_on(folder: Path, head: str | None = None) -> str:
 def was_spent(folder: Path) -> str:
     """Return what a run that stopped in a protocol has spent by that, as its log tells it."""
     from ..accountant.records import RoundAbort
-    from ..audit.log import read
+    from ..fl.log import read
 
     last = None
     with contextlib.suppress(Exception):  # what is wrong with a log is for its audit to say
@@ -289,7 +290,7 @@ def _fits_a_named_configuration(folder: Path) -> bool:
 
     It can before the first line, and where a first line says with which settings it must agree.
     """
-    from ..audit.log import verify
+    from ..audit.verify import verify
 
     if _left_before_begun(folder):
         return True
@@ -301,7 +302,7 @@ def _how_to_configure(folder: Path) -> str:
 
     Raises `InvalidInput` where no configuration helps: the log is bad, or closed, or lost.
     """
-    from ..audit.log import verify
+    from ..audit.verify import verify
 
     given = shlex.quote(str(folder))
     written = (folder / LOG).is_file() and not _is_blank(folder / LOG)
@@ -366,8 +367,8 @@ def _clear(folder: Path) -> None:
     Raises `InvalidInput` where another process has begun the run since, or is beginning it.
     """
     from ..accountant.errors import InvalidInput
-    from ..audit.log import verify
-    from ..audit.log.disk import AppendFile
+    from ..audit.verify import verify
+    from ..fl.log.disk import AppendFile
 
     held = AppendFile.open(folder / LOG) if (folder / LOG).exists() else None
     try:
@@ -430,7 +431,7 @@ def _require_sound(found: Any, folder: Path) -> None:
 def _require_head(folder: Path, head: str) -> None:
     """Raise `InvalidInput` where no line of a log has a head that was kept elsewhere."""
     from ..accountant.errors import InvalidInput
-    from ..audit.log import verify
+    from ..audit.verify import verify
 
     found = verify(folder, expected_head=head)
     if found.first_bad is None and found.anchor is None:
@@ -445,7 +446,7 @@ def _require_head(folder: Path, head: str) -> None:
 def _require_same_data(dataset: Mapping[str, str], opened: Any, folder: Path) -> None:
     """Raise `InvalidInput` where the records are not those that the run was begun with."""
     from ..accountant.errors import InvalidInput
-    from ..audit.log import Sealed
+    from ..fl.log import Sealed
 
     if opened is None or opened.dataset is None:
         return
@@ -464,7 +465,7 @@ def _require_same_data(dataset: Mapping[str, str], opened: Any, folder: Path) ->
 
 def _progress(folder: Path) -> Progress:
     """Return how far the run had come, without changing its log."""
-    from ..audit.log.reader import Scan
+    from ..fl.log.reader import Scan
 
     scan = Scan(folder)
     for _ in scan:

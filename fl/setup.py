@@ -94,6 +94,10 @@ class Promised:
         """Return one round, as each observer sees it."""
         raise NotImplementedError
 
+    def reaches(self) -> Mapping[str, records.Reach] | None:
+        """Return what of one round reaches each observer; None where the frame's table says it."""
+        return None
+
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return what draws the noise of this multiplier."""
         raise NotImplementedError

@@ -7,16 +7,16 @@ under it is noisy sums that `accountant.mechanisms` made.  It never sees a log, 
 from __future__ import annotations
 
 import hashlib
-import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import as_neighbours
 from ..accountant.records import Claim, Planned, Population, Security
 from ..accountant.slack import slack
+from .frame.systems import declaration_of
 from .observers import MODEL, NAMED, observer_name, observer_names
 
 if TYPE_CHECKING:
@@ -155,15 +155,6 @@ def digest(parameters: Parameters) -> str:
 
 Maker: TypeAlias = "Callable[[Settings, Federation, Local, Streams], System]"
 
-SYSTEMS: Final[Mapping[str, tuple[str, str]]] = {
-    "fedavg": ("baselines", "fedavg"),
-    "uldp-naive": ("uldp.naive", "naive"),
-    "uldp-group": ("uldp.group", "group"),
-    "uldp-avg": ("uldp.weighted", "average"),
-    "uldp-sgd": ("uldp.weighted", "gradient"),
-}
-"""By name: the module and the function that makes the system.  Loaded when asked for."""
-
 
 def build(settings: Settings, federation: Federation, local: Local, streams: Streams) -> System:
     """Return the system that `settings.run.system` names, ready to be planned and run.
@@ -171,7 +162,5 @@ def build(settings: Settings, federation: Federation, local: Local, streams: Str
     `local` is the training inside its silos.
     Raises `InvalidInput` for a name that is not known and for settings that do not fit the system.
     """
-    name = validate.choice(tuple(SYSTEMS), system=settings.run.system)
-    module, maker = SYSTEMS[name]
-    loaded = importlib.import_module(f".{module}", __package__)
-    return cast("Maker", getattr(loaded, maker))(settings, federation, local, streams)
+    own = declaration_of(settings.run.system)
+    return cast("Maker", own.load(own.make))(settings, federation, local, streams)

@@ -20,6 +20,7 @@ class About:
     says by observer what those see who see more than the released model.  `event_override`
     replaces the mechanism's own event: by one that is no more private (the plan's, whose last
     digit was rounded elsewhere), or by `NoGuarantee` for a method that is run as it was published.
+    `reaches` says by observer what of the round reaches it.
     """
 
     round: int
@@ -29,6 +30,7 @@ class About:
     model_in: str | None = None
     event_override: ev.Event | None = None
     draws: int = 1
+    reaches: Mapping[str, records.Reach] | None = None
 
     @property
     def as_published(self) -> bool:

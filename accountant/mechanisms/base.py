@@ -73,6 +73,7 @@ class Mechanism(ABC):
             sampling=about.sampling,
             views=about.views,
             model_in=about.model_in,
+            reaches=about.reaches,
         )
 
     def check_ticket(self, ticket: Ticket) -> None:

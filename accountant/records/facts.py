@@ -97,20 +97,22 @@ class Randomness(Fact):
 class Security(Fact):
     """The protocol by which silos' updates are summed unseen: its public parameters.
 
-    `protocol` is `pairwise-masks` (the sum alone is seen, weights are each silo's own) or
-    `private-weighting` (and nobody sees a user's weights).  `parties` take part, at least `fewest`
-    must reach the end, `threshold` of a party's `degree` neighbours recover what it leaves behind.
-    `ring_bits` is the size of the ring in which is summed, `key_bits` that of a Paillier key;
-    numbers that a protocol has no use for are 0.  `count_limit` is the public bound on a user's
-    count N_u, `count_cap` that on one silo's part of it, `records_per_count` how many records count
-    once; `slots` and `chosen` are those of the oblivious transfer.  `noise` says where the noise
-    stands: on `every-residue` of what is decrypted, or on `multiples` only, as it was published,
-    which leaves the rest without any.  `server` says from which server updates are hidden: from one
-    that sends what it likes (`malicious`), or one that follows the protocol and looks at all it
-    gets; in either case `colluders` of the parties may tell it what they know, and no more.
+    `protocol` is `pairwise-masks` (the sum alone is seen, weights are each silo's own),
+    `private-weighting` (and nobody sees a user's weights), `additive-shares` (peers learn the sum
+    alone, without a server) or `shuffler` (messages lose their senders).  `parties` take part
+    (`shuffler`: units that send messages), at least `fewest` must reach the end, `threshold` of a
+    party's `degree` neighbours recover what it leaves behind.  `ring_bits` is the size of the ring
+    in which is summed, `key_bits` that of a Paillier key; numbers that a protocol has no use for
+    are 0.  `count_limit` is the public bound on a user's count N_u, `count_cap` that on one silo's
+    part of it, `records_per_count` how many records count once; `slots` and `chosen` are those of
+    the oblivious transfer.  `noise` says where the noise stands: on `every-residue` of what is
+    decrypted, or on `multiples` only, as it was published, which leaves the rest without any.
+    `server` says from which server updates are hidden: from one that sends what it likes
+    (`malicious`), or one that follows the protocol and looks at all it gets; in either case
+    `colluders` of the parties may tell it what they know, and no more.
     """
 
-    protocol: Literal["pairwise-masks", "private-weighting"]
+    protocol: Literal["pairwise-masks", "private-weighting", "additive-shares", "shuffler"]
     parties: int
     fewest: int
     threshold: int = 0
@@ -148,6 +150,7 @@ class Contribution(Fact):
     unit          everything of one `unit` together: the sum moves by bound x its weights
     silo-delta    a whole silo's update: a unit that goes moves it by up to 2 x bound
     whole         the release as one vector, of norm at most bound whatever the unit does
+    message       one message of one `unit`, with noise of its own that no other message shares
 
     `source` says where the bound comes from: a `public` constant, a `released` value that was
     accounted, or `private` data (then it bounds nothing).
@@ -156,7 +159,7 @@ class Contribution(Fact):
     bound: float
     norm: Literal["l1", "l2"]
     unit: Unit
-    terms: Literal["unit", "silo-delta", "whole"] = "unit"
+    terms: Literal["unit", "silo-delta", "whole", "message"] = "unit"
     source: Literal["public", "released", "private"] = "public"
 
 
@@ -191,6 +194,45 @@ class Sampling(Fact):
     batch: int | None = None
     population: int | None = None
     chosen_by: Literal["each-silo", "all-silos"] | None = field(default=None, metadata=LATER)
+
+
+@dataclass(frozen=True)
+class Reach(Fact):
+    """What of one round reaches one observer, beside what is released to all.
+
+    `sees` says what:
+
+    sum             all terms together, with all noise shares that can be relied on
+    each            every contributor's own message, with its own noise
+    sum-less-own    the sum, less what the observer added itself; it `holds` a part of the unit,
+                    its weights, or nothing of it
+    shuffled        messages without their senders: `users` messages, and where coordinates are
+                    sampled `dimensions`, of which `chosen` are sent, `padded_to` messages each,
+                    shuffled by `granularity`, under `selection` and `overflow`
+                    (`events.SampledShuffle`)
+    one-share       the sum with the noise of one contributor, drawn at random
+    nothing         ciphertexts, and nothing else
+
+    `also` names what is seen beside it.  So many `colluders` tell the observer all they know, the
+    noise of `dropouts` contributors may be missing, and `knows_sample` says whether the observer
+    knows who was drawn.  `rests_on` are the suppositions, in words.  A reach is a statement of the
+    run: how far it is believed, the audit decides.
+    """
+
+    sees: Literal["sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"]
+    holds: Literal["nothing", "part", "weights"] = "nothing"
+    colluders: int = 0
+    dropouts: int = 0
+    knows_sample: bool = False
+    also: tuple[Literal["identities", "index-sets", "sizes", "times"], ...] = ()
+    rests_on: tuple[str, ...] = ()
+    users: int | None = field(default=None, metadata=LATER)
+    dimensions: int | None = field(default=None, metadata=LATER)
+    chosen: int | None = field(default=None, metadata=LATER)
+    padded_to: int | None = field(default=None, metadata=LATER)
+    granularity: Literal["coordinate", "tuple"] | None = field(default=None, metadata=LATER)
+    selection: Literal["oblivious", "data-dependent"] | None = field(default=None, metadata=LATER)
+    overflow: Literal["refuse", "cap"] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

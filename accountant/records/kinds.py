@@ -17,6 +17,7 @@ from .facts import (
     Planned,
     Population,
     Randomness,
+    Reach,
     Sampling,
     Security,
     StreamRange,
@@ -41,12 +42,13 @@ class RunOpen(Record):
 
     `as_published` marks a method that is run as its paper prints it, although it is not sound.
     `aggregation` says what the server sees: every silo's update (`plain`), only their sum
-    (`masked`), or that under weights which nobody sees (`private-weighting`); `security` holds the
-    parameters of the protocol, where there is one.  `dataset` is a commitment; `configuration` is
-    what the person asked for; `opened` is the time (UTC, ISO 8601).  `fsync` says which records
-    are forced to the disk before the run goes on; the
-    log fills it in (`never`: a crash of the machine may lose intents).  `sealed` names, by phase,
-    the items that every release seals: the configuration decides them, never the data.
+    (`masked`), or that under weights which nobody sees (`private-weighting`); without a server,
+    peers see the sum (`shares`), and a shuffler takes the senders off messages (`shuffle`).
+    `security` holds the parameters of the protocol, where there is one.  `dataset` is a commitment;
+    `configuration` is what the person asked for; `opened` is the time (UTC, ISO 8601).  `fsync`
+    says which records are forced to the disk before the run goes on; the log fills it in (`never`:
+    a crash of the machine may lose intents).  `sealed` names, by phase, the items that every
+    release seals: the configuration decides them, never the data.
     """
 
     type: ClassVar[str] = "run.open"
@@ -56,7 +58,7 @@ class RunOpen(Record):
     plan: Planned
     population: Population
     randomness: Randomness
-    aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    aggregation: Literal["plain", "masked", "private-weighting", "shares", "shuffle"] = "plain"
     security: Security | None = field(default=None, metadata=LATER)
     as_published: bool = False
     tuning: Tuning = field(default_factory=Tuning)
@@ -76,7 +78,9 @@ class RoundIntent(Record):
     `event` is what who sees the released model sees; `views` what others see of the same round.
     `sensitivity` is how far one unit moves the noisy sum, for the relation of the claim (L2 for
     Gaussian noise, L1 for Laplace), and `epsilon` of local randomizers stands in `event`.
-    `model_in` is the digest of the (released) model that the round starts from.
+    `model_in` is the digest of the (released) model that the round starts from.  `reaches` says
+    by observer what of the round reaches it; None where that follows from `aggregation` and
+    `security` of the first line.
     """
 
     type: ClassVar[str] = "round.intent"
@@ -90,6 +94,7 @@ class RoundIntent(Record):
     sampling: Sampling = field(default_factory=Sampling)
     views: Mapping[str, ev.Event] = field(default_factory=dict)
     model_in: str | None = None
+    reaches: Mapping[str, Reach] | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
+from ...fl.log.unbegun import UNBEGUN
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
 from ..first_line import beside
@@ -20,8 +21,7 @@ from ..hazards.appended import foreign_results
 from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
 from ..hazards.configuration import comparison, file_mismatch
 from ..hazards.edited import hazards_beside
-from ..log import Verified, verify
-from ..log.unbegun import UNBEGUN
+from ..verify import Verified, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
 from .ledger import Entry, Ledger
@@ -50,7 +50,7 @@ def audit_budget(
     claim; `groups` are sizes of units to answer for as well.  `sealed` opens the sidecar too, as a
     trusted auditor does: then the report is not to be published.  A log whose chain is broken
     supports nothing, and the report names the line.  `public_key` and `expected_head` are what
-    the log must fit (`audit.log.verify`).
+    the log must fit (`audit.verify`).
 
     Range: `limit` 0 or above, `groups` 1 or above.  Raises `InvalidInput` where there is no log.
     """

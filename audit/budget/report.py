@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
+from ...fl.log.unbegun import UNBEGUN
 from ...fl.observers import NAMED, phrase, row_of
-from ..log.unbegun import UNBEGUN
 from .total import Total
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
-    from ..log.verify import Checked, Signature
+    from ..verify import Checked, Signature
 
 ROUNDING: Final = 1e-9
 """Relative excess over a claim or a limit that rounding explains."""

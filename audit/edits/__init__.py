@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...accountant.errors import InvalidInput
+from ...fl.log.reader import Scan
 from ..budget.ledger import Entry, Ledger
-from ..log.reader import Scan
 from . import closing, models, repeats, rounds, streams
 from .beside import beside
 from .contradiction import EDITS, Contradiction, Edit, History, NotStated

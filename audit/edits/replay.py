@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput
+from ...fl.log.reader import Scan
 from ..budget.ledger import Entry, Ledger
 from ..budget.phases import released, training_of
-from ..log.reader import Scan
 from .archive import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")

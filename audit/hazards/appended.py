@@ -7,8 +7,8 @@ from typing import Final
 
 from ...accountant.records import AuditResult, RunOpen
 from ..budget.ledger import Entry
-from ..log.results import result_of
 from ..measurement import Measurement
+from ..results import result_of
 from .hazard import Hazard
 
 BOUNDING: Final = ("claim", "robust")

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import sealing
+from ...fl.log import Sealed
 from ...fl.sealed_items import NOISE
 from ..budget.ledger import Ledger
-from ..log import Sealed
 from .hazard import Hazard, rounds
 
 

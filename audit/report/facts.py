@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
+from ...fl.log.reader import BadLine, log_of
+from ...fl.log.unbegun import NEXT, UNBEGUN, WHY
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..first_line import beside
 from ..hazards.appended import foreign_results
 from ..hazards.configuration import file_mismatch
 from ..hazards.edited import hazards_beside
-from ..log import verify
-from ..log.reader import BadLine, log_of
-from ..log.results import Result, result_of
-from ..log.unbegun import NEXT, UNBEGUN, WHY
 from ..measurement import Measurement
+from ..results import Result, result_of
+from ..verify import verify
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

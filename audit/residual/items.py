@@ -11,9 +11,9 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
 from ...fl import recomputed, residuals
+from ...fl.log import Line, Sealed, read
 from ..budget import Entry, Ledger
 from ..hazards.sidecar import require_fitting
-from ..log import Line, Sealed, read
 
 ITEMS: Final = (residuals.ITEM, recomputed.ITEM)
 """What every release with noise seals."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl import durable
-from ..log import Line, read
+from ...fl.log import Line, read
 from ..measurement import Measurement
 
 SEALED_REPORT: Final = "sealed-report.json"

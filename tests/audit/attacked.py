@@ -168,7 +168,7 @@ class Stand:
 
 def why_not(folder: Path) -> str:
     """Return why the settings in a log are refused; "" if they are not."""
-    from privplan.audit.log import read
+    from privplan.fl.log import read
 
     opened = next(iter(read(folder))).record
     assert isinstance(opened, RunOpen)

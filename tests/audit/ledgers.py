@@ -34,7 +34,7 @@ from privplan.accountant.records import (
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from privplan.audit.budget.report import Chain
-from privplan.audit.log.canonical import LOG, START, chained
+from privplan.fl.log.canonical import LOG, START, chained
 
 SIGMA, CLIP, DELTA, USERS = 5.0, 0.1, 1e-5, 50
 LIMIT = 41

@@ -22,8 +22,8 @@ from privplan.accountant.records import (
     Sampling,
     StreamRange,
 )
-from privplan.audit.log import LogWriter
-from privplan.audit.log.canonical import LOG, START, chained
+from privplan.fl.log import LogWriter
+from privplan.fl.log.canonical import LOG, START, chained
 
 EVENT = ev.Poisson(0.5, ev.Gaussian(5.0))
 SECURE = Randomness("operating-system")

@@ -21,8 +21,8 @@ from privplan.accountant.records import (
     RunOpen,
     StreamRange,
 )
-from privplan.audit.log import LogWriter
 from privplan.audit.residual.items import Run, _made
+from privplan.fl.log import LogWriter
 from privplan.fl.residuals import Residuals
 
 STD, SILOS, GRID = 2.5, 4, 2.5 / 2**20

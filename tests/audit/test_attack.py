@@ -19,9 +19,11 @@ from privplan.accountant.records import Evaluation, Randomness, RunClose, RunOpe
 from privplan.audit.attack import Asked, attack
 from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for, require_feasible
 from privplan.audit.configured import settings_in
-from privplan.audit.log import BadLine, LogWriter, Sealed, append_results, measurements_in, verify
-from privplan.audit.log.canonical import LOG, SEALED
 from privplan.audit.measurement import NOT_PROOF
+from privplan.audit.results import append_results, measurements_in
+from privplan.audit.verify import verify
+from privplan.fl.log import BadLine, LogWriter, Sealed
+from privplan.fl.log.canonical import LOG, SEALED
 from privplan.fl.settings_file import parse
 
 from . import ledgers, logs

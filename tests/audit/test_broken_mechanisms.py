@@ -40,11 +40,11 @@ from scipy.stats import binom
 from privplan.accountant.randomness import Streams
 from privplan.audit.attack import Asked, attack
 from privplan.audit.canaries import canary_federation, claim_tier, conduct, rehearse, robust_tier
-from privplan.audit.log import LogWriter
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 from privplan.audit.statistics import claim_only, upper_rate
 from privplan.fl.local import Part
+from privplan.fl.log import LogWriter
 from privplan.fl.runner import run
 from privplan.fl.system import build
 

@@ -32,7 +32,7 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.budget.fewer import MOST_KINDS, _Classes
 from privplan.audit.budget.order import compared, covers, weaker_of
 from privplan.audit.budget.total import total
-from privplan.audit.log.canonical import LOG
+from privplan.fl.log.canonical import LOG
 
 from .ledgers import (
     CLIP,

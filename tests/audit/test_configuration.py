@@ -18,8 +18,8 @@ from privplan.audit.budget.total import total
 from privplan.audit.configuration import compared
 from privplan.audit.first_line import Comparison
 from privplan.audit.hazards.configuration import SEARCHED as SLACK
-from privplan.audit.log.reader import Scan
 from privplan.audit.report import read as read_page
+from privplan.fl.log.reader import Scan
 from privplan.fl.settings_file import parse
 
 from .forged import RUNS, Edit, Records, earlier, first_line, forged, set_in

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from privplan.audit.budget import BudgetReport, audit_budget
-from privplan.audit.log import verify
+from privplan.audit.verify import verify
 
 HERE: Final = Path(__file__).parent / "earlier"
 EXPECTED: Final[dict[str, Any]] = json.loads((HERE / "expected.json").read_text())

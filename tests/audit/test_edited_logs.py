@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.hazards import RULES
-from privplan.audit.log import verify
+from privplan.audit.verify import verify
 from privplan.cli.main import app
 
 from ..cli.killing import attempt, before_each_write, refusal

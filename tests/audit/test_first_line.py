@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack import attack
 from privplan.audit.budget import audit_budget
-from privplan.audit.log import LogWriter
 from privplan.audit.report import read as read_page
 from privplan.cli.main import app
 from privplan.cli.run_folder import Source, begin
+from privplan.fl.log import LogWriter
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
 from privplan.fl.settings_file import parse

@@ -18,8 +18,9 @@ from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams, poisson
 from privplan.accountant.records import Evaluation, Normaliser, Sampling
-from privplan.audit.log import LogWriter, Sealed, verify
-from privplan.audit.log.canonical import canonical
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter, Sealed
+from privplan.fl.log.canonical import canonical
 
 from . import logs
 from .adversary import FRESH, NOISY, differing_fields, leaks

@@ -17,9 +17,10 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundIntent, RoundRelease, RunRecover
-from privplan.audit.log import LogWriter, Sealed, Verified, read, verify
-from privplan.audit.log import disk as disk_module
-from privplan.audit.log.canonical import LOG, SEALED
+from privplan.audit.verify import Verified, verify
+from privplan.fl.log import LogWriter, Sealed, read
+from privplan.fl.log import disk as disk_module
+from privplan.fl.log.canonical import LOG, SEALED
 
 from . import logs
 

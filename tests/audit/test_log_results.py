@@ -22,20 +22,20 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import AuditResult
 from privplan.audit.budget import audit_budget
-from privplan.audit.log import (
-    BadLine,
-    LogWriter,
-    Sealed,
-    append_results,
-    measurements_in,
-    read,
-    results_in,
-    verify,
-)
-from privplan.audit.log import disk as disk_module
-from privplan.audit.log.canonical import LOG, SEALED
-from privplan.audit.log.results import POINTS, decoded, encoded, result_of
 from privplan.audit.measurement import Measurement
+from privplan.audit.results import (
+    POINTS,
+    append_results,
+    decoded,
+    encoded,
+    measurements_in,
+    result_of,
+    results_in,
+)
+from privplan.audit.verify import verify
+from privplan.fl.log import BadLine, LogWriter, Sealed, read
+from privplan.fl.log import disk as disk_module
+from privplan.fl.log.canonical import LOG, SEALED
 
 from . import ledgers, logs
 
@@ -477,8 +477,8 @@ def test_a_kill_between_two_results_keeps_the_first(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "run")
     program = (
         "import os, signal, sys\n"
-        "from privplan.audit.log import disk, append_results, measurements_in\n"
-        "from privplan.audit.log.results import decoded\n"
+        "from privplan.fl.log import disk\n"
+        "from privplan.audit.results import append_results, decoded, measurements_in\n"
         "import json\n"
         "real, seen = os.fsync, []\n"
         "def fsync(descriptor):\n"

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.log import LogWriter, Sealed, commitment
-from privplan.audit.log.canonical import SEALED, canonical
+from privplan.fl.log import LogWriter, Sealed, commitment
+from privplan.fl.log.canonical import SEALED, canonical
 
 from . import logs
 

@@ -12,9 +12,10 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.accountant.records import AuditResult
-from privplan.audit.log import LogWriter, verify
-from privplan.audit.log import signing as signing_module
-from privplan.audit.log.canonical import LOG, chained
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter
+from privplan.fl.log import signing as signing_module
+from privplan.fl.log.canonical import LOG, chained
 
 from . import logs
 
@@ -201,9 +202,9 @@ def test_without_the_package_logs_are_written_and_checked_but_not_signatures(
 
 def test_the_log_itself_loads_nothing_heavy(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "plain")
-    heavy = ("numpy", "scipy", "torch", "cryptography", "typer", "privplan.fl")
+    heavy = ("numpy", "scipy", "torch", "cryptography", "typer", "privplan.fl.system")
     program = (
-        "import sys; from privplan.audit.log import verify\n"
+        "import sys; from privplan.audit.verify import verify\n"
         f"assert verify(sys.argv[1]).complete\n"
         f"print([name for name in {heavy} if name in sys.modules])"
     )

@@ -23,8 +23,9 @@ from privplan.accountant.records import (
     RunOpen,
     RunRecover,
 )
-from privplan.audit.log import BadLine, LogWriter, read, verify
-from privplan.audit.log.canonical import LOG, START, canonical, chained
+from privplan.audit.verify import verify
+from privplan.fl.log import BadLine, LogWriter, read
+from privplan.fl.log.canonical import LOG, START, canonical, chained
 
 from . import logs
 
@@ -315,7 +316,7 @@ def test_lines_that_are_no_records(folder: Path, line: str) -> None:
 
 
 def test_a_line_that_is_too_long_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("privplan.audit.log.reader.LONGEST", 600)
+    monkeypatch.setattr("privplan.fl.log.reader.LONGEST", 600)
     assert "longer than 600 bytes" in why(folder, 1)
 
 

@@ -24,9 +24,10 @@ from privplan.accountant.records import (
     RoundAbort,
     RunRecover,
 )
-from privplan.audit.log import BadLine, LogBroken, LogWriter, Sealed, verify
-from privplan.audit.log import disk as disk_module
-from privplan.audit.log.canonical import LOG, SEALED, canonical
+from privplan.audit.verify import verify
+from privplan.fl.log import BadLine, LogBroken, LogWriter, Sealed
+from privplan.fl.log import disk as disk_module
+from privplan.fl.log.canonical import LOG, SEALED, canonical
 
 from . import logs
 
@@ -93,7 +94,7 @@ def test_two_writers_cannot_share_a_folder(writer: LogWriter) -> None:
     with pytest.raises(InvalidInput, match="being written by another process"):
         LogWriter.resume(writer.folder, randomness=logs.SECURE)
     program = (
-        "import sys; from privplan.audit.log import LogWriter\n"
+        "import sys; from privplan.fl.log import LogWriter\n"
         "from privplan.accountant.records import Randomness\n"
         "try: LogWriter.resume(sys.argv[1], randomness=Randomness('seeded'))\n"
         "except Exception as error: print(type(error).__name__, error)"
@@ -245,7 +246,7 @@ def test_a_release_stands_under_one_intent(writer: LogWriter) -> None:
 def test_a_line_that_no_reader_takes_is_not_written(
     writer: LogWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("privplan.audit.log.writer.LONGEST", 400)
+    monkeypatch.setattr("privplan.fl.log.writer.LONGEST", 400)
     with pytest.raises(InvalidInput, match="400 is the longest"):
         writer.append(logs.intent(1))
     assert verify(writer.folder).records == 1
@@ -331,7 +332,7 @@ def test_a_failed_write_breaks_the_writer_for_good_and_the_run_can_be_resumed(
 def test_a_real_limit_of_space_leaves_a_torn_line(tmp_path: Path) -> None:
     program = (
         "import resource, sys\n"
-        "from privplan.audit.log import LogWriter, LogBroken\n"
+        "from privplan.fl.log import LogWriter, LogBroken\n"
         "from privplan.accountant.records import Evaluation, Randomness\n"
         "writer, _ = LogWriter.resume(sys.argv[1], randomness=Randomness('seeded'))\n"
         "size = writer._log._size + 1000\n"

@@ -17,11 +17,12 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import AuditResult, Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
-from privplan.audit.log import LogWriter, append_results
-from privplan.audit.log.reader import BadLine
 from privplan.audit.measurement import NOT_PROOF, Measurement
 from privplan.audit.report import facts, figures, page, read, render
 from privplan.audit.report.facts import POINTS, Spending
+from privplan.audit.results import append_results
+from privplan.fl.log import LogWriter
+from privplan.fl.log.reader import BadLine
 
 from . import ledgers
 from .logs import rechained

@@ -16,10 +16,10 @@ from scipy import stats
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import About, Gaussian
-from privplan.audit.log import LogWriter
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.items import Run
 from privplan.audit.residual.tier import judged
+from privplan.fl.log import LogWriter
 from privplan.fl.recomputed import Recomputed
 from privplan.fl.uldp.facts import norms_of
 

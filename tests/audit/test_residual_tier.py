@@ -15,12 +15,12 @@ from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gaussian, clip, gaussian
-from privplan.audit.log import BadLine, LogWriter
-from privplan.audit.log.canonical import LOG, SEALED
 from privplan.audit.measurement import Measurement
 from privplan.audit.residual import SEALED_REPORT, residual_tier, tier, write_sealed_report
 from privplan.audit.residual.tier import judged
 from privplan.fl import durable
+from privplan.fl.log import BadLine, LogWriter
+from privplan.fl.log.canonical import LOG, SEALED
 
 from . import logs
 from .residual_runs import SILOS, in_memory, intent, items, normal, on_disk, opening, release

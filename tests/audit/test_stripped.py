@@ -16,11 +16,11 @@ from privplan.accountant.records import sealing
 from privplan.audit.attack import attack
 from privplan.audit.attack_report import Asked
 from privplan.audit.budget import BudgetReport, audit_budget
-from privplan.audit.log import LogWriter, Sealed
-from privplan.audit.log.sealed import commitment
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import ROUNDS, VALUES
 from privplan.fl.determined import NotStated
+from privplan.fl.log import LogWriter, Sealed
+from privplan.fl.log.sealed import commitment
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
 from privplan.fl.sealed_items import sealed_items

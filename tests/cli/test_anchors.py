@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 from privplan.audit.attack_tools import Tools
-from privplan.audit.log import LogWriter, append_results, verify
-from privplan.audit.log.canonical import LOG
+from privplan.audit.results import append_results
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter
+from privplan.fl.log.canonical import LOG
 
 from ..audit import logs
 from ..audit.attacked import Stand, run_in
@@ -58,8 +60,8 @@ def signed(plain: Path, tmp_path: Path) -> Path:
 
 def sign(folder: Path, key: Ed25519PrivateKey) -> None:
     """Put a signature of all lines at the end."""
-    from privplan.audit.log import signing
-    from privplan.audit.log.canonical import chained
+    from privplan.fl.log import signing
+    from privplan.fl.log.canonical import chained
 
     head, lines = verify(folder).head or "", logs.lines_of(folder)
     line = chained(signing.signed(key, head).to_json(), len(lines), head)[0]
@@ -162,8 +164,8 @@ def test_a_line_behind_the_signature_is_an_error(judged: Callable[..., Any], sig
 
     sign(signed, KEY)
     logs.write_lines(signed, logs.lines_of(signed)[:-1])
-    from privplan.audit.log.canonical import chained
-    from privplan.audit.log.results import encoded
+    from privplan.audit.results import encoded
+    from privplan.fl.log.canonical import chained
 
     less = replace(
         MEASURED, value=0.5, claimed=1.0

@@ -12,12 +12,13 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.audit.attack_tools import Tools
-from privplan.audit.log import append_results, measurements_in, verify
-from privplan.audit.log.canonical import LOG
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.audit.residual.tier import ROUNDS, VALUES
+from privplan.audit.results import append_results, measurements_in
+from privplan.audit.verify import verify
 from privplan.cli import audit_attack_command
 from privplan.cli.run_folder import Source, begin
+from privplan.fl.log.canonical import LOG
 from privplan.fl.runner import carry_out
 
 from ..audit.attacked import MEASURED, Stand, configured, run_in

@@ -12,8 +12,8 @@ import pytest
 
 from privplan.accountant.records import Tuning
 from privplan.audit.hazards import RULES
-from privplan.audit.log import LogWriter
-from privplan.audit.log.canonical import LOG
+from privplan.fl.log import LogWriter
+from privplan.fl.log.canonical import LOG
 
 from ..audit.forged import earlier
 from ..audit.ledgers import (

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from privplan.audit.log import LogWriter, verify
-from privplan.audit.log.canonical import LOG
-from privplan.audit.log.unbegun import UNBEGUN
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter
+from privplan.fl.log.canonical import LOG
+from privplan.fl.log.unbegun import UNBEGUN
 
 from ..audit import logs
 from .conftest import Refused, Run

@@ -13,7 +13,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
 from privplan.accountant.slack import allows_publishing, require_small, slack
 from privplan.audit.configured import settings_in
-from privplan.audit.log import read
+from privplan.fl.log import read
 from privplan.fl.settings_file import parse
 from privplan.fl.system import Privacy
 

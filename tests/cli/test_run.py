@@ -273,7 +273,7 @@ def test_a_signed_log(run: Run, refused: Refused) -> None:
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from privplan.audit.log import verify
+    from privplan.audit.verify import verify
 
     config = written(more='[log]\nsign_key = "key.pem"\nfsync = "never"')
     assert "sign_key" in refused("run", config, "--out", "out")
@@ -302,7 +302,7 @@ def cut(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Run, and stop at the record with number `at` as Ctrl-C (or a full disk) would."""
 
     def call(at: int, *words: str, error: BaseException | None = None) -> Any:
-        from privplan.audit.log import LogWriter
+        from privplan.fl.log import LogWriter
 
         count = 0
         append = LogWriter.append
@@ -526,7 +526,7 @@ def test_an_interruption_at_the_last_line_leads_to_the_audit(
     number: signal.Signals, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from privplan.accountant.records import RunClose
-    from privplan.audit.log import LogWriter
+    from privplan.fl.log import LogWriter
 
     append = LogWriter.append
 

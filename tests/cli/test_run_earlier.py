@@ -143,7 +143,7 @@ def test_an_earlier_log_that_announces_less_than_its_silo_sees_is_refused(earlie
     from privplan.accountant.errors import InvalidInput
     from privplan.accountant.records import RunOpen
     from privplan.audit.configured import require_same_event
-    from privplan.audit.log import read
+    from privplan.fl.log import read
 
     opened = next(iter(read(earlier("avg-records-plain")))).record
     assert isinstance(opened, RunOpen)

@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 
 from privplan.accountant import records
-from privplan.audit.log import read, verify
+from privplan.audit.verify import verify
 from privplan.fl.checkpoint import MODEL, Checkpoint
+from privplan.fl.log import read
 from privplan.fl.system import digest
 
 from .conftest import Run

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant import records
-from privplan.audit.log import read, verify
+from privplan.audit.verify import verify
+from privplan.fl.log import read
 
 from .conftest import Refused, Run
 from .killing import at_each_write
@@ -159,7 +160,7 @@ def test_where_resuming_cannot_help_another_way_on_is_named(
     error: BaseException, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moments are spent and lost: `--resume` would refuse."""
-    from privplan.audit.log import LogWriter
+    from privplan.fl.log import LogWriter
 
     append = LogWriter.append
 

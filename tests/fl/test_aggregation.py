@@ -17,8 +17,9 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
-from privplan.audit.log import LogWriter, read, verify
+from privplan.audit.verify import verify
 from privplan.fl.aggregation import Plain, Sum, aggregator, float_sum, noisy_sum
+from privplan.fl.log import LogWriter, read
 from privplan.fl.parties import SERVER, Message
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import RunResult, carry_out

@@ -15,11 +15,12 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.audit.configured import settings_in
-from privplan.audit.log import LogWriter, read, verify
+from privplan.audit.verify import verify
 from privplan.fl import evaluation
 from privplan.fl.datasets.registry import load
 from privplan.fl.evaluation import BUNDLED, EARLIER, declaration_of
 from privplan.fl.keys import DATASETS
+from privplan.fl.log import LogWriter, read
 from privplan.fl.preparation import prepare, randomness
 from privplan.fl.runner import RunResult, carry_out
 from privplan.fl.settings import EvaluationSettings, Settings

@@ -27,11 +27,12 @@ from privplan.accountant.plan import affordable
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.budget import audit_budget
-from privplan.audit.log import LogWriter, read, verify
+from privplan.audit.verify import verify
 from privplan.fl import durable
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.datasets import load, normalise
 from privplan.fl.datasets.breast_cancer import SCALING
+from privplan.fl.log import LogWriter, read
 from privplan.fl.metrics import measured
 from privplan.fl.normalising import NORMALISE, Normalising
 from privplan.fl.preparation import Prepared, prepare, randomness
@@ -92,7 +93,7 @@ def resumed(settings: Settings, folder: Path) -> RunResult:
 
 
 def progress_of(folder: Path) -> records.Progress:
-    from privplan.audit.log.reader import Scan
+    from privplan.fl.log.reader import Scan
 
     scan = Scan(folder)
     for _ in scan:

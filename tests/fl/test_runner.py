@@ -17,9 +17,10 @@ import pytest
 
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
-from privplan.audit.log import LogWriter, Sealed, read, verify
+from privplan.audit.verify import verify
 from privplan.fl import durable
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.log import LogWriter, Sealed, read
 from privplan.fl.preparation import prepare, randomness
 from privplan.fl.runner import RunResult, carry_out
 from privplan.fl.settings import (

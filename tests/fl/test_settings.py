@@ -427,7 +427,7 @@ def test_the_models_are_those_that_exist() -> None:
 
 def test_the_systems_and_data_sets_are_those_that_exist() -> None:
     from privplan.fl.datasets import NAMES
-    from privplan.fl.system import SYSTEMS
+    from privplan.fl.frame.systems import declared
 
-    assert set(keys.SYSTEMS) == set(SYSTEMS)
+    assert set(keys.SYSTEMS) == set(declared())
     assert set(keys.DATASETS) == set(NAMES)

@@ -13,7 +13,8 @@ pytest.importorskip("torch")
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.randomness import Streams
-from privplan.fl.baselines import FedAvg
+from privplan.fl.fedavg.averaging import FedAvg
+from privplan.fl.frame.systems import declared
 from privplan.fl.local import TorchLocal
 from privplan.fl.models import model_named
 from privplan.fl.promise import rounded_up
@@ -26,7 +27,9 @@ from privplan.fl.settings import (
     TrainingSettings,
     UldpSettings,
 )
-from privplan.fl.system import SYSTEMS, Privacy, build
+from privplan.fl.system import Privacy, build
+
+SYSTEMS = tuple(declared())
 
 PRIVATE = tuple(name for name in SYSTEMS if name != "fedavg")
 

@@ -41,9 +41,14 @@ class Configuration:
     delta: float
 
 
+def _rounded(value: float) -> float:
+    """Return nine digits of a value: processors differ in the last ones of an exponential."""
+    return float(f"{value:.9g}")
+
+
 def _configuration(rng: np.random.Generator, kinds: tuple[int, ...]) -> Configuration:
-    noise = float(np.exp(rng.uniform(np.log(0.5), np.log(20))))
-    rate = float(np.exp(rng.uniform(np.log(1e-3), 0.0)))
+    noise = _rounded(np.exp(rng.uniform(np.log(0.5), np.log(20))))
+    rate = _rounded(np.exp(rng.uniform(np.log(1e-3), 0.0)))
     rounds = int(np.exp(rng.uniform(0.0, np.log(3000))))
     kind = int(rng.choice(kinds))
     neighbours = "add-remove"
@@ -61,7 +66,7 @@ def _configuration(rng: np.random.Generator, kinds: tuple[int, ...]) -> Configur
     elif kind == 7:
         event = ev.DiscreteGaussian(noise, int(rng.integers(1, 4)))
     elif kind == 8:
-        event = ev.RandomizedResponse(1 / noise, int(rng.integers(2, 6)))
+        event = ev.RandomizedResponse(_rounded(1 / noise), int(rng.integers(2, 6)))
         neighbours = "replace-one"
     else:
         event = ev.Compose(
@@ -72,7 +77,7 @@ def _configuration(rng: np.random.Generator, kinds: tuple[int, ...]) -> Configur
             ]
         )
         rounds = 1
-    return Configuration(ev.Repeat(rounds, event), neighbours, float(10 ** rng.uniform(-9, -3)))
+    return Configuration(ev.Repeat(rounds, event), neighbours, _rounded(10 ** rng.uniform(-9, -3)))
 
 
 def _drawn(kinds: tuple[int, ...]) -> list[Configuration]:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from ...accountant.errors import InvalidInput, MissingExtra
-from ...accountant.records import Head, RunOpen
-from . import signing
-from .canonical import is_hash
-from .reader import BadLine, Line, Scan, Torn
+from ..accountant.errors import InvalidInput, MissingExtra
+from ..accountant.records import Head, RunOpen
+from ..fl.log import signing
+from ..fl.log.canonical import is_hash
+from ..fl.log.reader import BadLine, Line, Scan, Torn
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey

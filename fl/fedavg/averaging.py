@@ -13,22 +13,22 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
-from ..accountant import events as ev
-from ..accountant import records
-from ..accountant.errors import Unsupported
-from ..accountant.mechanisms import Gate
-from ..accountant.plan import Plan, PlannedPhase, given
-from .aggregation import float_sum
-from .federation import Federation
-from .local import Local
-from .promise import PHASE, claimed
-from .setup import Setup, public_features_only, setup
-from .system import Opening, Parameters, Round, digest
+from ...accountant import events as ev
+from ...accountant import records
+from ...accountant.errors import Unsupported
+from ...accountant.mechanisms import Gate
+from ...accountant.plan import Plan, PlannedPhase, given
+from ..aggregation import float_sum
+from ..federation import Federation
+from ..local import Local
+from ..promise import PHASE, claimed
+from ..setup import Setup, public_features_only, setup
+from ..system import Opening, Parameters, Round, digest
 
 if TYPE_CHECKING:
-    from ..accountant.randomness import Streams
-    from .parties import Network
-    from .settings import Settings
+    from ...accountant.randomness import Streams
+    from ..parties import Network
+    from ..settings import Settings
 
 NO_NOISE: Final = ev.NoGuarantee("no noise")
 

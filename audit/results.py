@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, SupportsFloat, SupportsIndex
 
-from ...accountant.errors import InvalidInput
-from ...accountant.records import AuditResult
-from ..measurement import NOT_PROOF, VERDICTS, Curve, Measurement
-from .canonical import is_hash
-from .reader import read
-from .writer import LogWriter
+from ..accountant.errors import InvalidInput
+from ..accountant.records import AuditResult
+from ..fl.log.canonical import is_hash
+from ..fl.log.reader import read
+from ..fl.log.writer import LogWriter
+from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

@@ -1,0 +1,1 @@
+"""FedAvg across silos: the system that promises nothing."""

@@ -1,0 +1,9 @@
+"""The declaration of FedAvg."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..frame.declaration import Declaration
+
+SYSTEMS: Final = (Declaration(name="fedavg", make=f"{__package__}.averaging:fedavg"),)

@@ -1,0 +1,1 @@
+"""What a system is: its declaration, and what the frame asks of it."""

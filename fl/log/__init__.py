@@ -1,0 +1,23 @@
+"""The log of a run: written as it goes, and read back line by line.
+
+`LogWriter` is the recorder that a run is handed; `read` returns what it left, up to the first line
+that is not as it was written.  A folder holds `log.jsonl`, which is itself a release and may be
+published, and `sealed.jsonl`, which may not: it opens the commitments of the log to a trusted
+auditor.  What is judged of a log stands in `audit`.
+"""
+
+from ...accountant.errors import LogBroken
+from .reader import BadLine, Line, read
+from .sealed import Sealed, SealedItem, commitment
+from .writer import LogWriter
+
+__all__ = [
+    "BadLine",
+    "Line",
+    "LogBroken",
+    "LogWriter",
+    "Sealed",
+    "SealedItem",
+    "commitment",
+    "read",
+]
