@@ -171,12 +171,12 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     data, rounds = own.federation, f"{result.rounds:,} of {own.settings.run.rounds:,} rounds"
     trained = (
         f"{own.system.name} on {data.name}: {rounds}, {data.users:,} users, {data.silos:,} silos, "
-        f"{own.model.parameters:,} parameters"
+        f"{own.width:,} parameters"
     )
     rows = [("trained", trained), *_proven_rows(ready, result)]
-    step = own.system.normalising
-    if step is not None:
-        noise = rounding.as_given(step.noise_multiplier)
+    moments = own.settings.privacy.normalisation_noise
+    if moments is not None:
+        noise = rounding.as_given(moments)
         rows.append(
             ("normalised", f"by moments with noise multiplier {noise}; each epsilon pays for them")
         )

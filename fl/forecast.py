@@ -12,10 +12,9 @@ from typing import Final
 
 from ..accountant.errors import PrivplanError
 from ..accountant.guarantee import Bounds
-from .local import TorchLocal
+from .frame.phases import last_round
 from .observers import circumstances_of, rests_on
-from .preparation import Prepared, prepare, require_small_delta
-from .promise import PHASE
+from .preparation import Prepared, local_of, prepare, require_small_delta
 from .settings import Settings
 from .system import Aggregation, build
 
@@ -58,7 +57,7 @@ class Expected:
 class Forecast:
     """A run that was planned and not begun.
 
-    `noise_multiplier` is that of the training, None for a run without noise.
+    `noise_multiplier` is that of the last phase, None for a run without noise.
     """
 
     prepared: Prepared
@@ -67,7 +66,7 @@ class Forecast:
 
     @property
     def rounds(self) -> int:
-        """How many rounds of training the plan holds."""
+        """How many rounds the plan holds."""
         return self.prepared.rounds
 
 
@@ -177,9 +176,9 @@ def _slots(settings: Settings) -> int | None:
 
 
 def _epsilons(prepared: Prepared, settings: Settings) -> dict[str, float]:
-    local = TorchLocal(settings, prepared.federation, prepared.model)
+    local = local_of(settings, prepared.federation, prepared.trained)
     system = build(settings, prepared.federation, local, prepared.streams)
     plan = system.plan()
-    if sum(phase.rounds for phase in plan.phases if phase.name == PHASE) != settings.run.rounds:
+    if last_round(system.phases) != settings.run.rounds:
         return {"model": math.inf}
     return {who: one.epsilon.upper for who, one in plan.guarantees.items()}

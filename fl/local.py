@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..accountant.errors import Unsupported
 from ..accountant.mechanisms.clip import Sparse
 from .federation import Federation, Indices, Pairs
 from .system import Parameters
@@ -79,8 +80,68 @@ class Local(Protocol):
         """
 
 
+@runtime_checkable
+class Proximal(Protocol):
+    """Training that can be pulled back to where it started, which is public.
+
+    `proximal` is mu in (mu / 2) |x - start|^2, which is added to every objective whose training
+    makes a delta.  A stand-in that makes no steps has nothing to be pulled.
+    """
+
+    proximal: float
+
+
+class NoTraining:
+    """What a system is given that declares that it does not train: nothing is loaded for it.
+
+    Raises `Unsupported` where it trains nevertheless.
+    """
+
+    def use(self, federation: Federation) -> None:
+        """Have no features."""
+
+    def initial(self) -> Parameters:
+        """Have no model: a system that does not train says what its first vector is."""
+        raise _untrained("initial")
+
+    def user_deltas(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        users: Sequence[Indices],  # noqa: ARG002
+        number: int,  # noqa: ARG002
+    ) -> Iterator[Part]:
+        """Train nobody."""
+        raise _untrained("user_deltas")
+
+    def user_gradients(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        users: Sequence[Indices],  # noqa: ARG002
+        number: int,  # noqa: ARG002
+    ) -> Iterator[Part]:
+        """Have no gradient."""
+        raise _untrained("user_gradients")
+
+    def silo_deltas(self, parameters: Parameters, number: int) -> Rows:  # noqa: ARG002
+        """Train no silo."""
+        raise _untrained("silo_deltas")
+
+    def record_gradients(self, models: Rows, chosen: Indices, step: int) -> Rows:  # noqa: ARG002
+        """Have no gradient."""
+        raise _untrained("record_gradients")
+
+
+def _untrained(name: str) -> Unsupported:
+    return Unsupported(
+        f"`{name}` of local training was called by a system that declares that it does not train.",
+        "Nothing was loaded to train with.",
+        "Write trains=True into its declaration, or leave `local` alone; a system that does not "
+        "train gives its own `initial`.",
+    )
+
+
 class TorchLocal:
-    """Local training of a model by `fl.training`: plain SGD, all users of all silos at once."""
+    """Local training of a model by `fl.training`: SGD, all users of all silos at once."""
 
     def __init__(self, settings: Settings, federation: Federation, model: Model) -> None:
         from .training import Recipe, device_named
@@ -90,6 +151,15 @@ class TorchLocal:
         self.federation, self.model = federation, model
         self.device, self.seed = settings.run.device, own.seed
         self.recipe = Recipe(own.local_rate, own.local_epochs, own.batch, own.seed)
+
+    @property
+    def proximal(self) -> float:
+        """How strongly training is pulled back to where it started."""
+        return self.recipe.proximal
+
+    @proximal.setter
+    def proximal(self, value: float) -> None:
+        self.recipe = replace(self.recipe, proximal=value)
 
     def use(self, federation: Federation) -> None:
         """Train from now on on the same records with other features."""

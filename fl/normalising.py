@@ -30,6 +30,8 @@ from ..accountant.plan import PlannedPhase
 from .aggregation import Aggregator, Plain, noisy_sum
 from .datasets import normalise
 from .federation import Federation
+from .frame.phases import Follow, Keep, Once, Phase
+from .frame.state import Arrays, State
 from .moments import Moments
 from .recomputed import Recomputed
 from .residuals import Residuals
@@ -43,6 +45,8 @@ NORMALISE: Final = "normalise"
 
 ROUND: Final = 0
 """Its one round, before the first round of training."""
+
+MOMENTS: Final = "the moments that features are normalised by"
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,35 @@ class Normalising:
     def phase(self) -> PlannedPhase:
         """The phase as it stands in a plan: one round, its noise given."""
         return PlannedPhase(NORMALISE, self.noise_multiplier, self.views["model"], 1, self.views)
+
+    def as_phase(self, use: Callable[[Federation], None]) -> Phase:
+        """Return the phase as a system lists it; `use` is given the federation, normalised."""
+
+        def release(gate: Gate, keep: Keep) -> Arrays:
+            return self.release(gate, lambda moments: keep(moments.to_arrays())).to_arrays()
+
+        def digest(arrays: Arrays) -> str:
+            return _known(arrays).digest
+
+        def follow(arrays: Arrays) -> Follow:
+            moments = self.moments(_known(arrays).released)
+            federation = moments.applied(self.federation)
+            use(federation)
+            return Follow(moments.to_arrays(), federation)
+
+        return Phase(self.phase, ROUND, once=Once(MOMENTS, self.state, release, digest, follow))
+
+    @property
+    def state(self) -> State:
+        """The arrays that stay: what was released, and what follows from it for each feature."""
+        features = (self._width,)
+        return State(
+            normalisation_released=(2 * self._width + self.counted,),
+            normalisation_lower=features,
+            normalisation_upper=features,
+            normalisation_mean=features,
+            normalisation_scale=features,
+        )
 
     def release(self, gate: Gate, keep: Callable[[Moments], None]) -> Moments:
         """Release the moments: one intent and one release, or an error and nothing to go on with.
@@ -188,3 +221,9 @@ class Normalising:
         """Return one value for each feature: (d,)."""
         record = self.federation.features.shape[1:]
         return np.broadcast_to(np.asarray(values, np.float64), record).reshape(-1).copy()
+
+
+def _known(arrays: Arrays) -> Moments:
+    moments = Moments.from_arrays(arrays)
+    assert moments is not None  # the names were checked
+    return moments

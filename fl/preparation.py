@@ -5,23 +5,31 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from ..accountant.errors import InvalidInput, Unsupported
 from ..accountant.plan import Plan
 from ..accountant.randomness import Streams
 from ..accountant.records import Randomness
 from ..accountant.slack import require_small
+from .checkpoint import Checkpoint
 from .datasets import federate, load
 from .evaluation import Declaration, declaration_of
 from .federation import Federation
-from .local import TorchLocal
-from .promise import PHASE
+from .frame.declaration import Declaration as Declared
+from .frame.phases import checked_phases, last_round
+from .frame.rounds import name_in
+from .frame.state import Arrays, Shape, State, states
+from .frame.systems import declaration_of as declared
+from .local import Local, NoTraining, TorchLocal
 from .settings import Settings
-from .system import Opening, Parameters, System, build
+from .system import Measuring, Opening, Parameters, Parted, System, build
 
 if TYPE_CHECKING:
     from .models import Model
@@ -40,12 +48,13 @@ class Prepared:
 
     `dataset` identifies the records and how they were dealt: a fact about private data, which may
     only be sealed.  `test` says whether the model may be measured.  `segment` counts the starts of
-    the run; each has streams of its own.
+    the run; each has streams of its own.  `trained` is None for a system that does not train.
+    `parts` are the names and shapes of what is released, in the order of the vector.
     """
 
     settings: Settings
     federation: Federation
-    model: Model
+    trained: Model | None
     system: System
     streams: Streams
     plan: Plan
@@ -53,11 +62,38 @@ class Prepared:
     dataset: dict[str, str]
     test: Declaration
     segment: int = 0
+    parts: Mapping[str, Shape] = field(default_factory=dict)
+
+    @property
+    def model(self) -> Model:
+        """The model that is trained; raises `Unsupported` for a system that does not train."""
+        if self.trained is None:
+            raise Unsupported(
+                f"{self.whose} trains no model.",
+                "What asks what a model says of a record has nothing to ask.",
+                "Read what was released from its file: `fl.checkpoint.Checkpoint.arrays`.",
+            )
+        return self.trained
 
     @property
     def rounds(self) -> int:
-        """How many rounds of training are planned."""
-        return sum(phase.rounds for phase in self.plan.phases if phase.name == PHASE)
+        """How many rounds are planned, of those that `[run] rounds` counts."""
+        return last_round(self.system.phases)
+
+    @property
+    def width(self) -> int:
+        """How many numbers one release of a model has, D."""
+        return self.system.initial().size
+
+    @property
+    def whose(self) -> str:
+        """The system and its package, as messages name them."""
+        return name_in(self.system.name, declared(self.system.name))
+
+    @property
+    def model_name(self) -> str:
+        """The kind of model, `none` for a system that does not train."""
+        return "none" if self.trained is None else self.settings.training.model
 
     @property
     def promises(self) -> bool:
@@ -68,6 +104,20 @@ class Prepared:
     def cut(self) -> bool:
         """Whether the budget allows fewer rounds than were asked for."""
         return self.rounds < self.settings.run.rounds
+
+
+def first_checkpoint(prepared: Prepared, run_id: str) -> Checkpoint:
+    """Return what a run starts from: the first model, and the state beside it."""
+    own = prepared
+    parts = tuple(own.parts.items())
+    first = own.system.initial()
+    return Checkpoint(run_id, 0, own.model_name, first, state=first_state(own), parts=parts)
+
+
+def first_state(prepared: Prepared) -> Arrays:
+    """Return the state that the first round starts from; `InvalidInput` where it is not stated."""
+    own = prepared.system
+    return (states(own) or State()).checked(own.initial_state(), prepared.whose)
 
 
 def randomness(settings: Settings) -> Randomness:
@@ -82,14 +132,16 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     does not allow one round, `Unsupported`, `TargetUnreachable`, and `MissingExtra` where a
     package is absent.
     """
+    own = declared(settings.run.system)
     federation, dataset = _federation(settings)
-    model = _model(settings, federation)
+    model = model_of(settings, federation)
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
-    system = build(settings, federation, TorchLocal(settings, federation, model), streams)
+    system = build(settings, federation, local_of(settings, federation, model), streams)
     plan = system.plan()
-    return Prepared(
+    checked_phases(system.phases, plan.phases)
+    prepared = Prepared(
         settings,
         federation,
         model,
@@ -100,7 +152,38 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         dataset,
         declaration_of(settings),
         segment,
+        _parts(system, model, own),
     )
+    first_state(prepared)  # what cannot be kept is better known now
+    return prepared
+
+
+def model_of(settings: Settings, federation: Federation) -> Model | None:
+    """Return the model that a system trains; None, and no torch, for one that does not train."""
+    if not declared(settings.run.system).trains:
+        return None
+    from .models import model_named
+
+    features = math.prod(federation.features.shape[1:])
+    own = settings.training
+    return model_named(own.model, features, federation.classes, dropout=own.dropout)
+
+
+def local_of(settings: Settings, federation: Federation, model: Model | None) -> Local:
+    """Return the training inside the silos, of a model where there is one."""
+    return NoTraining() if model is None else TorchLocal(settings, federation, model)
+
+
+@contextmanager
+def one_thread(model: Model | None) -> Iterator[None]:
+    """Let what trains a model use one thread; where nothing does, there is nothing to do."""
+    if model is None:
+        yield
+        return
+    from .training import one_thread as one_of_torch
+
+    with one_of_torch():
+        yield
 
 
 def require_small_delta(prepared: Prepared) -> None:
@@ -121,10 +204,13 @@ def require_small_delta(prepared: Prepared) -> None:
     )
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what the result depends on."""
+def versions(package: str = PACKAGES[0]) -> dict[str, str]:
+    """Return the versions of what the result depends on.
+
+    `package` is the distribution that brings the system.
+    """
     found = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in dict.fromkeys((*PACKAGES, package)):
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
@@ -156,17 +242,33 @@ def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
 
 
 def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
-    """Return what the test data say about a model, by metric; nothing unless they are public."""
+    """Return what the test data say about a release, by metric; nothing unless they are public.
+
+    A system's own measures come before those of the model that it trains.
+    """
     if not prepared.test.public:
+        return {}
+    if isinstance(prepared.system, Measuring):
+        found = prepared.system.measure(parameters, prepared.federation)
+        return {str(name): float(value) for name, value in found.items()}
+    if prepared.trained is None:
         return {}
     from .metrics import evaluate
 
     return evaluate(prepared.model, parameters, prepared.federation)
 
 
-def _model(settings: Settings, federation: Federation) -> Model:
-    from .models import model_named
-
-    features = math.prod(federation.features.shape[1:])
-    own = settings.training
-    return model_named(own.model, features, federation.classes, dropout=own.dropout)
+def _parts(system: System, model: Model | None, own: Declared) -> dict[str, Shape]:
+    """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
+    whose, width = name_in(system.name, own), system.initial().size
+    parts: Mapping[str, Shape] = {} if model is None else model.parts
+    if isinstance(system, Parted):
+        parts = system.parts
+    whole = sum(math.prod(shape) for shape in parts.values())
+    if parts and whole != width:
+        raise InvalidInput(
+            f"`parts` of {whose} have {whole:,} numbers; its vector has {width:,}.",
+            "The parts of what is released are all of it, one behind the other.",
+            "Give the shape of each part.",
+        )
+    return dict(parts)

@@ -25,7 +25,7 @@ Views: TypeAlias = Callable[[float], Mapping[str, ev.Event]]
 """From a noise multiplier to one round as each observer sees it."""
 
 PHASE: Final = "train"
-"""The name of the phase in which models are trained, the last one of a federated run."""
+"""The name of the phase in which models are trained, where a system does not name its own."""
 
 _WAY: Final = 'Write weighting = "uniform" in [training] or another aggregation in [security]'
 _WAYS: Final[Mapping[str, str]] = {
@@ -58,20 +58,24 @@ class Promise:
 
     @property
     def event(self) -> ev.Event:
-        """One round of training, as who sees the released model sees it."""
+        """One round of the last phase, as who sees the released model sees it."""
         return self.plan.phases[-1].event
 
     @property
     def views(self) -> dict[str, ev.Event]:
-        """One round of training, as all others see it."""
+        """One round of the last phase, as all others see it."""
         own = self.plan.phases[-1]
         return {who: event for who, event in own.views.items() if who != "model"}
 
 
 def promise(
-    views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase] = ()
+    views: Views,
+    privacy: Privacy,
+    rounds: int,
+    before: Sequence[PlannedPhase] = (),
+    phase: str = PHASE,
 ) -> Promise:
-    """Return the promise of a run of at most `rounds` rounds of training, after other phases.
+    """Return the promise of a run of at most `rounds` rounds of `phase`, after other phases.
 
     - `noise_multiplier` alone: all rounds, and the claim is what they prove to the observer.
     - `epsilon` alone: all rounds, with the least noise that proves it.
@@ -84,12 +88,12 @@ def promise(
     `InvalidInput` without noise and budget, or for an observer that sees nothing,
     `BudgetExceeded` where the budget does not allow one round, and as `plan` does.
     """
-    noise = _noise(views, privacy, rounds, before)
+    noise = _noise(views, privacy, rounds, before, phase)
     seen = views(noise)
     event = _before(seen, privacy.observer)
     made = _rounds(event, noise, privacy, rounds, before)
     found = given(
-        [*before, PlannedPhase(PHASE, noise, seen["model"], made, seen)],
+        [*before, PlannedPhase(phase, noise, seen["model"], made, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         unit="record" if privacy.group > 1 else privacy.unit,
@@ -193,7 +197,9 @@ def _stated(privacy: Privacy, proven: float) -> float:
     return min(rounded_up(proven), privacy.epsilon)
 
 
-def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase]) -> float:
+def _noise(
+    views: Views, privacy: Privacy, rounds: int, before: Sequence[PlannedPhase], phase: str
+) -> float:
     if privacy.noise_multiplier is not None:
         return privacy.noise_multiplier
     if privacy.epsilon is None:
@@ -208,14 +214,14 @@ def _noise(views: Views, privacy: Privacy, rounds: int, before: Sequence[Planned
     found = plan(
         [
             *(Phase(one.name, one.views[who], one.rounds, who) for one in before),
-            Phase(PHASE, lambda noise: views(noise)[who], rounds, who),
+            Phase(phase, lambda noise: views(noise)[who], rounds, who),
         ],
         epsilon=privacy.epsilon,
         delta=privacy.delta,
         neighbours=privacy.neighbours,
         group=privacy.group,
     )
-    return found.noise[PHASE]
+    return found.noise[phase]
 
 
 def _before(seen: Mapping[str, ev.Event], observer: str) -> ev.Event:

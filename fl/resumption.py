@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ..accountant.errors import InvalidInput
-from ..accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
+from ..accountant.records import Progress, RoundRelease, RunOpen
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
-from .normalising import NORMALISE
+from .frame.phases import Once, Phase
+from .frame.state import Arrays, State, state_digest, states
+from .frame.systems import declaration_of
+from .normalising import MOMENTS, NORMALISE
 from .observers import MODEL as SEES_MODEL
 from .observers import NAMED
-from .preparation import Prepared, prepare
-from .promise import PHASE
+from .preparation import PACKAGES, Prepared, first_checkpoint, first_state, prepare, versions
 from .settings import Settings
 from .system import digest
 
@@ -50,12 +52,49 @@ def taken_up(settings: Settings, progress: Progress) -> Prepared:
 
 def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
+    phases = [one for one in prepared.system.phases if one.once is not None]
     require_same_settings(progress.opened, prepared.settings.to_json())
+    require_same_package(prepared.system.name, progress.opened)
     require_same_plan(prepared, progress.opened)
-    require_moments_released(progress)
+    require_state_stated(prepared, progress)
+    for phase in phases:
+        assert phase.once is not None
+        _require_released(phase.name, phase.once.what, progress)
     kept = kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
-    require_moments_kept(kept, progress)
-    return kept
+    require_results_kept(phases, kept, progress)
+    return require_released_state(prepared, kept, progress)
+
+
+def require_same_package(system: str, opened: RunOpen) -> None:
+    """Raise `InvalidInput` where another version of the package that brings a system goes on.
+
+    Systems of privplan itself are held against the plan, and against what was released.
+    """
+    package = declaration_of(system).package
+    if package in PACKAGES:
+        return
+    before, now = opened.code.get(package), versions(package).get(package)
+    if before != now:
+        raise InvalidInput(
+            f"The run of {system} was begun with {package} {before or 'of no stated version'}; "
+            f"here is {package} {now or 'of no stated version'}.",
+            "Another version of a system may make other rounds of the same plan.",
+            f"Install the version of {package} that the first line names under `code`.",
+        )
+
+
+def require_state_stated(prepared: Prepared, progress: Progress) -> None:
+    """Raise `InvalidInput` where a system does not say what it keeps between rounds."""
+    if states(prepared.system) is None and progress.intents:
+        kind = type(prepared.system).__name__
+        raise InvalidInput(
+            f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody "
+            "saved.",
+            f"Its class {kind} does not state what it keeps beside its model; what another class "
+            "states is not taken for it.",
+            f"Write `state` into {kind}: State() where it keeps nothing, or names and shapes. "
+            "This run is to be begun anew.",
+        )
 
 
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
@@ -99,49 +138,101 @@ def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
 def require_moments_released(progress: Progress) -> None:
     """Raise `InvalidInput` where moments to normalise by were begun to be released, and are lost.
 
-    The plan pays for one such release, and training cannot do without it.
+    The log alone says so.
     """
-    found = _moments_of(progress)
-    if found is not None and found[1] is None:
-        raise InvalidInput(
-            "The run was cut off while it released the moments that features are normalised by.",
-            "They are spent and lost, and its plan pays for no other release of them.",
-            "Start a new run in another folder; what this one has spent counts beside it.",
-        )
+    _require_released(NORMALISE, MOMENTS, progress)
 
 
-def require_moments_kept(kept: Checkpoint, progress: Progress) -> None:
-    """Raise `InvalidInput` unless the kept moments are exactly those that the log released."""
-    found = _moments_of(progress)
-    if found is None or found[1] is None:
-        if kept.moments is not None:
+def _require_released(phase: str, what: str, progress: Progress) -> None:
+    """Raise `InvalidInput` where what a phase releases once was begun, and is lost.
+
+    The plan pays for one such release, and no later round can be made without it.
+    """
+    for seq, intent in progress.intents.items():
+        if intent.phase == phase and seq not in progress.releases:
             raise InvalidInput(
-                "The folder holds moments of features that the log never released.",
+                f"The run was cut off while it released {what}.",
+                "They are spent and lost, and its plan pays for no other release of them.",
+                "Start a new run in another folder; what this one has spent counts beside it.",
+            )
+
+
+def require_results_kept(phases: Sequence[Phase], kept: Checkpoint, progress: Progress) -> None:
+    """Raise `InvalidInput` unless what phases released once is kept exactly as the log has it."""
+    for phase in phases:
+        assert phase.once is not None
+        releases = progress.releases.items()
+        found = (one for seq, one in releases if progress.intents[seq].phase == phase.name)
+        _require_result(phase.once, kept.state, next(found, None))
+
+
+def _require_result(once: Once, state: Arrays, released: RoundRelease | None) -> None:
+    held = {name: state[name] for name in once.state.shapes if name in state}
+    what = once.what[:1].upper() + once.what[1:]
+    if released is None:
+        if held:
+            raise InvalidInput(
+                f"The folder holds {once.what} that the log never released.",
                 "A run goes on from what it released, and from nothing else.",
                 _NEW_RUN,
             )
         return
-    if kept.moments is None or kept.moments.digest != found[1].aggregate:
-        what = "are missing" if kept.moments is None else "are not those that the log released"
+    whole = held.keys() == once.state.shapes.keys()
+    if not whole or once.digest(once.state.checked(held, what)) != released.aggregate:
+        missing = "are not those that the log released" if whole else "are missing"
         raise InvalidInput(
-            f"The moments that features are normalised by {what}.",
+            f"{what} {missing}.",
             "They were released once; the plan pays for no other release of them.",
             _NEW_RUN,
         )
 
 
-def _moments_of(progress: Progress) -> tuple[RoundIntent, RoundRelease | None] | None:
-    """Return the intent to release moments, and its release if there is one; None before."""
-    for seq, intent in progress.intents.items():
-        if intent.phase == NORMALISE:
-            return intent, progress.releases.get(seq)
-    return None
+def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progress) -> Checkpoint:
+    """Return the kept model with its state, checked; raise `InvalidInput` for another state.
+
+    The state belongs to the model: both are of the last release, or both are what it started from.
+    """
+    stated = states(prepared.system) or State()
+    results = {
+        name
+        for one in prepared.system.phases
+        if one.once is not None
+        for name in one.once.state.shapes
+    }
+    beside = {name: one for name, one in kept.state.items() if name not in results}
+    state = stated.checked(beside, prepared.whose)
+    if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):
+        names = ", ".join(f"`{name}`" for name in state)
+        raise InvalidInput(
+            f"The state of {prepared.whose} that is kept beside the model ({names}) is not the one "
+            "that the log released with it.",
+            "A run goes on from its last release, and from nothing else.",
+            _NEW_RUN,
+        )
+    once = {name: kept.state[name] for name in kept.state if name in results}
+    return replace(kept, state={**once, **state}, parts=tuple(prepared.parts.items()))
 
 
-def _last_model(progress: Progress) -> RoundRelease | None:
-    """Return the newest release of a model; None where no model was released yet."""
-    made = [seq for seq in progress.releases if progress.intents[seq].phase == PHASE]
-    return progress.releases[max(made)] if made else None
+def _states_beside(prepared: Prepared, model: str, progress: Progress) -> set[str | None]:
+    """Return the digests of the states with which a model was released, or began the run."""
+    made = released_models(progress)
+    found = {one.state_out for one in made if one.model_out == model}
+    first = made[0].intent if made else None
+    begun = None if first is None else progress.intents[first].model_in
+    if begun in (None, model):
+        found.add(state_digest(first_state(prepared)))
+    last = made[-1] if made else None
+    if last is not None and last.model_out == model:
+        # Only where a round left the model as it was may the state before it be meant.
+        still = progress.intents[last.intent].model_in == model
+        return found if still else {last.state_out}
+    return found
+
+
+def released_models(progress: Progress) -> list[RoundRelease]:
+    """Return the releases of models, in the order of their lines."""
+    order = sorted(progress.releases)
+    return [progress.releases[seq] for seq in order if progress.releases[seq].model_out is not None]
 
 
 def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
@@ -152,12 +243,11 @@ def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress)
     """
     place = next((path for path in places if path.exists()), None)
     if place is None:
-        first = prepared.system.initial()
-        found = Checkpoint(progress.opened.run_id, 0, prepared.settings.training.model, first)
+        found = first_checkpoint(prepared, progress.opened.run_id)
     else:
         found = Checkpoint.read(place)
     own = digest(found.parameters)
-    last = _last_model(progress)
+    last = next(reversed(released_models(progress)), None)
     if found.run_id != progress.opened.run_id:
         raise _foreign(place, "belongs to another run")
     if last is None:

@@ -2,18 +2,18 @@
 
 The order of what is written, round by round:
 
-1. the intent, durable (the gate, before any noise is drawn);
-2. the release, with the digest of the new model, durable;
+1. each intent, durable (the gate, before any noise is drawn);
+2. the release, with the digest of the new model and of the state beside it, durable;
 3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
 4. what the test data say, in the log.
 
-Where features are normalised by private moments, these are released first, once, and kept just
-before their release stands in the log: no round can be made without them, and they cannot be made
-again.  They count for nothing unless the log has their release.
+A phase that releases something else than models, once, is kept just before its release stands in
+the log: no later round can be made without it, and it cannot be made again.  It counts for nothing
+unless the log has its release (`fl.frame.phases.Once`).
 
 Whatever moment a run is cut off at, the log knows at least what the files show.  A round that was
-released and not kept is spent, as is one that was begun; the run goes on with the next one, from
-the model that was kept.
+released and not kept is spent, as is one that was begun, by whichever of its intents; the run goes
+on with the next number, from the model and the state that were kept.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -32,25 +33,39 @@ from ..accountant.errors import InvalidInput
 from ..accountant.guarantee import Guarantee
 from ..accountant.mechanisms import Gate
 from ..accountant.odometer import Odometer
-from ..accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
+from ..accountant.records import (
+    Evaluation,
+    Progress,
+    Record,
+    Recorder,
+    RoundRelease,
+    RunClose,
+    RunOpen,
+    Tuning,
+)
 from . import durable
 from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
 from .evaluation import EARLIER, Declaration
+from .frame.declaration import Declaration as SystemDeclaration
+from .frame.phases import MakeRound, Once, Phase
+from .frame.rounds import checked_round
+from .frame.state import Arrays, State
+from .frame.systems import declaration_of
 from .interruption import Unbroken, held
-from .moments import Moments
 from .outcome import METRICS, write_metrics
 from .preparation import (
     Prepared,
+    first_checkpoint,
     measure,
+    one_thread,
     prepare,
     randomness,
     require_small_delta,
     versions,
 )
-from .promise import PHASE
-from .resumption import require_resumable, taken_up
+from .resumption import released_models, require_resumable, taken_up
 from .settings import Settings
-from .system import Parameters, digest
+from .system import Parameters, Round, digest
 from .transcripts import append_transcripts
 
 Report = Callable[[Measured, int], None]
@@ -108,11 +123,9 @@ def carry_out(
     `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
     error the run may be resumed.
     """
-    from .training import one_thread
-
-    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
+    conduct = _Conduct(prepared, Path(folder), _Counter(recorder), report)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
-    with one_thread(), np.errstate(all="ignore"):
+    with one_thread(prepared.trained), np.errstate(all="ignore"):
         if progress is None:
             require_small_delta(prepared)
             conduct.open()
@@ -122,13 +135,31 @@ def carry_out(
         return conduct.close()
 
 
+class _Counter(Unbroken):
+    """A recorder that no interruption reaches, and how many releases it has recorded."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder)
+        self.releases = 0
+
+    def append(self, record: Record) -> int:
+        """Append to the recorder, whole, and count a release."""
+        seq = super().append(record)
+        self.releases += isinstance(record, RoundRelease)
+        return seq
+
+
 @dataclass
 class _Conduct:
-    """A run under way: the model after `kept.round`, and what was spent."""
+    """A run under way: the model after `kept.round`, and what was spent.
+
+    `spent` is the number of the last round that was begun, `released` how many rounds released a
+    model.
+    """
 
     prepared: Prepared
     folder: Path
-    recorder: Recorder
+    recorder: _Counter
     report: Report | None
     spent: int = 0
     released: int = 0
@@ -159,13 +190,13 @@ class _Conduct:
                     tuning=_tuning(own.settings),
                     dataset=sealed["dataset"],
                     configuration=own.settings.to_json(),
-                    code=versions(),
+                    code=versions(self._declaration.package),
                     opened=datetime.now(UTC).isoformat(timespec="seconds"),
                     sealed=own.settings.sealed_items(),
                 )
             )
         self.gate.run_id = run_id
-        self.kept = Checkpoint(run_id, 0, own.settings.training.model, own.system.initial())
+        self.kept = first_checkpoint(own, run_id)
 
     def take_up(self, progress: Progress) -> None:
         """Go on where the log says that the run was cut off."""
@@ -184,8 +215,10 @@ class _Conduct:
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
+        # By their numbers: a round may have opened several intents, or lost its release.
         self.spent = max((intent.round for intent in progress.intents.values()), default=0)
-        self.released = sum(progress.intents[seq].phase == PHASE for seq in progress.releases)
+        self.released = len({one.round for one in released_models(progress)})
+        self.recorder.releases = len(progress.releases)
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
@@ -193,22 +226,11 @@ class _Conduct:
         if self.prepared.settings.log.save_models:
             (self.folder / MODELS).mkdir(exist_ok=True)
             durable.settle(self.folder)
-        try:
-            self._normalise()
-        finally:
-            self._keep_transcripts()
-        own = self.prepared
-        if self.kept.round and self._due(self.kept.round):
-            self._measure()  # a run that was cut off before it measured what it had kept
-        for number in range(self.spent + 1, own.rounds + 1):
-            try:
-                made = own.system.round(number, self.kept.parameters, self.gate)
-            finally:
-                self._keep_transcripts()
-            self.spent, self.released = number, self.released + 1
-            self._keep(number, made.parameters)
-            if self._due(number):
-                self._measure()
+        for phase in self.prepared.system.phases:
+            if phase.once is not None:
+                self._make_once(phase.once)
+            elif phase.make is not None:
+                self._make(phase, phase.make)
 
     def close(self) -> RunResult:
         """Leave the model and the measurements, and write the last line."""
@@ -236,7 +258,7 @@ class _Conduct:
             )
             self.recorder.append(
                 RunClose(
-                    rounds=self.released + (self.kept.moments is not None),
+                    rounds=self.recorder.releases,
                     reason=reason,
                     events=own.opening.plan.events,
                     epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
@@ -258,21 +280,41 @@ class _Conduct:
             own.test,
         )
 
-    def _normalise(self) -> None:
-        """Normalise the features by moments, where the plan has them: new ones, or those kept."""
-        own, kept = self.prepared, self.kept.moments
-        step = own.system.normalising
-        if step is None:
-            return
-        if kept is None:
-            with held():  # an interruption in the middle would lose them
-                moments = step.release(self.gate, self._keep_moments)
-        else:
-            moments = step.moments(kept.released)
-            self.kept = replace(self.kept, moments=moments)
-        federation = moments.applied(own.federation)
-        own.system.normalised(federation)
-        self.prepared = replace(own, federation=federation)
+    def _make_once(self, own: Once) -> None:
+        """Release what a phase releases once, unless it was kept; and go on with what follows."""
+        whose, names = self.prepared.whose, own.state.shapes
+        if not names.keys() <= self.kept.state.keys():
+            try:
+                with held():  # an interruption in the middle would lose it
+                    own.release(self.gate, partial(self._keep_result, own.state))
+            finally:
+                self._keep_transcripts()
+        follow = own.follow({name: self.kept.state[name] for name in names})
+        arrays = own.state.checked(follow.arrays, whose)
+        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        if follow.federation is not None:
+            self.prepared = replace(self.prepared, federation=follow.federation)
+
+    def _keep_result(self, state: State, result: Arrays) -> None:
+        arrays = state.checked(result, self.prepared.whose)
+        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        with held():
+            self.kept.write(self._checkpoint)
+
+    def _make(self, phase: Phase, make: MakeRound) -> None:
+        """Make the rounds of a phase that are left."""
+        if phase.first <= self.kept.round <= phase.last and self._due(self.kept.round):
+            self._measure()  # a run that was cut off before it measured what it had kept
+        for number in range(max(phase.first, self.spent + 1), phase.last + 1):
+            try:
+                made = make(number, self.kept.parameters, self.gate, self.kept.state)
+            finally:
+                self._keep_transcripts()
+            made = checked_round(self.prepared.system, self._declaration, made)
+            self.spent, self.released = number, self.released + 1
+            self._keep(number, made)
+            if self._due(number):
+                self._measure()
 
     def _keep_transcripts(self) -> None:
         """Keep what the parties saw, where the settings ask for it; of failed rounds too."""
@@ -280,10 +322,9 @@ class _Conduct:
         if network is not None and self.prepared.settings.security.keep_transcripts:
             append_transcripts(self.folder, network)
 
-    def _keep_moments(self, moments: Moments) -> None:
-        self.kept = replace(self.kept, moments=moments)
-        with held():
-            self.kept.write(self._checkpoint)
+    @property
+    def _declaration(self) -> SystemDeclaration:
+        return declaration_of(self.prepared.system.name)
 
     @property
     def _checkpoint(self) -> Path:
@@ -293,8 +334,9 @@ class _Conduct:
         every = self.prepared.settings.run.evaluate_every
         return every > 0 and number % every == 0
 
-    def _keep(self, number: int, parameters: Parameters) -> None:
-        self.kept = replace(self.kept, round=number, parameters=parameters)
+    def _keep(self, number: int, made: Round) -> None:
+        state = {**self.kept.state, **made.state}
+        self.kept = replace(self.kept, round=number, parameters=made.parameters, state=state)
         with held():
             if self.prepared.settings.log.save_models:
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, ClassVar
 from ..accountant import events as ev
 from ..accountant import records
 from ..accountant.errors import InvalidInput, Unsupported, there_are
+from ..accountant.mechanisms import About
 from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
+from .frame.phases import Phase
+from .frame.rounds import Draft, make_round, name_in
+from .frame.state import Arrays, State, states
+from .frame.systems import declared
 from .local import Local
 from .normalising import Normalising
 from .observers import SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
-from .promise import Promise, promise, restated
+from .promise import PHASE, Promise, promise, restated
 from .settings import SecuritySettings
-from .system import Aggregation, Opening, Parameters, Privacy
+from .system import Aggregation, Opening, Parameters, Privacy, Round, digest
 
 if TYPE_CHECKING:
+    from ..accountant.mechanisms import Gate, Ticket
     from .parties import Network
     from .settings import Settings, TrainingSettings
 
@@ -69,8 +75,13 @@ class Setup:
 class Promised:
     """The part that all systems with one promise share; see `fl.system.System`.
 
-    A system gives `views(noise)`: one round as each observer sees it.
+    A system gives `views(noise)`, one round as each observer sees it; `mechanism(noise)`, what
+    draws the noise; `round`, which most make with `make_round`; and `state`, what it keeps between
+    rounds beside its model.
     """
+
+    phase: ClassVar[str] = PHASE
+    """The name of the phase whose rounds it makes."""
 
     aggregations: ClassVar[tuple[Aggregation, ...]] = ("plain", "masked")
     """By which protocols its updates can be summed."""
@@ -107,7 +118,7 @@ class Promised:
         """What the run promises, certified once."""
         own = self.setup
         before = () if own.normalising is None else (own.normalising.phase,)
-        return promise(self.seen, own.privacy, own.rounds, before)
+        return promise(self.seen, own.privacy, own.rounds, before, self.phase)
 
     def seen(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return `views`, and those of coalitions where a record has a silo's noise to itself.
@@ -157,6 +168,58 @@ class Promised:
     def initial(self) -> Parameters:
         """Return the model that the first round starts from."""
         return self.setup.local.initial()
+
+    @property
+    def state(self) -> State | None:
+        """What is kept between rounds beside the model; each class states it for itself."""
+        return None
+
+    def initial_state(self) -> Arrays:
+        """Return the state that the first round starts from: zeros, unless a system says other."""
+        return (states(self) or State()).zeros()
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The moments of features, where they are released; then the rounds."""
+        before = self.setup.normalising
+        rounds = Phase(self.promise.plan.phases[-1], 1, self.round)
+        return (rounds,) if before is None else (before.as_phase(self.normalised), rounds)
+
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
+        """Make round `number` (from 1), from the model and the state that the last one left."""
+        raise NotImplementedError
+
+    def make_round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        work: Callable[[Ticket], Draft],
+        *,
+        sampling: records.Sampling | None = None,
+        draws: int = 1,
+    ) -> Round:
+        """Make one round of the plan: one intent, what `work` draws under it, and its release.
+
+        `sampling` says who takes part, `draws` how many noisy sums are released.  Raises as
+        `fl.frame.rounds.make_round`.
+        """
+        about = About(
+            number,
+            self.phase,
+            records.Sampling() if sampling is None else sampling,
+            self.promise.views,
+            digest(parameters),
+            self.promise.event,
+            draws,
+            self.reaches(),
+        )
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        whose = name_in(self.name, declared().get(self.name))
+        return make_round(gate, intent, work, state=states(self), whose=whose)
 
     @property
     def normalising(self) -> Normalising | None:

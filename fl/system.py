@@ -7,9 +7,9 @@ under it is noisy sums that `accountant.mechanisms` made.  It never sees a log, 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ..accountant.mechanisms import Gate
     from ..accountant.plan import Plan
     from ..accountant.randomness import Streams
     from .federation import Federation
+    from .frame.phases import Phase
+    from .frame.state import Arrays, State
     from .local import Local
-    from .normalising import Normalising
     from .parties import Network
     from .settings import Settings
 
@@ -96,14 +96,23 @@ class Opening:
 
 @dataclass(frozen=True)
 class Round:
-    """A round that was made: the released model, and the sequence number of its release."""
+    """A round that was made: the released model, and the sequence number of its release.
+
+    `state` is what the system keeps beside the model, as it stated (`fl.frame.state`).
+    """
 
     parameters: Parameters
     released: int
+    state: Arrays = field(default_factory=dict)
 
 
 class System(Protocol):
-    """An algorithm, a federation and a plan."""
+    """An algorithm, a federation and a plan.
+
+    A system may also offer `measure(parameters, federation)`, which returns numbers about what was
+    released from public test data, by name, and `parts`, the names and shapes of the parts of the
+    released vector (`Measuring`, `Parted`).
+    """
 
     @property
     def name(self) -> str:
@@ -126,24 +135,45 @@ class System(Protocol):
         """Return the model that the first round starts from; public."""
 
     @property
-    def normalising(self) -> Normalising | None:
-        """The phase that releases what features are normalised by; None where there is none.
+    def phases(self) -> tuple[Phase, ...]:
+        """The phases of the plan, in their order, with what one round of each does.
 
-        It is the first phase of the plan, and it is made before any round.
+        A round of a phase that makes models is given its number (from 1), the model and the state
+        that the last round left, and the gate.  It opens one intent or more, and releases a model
+        under the last of them, or it raises an error and releases none.
         """
+
+    @property
+    def state(self) -> State | None:
+        """What is kept between rounds beside the model: public arrays, by name and shape.
+
+        Each class states it for itself (`fl.frame.state.states`).  A run of a class that does not
+        cannot be resumed: what it keeps, nobody saved.
+        """
+
+    def initial_state(self) -> Arrays:
+        """Return the state that the first round starts from; public."""
 
     @property
     def network(self) -> Network | None:
         """Between whom messages travel; None where no party talks to another."""
 
-    def normalised(self, federation: Federation) -> None:
-        """Train from now on on this federation: the same one, with normalised features."""
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
-        """Make round `number` (from 1): one intent, one release, or an error and neither model.
+@runtime_checkable
+class Measuring(Protocol):
+    """A system that says itself how good what it released is."""
 
-        `parameters` is the model that the last round released.
-        """
+    def measure(self, parameters: Parameters, federation: Federation) -> Mapping[str, float]:
+        """Return numbers from the public test data of a federation, by name."""
+
+
+@runtime_checkable
+class Parted(Protocol):
+    """A system that names the parts of the vector that it releases."""
+
+    @property
+    def parts(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of each part, in the order in which they stand in the vector."""
 
 
 def digest(parameters: Parameters) -> str:
@@ -159,7 +189,7 @@ Maker: TypeAlias = "Callable[[Settings, Federation, Local, Streams], System]"
 def build(settings: Settings, federation: Federation, local: Local, streams: Streams) -> System:
     """Return the system that `settings.run.system` names, ready to be planned and run.
 
-    `local` is the training inside its silos.
+    `local` is the training inside its silos, which a system without gradients never asks.
     Raises `InvalidInput` for a name that is not known and for settings that do not fit the system.
     """
     own = declaration_of(settings.run.system)

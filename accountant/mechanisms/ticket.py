@@ -112,6 +112,7 @@ class Ticket:
         normaliser: records.Normaliser | None = None,
         aggregate: bytes | None = None,
         model_out: str | None = None,
+        state_out: str | None = None,
         sealed: Mapping[str, object] | None = None,
         values: int = 1,
         shares: int | None = None,
@@ -119,9 +120,10 @@ class Ticket:
     ) -> int:
         """Record the release and return its sequence number; only then hand the result on.
 
-        `aggregate` is the noisy sum, of which the log keeps the SHA-256; `sealed` goes to the
-        sidecar, and its commitments to the log.  The number of sums is counted, and so are the
-        shares of their noise; `shares` is given where not all of them arrived.  Raises
+        `aggregate` is the noisy sum, of which the log keeps the SHA-256; `model_out` and
+        `state_out` are digests of what follows from released values; `sealed` goes to the sidecar,
+        and its commitments to the log.  The number of sums is counted, and so are the shares of
+        their noise; `shares` is given where not all of them arrived.  Raises
         `Unsupported` where a sum was announced and its noise was not drawn, or arrived in fewer
         shares than its promise needs, and whatever the recorder raises: then the round has no
         release.
@@ -143,6 +145,7 @@ class Ticket:
                 aggregate=digest,
                 model_out=model_out,
                 sealed=self._sealed(sealed, digest) if sealed else {},
+                state_out=state_out,
             )
             return self._end(release)
 

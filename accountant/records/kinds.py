@@ -103,7 +103,8 @@ class RoundRelease(Record):
 
     `shares` is the number of noise shares in the sum, `draws` of the noisy sums made, `streams`
     where their randomness stands.  `aggregate` and `model_out` are digests of noisy values;
-    `sealed` holds commitments to what stands in the sidecar.
+    `sealed` holds commitments to what stands in the sidecar.  `state_out` is the digest of what the
+    system keeps beside its model, a function of released values; None where it keeps nothing.
     """
 
     type: ClassVar[str] = "round.release"
@@ -118,6 +119,7 @@ class RoundRelease(Record):
     aggregate: str | None = None
     model_out: str | None = None
     sealed: Mapping[str, str] = field(default_factory=dict)
+    state_out: str | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

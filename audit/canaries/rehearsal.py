@@ -22,8 +22,8 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.guarantee import Neighbours, as_neighbours
 from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
+from ...fl.frame.phases import shared_out
 from ...fl.observers import MODEL, SERVER, SILO, phrase
-from ...fl.promise import PHASE
 from ...fl.settings import Settings
 from ...fl.system import Opening
 from .coins import Flags, Floats, Indices
@@ -276,7 +276,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
     What is printed is of all rounds.  None where it is infinite.
     """
     claim = seen.opening.claim
-    planned = sum(phase.rounds for phase in seen.plan.phases if phase.name == PHASE)
+    planned = sum(phase.rounds for phase in seen.plan.phases)
     if seen.opening.as_published and seen.made == planned:
         return claim.epsilon
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper
@@ -286,8 +286,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
 def _claimed_event(asked: Asked, seen: Seen) -> ev.Event | None:
     """Return what the plan claims of the rounds made, before this observer; None for nothing."""
     require_observer(seen.plan, asked.observer)
-    made = [seen.made if phase.name == PHASE else phase.rounds for phase in seen.plan.phases]
-    event = seen.plan.seen_by(asked.observer, made)
+    event = seen.plan.seen_by(asked.observer, shared_out(seen.plan.phases, seen.made))
     return None if _promises_nothing(event) else event
 
 

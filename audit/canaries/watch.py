@@ -14,8 +14,8 @@ from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
 from ...fl.aggregation import Aggregator, Integers, Silo, Sum
+from ...fl.frame.rounds import model_phases, rehearsed_rounds
 from ...fl.parties import Network, silo_name
-from ...fl.promise import PHASE
 from ...fl.system import Parameters, System
 
 Each: TypeAlias = Callable[[int, Parameters, Parameters], None]
@@ -87,16 +87,13 @@ def conduct(system: System, streams: Streams, *, rounds: int | None = None, each
     plan, opening, log = system.plan(), system.opening(), Memory()
     promises = not opening.as_published and opening.claim.epsilon is not None
     gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
-    model = system.initial()
     with np.errstate(all="ignore"):
-        for number in range(1, made(system, rounds) + 1):
-            moved = system.round(number, model, gate).parameters
-            each(number, model, moved)
-            model = moved
+        for number, model, moved in rehearsed_rounds(system, gate, most=rounds):
+            each(number, model, moved.parameters)
     return log
 
 
 def made(system: System, rounds: int | None) -> int:
-    """Return how many rounds of training are made: those planned, or `rounds` if that is fewer."""
-    planned = sum(phase.rounds for phase in system.plan().phases if phase.name == PHASE)
+    """Return how many models are made: those planned, or `rounds` if that is fewer."""
+    planned = sum(phase.plan.rounds for phase in model_phases(system))
     return planned if rounds is None else min(rounds, planned)

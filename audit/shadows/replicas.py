@@ -22,6 +22,7 @@ from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
 from ...accountant.records import Record
 from ...fl.federation import Federation
+from ...fl.frame.rounds import rehearsed_rounds
 from ...fl.moments import Moments
 from ...fl.preparation import Prepared
 from ...fl.settings import Settings
@@ -144,11 +145,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
 def _made(own: Prepared) -> Replica:
     odometer = Odometer.for_plan(own.plan) if own.promises else None
     gate = Gate(odometer, Forgetful(), own.streams)
-    moments, step = None, own.system.normalising
-    if step is not None:
-        moments = step.release(gate, lambda _: None)
-        own.system.normalised(moments.applied(own.federation))
-    parameters = own.system.initial()
-    for number in range(1, own.rounds + 1):
-        parameters = own.system.round(number, parameters, gate).parameters
-    return Replica(parameters, moments)
+    parameters, state = own.system.initial(), own.system.initial_state()
+    for _, _, moved in rehearsed_rounds(own.system, gate):
+        parameters, state = moved.parameters, moved.state
+    return Replica(parameters, Moments.from_arrays(state))

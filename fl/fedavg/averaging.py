@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import Unsupported
-from ...accountant.mechanisms import Gate
+from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, given
 from ..aggregation import float_sum
 from ..federation import Federation
+from ..frame.phases import Phase
+from ..frame.rounds import Draft, NoisySum, make_round
+from ..frame.state import Arrays, State
 from ..local import Local
 from ..promise import PHASE, claimed
 from ..setup import Setup, public_features_only, setup
@@ -36,8 +39,7 @@ NO_NOISE: Final = ev.NoGuarantee("no noise")
 class FedAvg:
     """Federated averaging; it promises nothing."""
 
-    normalising: Final = None
-    """It releases no moments."""
+    state = State()
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
@@ -79,24 +81,35 @@ class FedAvg:
         """Between whom messages travel, where updates are masked."""
         return self.aggregator.network
 
-    def normalised(self, federation: Federation) -> None:
-        """Train on these features from now on."""
-        self.setup.local.use(federation)
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        """The rounds."""
+        return (Phase(self._plan.phases[-1], 1, self.round),)
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def initial_state(self) -> Arrays:
+        """Return the state that the first round starts from: none."""
+        return {}
+
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+    ) -> Round:
         """Make one round: train in every silo, and average."""
         own = self.setup
-        with gate.open(_intent(number, parameters)) as ticket:
+
+        def work(_: Ticket) -> Draft:
             rows = own.local.silo_deltas(parameters, number)
-            total = float_sum(self.aggregator, number, rows)
-            moved = parameters + own.training.global_rate / own.silos * total
-            released = ticket.close(
-                normaliser=records.Normaliser("constant", float(own.silos)),
-                model_out=digest(moved),
-                values=total.size,
+            total = NoisySum(float_sum(self.aggregator, number, rows), float(own.silos))
+            return Draft(
+                parameters + total.times(own.training.global_rate),
+                normaliser=records.Normaliser("constant", total.constant),
                 clip_enforced=False,
             )
-        return Round(moved, released)
+
+        return make_round(gate, _intent(number, parameters), work)
 
     @cached_property
     def _plan(self) -> Plan:

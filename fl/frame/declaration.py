@@ -18,13 +18,15 @@ class Declaration:
     `name` is that in configurations, `package` the distribution that brings it.  `make` and
     `carrier` are references, `module:attribute`: the function that makes the system (see
     `fl.system.Maker`), and the one that puts canaries in and returns what an observer sees of
-    them; None where nobody can.
+    them; None where nobody can.  `trains` says whether it trains a model by gradients: without,
+    nothing is loaded for that.
     """
 
     name: str
     make: str
     package: str = "privplan"
     carrier: str | None = None
+    trains: bool = True
 
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names."""

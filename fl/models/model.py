@@ -47,6 +47,21 @@ class Model:
         """The shapes of the parameters, in the order of the flat vector."""
         return tuple(shape for layer in self.layers for shape in layer.shapes)
 
+    @property
+    def parts(self) -> dict[str, tuple[int, ...]]:
+        """The name and shape of each part of the flat vector, in its order.
+
+        >>> from privplan.fl.models import model_named
+        >>> model_named("logistic", 4, 2).parts
+        {'linear-1.weight': (1, 4), 'linear-1.bias': (1,)}
+        """
+        layers = [layer for layer in self.layers if layer.shapes]
+        return {
+            f"{type(layer).__name__.lower()}-{place}.{kind}": tuple(shape)
+            for place, layer in enumerate(layers, 1)
+            for kind, shape in zip(("weight", "bias"), layer.shapes, strict=True)
+        }
+
     @cached_property
     def parameters(self) -> int:
         """How many parameters there are, D."""

@@ -52,7 +52,10 @@ def local_deltas(
 ) -> Floats:
     """Return how far each unit moves the parameters by training: (units, D) float64.
 
-        x_u - x,  after `recipe.epochs` epochs of x_u <- x_u - rate * (mean gradient of a minibatch)
+        x_u - x,  after `recipe.epochs` epochs of x_u <- x_u - rate * (mean gradient of a minibatch
+                                                                       + mu (x_u - x))
+
+    where mu is `recipe.proximal`.
 
     `parameters` is (D,).  `number` is the round's, which changes the draws.  `device` is `cpu` or a
     CUDA device of PyTorch's.  A unit without records has delta 0, and so has one that diverged.
@@ -83,7 +86,7 @@ def delta_blocks(
     Units without records are left out.
     """
     start = _start(model, parameters, units)
-    if _is_quick(model, recipe.precision, device):
+    if _is_quick(model, recipe.precision, device) and not recipe.proximal:
         scores = _scores(model, units, recipe.seed, number)
         parts = scores.blocks(recipe.batch)
         return ((one.units, _finite(scores.deltas(start, one, recipe))) for one in parts)
@@ -180,11 +183,24 @@ def _deltas(model: Model, start: Floats, block: Block, source: Source, recipe: R
     weights = [one.clone(memory_format=torch.contiguous_format) for one in shared]
     for part in source.epochs(block, recipe.epochs):
         own = [one[: part.units] for one in weights]
+        pulls = _pulls(own, shared, recipe)
         model.add_gradient(
             own, part.x, part.labels, part.share, part.draws, into=own, scale=-recipe.local_rate
         )
+        for one, pull in zip(own, pulls, strict=False):
+            one -= pull
     moved: Floats = (model.flat(weights).double() - begun.double()).cpu().numpy()
     return moved
+
+
+def _pulls(
+    weights: list[torch.Tensor], start: list[torch.Tensor], recipe: Recipe
+) -> list[torch.Tensor]:
+    """Return by how much one step pulls each unit's weights back to the start; none without mu."""
+    if not recipe.proximal:
+        return []
+    length = recipe.local_rate * recipe.proximal
+    return [length * (one - begun[: len(one)]) for one, begun in zip(weights, start, strict=True)]
 
 
 @torch.inference_mode()

@@ -38,10 +38,11 @@ class Recipe:
     `local_rate` is the learning rate; a minibatch's gradient is the mean over its records, the last
     one being as small as it is.  Each epoch has a new order.  `seed` is public (see
     `models.draws`).  `precision`: float32 takes about two thirds of the time, and its rounding
-    now and then puts a ReLU on the other side, which moves a delta by 1e-4 or more.
+    now and then puts a ReLU on the other side, which moves a delta by 1e-4 or more.  `proximal` is
+    mu in (mu / 2) |x - start|^2, which is added to the objective of every unit.
 
-    Range: `local_rate` above 0, `epochs` and `batch` 1 or above, `seed` 0 or above.  Raises
-    `InvalidInput`.
+    Range: `local_rate` above 0, `epochs` and `batch` 1 or above, `seed` and `proximal` 0 or above.
+    Raises `InvalidInput`.
     """
 
     local_rate: float
@@ -49,12 +50,14 @@ class Recipe:
     batch: int
     seed: int = 0
     precision: Precision = "float64"
+    proximal: float = 0.0
 
     def __post_init__(self) -> None:
         validate.positive(local_rate=self.local_rate)
         validate.count(epochs=self.epochs)
         validate.count(batch=self.batch)
         validate.count_from(0, seed=self.seed)
+        validate.non_negative(proximal=self.proximal)
         validate.choice(get_args(Precision), precision=self.precision)
 
 

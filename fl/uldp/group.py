@@ -32,13 +32,14 @@ from numpy.typing import NDArray
 from ...accountant import events as ev
 from ...accountant import records, validate
 from ...accountant.errors import InvalidInput, Unsupported
-from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
+from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
 from ..aggregation import float_sum
 from ..federation import Federation, Indices
+from ..frame.rounds import Draft, NoisySum
+from ..frame.state import Arrays, State
 from ..local import Local, Rows
-from ..promise import PHASE
 from ..recomputed import Recomputed
 from ..residuals import Residuals, Watch, every
 from ..setup import (
@@ -49,7 +50,7 @@ from ..setup import (
     setup,
     users_only,
 )
-from ..system import Parameters, Round, digest
+from ..system import Parameters, Round
 from .facts import norms_of
 from .flags import CHOSEN_BY, flagged
 
@@ -73,6 +74,8 @@ class Group(Promised):
     not protect and for k below 2, `Unsupported` under `replace-one` and for a loss without a
     gradient of one record.
     """
+
+    state = State()
 
     def __init__(self, setup: Setup, *, rate: float | None = None, seed: int = 0) -> None:
         users_only(setup)
@@ -128,42 +131,38 @@ class Group(Promised):
             whom += ["silo", "silo-with-records"]
         return dict.fromkeys(whom, repeated(self.steps, step))
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+    ) -> Round:
         """Make one round: DP-SGD in every silo, then the mean of their updates."""
-        mechanism = self.mechanism(self.promise.noise_multiplier)
-        intent = mechanism.intent(self._about(number, parameters), self.setup.privacy.neighbours)
-        with gate.open(intent) as ticket:
-            looked = _Looked(intent, mechanism, models=(self.setup.silos, parameters.size))
+        mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
+
+        def work(ticket: Ticket) -> Draft:
+            looked = _Looked(ticket.intent, mechanism, models=(silos, parameters.size))
             models = self._descended(parameters, number, mechanism, ticket, looked)
             total = float_sum(self.aggregator, number, models - parameters)
-            moved = parameters + self.setup.training.global_rate / self.setup.silos * total
-            released = ticket.close(
+            return Draft(
+                parameters + NoisySum(total, silos).times(self.setup.training.global_rate),
+                aggregate=total,
                 normaliser=records.Normaliser("constant", self.constant),
-                aggregate=total.tobytes(),
-                model_out=digest(moved),
                 sealed={
                     "taking_part": [len(own) for own in self._records],
-                    **looked.items(self.residuals.watch(intent.noise)),
+                    **looked.items(self.residuals.watch(ticket.intent.noise)),
                 },
-                values=total.size,
             )
-        return Round(moved, released)
 
-    def _about(self, number: int, parameters: Parameters) -> About:
-        sampling = records.Sampling(chosen_by=CHOSEN_BY)
-        if self.rate < 1.0:
-            sampling = records.Sampling(
-                "poisson", "record", self.rate, "silos", chosen_by=CHOSEN_BY
-            )
-        return About(
-            number,
-            PHASE,
-            sampling,
-            self.promise.views,
-            digest(parameters),
-            self.promise.event,
-            self.steps,
+        return self.make_round(
+            number, parameters, gate, work, sampling=self._sampling(), draws=self.steps
         )
+
+    def _sampling(self) -> records.Sampling:
+        if self.rate == 1.0:
+            return records.Sampling(chosen_by=CHOSEN_BY)
+        return records.Sampling("poisson", "record", self.rate, "silos", chosen_by=CHOSEN_BY)
 
     def _descended(
         self,

@@ -30,6 +30,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
+from ..frame.state import Arrays, State
 from ..parties import Network
 from ..recomputed import ITEM as RECOMPUTED
 from ..setup import Setup
@@ -73,6 +74,7 @@ class Hidden(Weighting):
     """
 
     aggregations = ("private-weighting",)
+    state = State()
 
     def __init__(
         self, setup: Setup, *, step: str, streams: Streams | None = None, weak_key: bool = False
@@ -147,7 +149,9 @@ class Hidden(Weighting):
             self.terms.security(),
         )
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
         """Make one round; before the first, the parties agree on keys and count their records."""
         if self._session is None:
             with gate.before(number):
@@ -159,7 +163,7 @@ class Hidden(Weighting):
                     processes=self.setup.security.processes,
                     rounds=self.setup.rounds,
                 )
-        return super().round(number, parameters, gate)
+        return super().round(number, parameters, gate, state)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
         """Return the noisy sum of one round, as the server decrypts it."""

@@ -27,18 +27,20 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms import About, Gate, Gaussian
+from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import reach, up
 from ..aggregation import noisy_sum
 from ..federation import Federation
+from ..frame.rounds import Draft, NoisySum
+from ..frame.state import Arrays, State
 from ..local import Local
 from ..observers import Coalition
-from ..promise import PHASE, Promise, unproven
+from ..promise import Promise, unproven
 from ..recomputed import Recomputed
 from ..residuals import Residuals
 from ..setup import Promised, Setup, everybody_joins, setup, users_only
-from ..system import Opening, Parameters, Round, digest
+from ..system import Opening, Parameters, Round
 from .facts import about_norms, norms_of
 from .sums import ALONE
 
@@ -53,6 +55,8 @@ PUBLISHED: Final = ev.NoGuarantee(
 
 class Naive(Promised):
     """ULDP-NAIVE, with sound noise or, marked in every round, as it was published."""
+
+    state = State()
 
     def __init__(self, setup: Setup, *, as_published: bool = False) -> None:
         super().__init__(setup)
@@ -147,42 +151,40 @@ class Naive(Promised):
         """Return what the run states first; a run as published is marked."""
         return replace(super().opening(), as_published=self.as_published)
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def round(
+        self,
+        number: int,
+        parameters: Parameters,
+        gate: Gate,
+        state: Arrays | None = None,  # noqa: ARG002
+    ) -> Round:
         """Make one round: train in every silo, clip its update, sum, divide by |S|."""
         mechanism = self.mechanism(self.promise.noise_multiplier)
-        about = About(
-            number,
-            PHASE,
-            views=self.promise.views,
-            model_in=digest(parameters),
-            event_override=self.promise.event,
-        )
-        intent = mechanism.intent(about, self.setup.privacy.neighbours)
         silos = range(self.setup.silos)
-        with gate.open(intent) as ticket:
+
+        def work(ticket: Ticket) -> Draft:
             rows = self.setup.local.silo_deltas(parameters, number)
             totals, norms = mechanism.totals(rows, silos, len(silos)), norms_of(rows)
-            again = Recomputed(intent, mechanism, len(silos), parameters.size)
+            again = Recomputed(ticket.intent, mechanism, len(silos), parameters.size)
             again.add(rows, np.arange(len(silos)), norms)
-            watch = self.residuals.watch(intent.noise)
+            watch = self.residuals.watch(ticket.intent.noise)
             arrived = noisy_sum(
                 self.aggregator, number, mechanism, ticket, list(totals), watch=watch
             )
-            total = mechanism.units(arrived.total)
-            moved = parameters + self.setup.training.global_rate / self.setup.silos * total
-            released = ticket.close(
-                normaliser=records.Normaliser("constant", float(self.setup.silos)),
-                aggregate=total.tobytes(),
-                model_out=digest(moved),
+            noisy = NoisySum(mechanism.units(arrived.total), float(len(silos)))
+            return Draft(
+                parameters + noisy.times(self.setup.training.global_rate),
+                aggregate=noisy.total,
+                normaliser=records.Normaliser("constant", noisy.constant),
                 sealed={
                     **watch.items(),
                     **again.items(totals),
                     **about_norms(np.split(norms, silos[1:]), mechanism.bound),
                 },
-                values=total.size,
                 shares=len(arrived.silos),
             )
-        return Round(moved, released)
+
+        return self.make_round(number, parameters, gate, work)
 
 
 def naive(settings: Settings, federation: Federation, local: Local, _: Streams) -> Naive:

@@ -23,6 +23,7 @@ from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
+from ..frame.state import Arrays, State
 from ..observers import Coalition
 from ..promise import Promise, unproven
 from ..setup import Setup
@@ -52,6 +53,7 @@ class Published(Weighting):
     """
 
     aggregations = ("private-weighting",)
+    state = State()
 
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup, step=step)
@@ -104,7 +106,9 @@ class Published(Weighting):
         """Between whom messages travel, once the parties have met."""
         return None if self._session is None else self._session.network
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
         """Make one round; before the first, the parties agree on keys and count their records."""
         if self._session is None:
             security = self.setup.security
@@ -115,7 +119,7 @@ class Published(Weighting):
                     step=STEP,
                     key_bits=security.key_bits,
                 )
-        return super().round(number, parameters, gate)
+        return super().round(number, parameters, gate, state)
 
     def summed(self, ticket: Ticket, number: int, parameters: Parameters) -> Summed:
         """Return the noisy sum of one round, as the server decrypts it."""

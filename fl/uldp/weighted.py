@@ -8,6 +8,9 @@ negative of their mean gradient (SGD), and sum_s w_su <= 1, so that a user moves
 A user joins a round with probability q, by one draw for all silos.  The lists of users and of
 silos and the rate are public constants, as the accounting assumes: the sum is divided by them.
 
+What silos start from, how far they are pulled back to it, and what the server makes of the noisy
+sum are hooks of `Weighting`: other systems override them, and keep the rest.
+
 Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, Algorithms 3
 (AVG, SGD, weights by records) and 4 (sampled users).
 """
@@ -16,26 +19,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import events as ev
-from ...accountant import records
+from ...accountant import records, validate
 from ...accountant.errors import InvalidInput
-from ...accountant.mechanisms import About, Gate, Gaussian, Ticket
+from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
 from ..aggregation import noisy_sum
 from ..crypto import packages
 from ..federation import Federation, Indices
-from ..local import Local, Part, Rows
-from ..promise import PHASE
+from ..frame.rounds import Draft, NoisySum, require_model
+from ..frame.state import Arrays, State
+from ..local import Local, Part, Proximal, Rows
 from ..recomputed import Recomputed
 from ..residuals import Residuals
 from ..setup import Promised, Setup, setup, users_only
-from ..system import Parameters, Round, digest
+from ..system import Parameters, Round
 from .facts import about_norms, norms_of
 from .sums import weighted_sum, weighted_views
 from .weights import checked_weights, user_weights
@@ -70,7 +74,18 @@ class Summed:
 class Weighting(Promised):
     """What ULDP-AVG (`step` is `average`) and ULDP-SGD (`gradient`) do, whoever knows the weights.
 
+    `start`, `proximal` and `server_step` are hooks.  They see public values only, so whatever they
+    do is post-processing, and each user's update is clipped after the first two.
+
     Raises `InvalidInput` for a unit or a relation that they do not protect.
+    """
+
+    proximal: ClassVar[float] = 0.0
+    """mu in (mu / 2) |x - start|^2, which is added to every local objective; FedProx.
+
+    Range: 0 or above.  A single gradient (`uldp-sgd`) is taken where that is flat.
+    Source: Li, Sahu, Zaheer, Sanjabi, Talwalkar and Smith 2020, *Federated optimization in
+    heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
     """
 
     def __init__(self, setup: Setup, *, step: str) -> None:
@@ -87,6 +102,9 @@ class Weighting(Promised):
                 "Private weighting hides weights by records; uniform weights are public.",
                 next_step="Give weighting = 'records', or aggregation = 'masked'.",
             )
+        validate.non_negative(proximal=self.proximal)
+        if self.proximal and isinstance(setup.local, Proximal):
+            setup.local.proximal = self.proximal
         self.updates = _UPDATES[step](setup)
         self.residuals = Residuals()
 
@@ -105,24 +123,51 @@ class Weighting(Promised):
             coalitions=own.coalitions,
         )
 
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+    def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
+        """Return what silos train from in round `number`, (D,): the last model.
+
+        A hook: a function of these public values alone.  Updates are measured from what it returns.
+        """
+        return parameters
+
+    def server_step(
+        self,
+        parameters: Parameters,
+        noisy: NoisySum,
+        state: Arrays,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+    ) -> tuple[Parameters, Arrays]:
+        """Return the next model (D,), and the state beside it: a step of the global rate.
+
+        A hook: a function of these public values alone, whose arrays are those that `state` of
+        the class states.  `noisy.mean` is the noisy mean update; arrays of `state` are read only.
+        """
+        return parameters + noisy.times(self.setup.training.global_rate), {}
+
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
         """Make one round: sample the users, sum what each silo sends, divide by constants."""
         own = self.setup
-        mechanism = self.mechanism(self.promise.noise_multiplier)
-        intent = mechanism.intent(self._about(number, parameters), own.privacy.neighbours)
-        with gate.open(intent) as ticket:
-            found = self.summed(ticket, number, parameters)
-            constant = self.rate * own.users * own.silos
-            moved = parameters + own.training.global_rate / constant * found.total
-            released = ticket.close(
+        before = self.initial_state() if state is None else state
+        constant = self.rate * own.users * own.silos
+
+        def work(ticket: Ticket) -> Draft:
+            start = self.start(parameters, before, number)
+            start = require_model(start, parameters.size, f"What silos of {self.name} start from")
+            found = self.summed(ticket, number, start)
+            noisy = NoisySum(found.total, constant)
+            moved, after = self.server_step(parameters, noisy, before, number)
+            return Draft(
+                require_model(moved, parameters.size, f"The next model of {self.name}"),
+                after,
+                aggregate=found.total,
                 normaliser=records.Normaliser("constant", constant),
-                aggregate=found.total.tobytes(),
-                model_out=digest(moved),
                 sealed={**found.sealed, **about_norms(found.norms, own.training.clip)},
-                values=found.total.size,
                 shares=found.shares,
             )
-        return Round(moved, released)
+
+        return self.make_round(number, parameters, gate, work, sampling=self._sampling())
 
     def summing(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
@@ -156,18 +201,10 @@ class Weighting(Promised):
             return np.ones(self.setup.users, bool)
         return poisson(ticket.stream(SAMPLING), self.setup.users, self.rate)
 
-    def _about(self, number: int, parameters: Parameters) -> About:
-        sampling = records.Sampling()
-        if self.rate < 1.0:
-            sampling = records.Sampling("poisson", "user", self.rate, self.drawn_by)
-        return About(
-            number,
-            PHASE,
-            sampling,
-            self.promise.views,
-            digest(parameters),
-            self.promise.event,
-        )
+    def _sampling(self) -> records.Sampling:
+        if self.rate == 1.0:
+            return records.Sampling()
+        return records.Sampling("poisson", "user", self.rate, self.drawn_by)
 
 
 class Weighted(Weighting):
@@ -175,6 +212,8 @@ class Weighted(Weighting):
 
     `setup.training.weighting` is the rule of the weights: `uniform` or `records`.
     """
+
+    state = State()
 
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup, step=step)

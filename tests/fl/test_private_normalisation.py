@@ -602,8 +602,8 @@ def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path:
     moved = kept.moments.released.copy()
     moved[3] = np.nextafter(moved[3], np.inf)
     for wrong, what in (
-        (replace(kept, moments=replace(kept.moments, released=moved)), "are not those"),
-        (replace(kept, moments=None), "are missing"),
+        (replace(kept, state=replace(kept.moments, released=moved).to_arrays()), "are not those"),
+        (replace(kept, state={}), "are missing"),
     ):
         wrong.write(place)
         with pytest.raises(InvalidInput, match=what):
@@ -612,7 +612,7 @@ def test_a_run_goes_on_from_the_moments_that_it_released_and_no_others(tmp_path:
     with pytest.raises(InvalidInput, match="are missing"):
         resumed(SMALL, tmp_path)
     altered = replace(kept.moments, scale=kept.moments.scale * 2.0)  # follows from the release
-    replace(kept, moments=altered).write(place)
+    replace(kept, state=altered.to_arrays()).write(place)
     resumed(SMALL, tmp_path)
     require_whole(tmp_path)
 

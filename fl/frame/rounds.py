@@ -1,0 +1,153 @@
+"""One round, as every system makes it: an intent, what is drawn under it, and a release.
+
+The order is the gate's: the intent is paid for and safe in the log before anything is drawn, and
+what was made is handed on once its release is in the log.  A system says what is its own: what it
+sums, and how that moves its model (`Draft`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import records
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import Gate, Ticket
+from ..system import Parameters, Round, System, digest
+from .phases import Phase
+from .state import Arrays, State, state_digest, states
+
+if TYPE_CHECKING:
+    from .declaration import Declaration
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """What a round is about to release.
+
+    `parameters` is the new model (D,) and `state` what is kept beside it, both functions of
+    released values.  `aggregate` is the noisy sum (or what follows from it), of which the log keeps
+    a digest; `values` is how many numbers are released, D if None; `shares` how many shares of the
+    noise arrived, where not all must.  `normaliser` is what the sum was divided by, a public
+    constant.  `sealed` is for the trusted auditor alone.
+    """
+
+    parameters: Parameters
+    state: Arrays = field(default_factory=dict)
+    aggregate: NDArray[np.float64] | None = None
+    normaliser: records.Normaliser | None = None
+    sealed: Mapping[str, object] = field(default_factory=dict)
+    values: int | None = None
+    shares: int | None = None
+    clip_enforced: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class NoisySum:
+    """A noisy sum (D,) and the public constant that it is divided by; both may be published."""
+
+    total: NDArray[np.float64]
+    constant: float
+
+    @property
+    def mean(self) -> NDArray[np.float64]:
+        """The noisy mean, (D,)."""
+        return self.total / self.constant
+
+    def times(self, rate: float) -> NDArray[np.float64]:
+        """Return `rate` times the mean, (D,), with one rounding of `rate / constant`."""
+        scaled: NDArray[np.float64] = rate / self.constant * self.total
+        return scaled
+
+
+def make_round(
+    gate: Gate,
+    intent: records.RoundIntent,
+    work: Callable[[Ticket], Draft],
+    *,
+    state: State | None = None,
+    whose: str = "the system",
+) -> Round:
+    """Make one round under an intent: `work` draws what the intent states, with the ticket.
+
+    `state` is what the system keeps beside its model, by which what `work` returns is checked
+    before the release; `whose` names it in what is said.  Raises what `work` and the gate raise,
+    and `InvalidInput` for a state that is not the one stated: then the round has no release.
+    """
+    with gate.open(intent) as ticket:
+        draft = work(ticket)
+        kept = (state or State()).checked(draft.state, whose)
+        released = ticket.close(
+            normaliser=draft.normaliser,
+            aggregate=None if draft.aggregate is None else draft.aggregate.tobytes(),
+            model_out=digest(draft.parameters),
+            state_out=state_digest(kept),
+            sealed=draft.sealed,
+            values=draft.parameters.size if draft.values is None else draft.values,
+            shares=draft.shares,
+            clip_enforced=draft.clip_enforced,
+        )
+    return Round(draft.parameters, released, kept)
+
+
+def checked_round(system: System, declaration: Declaration | None, made: Round) -> Round:
+    """Return what a round has left, with a state that is what the system says that it keeps.
+
+    Raises `InvalidInput`, which names the package, the system and the array.
+    """
+    state = (states(system) or State()).checked(made.state, name_in(system.name, declaration))
+    return Round(made.parameters, made.released, state)
+
+
+def name_in(system: str, declaration: Declaration | None) -> str:
+    """Return a system with its package, as messages name it."""
+    return system if declaration is None else f"{system} (package {declaration.package})"
+
+
+def model_phases(system: System) -> tuple[Phase, ...]:
+    """Return the phases of a system that make models."""
+    return tuple(one for one in system.phases if one.make is not None)
+
+
+def rehearsed_rounds(
+    system: System, gate: Gate, *, most: int | None = None
+) -> Iterator[tuple[int, Parameters, Round]]:
+    """Make the rounds of a system without a folder: yield number, model before, and what was made.
+
+    Each round's `state` is all that the run has then.  Phases that are one release of something
+    else are made, too, and yield nothing.  `most` ends after so many rounds.
+    """
+    parameters, state = system.initial(), dict(system.initial_state())
+    done = 0
+    for phase in system.phases:
+        if phase.once is not None:
+            arrays = phase.once.release(gate, lambda _: None)
+            state |= phase.once.follow(arrays).arrays
+            continue
+        assert phase.make is not None
+        for number in range(phase.first, phase.last + 1):
+            if done == most:
+                return
+            made = checked_round(system, None, phase.make(number, parameters, gate, state))
+            state |= made.state
+            yield number, parameters, Round(made.parameters, made.released, state)
+            parameters, done = made.parameters, done + 1
+
+
+def require_model(parameters: object, size: int, whose: str) -> Parameters:
+    """Return a model (D,) float64; raise `InvalidInput` for anything else."""
+    if (
+        not isinstance(parameters, np.ndarray)
+        or parameters.dtype != np.float64
+        or parameters.shape != (size,)
+    ):
+        raise InvalidInput(
+            f"{whose} must be a vector ({size},) of float64.",
+            "A model is one such vector, in every round.",
+            "Return one for each parameter.",
+        )
+    return parameters

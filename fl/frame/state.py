@@ -1,0 +1,145 @@
+"""State: what a system keeps between rounds beside its model, such as a velocity or a clip.
+
+State is public.  It is a function of the configuration and of what was released, and of nothing
+else: never of noise by itself, nor of anything from which noise follows, nor of a private record.
+It goes into the checkpoint and comes back on resume, and the log names it by its digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant.errors import InvalidInput, kind_of
+
+Shape: TypeAlias = tuple[int, ...]
+
+Arrays: TypeAlias = Mapping[str, NDArray[np.float64]]
+"""Public arrays by name, all float64."""
+
+MOST: Final = 32
+"""Most arrays of a state: a file of a model is a few arrays."""
+
+_TAKEN: Final = ("parameters", "about")
+"""Names that a file of a model has for itself."""
+
+
+@dataclass(frozen=True, init=False)
+class State:
+    """The names and shapes of what a system keeps between rounds beside its model.
+
+    `State()` says that it keeps nothing.  Every class of a system states its own: a class that
+    keeps more than the one it inherits from would inherit a false statement.  Raises `InvalidInput`
+    for a shape that is none, and for names that a file of a model has for itself.
+
+    >>> State(velocity=(3,), steps=()).shapes
+    {'velocity': (3,), 'steps': ()}
+    """
+
+    shapes: Mapping[str, Shape]
+
+    def __init__(self, **shapes: Shape) -> None:
+        for name, shape in shapes.items():
+            _require_shape(name, shape)
+        if len(shapes) > MOST:
+            raise InvalidInput(
+                f"A state has at most {MOST} arrays; these are {len(shapes)}.",
+                next_step="Put several of them into one array.",
+            )
+        object.__setattr__(self, "shapes", dict(shapes))
+
+    def __bool__(self) -> bool:
+        return bool(self.shapes)
+
+    def zeros(self) -> dict[str, NDArray[np.float64]]:
+        """Return arrays of zeros."""
+        return {name: np.zeros(shape) for name, shape in self.shapes.items()}
+
+    def checked(self, arrays: object, whose: str) -> dict[str, NDArray[np.float64]]:
+        """Return the arrays, which nobody can write to any more; raise `InvalidInput` for others.
+
+        They have these names and shapes, are float64, and every number is finite.  `whose` names
+        the system and its package in what is said.
+        """
+        if not isinstance(arrays, Mapping):
+            raise _refused(f"The state of {whose} must be arrays by name; it is {kind_of(arrays)}.")
+        for name in arrays:
+            if name not in self.shapes:
+                raise _refused(f"The state of {whose} has an array {name!r:.60} that it never said")
+        return {name: self._array(arrays, name, whose) for name in self.shapes}
+
+    def _array(self, arrays: Mapping[Any, Any], name: str, whose: str) -> NDArray[np.float64]:
+        which = f"The array `{name}` in the state of {whose}"
+        if name not in arrays:
+            raise _refused(f"{which} is missing")
+        found = arrays[name]
+        if not isinstance(found, (np.ndarray, np.floating)) or found.dtype != np.float64:
+            raise _refused(f"{which} must be float64; it is {_kind(found)}")
+        if found.shape != self.shapes[name]:
+            raise _refused(f"{which} must have shape {self.shapes[name]}; it has {found.shape}")
+        if not np.isfinite(found).all():
+            raise InvalidInput(
+                f"{which} is not finite.",
+                "A run goes on from its state, and from no number there is no way on.",
+                "Lower the learning rates of [training], or give more noise, in a new run.",
+            )
+        kept = np.array(found)
+        kept.setflags(write=False)
+        return kept
+
+
+def states(system: object) -> State | None:
+    """Return what a system keeps beside its model; None where its class does not say."""
+    if "state" not in vars(type(system)):
+        return None
+    found = getattr(system, "state", None)
+    return found if isinstance(found, State) else None
+
+
+def state_digest(arrays: Arrays) -> str | None:
+    """Return the SHA-256 of a state, as the log names it; None for no arrays.
+
+    Over, in the order of names, the name, the shape, and the little-endian float64 bytes.
+    """
+    if not arrays:
+        return None
+    found = hashlib.sha256()
+    for name in sorted(arrays):
+        one = np.asarray(arrays[name])
+        found.update(f"{name}{tuple(one.shape)}\n".encode())
+        found.update(one.astype("<f8").tobytes())
+    return found.hexdigest()
+
+
+def _require_shape(name: str, shape: object) -> None:
+    sizes = isinstance(shape, tuple) and all(type(one) is int and one > 0 for one in shape)
+    if not sizes:
+        raise InvalidInput(
+            f"The shape of `{name}` must be a tuple of integers, 1 or above; it is {shape!r:.60}.",
+            next_step="Give (D,) for one number of each parameter, or () for one number.",
+        )
+    assert isinstance(shape, tuple)
+    if name in _TAKEN or math.prod(shape) > 2**40:
+        raise InvalidInput(
+            f"No state has an array `{name}` of shape {shape}.",
+            f"A file of a model has the names {' and '.join(_TAKEN)} for itself, and an end.",
+            "Give it another name, or a smaller shape.",
+        )
+
+
+def _kind(value: object) -> str:
+    return str(value.dtype) if isinstance(value, np.ndarray) else kind_of(value)
+
+
+def _refused(what: str) -> InvalidInput:
+    return InvalidInput(
+        what if what.endswith(".") else f"{what}.",
+        "What is kept between rounds is what the system stated, so that a run can be resumed.",
+        "State every array, with its shape, as `state` of the system's class.",
+    )
