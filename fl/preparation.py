@@ -90,10 +90,6 @@ class Prepared:
         """The system and its package, as messages name them."""
         return name_in(self.system.name, declared(self.system.name))
 
-    @property
-    def model_name(self) -> str:
-        """The kind of model, `none` for a system that does not train."""
-        return "none" if self.trained is None else self.settings.training.model
 
     @property
     def promises(self) -> bool:
@@ -111,7 +107,8 @@ def first_checkpoint(prepared: Prepared, run_id: str) -> Checkpoint:
     own = prepared
     parts = tuple(own.parts.items())
     first = own.system.initial()
-    return Checkpoint(run_id, 0, own.model_name, first, state=first_state(own), parts=parts)
+    kind = own.settings.training.model
+    return Checkpoint(run_id, 0, kind, first, state=first_state(own), parts=parts)
 
 
 def first_state(prepared: Prepared) -> Arrays:

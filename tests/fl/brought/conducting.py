@@ -1,0 +1,141 @@
+"""Runs of systems that another package brings: begun, killed after a round, taken up.
+
+python conducting.py ROLE SYSTEM FOLDER     in a process of its own; `ROLE` is below
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from privplan.accountant.mechanisms import Gate
+from privplan.accountant.odometer import Odometer
+from privplan.accountant.randomness import Streams
+from privplan.fl.frame.declaration import Declaration
+from privplan.fl.frame.systems import declared
+from privplan.fl.log import LogWriter
+from privplan.fl.log.reader import Scan
+from privplan.fl.preparation import prepare, randomness
+from privplan.fl.resumption import taken_up
+from privplan.fl.runner import RunResult, carry_out
+from privplan.fl.settings import (
+    DataSettings,
+    PrivacySettings,
+    RunSettings,
+    Settings,
+    TrainingSettings,
+)
+
+PACKAGE = "numpy"
+"""A distribution that is installed wherever tests run, in the place of one that brings systems."""
+
+ROUNDS, CUT, SEED = 4, 2, 11
+
+SYSTEMS = {
+    "fedprox": "momenta:fedprox",
+    "server-momentum": "momenta:momentum",
+    "server-adam": "momenta:adam",
+    "looking-ahead": "momenta:looking",
+    "hidden-momentum": "momenta:hidden",
+    "means": "means:make",
+}
+
+
+def enter() -> None:
+    """Declare these systems, as an entry point of their package would."""
+    for name, make in SYSTEMS.items():
+        declared()[name] = Declaration(
+            name=name, make=make, package=PACKAGE, trains=name != "means"
+        )
+
+
+def settings_of(system: str, *, model: str = "mlp", **privacy: Any) -> Settings:
+    return Settings(
+        run=RunSettings(system=system, rounds=ROUNDS, seed=SEED),
+        data=DataSettings(name="breast-cancer", users=6, silos=1 if system == "means" else 2),
+        privacy=replace(PrivacySettings(noise_multiplier=2.0), **privacy),
+        training=TrainingSettings(
+            clip=0.2, local_rate=0.1, global_rate=1.0, local_epochs=2, batch=64, model=model
+        ),
+    )
+
+
+def progress_of(folder: Path) -> Any:
+    scan = Scan(folder)
+    for _ in scan:
+        pass
+    return scan.course.progress()
+
+
+def begun(system: str, folder: Path, cut: int | None = None, **more: Any) -> RunResult:
+    """Begin a run; after round `cut` its process is killed."""
+
+    def kill(measured: Any, _: int) -> None:
+        if measured.round == cut:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    prepared = prepare(settings_of(system))
+    with LogWriter.create(folder) as writer:
+        return carry_out(prepared, folder, writer, report=kill, **more)
+
+
+def resumed(system: str, folder: Path) -> RunResult:
+    settings = settings_of(system)
+    prepared = taken_up(settings, progress_of(folder))
+    writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
+    with writer:
+        return carry_out(prepared, folder, writer, progress=progress)
+
+
+class Forgets:
+    """A recorder that keeps nothing."""
+
+    def append(self, _: Any) -> int:
+        return 1
+
+    def seal(self, items: Any) -> dict[str, str]:
+        return dict.fromkeys(items, "0" * 64)
+
+    def settle(self) -> None:
+        pass
+
+
+def uninterrupted(system: str, cut: int) -> tuple[Any, Any]:
+    """Return the model and the state of one process that made all rounds, never cut off.
+
+    It draws as the run that was cut off does: after round `cut`, from the streams of the next
+    segment, since no byte is used twice.
+    """
+    prepared = prepare(settings_of(system))
+    odometer = Odometer.for_plan(prepared.plan)
+    gates = [Gate(odometer, Forgets(), Streams.seeded(SEED, segment)) for segment in (0, 1)]
+    own = prepared.system
+    parameters, state = own.initial(), own.initial_state()
+    (phase,) = own.phases
+    assert phase.make is not None
+    for number in range(1, ROUNDS + 1):
+        made = phase.make(number, parameters, gates[number > cut], state)
+        parameters, state = made.parameters, made.state
+    return parameters, state
+
+
+if __name__ == "__main__":
+    enter()
+    role, name, place = sys.argv[1:]
+    Path(place).mkdir(exist_ok=True)
+    if role == "killed":
+        begun(name, Path(place), CUT)
+    elif role == "resumed":
+        resumed(name, Path(place))
+    elif role == "audited":
+        from privplan.audit.budget import audit_budget
+
+        found = audit_budget(Path(place))
+        print(found.spent)
+    else:
+        begun(name, Path(place))
+    print("torch" if "torch" in sys.modules else "no torch")

@@ -1,0 +1,146 @@
+"""Hooks of uldp-avg, in a package of somebody else's: killed and taken up, they lose nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.frame.systems import declared
+from privplan.fl.preparation import prepare
+from privplan.fl.system import digest
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+BROUGHT = Path(__file__).parent / "brought"
+
+
+@pytest.fixture
+def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module that makes runs of systems of another package, with these declared."""
+    monkeypatch.syspath_prepend(str(BROUGHT))
+    import conducting
+
+    for name in conducting.SYSTEMS:  # taken away again at the end
+        monkeypatch.setitem(declared(), name, None)
+    conducting.enter()
+    return conducting
+
+
+def by_itself(role: str, system: str, folder: Path) -> int:
+    """Do something in a process of its own; return how it ended."""
+    command = (sys.executable, str(BROUGHT / "conducting.py"), role, system, str(folder))
+    return subprocess.run(command, check=False, timeout=300, capture_output=True).returncode
+
+
+@pytest.mark.parametrize("system", ["fedprox", "server-momentum", "server-adam", "looking-ahead"])
+def test_killed_and_taken_up_it_ends_where_it_would_have(
+    system: str, conducting: Any, tmp_path: Path
+) -> None:
+    assert by_itself("killed", system, tmp_path) == -signal.SIGKILL
+    kept = Checkpoint.read(tmp_path / CHECKPOINT)
+    assert kept.round == conducting.CUT
+    result = conducting.resumed(system, tmp_path)
+    parameters, state = conducting.uninterrupted(system, conducting.CUT)
+    assert result.parameters.tobytes() == parameters.tobytes()
+    last = Checkpoint.read(tmp_path / MODEL)
+    assert last.state.keys() == state.keys() == prepare_state(conducting, system)
+    assert all(last.state[name].tobytes() == one.tobytes() for name, one in state.items())
+    assert digest(last.parameters) == result.model
+
+
+def prepare_state(conducting: Any, system: str) -> set[str]:
+    return set(prepare(conducting.settings_of(system)).system.initial_state())
+
+
+def test_momentum_without_its_velocity_would_end_elsewhere(conducting: Any) -> None:
+    """What the tests above would miss if the state did not matter."""
+    prepared = prepare(conducting.settings_of("server-momentum"))
+    whole, _ = conducting.uninterrupted("server-momentum", conducting.CUT)
+    plain, _ = conducting.uninterrupted("uldp-avg", conducting.CUT)
+    assert whole.tobytes() != plain.tobytes()
+    noisy = type("Noisy", (), {"mean": np.ones(prepared.width)})()
+    first = prepared.system.initial()
+    with_, _ = prepared.system.server_step(first, noisy, {"velocity": np.ones_like(first)}, 3)
+    without, _ = prepared.system.server_step(first, noisy, {"velocity": 0.0 * first}, 3)
+    assert np.abs(with_ - without).min() > 0.5
+
+
+def test_momentum_that_is_not_stated_is_refused_on_resume(conducting: Any, tmp_path: Path) -> None:
+    assert by_itself("killed", "hidden-momentum", tmp_path) == -signal.SIGKILL
+    before = (tmp_path / "log.jsonl").read_bytes()
+    with pytest.raises(InvalidInput, match="keeps values between rounds that nobody saved") as why:
+        conducting.resumed("hidden-momentum", tmp_path)
+    assert "hidden-momentum (package numpy)" in why.value.what
+    assert "class Hidden does not state" in why.value.why
+    assert Checkpoint.read(tmp_path / CHECKPOINT).state == {}
+    assert (tmp_path / "log.jsonl").read_bytes().startswith(before)
+
+
+@pytest.mark.parametrize("model", ["mlp", "logistic"])
+def test_the_pull_is_that_of_the_proximal_term(model: str, conducting: Any) -> None:
+    """Against the formula by hand: with one batch and two epochs, in one silo, for each user."""
+    prepared = prepare(conducting.settings_of("fedprox", model=model))
+    free = prepare(conducting.settings_of("uldp-avg", model=model))
+    assert prepared.system.setup.local.proximal == 1.5
+    x, users = prepared.system.initial(), [np.arange(6)] * 2
+    for pulled, plain in zip(
+        prepared.system.setup.local.user_deltas(x, users, 1),
+        free.system.setup.local.user_deltas(x, users, 1),
+        strict=False,
+    ):
+        assert pulled.rows.shape == plain.rows.shape
+        assert not np.array_equal(pulled.rows, plain.rows)
+
+
+def test_two_steps_pull_back_by_hand() -> None:
+    from privplan.fl.models import model_named
+    from privplan.fl.training import Recipe, Units, gradients, local_deltas
+
+    rng = np.random.default_rng(3)
+    features, labels = rng.normal(size=(5, 3)).astype(np.float32), np.array([0, 1, 1, 0, 1])
+    index = np.arange(5)
+    units = Units(features, labels, index, np.array([0, 5]), np.array([0]), np.array([0]))
+    rate, mu = 0.3, 0.7
+    for name in ("logistic", "mlp"):
+        model = model_named(name, 3, 2)
+        start = model.initial(1)
+        recipe = Recipe(rate, 2, 5, proximal=mu)
+        (moved,) = local_deltas(model, start, units, recipe)
+        one = start - rate * gradients(model, start, units)[0]
+        two = one - rate * (gradients(model, one, units)[0] + mu * (one - start))
+        np.testing.assert_allclose(moved, two - start, rtol=1e-9, atol=1e-13)
+        (unpulled,) = local_deltas(model, start, units, Recipe(rate, 2, 5))
+        assert np.linalg.norm(moved) < np.linalg.norm(unpulled)
+
+
+def test_a_pull_below_zero_is_refused(conducting: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    import momenta
+
+    monkeypatch.setattr(momenta.FedProx, "proximal", -1.0)
+    with pytest.raises(InvalidInput, match="proximal"):
+        prepare(conducting.settings_of("fedprox"))
+
+
+def test_a_step_that_returns_no_model_releases_nothing(
+    conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import momenta
+
+    monkeypatch.setattr(
+        momenta.FedProx, "server_step", lambda _, x, *__: (x.astype(np.float32), {})
+    )
+    with pytest.raises(InvalidInput, match="next model of fedprox must be a vector"):
+        conducting.begun("fedprox", tmp_path)
+    assert not (tmp_path / CHECKPOINT).exists()

@@ -1,0 +1,281 @@
+"""State beside the model: stated, checked, bound to the model in the log, and never made up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import RoundRelease
+from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.frame.state import MOST, State, state_digest, states
+from privplan.fl.frame.systems import declared
+from privplan.fl.log import LogWriter, read
+from privplan.fl.preparation import prepare
+from privplan.fl.runner import carry_out
+
+runs = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+
+@pytest.fixture
+def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module that makes runs of systems of another package, with these declared."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "brought"))
+    import conducting
+
+    for name in conducting.SYSTEMS:
+        monkeypatch.setitem(declared(), name, None)
+    conducting.enter()
+    return conducting
+
+
+# -- what a state is ----------------------------------------------------------------------------
+
+
+def test_a_state_gives_its_arrays_as_they_were_stated() -> None:
+    own = State(velocity=(2,), steps=())
+    found = own.checked({"steps": np.float64(3.0), "velocity": np.array([1.0, 2.0])}, "toy")
+    assert list(found) == ["velocity", "steps"]
+    with pytest.raises(ValueError, match="read-only"):
+        found["velocity"][0] = 5.0
+    assert not State()
+    assert State().checked({}, "toy") == {}
+
+
+@pytest.mark.parametrize(
+    ("arrays", "what"),
+    [
+        (None, "must be arrays by name"),
+        ({}, "`velocity` .* is missing"),
+        ({"velocity": [1.0, 2.0]}, "`velocity` .* must be float64"),
+        ({"velocity": np.zeros(2, np.float32)}, "must be float64; it is float32"),
+        ({"velocity": np.zeros(3)}, r"must have shape \(2,\); it has \(3,\)"),
+        ({"velocity": np.zeros(2), "speed": np.zeros(2)}, "'speed' that it never said"),
+        ({"velocity": np.array([0.0, np.nan])}, "`velocity` .* is not finite"),
+        ({"velocity": np.array([0.0, np.inf])}, "`velocity` .* is not finite"),
+    ],
+)
+def test_other_arrays_are_refused(arrays: object, what: str) -> None:
+    with pytest.raises(InvalidInput, match=what) as caught:
+        State(velocity=(2,)).checked(arrays, "toy (package toys)")
+    assert "toy (package toys)" in caught.value.what
+    assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"velocity": 3},
+        {"velocity": (0,)},
+        {"velocity": (True,)},
+        {"velocity": (2.0,)},
+        {"parameters": (2,)},
+        {"about": (2,)},
+        {f"array{place}": (1,) for place in range(MOST + 1)},
+    ],
+)
+def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
+    with pytest.raises(InvalidInput):
+        State(**shapes)
+
+
+def test_a_class_states_for_itself_alone() -> None:
+    class Plain:
+        state = State()
+
+    class More(Plain):
+        pass
+
+    class Odd:
+        state = "nothing"
+
+    assert states(Plain()) == State()
+    assert states(More()) is None
+    assert states(Odd()) is None
+    assert states(object()) is None
+
+
+def test_a_digest_tells_states_apart() -> None:
+    base = {"a": np.array([1.0, 2.0]), "b": np.zeros((1, 2))}
+    others: list[dict[str, Any]] = [
+        {"a": base["a"]},
+        {**base, "a": np.array([1.0, np.nextafter(2.0, 3.0)])},
+        {**base, "b": np.zeros((2, 1))},
+        {"a": base["b"].ravel(), "b": base["a"][None]},
+        {"c": base["a"], "b": base["b"]},
+    ]
+    found = {state_digest(one) for one in (base, *others)}
+    assert len(found) == 1 + len(others)
+    assert state_digest({}) is None
+    assert state_digest(dict(reversed(base.items()))) == state_digest(base)
+
+
+# -- in a run -----------------------------------------------------------------------------------
+
+
+def releases(folder: Path) -> list[RoundRelease]:
+    return [one.record for one in read(folder) if isinstance(one.record, RoundRelease)]
+
+
+class Stop(Exception):
+    """What a test raises."""
+
+
+def stopped(conducting: Any, system: str, folder: Path, after: int) -> None:
+    """Begin a run that stops after so many rounds were kept and measured."""
+
+    def stop(measured: Any, _: int) -> None:
+        if measured.round == after:
+            raise Stop
+
+    prepared = prepare(conducting.settings_of(system))
+    with LogWriter.create(folder) as writer, pytest.raises(Stop):
+        carry_out(prepared, folder, writer, report=stop)
+
+
+@runs
+def test_each_release_names_the_state_and_stateless_ones_none(
+    conducting: Any, tmp_path: Path
+) -> None:
+    conducting.begun("server-momentum", tmp_path / "momentum")
+    found = releases(tmp_path / "momentum")
+    assert len({one.state_out for one in found}) == len(found) == conducting.ROUNDS
+    assert state_digest(Checkpoint.read(tmp_path / "momentum" / MODEL).state) == found[-1].state_out
+    conducting.begun("uldp-avg", tmp_path / "plain")
+    lines = (tmp_path / "plain" / "log.jsonl").read_text()
+    assert "state_out" not in lines
+
+
+@runs
+def test_a_stale_or_altered_state_is_refused(conducting: Any, tmp_path: Path) -> None:
+    stopped(conducting, "server-momentum", tmp_path / "one", 1)
+    stopped(conducting, "server-momentum", tmp_path / "own", 2)
+    place = tmp_path / "own" / CHECKPOINT
+    kept, earlier = Checkpoint.read(place), Checkpoint.read(tmp_path / "one" / CHECKPOINT)
+    velocity = kept.state["velocity"]
+    wrong: list[tuple[dict[str, Any], str]] = [
+        (dict(earlier.state), r"`velocity`\) is not the one that the log released"),
+        ({"velocity": 0.0 * velocity}, "is not the one that the log released"),
+        ({"velocity": np.nextafter(velocity, 9.0)}, "is not the one that the log released"),
+        ({}, "`velocity` in the state of server-momentum .* is missing"),
+        ({"velocity": velocity[:-1]}, "`velocity` .* must have shape"),
+        ({"velocity": velocity.astype(np.float32)}, "`velocity` .* must be float64"),
+        ({"velocity": np.full_like(velocity, np.nan)}, "`velocity` .* is not finite"),
+        ({"velocity": velocity, "more": velocity}, "'more' that it never said"),
+    ]
+    for state, what in wrong:
+        replace(kept, state=state).write(place)
+        with pytest.raises(InvalidInput, match=what) as caught:
+            conducting.resumed("server-momentum", tmp_path / "own")
+        assert "server-momentum (package numpy)" in caught.value.what
+    place.unlink()
+    with pytest.raises(InvalidInput, match="last released model is missing"):
+        conducting.resumed("server-momentum", tmp_path / "own")
+    kept.write(place)
+    conducting.resumed("server-momentum", tmp_path / "own")
+
+
+@runs
+def test_a_round_that_was_released_and_not_kept_goes_on_from_the_state_before(
+    conducting: Any, tmp_path: Path
+) -> None:
+    stopped(conducting, "server-momentum", tmp_path, 2)
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    prepared_file = Checkpoint.read(tmp_path / CHECKPOINT)
+
+    def lost(measured: Any, _: int) -> None:
+        if measured.round == 3:
+            raise Stop
+
+    from privplan.fl.preparation import randomness
+    from privplan.fl.resumption import taken_up
+
+    settings = conducting.settings_of("server-momentum")
+    prepared = taken_up(settings, conducting.progress_of(tmp_path))
+    writer, progress = LogWriter.resume(tmp_path, randomness=randomness(settings))
+    with writer, pytest.raises(Stop):
+        carry_out(prepared, tmp_path, writer, progress=progress, report=lost)
+    (tmp_path / CHECKPOINT).write_bytes(before)  # as if round 3 had never been kept
+    conducting.resumed("server-momentum", tmp_path)
+    last = releases(tmp_path)[-1]
+    assert [one.round for one in releases(tmp_path)] == [1, 2, 3, 4]
+    kept = Checkpoint.read(tmp_path / MODEL)
+    assert state_digest(kept.state) == last.state_out
+    assert state_digest(prepared_file.state) == releases(tmp_path)[1].state_out
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert (metrics["released"], metrics["planned"]) == (4, 4)
+
+
+@runs
+def test_a_state_that_is_not_finite_ends_the_run_before_the_checkpoint(
+    conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import momenta
+
+    step = momenta.Momentum.server_step
+
+    def diverging(self: Any, parameters: Any, noisy: Any, state: Any, number: int) -> Any:
+        moved, after = step(self, parameters, noisy, state, number)
+        return moved, {"velocity": after["velocity"] * (np.inf if number == 2 else 1.0)}
+
+    monkeypatch.setattr(momenta.Momentum, "server_step", diverging)
+    with pytest.raises(InvalidInput, match=r"`velocity` in the state of server-momentum .* finite"):
+        conducting.begun("server-momentum", tmp_path)
+    assert Checkpoint.read(tmp_path / CHECKPOINT).round == 1
+    assert [one.round for one in releases(tmp_path)] == [1]
+    assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["reason"] == "error"
+
+
+@runs
+def test_a_state_returned_by_a_system_that_states_none_is_refused(
+    conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import momenta
+
+    monkeypatch.setattr(momenta.Hidden, "server_step", lambda _, x, *__: (x + 1.0, {"velocity": x}))
+    with pytest.raises(InvalidInput, match=r"hidden-momentum \(package numpy\) .* never said"):
+        conducting.begun("hidden-momentum", tmp_path)
+
+
+# -- the package that brings a system -----------------------------------------------------------
+
+
+@runs
+def test_another_version_of_the_package_is_refused_by_name_and_both_versions(
+    conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from privplan.accountant import records
+    from privplan.fl import resumption
+
+    monkeypatch.setattr(conducting, "PACKAGE", "pytest")
+    conducting.enter()
+    stopped(conducting, "server-momentum", tmp_path, 1)
+    opened = next(iter(read(tmp_path))).record
+    assert isinstance(opened, records.RunOpen)
+    assert opened.code["pytest"] == pytest.__version__
+    monkeypatch.setattr(resumption, "versions", lambda package: {package: "0.0.1"})
+    with pytest.raises(InvalidInput, match=f"pytest {pytest.__version__}; here is pytest 0.0.1"):
+        conducting.resumed("server-momentum", tmp_path)
+    monkeypatch.setattr(resumption, "versions", lambda _: {})
+    with pytest.raises(InvalidInput, match="here is pytest of no stated version"):
+        conducting.resumed("server-momentum", tmp_path)
+    monkeypatch.undo()
+
+
+@runs
+def test_the_code_of_a_built_in_system_names_what_it_did(tmp_path: Path, conducting: Any) -> None:
+    conducting.begun("uldp-avg", tmp_path)
+    opened: Any = next(iter(read(tmp_path))).record
+    assert set(opened.code) == {"python", "privplan", "numpy", "scipy", "torch", "cryptography"} & (
+        set(opened.code) | {"python", "numpy", "scipy", "torch"}
+    )
