@@ -90,7 +90,6 @@ class Prepared:
         """The system and its package, as messages name them."""
         return name_in(self.system.name, declared(self.system.name))
 
-
     @property
     def promises(self) -> bool:
         """Whether there is any guarantee: not for a method as published, nor without noise."""
@@ -104,17 +103,15 @@ class Prepared:
 
 def first_checkpoint(prepared: Prepared, run_id: str) -> Checkpoint:
     """Return what a run starts from: the first model, and the state beside it."""
-    own = prepared
-    parts = tuple(own.parts.items())
-    first = own.system.initial()
-    kind = own.settings.training.model
-    return Checkpoint(run_id, 0, kind, first, state=first_state(own), parts=parts)
+    first, parts = prepared.system.initial(), tuple(prepared.parts.items())
+    kind = prepared.settings.training.model
+    return Checkpoint(run_id, 0, kind, first, state=first_state(prepared), parts=parts)
 
 
 def first_state(prepared: Prepared) -> Arrays:
     """Return the state that the first round starts from; `InvalidInput` where it is not stated."""
-    own = prepared.system
-    return (states(own) or State()).checked(own.initial_state(), prepared.whose)
+    system = prepared.system
+    return (states(system) or State()).checked(system.initial_state(), prepared.whose)
 
 
 def randomness(settings: Settings) -> Randomness:
@@ -129,7 +126,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     does not allow one round, `Unsupported`, `TargetUnreachable`, and `MissingExtra` where a
     package is absent.
     """
-    own = declared(settings.run.system)
+    declaration = declared(settings.run.system)
     federation, dataset = _federation(settings)
     model = model_of(settings, federation)
     seed = settings.run.seed
@@ -149,7 +146,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         dataset,
         declaration_of(settings),
         segment,
-        _parts(system, model, own),
+        _parts(system, model, declaration),
     )
     first_state(prepared)  # what cannot be kept is better known now
     return prepared
@@ -162,8 +159,8 @@ def model_of(settings: Settings, federation: Federation) -> Model | None:
     from .models import model_named
 
     features = math.prod(federation.features.shape[1:])
-    own = settings.training
-    return model_named(own.model, features, federation.classes, dropout=own.dropout)
+    how = settings.training
+    return model_named(how.model, features, federation.classes, dropout=how.dropout)
 
 
 def local_of(settings: Settings, federation: Federation, model: Model | None) -> Local:
@@ -246,8 +243,8 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     if not prepared.test.public:
         return {}
     if isinstance(prepared.system, Measuring):
-        found = prepared.system.measure(parameters, prepared.federation)
-        return {str(name): float(value) for name, value in found.items()}
+        numbers = prepared.system.measure(parameters, prepared.federation)
+        return {str(name): float(value) for name, value in numbers.items()}
     if prepared.trained is None:
         return {}
     from .metrics import evaluate
@@ -255,9 +252,9 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     return evaluate(prepared.model, parameters, prepared.federation)
 
 
-def _parts(system: System, model: Model | None, own: Declared) -> dict[str, Shape]:
+def _parts(system: System, model: Model | None, declaration: Declared) -> dict[str, Shape]:
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
-    whose, width = name_in(system.name, own), system.initial().size
+    whose, width = name_in(system.name, declaration), system.initial().size
     parts: Mapping[str, Shape] = {} if model is None else model.parts
     if isinstance(system, Parted):
         parts = system.parts

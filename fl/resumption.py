@@ -52,7 +52,7 @@ def taken_up(settings: Settings, progress: Progress) -> Prepared:
 
 def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
-    phases = [one for one in prepared.system.phases if one.once is not None]
+    phases = [phase for phase in prepared.system.phases if phase.once is not None]
     require_same_settings(progress.opened, prepared.settings.to_json())
     require_same_package(prepared.system.name, progress.opened)
     require_same_plan(prepared, progress.opened)
@@ -162,8 +162,8 @@ def require_results_kept(phases: Sequence[Phase], kept: Checkpoint, progress: Pr
     for phase in phases:
         assert phase.once is not None
         releases = progress.releases.items()
-        found = (one for seq, one in releases if progress.intents[seq].phase == phase.name)
-        _require_result(phase.once, kept.state, next(found, None))
+        released = (each for seq, each in releases if progress.intents[seq].phase == phase.name)
+        _require_result(phase.once, kept.state, next(released, None))
 
 
 def _require_result(once: Once, state: Arrays, released: RoundRelease | None) -> None:
@@ -195,11 +195,11 @@ def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progr
     stated = states(prepared.system) or State()
     results = {
         name
-        for one in prepared.system.phases
-        if one.once is not None
-        for name in one.once.state.shapes
+        for phase in prepared.system.phases
+        if phase.once is not None
+        for name in phase.once.state.shapes
     }
-    beside = {name: one for name, one in kept.state.items() if name not in results}
+    beside = {name: array for name, array in kept.state.items() if name not in results}
     state = stated.checked(beside, prepared.whose)
     if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):
         names = ", ".join(f"`{name}`" for name in state)
@@ -215,18 +215,18 @@ def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progr
 
 def _states_beside(prepared: Prepared, model: str, progress: Progress) -> set[str | None]:
     """Return the digests of the states with which a model was released, or began the run."""
-    made = released_models(progress)
-    found = {one.state_out for one in made if one.model_out == model}
-    first = made[0].intent if made else None
+    models = released_models(progress)
+    states_out = {each.state_out for each in models if each.model_out == model}
+    first = models[0].intent if models else None
     begun = None if first is None else progress.intents[first].model_in
     if begun in (None, model):
-        found.add(state_digest(first_state(prepared)))
-    last = made[-1] if made else None
+        states_out.add(state_digest(first_state(prepared)))
+    last = models[-1] if models else None
     if last is not None and last.model_out == model:
         # Only where a round left the model as it was may the state before it be meant.
         still = progress.intents[last.intent].model_in == model
-        return found if still else {last.state_out}
-    return found
+        return states_out if still else {last.state_out}
+    return states_out
 
 
 def released_models(progress: Progress) -> list[RoundRelease]:

@@ -217,7 +217,7 @@ class _Conduct:
                 self.odometer.spend(intent.event)
         # By their numbers: a round may have opened several intents, or lost its release.
         self.spent = max((intent.round for intent in progress.intents.values()), default=0)
-        self.released = len({one.round for one in released_models(progress)})
+        self.released = len({each.round for each in released_models(progress)})
         self.recorder.releases = len(progress.releases)
 
     def make_rounds(self) -> None:
@@ -280,17 +280,17 @@ class _Conduct:
             own.test,
         )
 
-    def _make_once(self, own: Once) -> None:
+    def _make_once(self, once: Once) -> None:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
-        whose, names = self.prepared.whose, own.state.shapes
+        whose, names = self.prepared.whose, once.state.shapes
         if not names.keys() <= self.kept.state.keys():
             try:
                 with held():  # an interruption in the middle would lose it
-                    own.release(self.gate, partial(self._keep_result, own.state))
+                    once.release(self.gate, partial(self._keep_result, once.state))
             finally:
                 self._keep_transcripts()
-        follow = own.follow({name: self.kept.state[name] for name in names})
-        arrays = own.state.checked(follow.arrays, whose)
+        follow = once.follow({name: self.kept.state[name] for name in names})
+        arrays = once.state.checked(follow.arrays, whose)
         self.kept = replace(self.kept, state={**self.kept.state, **arrays})
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
@@ -307,12 +307,12 @@ class _Conduct:
             self._measure()  # a run that was cut off before it measured what it had kept
         for number in range(max(phase.first, self.spent + 1), phase.last + 1):
             try:
-                made = make(number, self.kept.parameters, self.gate, self.kept.state)
+                moved = make(number, self.kept.parameters, self.gate, self.kept.state)
             finally:
                 self._keep_transcripts()
-            made = checked_round(self.prepared.system, self._declaration, made)
+            moved = checked_round(self.prepared.system, self._declaration, moved)
             self.spent, self.released = number, self.released + 1
-            self._keep(number, made)
+            self._keep(number, moved)
             if self._due(number):
                 self._measure()
 
@@ -334,9 +334,9 @@ class _Conduct:
         every = self.prepared.settings.run.evaluate_every
         return every > 0 and number % every == 0
 
-    def _keep(self, number: int, made: Round) -> None:
-        state = {**self.kept.state, **made.state}
-        self.kept = replace(self.kept, round=number, parameters=made.parameters, state=state)
+    def _keep(self, number: int, moved: Round) -> None:
+        state = {**self.kept.state, **moved.state}
+        self.kept = replace(self.kept, round=number, parameters=moved.parameters, state=state)
         with held():
             if self.prepared.settings.log.save_models:
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.

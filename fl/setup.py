@@ -12,7 +12,7 @@ from ..accountant import records
 from ..accountant.errors import InvalidInput, Unsupported, there_are
 from ..accountant.mechanisms import About
 from ..accountant.mechanisms.base import Mechanism
-from ..accountant.plan import Plan
+from ..accountant.plan import Plan, PlannedPhase
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
 from .frame.phases import Phase
@@ -200,23 +200,27 @@ class Promised:
         *,
         sampling: records.Sampling | None = None,
         draws: int = 1,
+        phase: PlannedPhase | None = None,
     ) -> Round:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
-        `sampling` says who takes part, `draws` how many noisy sums are released.  Raises as
+        `sampling` says who takes part, `draws` how many noisy sums are released, `phase` which
+        phase of the plan the round is of: the last one, if None.  Raises as
         `fl.frame.rounds.make_round`.
         """
+        planned = self.promise.plan.phases[-1] if phase is None else phase
         about = About(
             number,
-            self.phase,
+            planned.name,
             records.Sampling() if sampling is None else sampling,
-            self.promise.views,
+            {who: event for who, event in planned.views.items() if who != "model"},
             digest(parameters),
-            self.promise.event,
+            planned.event,
             draws,
             self.reaches(),
         )
-        mechanism = self.mechanism(self.promise.noise_multiplier)
+        noise = planned.noise_multiplier
+        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
         whose = name_in(self.name, declared().get(self.name))
         return make_round(gate, intent, work, state=states(self), whose=whose)

@@ -94,39 +94,39 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
 
     They are those of the plan, in its order, and no two of them have a round's number in common.
     """
-    found = tuple(phases)
-    if [one.name for one in found] != [one.name for one in planned]:
+    listed = tuple(phases)
+    if [phase.name for phase in listed] != [phase.name for phase in planned]:
         raise InvalidInput(
-            f"The phases are {_names([one.name for one in found])}, and the plan has "
-            f"{_names([one.name for one in planned])}.",
+            f"The phases are {_names([phase.name for phase in listed])}, and the plan has "
+            f"{_names([phase.name for phase in planned])}.",
             "What is released is what was planned, phase by phase.",
             "List the phases of the plan, in its order.",
         )
     due = 0
-    for one in found:
-        if one.first < due:
+    for phase in listed:
+        if phase.first < due:
             raise InvalidInput(
-                f"The first round of the phase {one.name!r} is {one.first}; it must be {due} or "
-                "above.",
+                f"The first round of the phase {phase.name!r} is {phase.first}; it must be {due} "
+                "or above.",
                 "Rounds are known by their numbers, in the log and on resume.",
                 "Number them through the whole run; those from 1 on are the rounds of [run].",
             )
-        due = max(one.last + 1, 1)
-    return found
+        due = max(phase.last + 1, 1)
+    return listed
 
 
 def last_round(phases: Sequence[Phase]) -> int:
     """Return the number of the last round, which is how many `[run] rounds` may ask for."""
-    return max((one.last for one in phases if one.plan.rounds), default=0)
+    return max((phase.last for phase in phases if phase.plan.rounds), default=0)
 
 
 def shared_out(planned: Sequence[PlannedPhase], rounds: int) -> list[int]:
     """Return how many of the first `rounds` rounds of a plan belong to each phase."""
-    found = []
-    for one in planned:
-        found.append(min(one.rounds, rounds))
-        rounds -= found[-1]
-    return found
+    shares = []
+    for phase in planned:
+        shares.append(min(phase.rounds, rounds))
+        rounds -= shares[-1]
+    return shares
 
 
 def _names(names: Sequence[str]) -> str:

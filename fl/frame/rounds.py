@@ -94,13 +94,13 @@ def make_round(
     return Round(draft.parameters, released, kept)
 
 
-def checked_round(system: System, declaration: Declaration | None, made: Round) -> Round:
+def checked_round(system: System, declaration: Declaration | None, moved: Round) -> Round:
     """Return what a round has left, with a state that is what the system says that it keeps.
 
     Raises `InvalidInput`, which names the package, the system and the array.
     """
-    state = (states(system) or State()).checked(made.state, name_in(system.name, declaration))
-    return Round(made.parameters, made.released, state)
+    state = (states(system) or State()).checked(moved.state, name_in(system.name, declaration))
+    return Round(moved.parameters, moved.released, state)
 
 
 def name_in(system: str, declaration: Declaration | None) -> str:
@@ -110,7 +110,7 @@ def name_in(system: str, declaration: Declaration | None) -> str:
 
 def model_phases(system: System) -> tuple[Phase, ...]:
     """Return the phases of a system that make models."""
-    return tuple(one for one in system.phases if one.make is not None)
+    return tuple(phase for phase in system.phases if phase.make is not None)
 
 
 def rehearsed_rounds(
@@ -132,10 +132,10 @@ def rehearsed_rounds(
         for number in range(phase.first, phase.last + 1):
             if done == most:
                 return
-            made = checked_round(system, None, phase.make(number, parameters, gate, state))
-            state |= made.state
-            yield number, parameters, Round(made.parameters, made.released, state)
-            parameters, done = made.parameters, done + 1
+            moved = checked_round(system, None, phase.make(number, parameters, gate, state))
+            state = {**state, **moved.state}
+            yield number, parameters, Round(moved.parameters, moved.released, state)
+            parameters, done = moved.parameters, done + 1
 
 
 def require_model(parameters: object, size: int, whose: str) -> Parameters:

@@ -78,18 +78,18 @@ class State:
         which = f"The array `{name}` in the state of {whose}"
         if name not in arrays:
             raise _refused(f"{which} is missing")
-        found = arrays[name]
-        if not isinstance(found, (np.ndarray, np.floating)) or found.dtype != np.float64:
-            raise _refused(f"{which} must be float64; it is {_kind(found)}")
-        if found.shape != self.shapes[name]:
-            raise _refused(f"{which} must have shape {self.shapes[name]}; it has {found.shape}")
-        if not np.isfinite(found).all():
+        given = arrays[name]
+        if not isinstance(given, (np.ndarray, np.floating)) or given.dtype != np.float64:
+            raise _refused(f"{which} must be float64; it is {_kind(given)}")
+        if given.shape != self.shapes[name]:
+            raise _refused(f"{which} must have shape {self.shapes[name]}; it has {given.shape}")
+        if not np.isfinite(given).all():
             raise InvalidInput(
                 f"{which} is not finite.",
                 "A run goes on from its state, and from no number there is no way on.",
                 "Lower the learning rates of [training], or give more noise, in a new run.",
             )
-        kept = np.array(found)
+        kept = np.array(given)
         kept.setflags(write=False)
         return kept
 
@@ -98,8 +98,8 @@ def states(system: object) -> State | None:
     """Return what a system keeps beside its model; None where its class does not say."""
     if "state" not in vars(type(system)):
         return None
-    found = getattr(system, "state", None)
-    return found if isinstance(found, State) else None
+    stated = getattr(system, "state", None)
+    return stated if isinstance(stated, State) else None
 
 
 def state_digest(arrays: Arrays) -> str | None:
@@ -109,16 +109,16 @@ def state_digest(arrays: Arrays) -> str | None:
     """
     if not arrays:
         return None
-    found = hashlib.sha256()
+    content = hashlib.sha256()
     for name in sorted(arrays):
-        one = np.asarray(arrays[name])
-        found.update(f"{name}{tuple(one.shape)}\n".encode())
-        found.update(one.astype("<f8").tobytes())
-    return found.hexdigest()
+        array = np.asarray(arrays[name])
+        content.update(f"{name}{tuple(array.shape)}\n".encode())
+        content.update(array.astype("<f8").tobytes())
+    return content.hexdigest()
 
 
 def _require_shape(name: str, shape: object) -> None:
-    sizes = isinstance(shape, tuple) and all(type(one) is int and one > 0 for one in shape)
+    sizes = isinstance(shape, tuple) and all(type(size) is int and size > 0 for size in shape)
     if not sizes:
         raise InvalidInput(
             f"The shape of `{name}` must be a tuple of integers, 1 or above; it is {shape!r:.60}.",

@@ -57,8 +57,8 @@ class Model:
         """
         layers = [layer for layer in self.layers if layer.shapes]
         return {
-            f"{type(layer).__name__.lower()}-{place}.{kind}": tuple(shape)
-            for place, layer in enumerate(layers, 1)
+            f"{type(layer).__name__.lower()}-{number}.{kind}": tuple(shape)
+            for number, layer in enumerate(layers, 1)
             for kind, shape in zip(("weight", "bias"), layer.shapes, strict=True)
         }
 

@@ -187,8 +187,8 @@ def _deltas(model: Model, start: Floats, block: Block, source: Source, recipe: R
         model.add_gradient(
             own, part.x, part.labels, part.share, part.draws, into=own, scale=-recipe.local_rate
         )
-        for one, pull in zip(own, pulls, strict=False):
-            one -= pull
+        for weight, pull in zip(own, pulls, strict=False):
+            weight -= pull
     moved: Floats = (model.flat(weights).double() - begun.double()).cpu().numpy()
     return moved
 
@@ -200,7 +200,8 @@ def _pulls(
     if not recipe.proximal:
         return []
     length = recipe.local_rate * recipe.proximal
-    return [length * (one - begun[: len(one)]) for one, begun in zip(weights, start, strict=True)]
+    pairs = zip(weights, start, strict=True)
+    return [length * (weight - begun[: len(weight)]) for weight, begun in pairs]
 
 
 @torch.inference_mode()

@@ -155,16 +155,16 @@ class Weighting(Promised):
         def work(ticket: Ticket) -> Draft:
             start = self.start(parameters, before, number)
             start = require_model(start, parameters.size, f"What silos of {self.name} start from")
-            found = self.summed(ticket, number, start)
-            noisy = NoisySum(found.total, constant)
+            summed = self.summed(ticket, number, start)
+            noisy = NoisySum(summed.total, constant)
             moved, after = self.server_step(parameters, noisy, before, number)
             return Draft(
                 require_model(moved, parameters.size, f"The next model of {self.name}"),
                 after,
-                aggregate=found.total,
+                aggregate=summed.total,
                 normaliser=records.Normaliser("constant", constant),
-                sealed={**found.sealed, **about_norms(found.norms, own.training.clip)},
-                shares=found.shares,
+                sealed={**summed.sealed, **about_norms(summed.norms, own.training.clip)},
+                shares=summed.shares,
             )
 
         return self.make_round(number, parameters, gate, work, sampling=self._sampling())

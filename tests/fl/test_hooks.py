@@ -56,7 +56,7 @@ def test_killed_and_taken_up_it_ends_where_it_would_have(
     assert result.parameters.tobytes() == parameters.tobytes()
     last = Checkpoint.read(tmp_path / MODEL)
     assert last.state.keys() == state.keys() == prepare_state(conducting, system)
-    assert all(last.state[name].tobytes() == one.tobytes() for name, one in state.items())
+    assert all(last.state[name].tobytes() == array.tobytes() for name, array in state.items())
     assert digest(last.parameters) == result.model
 
 
@@ -118,8 +118,8 @@ def test_two_steps_pull_back_by_hand() -> None:
         start = model.initial(1)
         recipe = Recipe(rate, 2, 5, proximal=mu)
         (moved,) = local_deltas(model, start, units, recipe)
-        one = start - rate * gradients(model, start, units)[0]
-        two = one - rate * (gradients(model, one, units)[0] + mu * (one - start))
+        first = start - rate * gradients(model, start, units)[0]
+        two = first - rate * (gradients(model, first, units)[0] + mu * (first - start))
         np.testing.assert_allclose(moved, two - start, rtol=1e-9, atol=1e-13)
         (unpulled,) = local_deltas(model, start, units, Recipe(rate, 2, 5))
         assert np.linalg.norm(moved) < np.linalg.norm(unpulled)

@@ -43,11 +43,11 @@ def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_state_gives_its_arrays_as_they_were_stated() -> None:
-    own = State(velocity=(2,), steps=())
-    found = own.checked({"steps": np.float64(3.0), "velocity": np.array([1.0, 2.0])}, "toy")
-    assert list(found) == ["velocity", "steps"]
+    state = State(velocity=(2,), steps=())
+    arrays = state.checked({"steps": np.float64(3.0), "velocity": np.array([1.0, 2.0])}, "toy")
+    assert list(arrays) == ["velocity", "steps"]
     with pytest.raises(ValueError, match="read-only"):
-        found["velocity"][0] = 5.0
+        arrays["velocity"][0] = 5.0
     assert not State()
     assert State().checked({}, "toy") == {}
 
@@ -81,7 +81,7 @@ def test_other_arrays_are_refused(arrays: object, what: str) -> None:
         {"velocity": (2.0,)},
         {"parameters": (2,)},
         {"about": (2,)},
-        {f"array{place}": (1,) for place in range(MOST + 1)},
+        {f"array{number}": (1,) for number in range(MOST + 1)},
     ],
 )
 def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
@@ -114,8 +114,8 @@ def test_a_digest_tells_states_apart() -> None:
         {"a": base["b"].ravel(), "b": base["a"][None]},
         {"c": base["a"], "b": base["b"]},
     ]
-    found = {state_digest(one) for one in (base, *others)}
-    assert len(found) == 1 + len(others)
+    digests = {state_digest(each) for each in (base, *others)}
+    assert len(digests) == 1 + len(others)
     assert state_digest({}) is None
     assert state_digest(dict(reversed(base.items()))) == state_digest(base)
 
@@ -124,7 +124,7 @@ def test_a_digest_tells_states_apart() -> None:
 
 
 def releases(folder: Path) -> list[RoundRelease]:
-    return [one.record for one in read(folder) if isinstance(one.record, RoundRelease)]
+    return [line.record for line in read(folder) if isinstance(line.record, RoundRelease)]
 
 
 class Stop(Exception):
@@ -148,20 +148,19 @@ def test_each_release_names_the_state_and_stateless_ones_none(
     conducting: Any, tmp_path: Path
 ) -> None:
     conducting.begun("server-momentum", tmp_path / "momentum")
-    found = releases(tmp_path / "momentum")
-    assert len({one.state_out for one in found}) == len(found) == conducting.ROUNDS
-    assert state_digest(Checkpoint.read(tmp_path / "momentum" / MODEL).state) == found[-1].state_out
+    lines = releases(tmp_path / "momentum")
+    assert len({line.state_out for line in lines}) == len(lines) == conducting.ROUNDS
+    assert state_digest(Checkpoint.read(tmp_path / "momentum" / MODEL).state) == lines[-1].state_out
     conducting.begun("uldp-avg", tmp_path / "plain")
-    lines = (tmp_path / "plain" / "log.jsonl").read_text()
-    assert "state_out" not in lines
+    assert "state_out" not in (tmp_path / "plain" / "log.jsonl").read_text()
 
 
 @runs
 def test_a_stale_or_altered_state_is_refused(conducting: Any, tmp_path: Path) -> None:
     stopped(conducting, "server-momentum", tmp_path / "one", 1)
     stopped(conducting, "server-momentum", tmp_path / "own", 2)
-    place = tmp_path / "own" / CHECKPOINT
-    kept, earlier = Checkpoint.read(place), Checkpoint.read(tmp_path / "one" / CHECKPOINT)
+    path = tmp_path / "own" / CHECKPOINT
+    kept, earlier = Checkpoint.read(path), Checkpoint.read(tmp_path / "one" / CHECKPOINT)
     velocity = kept.state["velocity"]
     wrong: list[tuple[dict[str, Any], str]] = [
         (dict(earlier.state), r"`velocity`\) is not the one that the log released"),
@@ -174,14 +173,14 @@ def test_a_stale_or_altered_state_is_refused(conducting: Any, tmp_path: Path) ->
         ({"velocity": velocity, "more": velocity}, "'more' that it never said"),
     ]
     for state, what in wrong:
-        replace(kept, state=state).write(place)
+        replace(kept, state=state).write(path)
         with pytest.raises(InvalidInput, match=what) as caught:
             conducting.resumed("server-momentum", tmp_path / "own")
         assert "server-momentum (package numpy)" in caught.value.what
-    place.unlink()
+    path.unlink()
     with pytest.raises(InvalidInput, match="last released model is missing"):
         conducting.resumed("server-momentum", tmp_path / "own")
-    kept.write(place)
+    kept.write(path)
     conducting.resumed("server-momentum", tmp_path / "own")
 
 
@@ -208,7 +207,7 @@ def test_a_round_that_was_released_and_not_kept_goes_on_from_the_state_before(
     (tmp_path / CHECKPOINT).write_bytes(before)  # as if round 3 had never been kept
     conducting.resumed("server-momentum", tmp_path)
     last = releases(tmp_path)[-1]
-    assert [one.round for one in releases(tmp_path)] == [1, 2, 3, 4]
+    assert [line.round for line in releases(tmp_path)] == [1, 2, 3, 4]
     kept = Checkpoint.read(tmp_path / MODEL)
     assert state_digest(kept.state) == last.state_out
     assert state_digest(prepared_file.state) == releases(tmp_path)[1].state_out
@@ -232,7 +231,7 @@ def test_a_state_that_is_not_finite_ends_the_run_before_the_checkpoint(
     with pytest.raises(InvalidInput, match=r"`velocity` in the state of server-momentum .* finite"):
         conducting.begun("server-momentum", tmp_path)
     assert Checkpoint.read(tmp_path / CHECKPOINT).round == 1
-    assert [one.round for one in releases(tmp_path)] == [1]
+    assert [line.round for line in releases(tmp_path)] == [1]
     assert json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])["reason"] == "error"
 
 

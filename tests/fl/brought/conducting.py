@@ -42,6 +42,8 @@ SYSTEMS = {
     "looking-ahead": "momenta:looking",
     "hidden-momentum": "momenta:hidden",
     "means": "means:make",
+    "stages": "means:stages",
+    "doubled": "means:doubled",
 }
 
 
@@ -49,14 +51,19 @@ def enter() -> None:
     """Declare these systems, as an entry point of their package would."""
     for name, make in SYSTEMS.items():
         declared()[name] = Declaration(
-            name=name, make=make, package=PACKAGE, trains=name != "means"
+            name=name, make=make, package=PACKAGE, trains=not make.startswith("means")
         )
 
 
 def settings_of(system: str, *, model: str = "mlp", **privacy: Any) -> Settings:
+    trains = not SYSTEMS.get(system, "").startswith("means")
     return Settings(
         run=RunSettings(system=system, rounds=ROUNDS, seed=SEED),
-        data=DataSettings(name="breast-cancer", users=6, silos=1 if system == "means" else 2),
+        data=DataSettings(
+            name="breast-cancer",
+            users=6,
+            silos=2 if trains else 1,
+        ),
         privacy=replace(PrivacySettings(noise_multiplier=2.0), **privacy),
         training=TrainingSettings(
             clip=0.2, local_rate=0.1, global_rate=1.0, local_epochs=2, batch=64, model=model
@@ -113,29 +120,28 @@ def uninterrupted(system: str, cut: int) -> tuple[Any, Any]:
     prepared = prepare(settings_of(system))
     odometer = Odometer.for_plan(prepared.plan)
     gates = [Gate(odometer, Forgets(), Streams.seeded(SEED, segment)) for segment in (0, 1)]
-    own = prepared.system
-    parameters, state = own.initial(), own.initial_state()
-    (phase,) = own.phases
+    system_ = prepared.system
+    parameters, state = system_.initial(), system_.initial_state()
+    (phase,) = system_.phases
     assert phase.make is not None
     for number in range(1, ROUNDS + 1):
-        made = phase.make(number, parameters, gates[number > cut], state)
-        parameters, state = made.parameters, made.state
+        moved = phase.make(number, parameters, gates[number > cut], state)
+        parameters, state = moved.parameters, moved.state
     return parameters, state
 
 
 if __name__ == "__main__":
     enter()
-    role, name, place = sys.argv[1:]
-    Path(place).mkdir(exist_ok=True)
+    role, name, folder = sys.argv[1:]
+    Path(folder).mkdir(exist_ok=True)
     if role == "killed":
-        begun(name, Path(place), CUT)
+        begun(name, Path(folder), CUT)
     elif role == "resumed":
-        resumed(name, Path(place))
+        resumed(name, Path(folder))
     elif role == "audited":
         from privplan.audit.budget import audit_budget
 
-        found = audit_budget(Path(place))
-        print(found.spent)
+        print(audit_budget(Path(folder)).spent)
     else:
-        begun(name, Path(place))
+        begun(name, Path(folder))
     print("torch" if "torch" in sys.modules else "no torch")

@@ -1,0 +1,136 @@
+"""A system without gradients: no torch, its own measures, and named parts of what it releases."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.frame.systems import declared
+from privplan.fl.local import NoTraining
+
+pytestmark = pytest.mark.skipif(
+    find_spec("sklearn") is None, reason="the data of these runs need the extra `fl`"
+)
+
+BROUGHT = Path(__file__).parent / "brought"
+
+
+@pytest.fixture
+def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return the module that makes runs of systems of another package, with these declared."""
+    monkeypatch.syspath_prepend(str(BROUGHT))
+    import conducting
+
+    for name in conducting.SYSTEMS:
+        monkeypatch.setitem(declared(), name, None)
+    conducting.enter()
+    return conducting
+
+
+def by_itself(role: str, folder: Path) -> tuple[int, list[str]]:
+    """Do something with the system in a process of its own: how it ended, and what it said."""
+    command = (sys.executable, str(BROUGHT / "conducting.py"), role, "means", str(folder))
+    done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    return done.returncode, done.stdout.split("\n")[:-1]
+
+
+def test_a_run_its_resume_and_its_audit_load_no_torch(tmp_path: Path) -> None:
+    assert by_itself("whole", tmp_path / "whole") == (0, ["no torch"])
+    assert by_itself("killed", tmp_path / "cut")[0] == -signal.SIGKILL
+    assert by_itself("resumed", tmp_path / "cut") == (0, ["no torch"])
+    for folder in ("whole", "cut"):
+        assert by_itself("audited", tmp_path / folder) == (0, ["4", "no torch"])
+        kept = Checkpoint.read(tmp_path / folder / MODEL)
+        assert set(kept.arrays()) == {"mean", "count"}
+        assert kept.state["average"].shape == (31,)
+        metrics = json.loads((tmp_path / folder / "metrics.json").read_text())
+        assert [set(one["metrics"]) for one in metrics["rounds"]] == 4 * [{"distance"}]
+
+
+def test_a_system_that_trains_loads_torch(tmp_path: Path) -> None:
+    """The control: what the test above looks for is there."""
+    pytest.importorskip("torch")
+    command = (sys.executable, str(BROUGHT / "conducting.py"), "whole", "fedprox", str(tmp_path))
+    done = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True)
+    assert done.stdout.split("\n")[-2] == "torch"
+
+
+def test_it_ends_where_it_would_have(conducting: Any, tmp_path: Path) -> None:
+    assert by_itself("killed", tmp_path)[0] == -signal.SIGKILL
+    result = conducting.resumed("means", tmp_path)
+    parameters, state = conducting.uninterrupted("means", conducting.CUT)
+    assert result.parameters.tobytes() == parameters.tobytes()
+    assert (
+        Checkpoint.read(tmp_path / MODEL).state["average"].tobytes() == state["average"].tobytes()
+    )
+
+
+def test_nothing_is_there_to_train_with(conducting: Any) -> None:
+    from privplan.fl.preparation import prepare
+
+    prepared = prepare(conducting.settings_of("means"))
+    assert prepared.trained is None
+    assert prepared.width == 31
+    with pytest.raises(Unsupported, match=r"means \(package numpy\) trains no model"):
+        _ = prepared.model
+    local = prepared.system.setup.local
+    nobody, x = [np.arange(0)], np.zeros(3)
+    for call in (
+        local.initial,
+        lambda: local.user_deltas(x, nobody, 1),
+        lambda: local.user_gradients(x, nobody, 1),
+        lambda: local.silo_deltas(x, 1),
+        lambda: local.record_gradients(x[None], np.arange(0), 0),
+    ):
+        with pytest.raises(Unsupported, match="declares that it does not train"):
+            call()
+    assert isinstance(local, NoTraining)
+
+
+def test_parts_that_are_not_all_of_it_are_refused(
+    conducting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import means
+
+    from privplan.fl.preparation import prepare
+
+    monkeypatch.setattr(means.Means, "parts", {"mean": (30,)})
+    with pytest.raises(InvalidInput, match=r"`parts` of means .* 30 numbers; its vector has 31"):
+        prepare(conducting.settings_of("means"))
+
+
+def test_files_keep_parts_and_earlier_ones_are_one_part(tmp_path: Path) -> None:
+    kept = Checkpoint("run", 1, "m", np.arange(6.0), parts=(("a", (2, 2)), ("b", (2,))))
+    kept.write(tmp_path / MODEL)
+    found = Checkpoint.read(tmp_path / MODEL)
+    assert found.parts == kept.parts
+    assert found.arrays()["a"].tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    earlier = replace(kept, parts=())
+    earlier.write(tmp_path / MODEL)
+    assert "parts" not in json.loads(np.load(tmp_path / MODEL)["about"].tobytes())
+    assert list(Checkpoint.read(tmp_path / MODEL).arrays()) == ["parameters"]
+    for parts in ((("a", (2, 2)),), (("a", (7,)),)):
+        replace(kept, parts=parts).write(tmp_path / CHECKPOINT)
+        with pytest.raises(InvalidInput, match="no model of a run"):
+            Checkpoint.read(tmp_path / CHECKPOINT)
+
+
+def test_a_trained_model_names_its_layers() -> None:
+    pytest.importorskip("torch")
+    from privplan.fl.models import model_named
+
+    for name, features in (("logistic", 4), ("mlp", 4), ("cnn", 784), ("softmax", 4)):
+        model = model_named(name, features, 3 if name in ("softmax", "cnn") else 2)
+        assert sum(int(np.prod(one)) for one in model.parts.values()) == model.parameters
+        assert tuple(model.parts.values()) == tuple(map(tuple, model.shapes))
