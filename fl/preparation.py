@@ -109,9 +109,30 @@ def first_checkpoint(prepared: Prepared, run_id: str) -> Checkpoint:
 
 
 def first_state(prepared: Prepared) -> Arrays:
-    """Return the state that the first round starts from; `InvalidInput` where it is not stated."""
-    system = prepared.system
-    return (states(system) or State()).checked(system.initial_state(), prepared.whose)
+    """Return the state that the first round starts from.
+
+    Raises `InvalidInput` where it is not the one stated, where a class inherits a statement that it
+    may not keep to, and where two arrays of a run have one name.
+    """
+    system, stated = prepared.system, states(prepared.system)
+    inherited = getattr(system, "state", None)
+    if stated is None and inherited:
+        kind = type(system).__name__
+        raise InvalidInput(
+            f"{prepared.whose} keeps what another class states: {', '.join(inherited.shapes)}.",
+            f"Its class {kind} may keep more than the one it inherits from, and nobody would know.",
+            f"Write `state` into {kind} itself, with the names and shapes of all that it keeps.",
+        )
+    once = (phase.once for phase in system.phases if phase.once is not None)
+    results = {name for each in once for name in each.state.shapes}
+    twice = sorted(results & (stated or State()).shapes.keys())
+    if twice:
+        raise InvalidInput(
+            f"The state of {prepared.whose} has an array `{twice[0]}`, and so has a phase of it.",
+            "One of them would be lost in the file of the model.",
+            "Give it another name.",
+        )
+    return (stated or State()).checked(system.initial_state(), prepared.whose)
 
 
 def randomness(settings: Settings) -> Randomness:

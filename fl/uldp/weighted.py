@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
 """From a model, users of each silo and a round, to one update for each user in each silo."""
+
+T = TypeVar("T", bound="Weighting")
 
 Drawer: TypeAlias = Literal["server", "oblivious-transfer"]
 
@@ -266,30 +268,48 @@ def average(
     settings: Settings, federation: Federation, local: Local, streams: Streams
 ) -> Weighting:
     """Return ULDP-AVG."""
-    return _made(settings, federation, local, streams, "average")
+    return hooked(Weighting, settings, federation, local, streams)
 
 
 def gradient(
     settings: Settings, federation: Federation, local: Local, streams: Streams
 ) -> Weighting:
     """Return ULDP-SGD."""
-    return _made(settings, federation, local, streams, "gradient")
+    return hooked(Weighting, settings, federation, local, streams, "gradient")
 
 
-def _made(
-    settings: Settings, federation: Federation, local: Local, streams: Streams, step: str
+def hooked(
+    hooks: type[Weighting],
+    settings: Settings,
+    federation: Federation,
+    local: Local,
+    streams: Streams,
+    step: str = "average",
 ) -> Weighting:
-    own = setup(settings, federation, local)
-    if own.aggregation != "private-weighting":
-        return Weighted(own, step=step)
+    """Return ULDP-AVG (`step` is `average`) or ULDP-SGD (`gradient`) with the hooks of a class.
+
+    `hooks` derives from `Weighting`, overrides hooks of it and states its `state`; how updates are
+    summed is added to it, as the settings say.
+    """
+    known = setup(settings, federation, local)
+    if known.aggregation != "private-weighting":
+        return _joined(hooks, Weighted)(known, step=step)
     packages.require(packages.WEIGHTING)
     if settings.uldp.as_published:
         from .published import Published
 
-        return Published(own, step=step)
+        return _joined(hooks, Published)(known, step=step)
     from .hidden import Hidden  # brings cryptography with it
 
-    return Hidden(own, step=step, streams=streams)
+    return _joined(hooks, Hidden)(known, step=step, streams=streams)
+
+
+def _joined(hooks: type[Weighting], summing: type[T]) -> type[T]:
+    """Return the class that has both, and states what the hooks state, if they do."""
+    if hooks is Weighting:
+        return summing
+    stated = {"state": vars(hooks)["state"]} if "state" in vars(hooks) else {}
+    return cast("type[T]", type(hooks.__name__, (hooks, summing), stated))
 
 
 def _trained(own: Setup) -> Updates:

@@ -144,3 +144,28 @@ def test_a_step_that_returns_no_model_releases_nothing(
     with pytest.raises(InvalidInput, match="next model of fedprox must be a vector"):
         conducting.begun("fedprox", tmp_path)
     assert not (tmp_path / CHECKPOINT).exists()
+
+
+def test_hooks_are_those_of_every_way_to_sum(conducting: Any) -> None:
+    from dataclasses import replace
+
+    import momenta
+
+    from privplan.fl.frame.state import states
+    from privplan.fl.settings import SecuritySettings
+    from privplan.fl.uldp.hidden import Hidden
+    from privplan.fl.uldp.weighted import Weighted
+
+    settings = conducting.settings_of("server-momentum", model="logistic")
+    hidden = replace(
+        settings,
+        training=replace(settings.training, weighting="records"),
+        security=SecuritySettings(aggregation="private-weighting", count_limit=100),
+    )
+    for asked, kind in ((settings, Weighted), (hidden, Hidden)):
+        system = prepare(asked).system
+        assert isinstance(system, kind)
+        assert isinstance(system, momenta.Momentum)
+        stated = states(system)
+        assert stated is not None
+        assert stated.shapes == {"velocity": (31,)}

@@ -246,6 +246,34 @@ def test_a_state_returned_by_a_system_that_states_none_is_refused(
         conducting.begun("hidden-momentum", tmp_path)
 
 
+@runs
+def test_a_class_that_inherits_a_state_must_state_its_own(
+    conducting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import momenta
+
+    class Silent(momenta.Momentum):
+        pass
+
+    monkeypatch.setattr(momenta, "momentum", momenta.maker(Silent))
+    with pytest.raises(InvalidInput, match=r"keeps what another class states: velocity") as caught:
+        prepare(conducting.settings_of("server-momentum"))
+    assert "`state` into Silent" in caught.value.next_step
+
+
+@runs
+def test_a_state_and_a_phase_have_no_name_in_common(
+    conducting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import momenta
+
+    monkeypatch.setattr(momenta.FedProx, "state", State(normalisation_mean=(30,)))
+    settings = conducting.settings_of("fedprox", normalisation_noise=3.0)
+    private = replace(settings, data=replace(settings.data, normalisation="private"))
+    with pytest.raises(InvalidInput, match="`normalisation_mean`, and so has a phase"):
+        prepare(private)
+
+
 # -- the package that brings a system -----------------------------------------------------------
 
 

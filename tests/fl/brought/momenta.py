@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 
 from privplan.fl.frame.state import State
-from privplan.fl.setup import setup
-from privplan.fl.uldp.weighted import Weighted
+from privplan.fl.uldp.weighted import Weighting, hooked
 
 
-class FedProx(Weighted):
+class FedProx(Weighting):
     """Local training that is pulled back to the model that it started from."""
 
     state = State()
     proximal = 1.5
 
 
-class Momentum(Weighted):
+class Momentum(Weighting):
     """v <- .9 v + mean;  x + eta v: federated averaging with momentum on the server."""
 
     @cached_property
@@ -31,7 +30,7 @@ class Momentum(Weighted):
         return parameters + self.setup.training.global_rate * velocity, {"velocity": velocity}
 
 
-class Adam(Weighted):
+class Adam(Weighting):
     """FedAdam: Reddi et al. 2021, Adaptive federated optimization, arXiv 2003.00295."""
 
     @cached_property
@@ -57,7 +56,7 @@ class LookingAhead(Momentum):
         return parameters + 0.9 * self.setup.training.global_rate * state["velocity"]
 
 
-class Hidden(Weighted):
+class Hidden(Weighting):
     """Momentum in an attribute, of which nothing is said."""
 
     velocity: Any = 0.0
@@ -68,8 +67,8 @@ class Hidden(Weighted):
 
 
 def maker(kind: Any) -> Any:
-    def make(settings: Any, federation: Any, local: Any, _: Any) -> Any:
-        return kind(setup(settings, federation, local), step="average")
+    def make(settings: Any, federation: Any, local: Any, streams: Any) -> Any:
+        return hooked(kind, settings, federation, local, streams)
 
     return make
 
