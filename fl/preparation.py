@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -114,11 +115,18 @@ def require_small_delta(prepared: Prepared) -> None:
         return
     require_small(
         claim.delta,
-        prepared.opening.population.units(claim.unit, most_records=own.uldp.group_records),
+        prepared.opening.population.units(claim.unit, most_records=own.most_records),
         claim.unit,
         accepted=own.privacy.accept_delta,
         accept="accept_delta = true under [privacy]",
     )
+
+
+Source: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
+"""What a system makes of data: from settings to a federation, and digests of private facts."""
+
+Measure: TypeAlias = Callable[[Prepared, Parameters], Mapping[str, float]]
+"""How a system is measured on public test data: what it released, as numbers by name."""
 
 
 def versions() -> dict[str, str]:
@@ -133,6 +141,8 @@ def versions() -> dict[str, str]:
 
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
+    if settings.system.data is not None:
+        return cast("Source", settings.system.load(settings.system.data))(settings)
     own = settings.data
     private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(
@@ -159,6 +169,9 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     """Return what the test data say about a model, by metric; nothing unless they are public."""
     if not prepared.test.public:
         return {}
+    system = prepared.settings.system
+    if system.measure is not None:
+        return dict(cast("Measure", system.load(system.measure))(prepared, parameters))
     from .metrics import evaluate
 
     return evaluate(prepared.model, parameters, prepared.federation)

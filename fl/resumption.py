@@ -15,7 +15,7 @@ from .observers import MODEL as SEES_MODEL
 from .observers import NAMED
 from .preparation import Prepared, prepare
 from .promise import PHASE
-from .settings import Settings
+from .settings import Settings, idle_tables
 from .system import digest
 
 _NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
@@ -60,7 +60,9 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
 
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
     """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
-    before, now = _flat(opened.configuration), _flat(configuration)
+    idle = idle_tables(opened.configuration)  # which earlier versions wrote for every system
+    kept = {name: table for name, table in opened.configuration.items() if name not in idle}
+    before, now = _flat(kept), _flat(configuration)
     told = 0 if opened.security is None else opened.security.colluders
     usual = {**ADDED, "[security] colluders": told}
     for key, value in ADDED.items():

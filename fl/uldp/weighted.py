@@ -244,7 +244,7 @@ def _made(
     if own.aggregation != "private-weighting":
         return Weighted(own, step=step)
     packages.require(packages.WEIGHTING)
-    if settings.uldp.as_published:
+    if settings.as_published:
         from .published import Published
 
         return Published(own, step=step)
