@@ -121,12 +121,13 @@ def run_page() -> str:
 
 def _systems() -> str:
     """Return the list of systems, and what is wrong with those of other packages."""
+    from ..fl.frame.declaration import OURS
     from ..fl.frame.packages import foreign
     from ..fl.frame.systems import declared
 
     lines = ["Systems"]
     for name, system in declared().items():
-        whose = "" if system.package == "privplan" else f" (package {system.package})"
+        whose = "" if system.package == OURS else f" (package {system.package})"
         lines += _entry(name, f"{system.summary}{whose}")
     for entry in foreign():
         if entry.trouble is not None:

@@ -129,15 +129,15 @@ Measure: TypeAlias = Callable[[Prepared, Parameters], Mapping[str, float]]
 """How a system is measured on public test data: what it released, as numbers by name."""
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of what the result depends on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
+def versions(package: str = "privplan") -> dict[str, str]:
+    """Return the versions of what the result depends on; `package` is that of the system."""
+    known = {"python": platform.python_version()}
+    for name in dict.fromkeys((*PACKAGES, package)):
         try:
-            found[name] = metadata.version(name)
+            known[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:

@@ -10,10 +10,11 @@ from typing import Final
 from ..accountant.errors import InvalidInput
 from ..accountant.records import Progress, RoundIntent, RoundRelease, RunOpen
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
+from .frame.declaration import OURS
 from .normalising import NORMALISE
 from .observers import MODEL as SEES_MODEL
 from .observers import NAMED
-from .preparation import Prepared, prepare
+from .preparation import Prepared, prepare, versions
 from .promise import PHASE
 from .settings import Settings, idle_tables
 from .system import digest
@@ -51,6 +52,7 @@ def taken_up(settings: Settings, progress: Progress) -> Prepared:
 def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
     require_same_settings(progress.opened, prepared.settings.to_json())
+    require_same_package(progress.opened, prepared.settings.system.package)
     require_same_plan(prepared, progress.opened)
     require_moments_released(progress)
     kept = kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
@@ -74,6 +76,22 @@ def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) 
             f"The run was begun with other settings; changed: {', '.join(changed[:5])}.",
             "Its plan was fixed before the first release, and the rest of it must be the same.",
             _NEW_RUN,
+        )
+
+
+def require_same_package(opened: RunOpen, package: str) -> None:
+    """Raise `InvalidInput` where the system is of another package, and of another version now.
+
+    What this package promises of its own versions, nobody promises of others.
+    """
+    if package == OURS:
+        return
+    before, now = opened.code.get(package, "none"), versions(package).get(package, "none")
+    if before != now:
+        raise InvalidInput(
+            f"The run was begun with version {before} of package {package}; this is {now}.",
+            f"{opened.system} is a system of that package, and another version may do otherwise.",
+            f"Install {package} {before}, or start a new run in another folder.",
         )
 
 

@@ -142,7 +142,7 @@ def _other_aggregation(given: Given) -> Complaint | None:
 def _taking(aggregation: str) -> str:
     """Return the names of the systems that can sum by an aggregation."""
     systems = declared().values()
-    return " or ".join(one.name for one in systems if aggregation in one.aggregations)
+    return " or ".join(system.name for system in systems if aggregation in system.aggregations)
 
 
 def _quoted(word: str) -> str:

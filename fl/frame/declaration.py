@@ -35,6 +35,9 @@ Adjust: TypeAlias = "Callable[[str, Defaults], Defaults]"
 """From a data set and how it is usually trained on to how a system trains on it."""
 
 
+OURS: Final = "privplan"
+"""The package that brings the systems of `fl`."""
+
 AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so."""
 
@@ -91,7 +94,7 @@ class Declaration:
     name: str
     make: str
     summary: str
-    package: str = "privplan"
+    package: str = OURS
     table: Table | None = None
     ignores: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()

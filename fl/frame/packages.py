@@ -14,8 +14,8 @@ from importlib import metadata
 from typing import Final
 
 from ...accountant.errors import InvalidInput
-from .checking import require_sound, require_table
-from .declaration import Declaration, Table
+from .checking import require_sound
+from .declaration import OURS, Declaration, Table
 
 GROUP: Final = "privplan.systems"
 """The group of entry points."""
@@ -40,9 +40,9 @@ def foreign() -> tuple[Foreign, ...]:
     """Return the systems of all other packages that are installed, by package and entry."""
     entries = metadata.entry_points(group=GROUP)
     listed = [
-        found
+        system
         for entry in sorted(set(entries), key=lambda entry: (_package(entry), entry.name))
-        for found in _systems(entry)
+        for system in _systems(entry)
     ]
     return _without_clashes(listed)
 
@@ -115,7 +115,6 @@ def _without_clashes(listed: list[Foreign]) -> tuple[Foreign, ...]:
 
 
 def _require_same_table(system: Declaration, table: Table, known: dict[str, Declaration]) -> None:
-    require_table(system, table)
     first = known.setdefault(table.name, system)
     if first.table != table:
         raise InvalidInput(
@@ -127,8 +126,10 @@ def _require_same_table(system: Declaration, table: Table, known: dict[str, Decl
 
 
 def _taken(entry: Foreign, ours: dict[str, Declaration], listed: list[Foreign]) -> InvalidInput:
-    others = sorted({one.package for one in listed if one.name == entry.name} - {entry.package})
-    whose = "privplan" if entry.name in ours else " and ".join(others) or "the same package again"
+    others = sorted(
+        {other.package for other in listed if other.name == entry.name} - {entry.package}
+    )
+    whose = OURS if entry.name in ours else " and ".join(others) or "the same package again"
     return InvalidInput(
         f"Package {entry.package}: the `name` {entry.name} is also that of a system of {whose}.",
         "A name says which algorithm ran, in configurations and in logs.",

@@ -6,18 +6,23 @@ import subprocess
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.records import Claim, Planned, Population, Randomness, RunOpen
+from privplan.audit.configured import settings_in
 from privplan.cli.run_page import run_page
+from privplan.fl.determined import NotStated, phase_of
 from privplan.fl.frame.checking import require_sound
 from privplan.fl.frame.declaration import Declaration, Table
 from privplan.fl.frame.key import Key
 from privplan.fl.frame.systems import built_in, declaration_of, keys_by_table
 from privplan.fl.keys import LATER_SYSTEMS, LATER_TABLES, SHARED, SOME
-from privplan.fl.settings import Settings, tables_of
+from privplan.fl.resumption import require_same_settings
+from privplan.fl.settings import LogSettings, Settings, idle_tables, tables_of
 from privplan.fl.settings_file import parse
 from privplan.fl.uldp.settings import TABLE, UldpSettings
 
@@ -182,6 +187,18 @@ def test_lists_and_pages_load_nothing_heavy() -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_rounds_of_a_system_that_determines_nothing_are_not_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are not stated, which is neither right nor wrong; so is a system that is not known."""
+    monkeypatch.setitem(SYSTEMS, "uldp-avg", replace(AVERAGE, determines=None))
+    intent: Any = SimpleNamespace(phase="train")
+    with pytest.raises(NotStated, match="rounds of uldp-avg"):
+        phase_of(lambda _, key: {"system": "uldp-avg"}.get(key), intent, None)
+    with pytest.raises(NotStated, match=r"\[run\] system from-elsewhere"):
+        phase_of(lambda _, key: {"system": "from-elsewhere"}.get(key), intent, None)
+
+
 # --- settings -------------------------------------------------------------------------------------
 
 
@@ -203,6 +220,50 @@ def test_a_bound_on_records_is_that_of_the_declared_key() -> None:
     assert read("uldp-group").most_records == 4
     assert read("uldp-group").privacy.group == 4
     assert read("uldp-avg").most_records is None
+
+
+def test_a_table_that_earlier_versions_wrote_for_every_system_says_nothing() -> None:
+    """A run of fedavg from before holds [uldp], all at its defaults, and goes on all the same."""
+    now = read("fedavg").to_json()
+    defaults = {"as_published": False, "group_records": None, "record_rate": None}
+    for said, fits in (
+        (defaults, True),
+        ({"as_published": False}, True),
+        ({**defaults, "as_published": True}, False),
+        ({**defaults, "record_rate": "0.5"}, False),
+        ({"shares": 3}, False),
+        (3, False),
+    ):
+        opened = logged({**now, "uldp": said})
+        assert idle_tables(opened.configuration) == (("uldp",) if fits else ())
+        if fits:
+            require_same_settings(opened, now)
+            assert settings_in(opened) == replace(read("fedavg"), log=LogSettings())
+        else:
+            with pytest.raises(InvalidInput, match=r"changed: .*uldp"):
+                require_same_settings(opened, now)
+            with pytest.raises(InvalidInput, match="unknown table 'uldp'"):
+                settings_in(opened)
+
+
+def test_a_table_that_a_system_has_is_never_idle() -> None:
+    own = read("uldp-avg").to_json()
+    assert idle_tables(own) == ()
+    with pytest.raises(InvalidInput, match="changed: "):
+        require_same_settings(logged({**own, "uldp": {}}), own)
+
+
+def logged(configuration: dict[str, Any]) -> RunOpen:
+    """Return a first line with this configuration."""
+    return RunOpen(
+        run_id="run-1",
+        system=configuration["run"]["system"],
+        claim=Claim("user", "add-remove", 1e-5, None),
+        plan=Planned(2, {}),
+        population=Population(50, 4),
+        randomness=Randomness("operating-system"),
+        configuration=configuration,
+    )
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -277,10 +338,66 @@ def test_an_unknown_name_lists_all_and_suggests_one() -> None:
 
 # --- other packages -------------------------------------------------------------------------------
 
+UNTRAINED = """
+SYSTEMS = (system(trains=False, rounds=1),)
+"""
+
+
+def test_a_system_that_trains_nothing_needs_no_settings_of_training(tmp_path: Path) -> None:
+    install(tmp_path, "toy-system", HEAD + UNTRAINED)
+    install(
+        tmp_path,
+        "long-system",
+        HEAD.replace('"toy', '"long') + "SYSTEMS = (system(trains=False),)\n",
+    )
+    program = """
+        import json
+        from privplan.accountant.errors import PrivplanError
+        from privplan.fl.settings import NO_TRAINING
+        from privplan.fl.settings_file import parse
+        base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
+        own = parse(base.format("toy-avg").encode(), "run.toml")
+        print(own.training == NO_TRAINING, own.run.rounds, sorted(own.to_json()))
+        for system, more in (
+            ("toy-avg", "[training]\\nclip = 1.0"),
+            ("toy-avg", "[training]\\nseed = 1"),
+            ("long-avg", ""),
+        ):
+            try:
+                parse((base.format(system) + more).encode(), "run.toml")
+            except PrivplanError as error:
+                print(error)
+    """
+    said = python(tmp_path, program).splitlines()
+    tables = ["data", "evaluation", "privacy", "run", "security", "toy"]
+    assert said[0] == f"True 1 {tables}"
+    assert "has keys in [training], and toy-avg trains no model" in said[1]
+    assert "has keys in [training], and toy-avg trains no model" in said[2]
+    assert "lacks `rounds` in [run]" in said[3]
+
+
+def test_a_key_without_a_default_is_required(tmp_path: Path) -> None:
+    install(
+        tmp_path,
+        "toy-system",
+        HEAD.replace("share: float = 0.5", "share: float") + "SYSTEMS = (system(),)\n",
+    )
+    (tmp_path / "run.toml").write_bytes(written("toy-avg"))
+    asked = privplan(tmp_path, "run", "run.toml", "--out", "out")
+    assert asked.returncode == 2
+    assert "lacks `share` in [toy]" in asked.stderr
+
+
 LIST = """
     from privplan.fl.frame.systems import declared
     for name, system in declared().items():
         print(name, system.package)
+"""
+
+SHOW = """
+    from privplan.cli.doctor_command import foreign_systems
+    from privplan.cli.run_page import run_page
+    print("---", *(system["trouble"] for system in foreign_systems()), "---", run_page())
 """
 
 
@@ -383,14 +500,12 @@ def test_a_broken_package_is_named_and_stops_no_other(tmp_path: Path, name: str)
     source, said = BROKEN[name]
     install(tmp_path, "toy-system", source)
     install(tmp_path, "good-system", HEAD.replace('"toy', '"good') + "SYSTEMS = (system(),)\n")
-    listed = python(tmp_path, LIST)
+    listed, checked, page = python(tmp_path, LIST + SHOW).split("---")
     assert "good-avg good-system\n" in listed
     assert "toy-avg" not in listed
     assert "uldp-avg privplan\n" in listed
-    assert said in " ".join(privplan(tmp_path, "explain", "run").stdout.split())
-    checked = privplan(tmp_path, "doctor")
-    assert checked.returncode == 0
-    assert said in checked.stdout
+    assert said in checked
+    assert said in " ".join(page.split())
     (tmp_path / "run.toml").write_bytes(written("toy-avg"))
     asked = privplan(tmp_path, "run", "run.toml", "--out", "out")
     assert asked.returncode == 2
@@ -402,7 +517,7 @@ def test_two_packages_with_one_name_are_both_refused(tmp_path: Path) -> None:
     for package in ("first-toys", "second-toys"):
         install(tmp_path, package, HEAD + "SYSTEMS = (system(),)\n")
     assert "toy-avg" not in python(tmp_path, LIST)
-    said = privplan(tmp_path, "doctor").stdout
+    said = python(tmp_path, LIST + SHOW)
     assert "Package first-toys: the `name` toy-avg is also that of a system of second-toys" in said
     assert "Package second-toys: the `name` toy-avg is also that of a system of first-toys" in said
 
@@ -414,7 +529,7 @@ def test_two_packages_with_one_table_must_have_the_same_keys(tmp_path: Path) -> 
     listed = python(tmp_path, LIST)
     assert "first-avg first-toys\n" in listed
     assert "second-avg" not in listed
-    said = privplan(tmp_path, "doctor").stdout
+    said = python(tmp_path, LIST + SHOW)
     assert "Package second-toys: system second-avg has another `table` [toy] than first-avg" in said
 
 
