@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from .evaluation import BUNDLED
-from .frame.declaration import Complaint, Given, Rule
+from .frame.declaration import OURS, Complaint, Given, Rule
 from .frame.systems import declaration_of, declared, promising_nothing, with_use_for
 from .observers import coalition_of, coalitions_in
 
@@ -40,8 +40,26 @@ _SERVES: Final[Mapping[str, tuple[str, ...]]] = {
 
 def complaint(given: Given) -> Complaint | None:
     """Return the first thing that contradicts another, or None: rules of all, then of its own."""
-    rules = (*_RULES, *declaration_of(_system(given)).rules)
-    return next((said for rule in rules if (said := rule(given)) is not None), None)
+    for rule in _RULES:
+        said = rule(given)
+        if said is not None:
+            return said
+    return _of_system(given)
+
+
+def _of_system(given: Given) -> Complaint | None:
+    """Return the first complaint of the rules that the system declares."""
+    system = declaration_of(_system(given))
+    for rule in system.rules:
+        try:
+            said = rule(given)
+        except Exception as error:  # whatever a rule of another package does
+            if system.package == OURS:
+                raise
+            raise system.failed("rules", error) from error
+        if said is not None:
+            return said
+    return None
 
 
 def _system(given: Given) -> str:

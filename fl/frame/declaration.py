@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...accountant.errors import InvalidInput
 from .key import Key
 
 if TYPE_CHECKING:
@@ -112,9 +113,27 @@ class Declaration:
     sealed: Sealed | None = None
 
     def load(self, reference: str) -> Any:
-        """Return what a reference of this declaration names."""
+        """Return what a reference of this declaration names.
+
+        Raises `InvalidInput`, naming the package, where another package has no such thing.
+        """
         module, _, attribute = reference.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            if self.package == OURS:
+                raise
+            raise self.failed(reference, error) from error
+
+    def failed(self, what: str, error: Exception) -> InvalidInput:
+        """Return the refusal of a system whose code did not do what it declares."""
+        reason = " ".join(str(error).split())
+        return InvalidInput(
+            f"Package {self.package}: system {self.name}, `{what}` fails: "
+            f"{type(error).__name__}: {reason:.200}.",
+            "A system runs as it was declared, or not at all.",
+            f"Repair or remove {self.package}; other systems run without it.",
+        )
 
     def has_use_for(self, table: str, key: str) -> bool:
         """Return whether a key has an effect in this system, as far as it depends on the system."""

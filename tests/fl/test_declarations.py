@@ -513,6 +513,38 @@ def test_a_broken_package_is_named_and_stops_no_other(tmp_path: Path, name: str)
     assert not (tmp_path / "out").exists()
 
 
+def test_what_fails_when_it_is_asked_for_names_its_package(tmp_path: Path) -> None:
+    install(
+        tmp_path,
+        "toy-system",
+        HEAD
+        + """
+SYSTEMS = (
+    system(name="toy-rule", rules=(lambda given: given["toy"]["shares"],)),
+    system(name="toy-make", make="toy_system:nothing"),
+    system(name="toy-far", make="toy_system.far:make"),
+)
+""",
+    )
+    program = """
+        from privplan.accountant.errors import InvalidInput
+        from privplan.fl.frame.systems import declaration_of
+        from privplan.fl.settings_file import parse
+        base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
+        for name in ("toy-rule", "toy-make", "toy-far"):
+            try:
+                system = parse(base.format(name).encode(), "run.toml").system
+                system.load(system.make)
+            except InvalidInput as error:
+                print(error.what)
+    """
+    said = python(tmp_path, program).splitlines()
+    start = "Package toy-system: system"
+    assert said[0].startswith(f"{start} toy-rule, `rules` fails: KeyError")
+    assert said[1].startswith(f"{start} toy-make, `toy_system:nothing` fails: AttributeError")
+    assert said[2].startswith(f"{start} toy-far, `toy_system.far:make` fails: ModuleNotFoundError")
+
+
 def test_two_packages_with_one_name_are_both_refused(tmp_path: Path) -> None:
     for package in ("first-toys", "second-toys"):
         install(tmp_path, package, HEAD + "SYSTEMS = (system(),)\n")
