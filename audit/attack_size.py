@@ -13,6 +13,7 @@ from typing import Final
 
 from ..accountant.errors import InvalidInput
 from ..fl.settings import Settings
+from ..fl.uldp.settings import UldpSettings
 
 CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
@@ -107,7 +108,7 @@ def _round(settings: Settings, silos: int, canaries: int) -> int:
 
 def _steps(settings: Settings, silos: int) -> int:
     """Return how many steps a silo of uldp-group makes in a round (`fl.uldp.group`)."""
-    rate = settings.uldp.record_rate
+    rate = settings.of(UldpSettings).record_rate
     if rate is None:
         nominal = Fraction(settings.privacy.group * settings.data.users, silos)
         rate = min(float(settings.training.batch / nominal), 1.0)

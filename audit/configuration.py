@@ -17,7 +17,7 @@ from ..accountant.records import RoundIntent, RoundRelease, RunOpen
 from ..accountant.records.shape import LATER
 from ..fl import determined
 from ..fl.determined import AtMost, NotStated
-from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, Settings
+from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
@@ -63,7 +63,7 @@ def target_of(opened: RunOpen) -> float | None:
     given = _Configuration(opened)
     try:
         target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
-        searched = noise is None and given("run", "system") != "fedavg"
+        searched = noise is None and determined.system_of(given).promises
     except NotStated:
         return None
     return target if searched else None
@@ -93,13 +93,15 @@ class _Configuration:
         self.not_stated: list[str] = []
         self.absurd: list[tuple[str, str]] = []
         self.lacking = lacking(opened)
-        tables = typing.get_type_hints(Settings)
         source = opened.configuration
+        tables, idle = tables_in(source), idle_tables(source)
         if not source:
             if not self.lacking:
                 self.not_stated.append("configuration")
             return
-        self.not_stated += [f"[{name:.40}]" for name in sorted(source) if name not in tables]
+        self.not_stated += [
+            f"[{name:.40}]" for name in sorted(source) if name not in (*tables, *idle)
+        ]
         for name, cls in tables.items():
             self._table(name, cls, source.get(name, {}))
 

@@ -20,10 +20,10 @@ from ..accountant import validate
 from ..accountant.account import account
 from ..accountant.errors import InvalidInput
 from ..accountant.records import RunOpen
-from ..fl.keys import TABLES
+from ..fl.frame.systems import declaration_of, keys_by_table
 from ..fl.observers import SILO, SILO_WITH_RECORDS
 from ..fl.resumption import require_same_settings
-from ..fl.settings import UNLOGGED, Settings
+from ..fl.settings import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
 from ..fl.settings_file import content_of, parse
 from .first_line import CONFIG, beside, said
 
@@ -45,16 +45,21 @@ def settings_in(opened: RunOpen) -> Settings:
     """
     if not opened.configuration:
         raise _refused("The log does not say how its run was configured.")
-    tables = typing.get_type_hints(Settings)
-    unknown = sorted(name for name in opened.configuration if name not in tables)
+    tables = tables_in(opened.configuration)
+    idle = idle_tables(opened.configuration)
+    unknown = sorted(name for name in opened.configuration if name not in (*tables, *idle))
     if unknown:
         raise _refused(f"The log's configuration has an unknown table {unknown[0]!r:.60}.")
-    return Settings(
-        **{
-            name: _table(name, cls, opened.configuration.get(name, {}), opened)
-            for name, cls in tables.items()
-        }
-    )
+    read = {
+        name: _table(name, cls, opened.configuration.get(name, {}), opened)
+        for name, cls in tables.items()
+    }
+    try:
+        system = declaration_of(read["run"].system)
+    except InvalidInput as error:
+        raise _refused(f"In [run] of the log's configuration: {error.what}") from None
+    special = None if system.table is None else read.pop(system.table.name)
+    return Settings(**{"training": NO_TRAINING, **read}, table=special)
 
 
 def require_same_file(folder: Path, opened: RunOpen) -> None:
@@ -227,9 +232,10 @@ def _decimal(where: str, source: object) -> float:
 
 def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
     """Raise `InvalidInput` for a value that no configuration may have."""
-    if value is None or (name == "clip" and opened.system == "fedavg"):
-        return  # fedavg clips nothing: its bound is infinite
-    key = next((one for one in TABLES[table] if one.name == name), None)
+    if value is None or (value == math.inf and _unused(table, name, opened)):
+        return  # what clips nothing has an infinite bound
+    keys = keys_by_table(everywhere=table not in keys_by_table())
+    key = next((one for one in keys[table] if one.name == name), None)
     try:
         if key is None:
             validate.count(**{name: value})  # `group`, which a file says under [uldp]
@@ -237,6 +243,14 @@ def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
             key.check(**{name: value})
     except InvalidInput as error:
         raise _refused(f"In [{table}] of the log's configuration: {error.what}") from None
+
+
+def _unused(table: str, name: str, opened: RunOpen) -> bool:
+    """Return whether the system of a log has no use for a key."""
+    try:
+        return not declaration_of(opened.system).has_use_for(table, name)
+    except InvalidInput:
+        return False
 
 
 def _refused(what: str, why: str = _WHY) -> InvalidInput:

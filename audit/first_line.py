@@ -6,7 +6,6 @@ Nothing is computed here, so that `audit log` can look as well, and stays quick.
 from __future__ import annotations
 
 import tomllib
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 
 from ..accountant.errors import PrivplanError
 from ..accountant.records import RunOpen
-from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, Settings
+from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, tables_in
 from ..fl.settings_file import content_of, parse
 
 CONFIG: Final = "config.toml"
@@ -78,7 +77,7 @@ def lacking(opened: RunOpen) -> tuple[Difference, ...]:
     if not opened.configuration:
         return (_taken("the configuration"),)
     found = []
-    for name, cls in typing.get_type_hints(Settings).items():
+    for name, cls in tables_in(opened.configuration).items():
         source = opened.configuration.get(name, {})
         keys = [item.name for item in fields(cls) if item.name not in (*UNLOGGED, *ONLY_IF_TRUE)]
         if isinstance(source, Mapping):

@@ -65,11 +65,13 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     """Check the installation, and compute a known answer.
 
     Leaves with exit code 1 if a required package is missing or the self-test fails; --quiet
-    prints the number of such problems.
+    prints the number of such problems.  Systems of other packages are listed, with what is wrong
+    with them.
     """
     required, extras = _requirements()
     versions = {name: _version(name) for name in required}
     tests = [self_test(engine) for engine in ("gdp", "pld")]
+    others = foreign_systems()
     problems = sum(found is None for found in versions.values())
     problems += sum(not test.ok for test in tests)
     rows = [
@@ -78,6 +80,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
         *((name, found or "MISSING") for name, found in versions.items()),
         *((f"extra {extra.name}", extra.text()) for extra in extras),
         *((f"self-test {test.engine}", test.text()) for test in tests),
+        *((f"system {system['system']}", _foreign_text(system)) for system in others),
     ]
     result: dict[str, object] = {
         "privplan": _version(NAME),
@@ -93,10 +96,31 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
             for extra in extras
         },
         "self_test": [asdict(test) for test in tests],
+        "systems": others,
         "problems": problems,
     }
     report = Report(result=result, text=table(rows), number=str(problems), ok=problems == 0)
     show(report, as_json=as_json, quiet=quiet)
+
+
+def foreign_systems() -> list[dict[str, str | None]]:
+    """Return the systems of other packages, or what is wrong with them."""
+    from ..fl.frame.packages import foreign
+
+    return [
+        {
+            "system": entry.name,
+            "package": entry.package,
+            "version": entry.version,
+            "trouble": None if entry.trouble is None else entry.trouble.what,
+        }
+        for entry in foreign()
+    ]
+
+
+def _foreign_text(system: Mapping[str, str | None]) -> str:
+    whose = f"{system['package']} {system['version']}"
+    return whose if system["trouble"] is None else f"{whose}: CANNOT BE USED. {system['trouble']}"
 
 
 def self_test(engine: str) -> SelfTest:

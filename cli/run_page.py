@@ -34,7 +34,7 @@ or a choice of ours where the data set is not in the paper.
 _TABLES: Final = {
     "run": "what is run",
     "data": "which records, and how they are dealt to users and silos",
-    "privacy": "what is promised; not for fedavg, which promises nothing",
+    "privacy": "what is promised; not for a system that promises nothing",
     "training": "how models are trained",
     "security": "what the server sees",
     "evaluation": "what the model is measured on",
@@ -105,15 +105,47 @@ Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 
 def run_page() -> str:
     """Return the page."""
-    from ..fl.keys import TABLES
+    from ..fl.frame.systems import family_tables, keys_by_table
 
-    parts = [_HEAD]
-    for name, keys in TABLES.items():
-        lines = [f"[{name}]  {_TABLES[name]}"]
+    families = family_tables()
+    parts = [_HEAD, _systems()]
+    for name, keys in keys_by_table(everywhere=True).items():
+        about = families[name].about if name in families else _TABLES[name]
+        lines = [f"[{name}]  {about}"]
         for key in keys:
-            lines += _entry(key.name, f"{key.meaning}.  Default: {key.default}.")
+            text = f"{key.meaning}{_for_whom(name, key.name)}.  Default: {key.default}."
+            lines += _entry(key.name, text)
         parts.append("\n".join(lines) + "\n")
     return "\n".join([*parts, _TAIL])
+
+
+def _systems() -> str:
+    """Return the list of systems, and what is wrong with those of other packages."""
+    from ..fl.frame.declaration import OURS
+    from ..fl.frame.packages import foreign
+    from ..fl.frame.systems import declared
+
+    lines = ["Systems"]
+    for name, system in declared().items():
+        whose = "" if system.package == OURS else f" (package {system.package})"
+        lines += _entry(name, f"{system.summary}{whose}")
+    for entry in foreign():
+        if entry.trouble is not None:
+            lines += _entry(entry.name, f"cannot be used.  {entry.trouble.what}")
+    return "\n".join(lines) + "\n"
+
+
+def _for_whom(table: str, key: str) -> str:
+    """Return which systems have a use for a shared key, where not all have one."""
+    from ..fl.frame.systems import declared, with_use_for
+    from ..fl.keys import SOME
+
+    if (table, key) not in SOME:
+        return ""
+    users = with_use_for(table, key)
+    others = [name for name in declared() if name not in users]
+    listed = f"not for {', '.join(others)}" if len(others) < len(users) else ", ".join(users)
+    return f" ({listed})" if others else ""
 
 
 def _entry(name: str, text: str) -> list[str]:

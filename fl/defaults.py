@@ -1,24 +1,25 @@
 """What a run trains with unless it is told otherwise: the values of the paper, per data set.
 
+These are of the data: model, local training, rounds, users.  The server's step and the clip are of
+a system, which says them in its declaration (`adjust`), with all else that it does otherwise.
+
 Source of `creditcard`, `mnist`, `heart-disease` and `tcga-brca`: Kato, Xiong, Takagi, Cao and
-Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5.1, and the scripts published with it; the
-noise multiplier there is 5.  What it does not give was chosen here and is marked `# own`:
-`fedavg`, all of `digits` and `breast-cancer`, and `uldp-naive` on MNIST, which the authors
-switched off as useless.  On `digits` and `breast-cancer` the values were tried for 50 rounds at
-noise multiplier 5, one seed: ULDP-AVG reaches balanced accuracy .84 and .94 (without noise .90 and
-.95), and ULDP-NAIVE learns nothing.
+Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5.1, and the scripts published with it.  What
+it does not give was chosen here and is marked `# own`.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .frame.declaration import Declaration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,17 +27,17 @@ class Defaults:
     """How a system trains on a data set.
 
     `local_rate`, `local_epochs`, `batch`: a unit's SGD (`training.Recipe`).  `global_rate` is the
-    server's step, `clip` the L2 norm that one contribution is clipped to; infinite for `fedavg`,
-    which clips nothing.  `rounds`, `users`: as in the paper's main figures.  `silos` is None where
-    the data fixes them.  `dropout` is the rate in training.
+    server's step, `clip` the L2 norm that one contribution is clipped to; infinite where nothing
+    is clipped.  `rounds`, `users`: as in the paper's main figures.  `silos` is None where the data
+    fixes them.  `dropout` is the rate in training.
     """
 
     model: str
     local_rate: float
     local_epochs: int
     batch: int
-    global_rate: float
-    clip: float
+    global_rate: float = 1.0
+    clip: float = math.inf
     rounds: int
     users: int
     silos: int | None = None
@@ -48,22 +49,18 @@ _HEART: Final = Defaults(
     local_rate=0.001,
     local_epochs=50,
     batch=4,
-    global_rate=10.0,
-    clip=0.1,
     rounds=50,
     users=50,
 )
 
-_AVERAGE: Final = {
+_USUAL: Final = {
     "heart-disease": _HEART,
     "tcga-brca": replace(_HEART, model="cox", batch=8),
     "creditcard": Defaults(
         model="mlp",
         local_rate=0.01,
-        local_epochs=30,
+        local_epochs=50,
         batch=64,
-        global_rate=10.0,
-        clip=0.1,
         rounds=100,
         users=100,
         silos=5,
@@ -74,8 +71,6 @@ _AVERAGE: Final = {
         local_rate=0.01,
         local_epochs=50,
         batch=64,
-        global_rate=10.0,
-        clip=0.1,
         rounds=200,
         users=100,
         silos=5,
@@ -86,8 +81,6 @@ _AVERAGE: Final = {
         local_rate=0.1,
         local_epochs=10,
         batch=16,
-        global_rate=30.0,
-        clip=0.1,
         rounds=50,
         users=100,
         silos=5,
@@ -97,37 +90,36 @@ _AVERAGE: Final = {
         local_rate=0.1,
         local_epochs=10,
         batch=8,
-        global_rate=100.0,
-        clip=0.1,
         rounds=50,
         users=50,
         silos=4,
     ),
 }
-"""ULDP-AVG, from which the others differ in the step, the clip and the epochs."""
+"""How each data set is usually trained on."""
 
-_EPOCHS: Final = {"creditcard": 50}
-"""Local epochs of all but ULDP-AVG, where they differ."""
+DATASETS: Final = tuple(_USUAL)
 
-_STEP_AND_CLIP: Final[Mapping[str, Mapping[str | None, tuple[float, float]]]] = {
-    "uldp-naive": {None: (1.0, 0.1)},
-    "uldp-group": {
-        None: (1.0, 0.1),
-        "mnist": (1.0, 1.0),
-        "tcga-brca": (0.1, 100.0),
-        "digits": (1.0, 1.0),  # own
-        "breast-cancer": (1.0, 1.0),  # own
-    },
-    "fedavg": {None: (1.0, math.inf)},  # own
-}
-"""`global_rate` and `clip` of the systems that do not have those of ULDP-AVG; None: any data."""
 
-_MANY: Final = 10_000
-_FOR_MANY: Final = 100.0
-"""With so many users of MNIST, ULDP-AVG takes a longer step."""
+def usual(dataset: str, users: int | None = None) -> Defaults:
+    """Return how a data set is usually trained on, by whatever system; with `users`, so many.
 
-SYSTEMS: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
-DATASETS: Final = tuple(_AVERAGE)
+    Raises `InvalidInput` for another name.
+    """
+    if dataset not in _USUAL:
+        close = difflib.get_close_matches(str(dataset).lower(), DATASETS, n=1)
+        raise InvalidInput(
+            f"There are no defaults for `dataset` {dataset!r:.60}.",
+            next_step=f"Did you mean {close[0]}?" if close else f"Choose: {', '.join(DATASETS)}.",
+        )
+    defaults = _USUAL[dataset]
+    return defaults if users is None else replace(defaults, users=validate.count(users=users))
+
+
+def adjusted(system: Declaration, dataset: str, defaults: Defaults) -> Defaults:
+    """Return how a system trains on a data set, from how that is usually trained on."""
+    if system.adjust is not None:
+        defaults = system.adjust(dataset, defaults)
+    return defaults if system.rounds is None else replace(defaults, rounds=system.rounds)
 
 
 def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
@@ -139,25 +131,6 @@ def defaults_for(dataset: str, system: str, users: int | None = None) -> Default
     >>> found.model, found.local_rate, found.global_rate, found.clip
     ('logistic', 0.001, 10.0, 0.1)
     """
-    average = _AVERAGE[_known("dataset", dataset, DATASETS)]
-    kind = _known("system", system, SYSTEMS)
-    found = average if users is None else replace(average, users=validate.count(users=users))
-    if kind in _STEP_AND_CLIP:
-        own = _STEP_AND_CLIP[kind]
-        step, clip = own.get(dataset, own[None])
-        found = replace(found, global_rate=step, clip=clip)
-    elif kind == "uldp-avg" and dataset == "mnist" and found.users >= _MANY:
-        found = replace(found, global_rate=_FOR_MANY)
-    if kind != "uldp-avg" and dataset in _EPOCHS:
-        found = replace(found, local_epochs=_EPOCHS[dataset])
-    return found
+    from .frame.systems import declaration_of
 
-
-def _known(field: str, name: object, names: tuple[str, ...]) -> str:
-    if isinstance(name, str) and name in names:
-        return name
-    close = difflib.get_close_matches(str(name).lower(), names, n=1)
-    raise InvalidInput(
-        f"There are no defaults for `{field}` {name!r:.60}.",
-        next_step=f"Did you mean {close[0]}?" if close else f"Choose one of {', '.join(names)}.",
-    )
+    return adjusted(declaration_of(system), dataset, usual(dataset, users))

@@ -2,9 +2,10 @@
 
     sigma, C, |S|, rate, ...   ->   claim, plan, population, protocol, and every round's facts
 
-Noise is made by the mechanisms that a run makes it with.  Where it was found for a target, it is
-the log's own, and everything else must fit it.  Nothing heavy is imported: neither torch nor the
-packages of the protocols, unless they are there.
+What is of every system stands here; what is of one, its declaration names (`determines`).  Noise is
+made by the mechanisms that a run makes it with.  Where it was found for a target, it is the log's
+own, and everything else must fit it.  Nothing heavy is imported: neither torch nor the packages of
+the protocols, unless they are there.
 
 Source: the systems of `fl`, which state these facts when they run.
 """
@@ -14,8 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from ..accountant.errors import InvalidInput, MissingExtra
 from ..accountant.mechanisms import FineGaussian, Gaussian
@@ -28,13 +28,10 @@ from ..accountant.records import (
     Security,
     Weights,
 )
-from ..accountant.sensitivity import uldp
-from ..accountant.sensitivity.release import reach, up
 from .evaluation import source_of
-from .sealed_items import NORMALISE, TRAIN, Read, sealed_items
-
-WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
-"""Systems that weight each user's updates over the silos."""
+from .frame.declaration import AS_PUBLISHED, Declaration, Read
+from .frame.systems import declaration_of
+from .sealed_items import NORMALISE, TRAIN, sealed_items
 
 _RING_BITS: Final = 64
 """Integers are masked modulo 2^64 (`fl.secagg.masked`)."""
@@ -80,6 +77,35 @@ class Phase:
 Fact: TypeAlias = Callable[[Read], object]
 
 
+@dataclass(frozen=True)
+class Determines:
+    """What the configuration of one system determines of its log; its declaration names this.
+
+    `phase` is what a round states, but for the normalising phase, which is of every system; see
+    `phase_of`.  `security` are the parameters of its own protocols, beside plain and masked sums.
+    Both raise `NotStated` where a key is missing.
+    """
+
+    phase: Callable[[Read, RoundIntent, int | None], Phase]
+    security: Callable[[Read], Security] | None = None
+
+
+def system_of(read: Read) -> Declaration:
+    """Return the declaration of the system that ran; raise `NotStated` for one not known here."""
+    name = read("run", "system")
+    try:
+        return declaration_of(name)
+    except InvalidInput:
+        raise NotStated(f"[run] system {name}") from None
+
+
+def _determines(read: Read) -> Determines | None:
+    system = system_of(read)
+    if system.determines is None:
+        return None
+    return cast("Determines", system.load(system.determines))
+
+
 def phase_names(read: Read) -> tuple[str, ...]:
     """Return the phases of a run, in their order."""
     private = read("data", "normalisation") == "private"
@@ -94,20 +120,10 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> Phase:
     """
     if intent.phase == NORMALISE:
         return _moments(read, intent, values)
-    system = read("run", "system")
-    if system == "fedavg":
-        return _without_noise(read)
-    if system not in (*WEIGHTED, "uldp-naive", "uldp-group"):
-        raise NotStated(f"[run] system {system}")
-
-    def make(noise_multiplier: float) -> Mechanism:
-        return _training(read, system, noise_multiplier)
-
-    made = make(_multiplier(read, intent, make))
-    normaliser = Normaliser("constant", _constant(read, system))
-    draws = _steps(read) if system == "uldp-group" else 1
-    sampling = _sampling(read, system)
-    return _phase(made, read("privacy", "neighbours"), draws, sampling, normaliser)
+    determines = _determines(read)
+    if determines is None:
+        raise NotStated(f"rounds of {read('run', 'system')}")
+    return determines.phase(read, intent, values)
 
 
 # --- the first line -------------------------------------------------------------------------------
@@ -116,7 +132,7 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> Phase:
 def _epsilon(read: Read) -> object:
     """Return the promise: a target that noise was found for, or at most that with both given."""
     target, noise = read("privacy", "epsilon"), read("privacy", "noise_multiplier")
-    if read("run", "system") == "fedavg":
+    if not system_of(read).promises:
         return None
     if target is None:
         raise NotStated("")  # it follows from the noise, and the budget's audit derives it
@@ -131,7 +147,7 @@ def _rounds(read: Read) -> object:
 
 
 def _unit(read: Read) -> object:
-    if read("run", "system") == "fedavg":
+    if not system_of(read).promises:
         raise NotStated("")  # it promises nothing, for no unit
     return read("privacy", "unit")
 
@@ -144,8 +160,24 @@ def _observer(read: Read) -> object:
 
 
 def _group(read: Read) -> object:
-    own = read("uldp", "group_records")
-    return 1 if own is None else own
+    table = system_of(read).table
+    if table is None or table.group is None:
+        return 1
+    most = read(table.name, table.group)
+    return 1 if most is None else most
+
+
+def _as_published(read: Read) -> object:
+    """Return whether a method is run as published: where its table has a key of that name."""
+    table = system_of(read).table
+    if table is None or not any(key.name == AS_PUBLISHED for key in table.keys):
+        return False
+    return read(table.name, AS_PUBLISHED)
+
+
+def _sealed(read: Read) -> object:
+    system_of(read)
+    return sealed_items(read)
 
 
 def source(read: Read) -> object:
@@ -168,11 +200,11 @@ OPENING: Final[tuple[tuple[str, Fact], ...]] = (
     ("population.records", lambda _: None),
     ("randomness.source", source),
     ("aggregation", lambda read: read("security", "aggregation")),
-    ("as_published", lambda read: read("uldp", "as_published")),
+    ("as_published", _as_published),
     ("tuning.trials", lambda read: read("run", "trials")),
     ("tuning.public_only", lambda read: read("run", "trials") == 1),
     ("tuning.event", lambda _: None),
-    ("sealed", sealed_items),
+    ("sealed", _sealed),
 )
 """Facts of the first line by their paths, and what makes each; the protocol's are `security_of`.
 
@@ -191,22 +223,10 @@ def security_of(read: Read, stated: Security | None) -> Security | None:
         return None
     if aggregation == "masked":
         return _masks(read, silos, stated)
-    if aggregation != "private-weighting":
+    determines = _determines(read)
+    if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
-    published = read("uldp", "as_published")
-    limit, slots = read("security", "count_limit"), read("security", "slots")
-    return Security(
-        "private-weighting",
-        parties=silos,
-        fewest=silos,
-        key_bits=read("security", "key_bits"),
-        count_limit=limit,
-        count_cap=0 if published else (limit - 1) // silos,
-        records_per_count=1 if published else read("security", "records_per_count"),
-        slots=slots or 0,
-        chosen=0 if slots is None else _chosen(read),
-        noise="multiples" if published else "every-residue",
-    )
+    return determines.security(read)
 
 
 def _masks(read: Read, silos: int, stated: Security | None) -> Security:
@@ -267,32 +287,21 @@ def masks_known() -> bool:
 # --- rounds ---------------------------------------------------------------------------------------
 
 
-def _phase(
-    made: Mechanism,
+def phase_made(
+    mechanism: Mechanism,
     relation: str,
     draws: int,
     sampling: Sampling,
     normaliser: Normaliser | None,
 ) -> Phase:
+    """Return what a round states whose noise a mechanism makes, in so many draws."""
     return Phase(
-        made.contribution,
-        made.noise(draws),
-        made.sensitivity(relation),
-        made.weights_used,
+        mechanism.contribution,
+        mechanism.noise(draws),
+        mechanism.sensitivity(relation),
+        mechanism.weights_used,
         sampling,
         normaliser,
-    )
-
-
-def _without_noise(read: Read) -> Phase:
-    return Phase(
-        Contribution(math.inf, "l2", "user", "whole"),
-        Noise("none", 0.0, shares=0, draws=0),
-        math.inf,
-        Weights(),
-        Sampling(),
-        Normaliser("constant", float(read("data", "silos"))),
-        clip_enforced=False,
     )
 
 
@@ -310,11 +319,20 @@ def _moments(read: Read, intent: RoundIntent, values: int | None) -> Phase:
                 f"Moments of features are two values each{' and a count' * counted}, not {values:,}"
             )
         bound = contribution_bound(features, counted=counted)
-    made = _weighted(read, read("privacy", "normalisation_noise"), bound)
-    return _phase(made, read("privacy", "neighbours"), 1, Sampling(), None)
+    from .uldp.sums import weighted_sum
+
+    mechanism = weighted_sum(
+        read("privacy", "normalisation_noise"),
+        bound=bound,
+        users=read("data", "users"),
+        silos=silos,
+        rule=rule,
+        tolerated_dropouts=read("security", "dropouts"),
+    )
+    return phase_made(mechanism, read("privacy", "neighbours"), 1, Sampling(), None)
 
 
-def _multiplier(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> float:
+def multiplier(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> float:
     """Return the noise multiplier: the configured one, or what a round's noise comes to."""
     given: float | None = read("privacy", "noise_multiplier")
     if given is not None:
@@ -323,108 +341,3 @@ def _multiplier(read: Read, intent: RoundIntent, make: Callable[[float], Mechani
     if not 0.0 < std < math.inf:
         raise NotStated("the noise that was found")
     return std / make(1.0).std
-
-
-def _training(read: Read, system: str, noise_multiplier: float) -> Mechanism:
-    clip = read("training", "clip")
-    if system == "uldp-naive":
-        return _naive(read, clip, noise_multiplier)
-    if system == "uldp-group":
-        std = up(Fraction(noise_multiplier) * Fraction(clip))
-        return Gaussian(bound=clip, std=std, terms="unit", unit="record")
-    made = _weighted(read, noise_multiplier, clip)
-    if read("security", "aggregation") != "private-weighting" or read("uldp", "as_published"):
-        return made
-    from .uldp.weighting.terms import WeightingTerms, common_multiple
-
-    multiple = common_multiple(read("security", "count_limit"))
-    return FineGaussian.of(made, multiple, WeightingTerms.digits)
-
-
-def _weighted(read: Read, noise_multiplier: float, bound: float) -> Gaussian:
-    from .uldp.sums import weighted_sum
-
-    return weighted_sum(
-        noise_multiplier,
-        bound=bound,
-        users=read("data", "users"),
-        silos=read("data", "silos"),
-        rule=read("training", "weighting"),
-        tolerated_dropouts=read("security", "dropouts"),
-    )
-
-
-def _naive(read: Read, clip: float, noise_multiplier: float) -> Gaussian:
-    silos, relation = read("data", "silos"), read("privacy", "neighbours")
-    moved = uldp.naive_sensitivity_as_published(clip, silos)
-    if not read("uldp", "as_published"):
-        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
-    return Gaussian(
-        bound=clip,
-        std=up(Fraction(noise_multiplier) * Fraction(moved)),
-        shares=silos,
-        terms="silo-delta",
-        unit="user",
-        tolerated_dropouts=read("security", "dropouts"),
-    )
-
-
-def _sampling(read: Read, system: str) -> Sampling:
-    if system == "uldp-group":
-        from .uldp.flags import CHOSEN_BY
-
-        rate = _record_rate(read)
-        if rate == 1.0:
-            return Sampling(chosen_by=CHOSEN_BY)
-        return Sampling("poisson", "record", rate, "silos", chosen_by=CHOSEN_BY)
-    rate = _user_rate(read, system)
-    if rate == 1.0:
-        return Sampling()
-    transferred = read("security", "slots") is not None
-    return Sampling("poisson", "user", rate, "oblivious-transfer" if transferred else "server")
-
-
-def _user_rate(read: Read, system: str) -> float:
-    """Return the probability with which a user joins a round; of real slots, rounded up."""
-    if system not in WEIGHTED:
-        return 1.0
-    slots = read("security", "slots")
-    if slots is None:
-        return float(read("privacy", "sampling_rate"))
-    return up(Fraction(_chosen(read), slots))
-
-
-def _chosen(read: Read) -> int:
-    rate: float = read("privacy", "sampling_rate")
-    slots: int = read("security", "slots")
-    return round(rate * slots)
-
-
-def _nominal(read: Read) -> Fraction:
-    """Return how many records a silo of uldp-group has, if every user has all that take part."""
-    most = read("uldp", "group_records") or 1
-    return Fraction(most * read("data", "users"), read("data", "silos"))
-
-
-def _record_rate(read: Read) -> float:
-    given: float | None = read("uldp", "record_rate")
-    if given is not None:
-        return given
-    return min(float(read("training", "batch") / _nominal(read)), 1.0)
-
-
-def _steps(read: Read) -> int:
-    """Return how many steps of DP-SGD a round of uldp-group has."""
-    epochs: int = read("training", "local_epochs")
-    return epochs * math.ceil(1 / Fraction(_record_rate(read)))
-
-
-def _constant(read: Read, system: str) -> float:
-    """Return the public constant that a sum is divided by."""
-    silos: int = read("data", "silos")
-    if system == "uldp-naive":
-        return float(silos)
-    if system == "uldp-group":
-        return float(Fraction(_record_rate(read)) * _nominal(read))
-    users: int = read("data", "users")
-    return _user_rate(read, system) * users * silos

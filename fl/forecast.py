@@ -168,7 +168,7 @@ def _alternatives(settings: Settings) -> Iterator[tuple[str, Settings]]:
 def _slots(settings: Settings) -> int | None:
     """Return the fewest slots by which nobody knows who is drawn; None where that is no choice."""
     rate, security = settings.privacy.sampling_rate, settings.security
-    hidden = security.aggregation == "private-weighting" and not settings.uldp.as_published
+    hidden = security.aggregation == "private-weighting" and not settings.as_published
     if not hidden or security.slots is not None or rate == 1.0:
         return None
     fits = (slots for slots in range(2, _MOST_SLOTS + 1) if round(rate * slots) / slots == rate)

@@ -1,23 +1,20 @@
-"""Every key of a run's configuration: its table, its range, what it means, and its default.
+"""The keys of a run's configuration that all systems share, and the words that they take.
 
 One list, from which the configuration is checked and the page `privplan explain run` is written.
-Nothing heavy is imported here.
+What only one family of systems has stands in their declarations.  Nothing heavy is imported here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from ..accountant import validate
 from ..accountant.errors import InvalidInput
 from ..accountant.slack import slack
+from .frame.key import Key, at_least, below_one, between, choice, flag, rate, text, word
 from .observers import WORDS, observer_name, observer_names
-
-SYSTEMS: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
-"""The systems that can be run."""
 
 LATER_SYSTEMS: Final = (
     *("flame-simple", "flame-double", "flame-topk", "disco"),
@@ -27,7 +24,7 @@ LATER_SYSTEMS: Final = (
 """Systems that have a name, and no implementation yet."""
 
 LATER_TABLES: Final = ("flame", "disco", "fedpower", "delm")
-"""Tables of those systems."""
+"""Tables of those systems; `fl.settings_file` says of both that they are not available yet."""
 
 DATASETS: Final = (
     *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
@@ -52,142 +49,35 @@ _PLACE: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?
 FSYNC: Final = ("records", "always", "never")
 
 
-def seed(**field: object) -> int:
-    """Return an integer from 0 to 2^63 - 1."""
-    ((name, value),) = field.items()
-    return validate.count_from(0, **{name: value})
-
-
-def rate(**field: object) -> float:
-    """Return a number in (0, 1]."""
-    ((name, value),) = field.items()
-    if validate.probability(**field) == 0.0:
-        raise InvalidInput(f"`{name}` must be a number in (0, 1]; it is {value!r}.")
-    return validate.probability(**field)
-
-
-def below_one(**field: object) -> float:
-    """Return a number in [0, 1)."""
-    ((name, value),) = field.items()
-    if validate.probability(**field) == 1.0:
-        raise InvalidInput(f"`{name}` must be a number in [0, 1); it is {value!r}.")
-    return validate.probability(**field)
-
-
-def text(**field: object) -> str:
-    """Return a text that is not empty and holds no control characters."""
-    ((name, value),) = field.items()
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise InvalidInput(f"`{name}` must be a text; it is {value!r:.60}.")
-    return value
-
-
-def rounds_between(**field: object) -> int:
-    """Return an integer, 0 or above."""
-    return validate.count_from(0, **field)
-
-
 def source(**field: object) -> str:
     """Return a short text that names no place in a file system: it stands in the log."""
     ((name, _),) = field.items()
-    found = text(**field)
-    if len(found) > LONGEST_SOURCE:
+    said = text(**field)
+    if len(said) > LONGEST_SOURCE:
         raise InvalidInput(f"`{name}` must have at most {LONGEST_SOURCE} characters.")
-    if _PLACE.search(found):
+    if _PLACE.search(said):
         raise InvalidInput(
             f"`{name}` must not name a file or a folder.",
             "It stands in the log, which may be published, and a path may name somebody.",
             "Say who published the data, and where: a title, a DOI or a web address.",
         )
-    return found
+    return said
 
 
-def flag(**field: object) -> bool:
-    """Return true or false."""
-    ((name, value),) = field.items()
-    if not isinstance(value, bool):
-        raise InvalidInput(f"`{name}` must be true or false; it is {value!r:.60}.")
-    return value
+def system_name(**field: object) -> str:
+    """Return the name of a system that can be run, of this package or another."""
+    from .frame.systems import declaration_of
+
+    ((_, value),) = field.items()
+    return declaration_of(value).name
 
 
-def dropouts(**field: object) -> int:
-    """Return an integer, 0 or above."""
-    return validate.count_from(0, **field)
-
-
-def colluders(**field: object) -> int:
-    """Return an integer, 0 or above."""
-    return validate.count_from(0, **field)
-
-
-def count_limit(**field: object) -> int:
-    """Return an integer from 2 to 1000."""
-    return _between(2, 1000, **field)
-
-
-def slots(**field: object) -> int:
-    """Return an integer from 2 to 1000."""
-    return _between(2, 1000, **field)
-
-
-def processes(**field: object) -> int:
-    """Return an integer from 1 to 64."""
-    return _between(1, 64, **field)
-
-
-def group_records(**field: object) -> int:
-    """Return an integer, 2 or above."""
-    return validate.count_from(2, **field)
-
-
-def _between(least: int, most: int, **field: object) -> int:
-    ((name, value),) = field.items()
-    found = validate.count_from(least, **field)
-    if found > most:
-        raise InvalidInput(f"`{name}` must be an integer from {least} to {most}; it is {value!r}.")
-    return found
-
-
-@dataclass(frozen=True)
-class Key:
-    """One key of a table.
-
-    `check(name=value)` returns the value in its canonical type or raises `InvalidInput`.
-    `meaning` and `default` are what a person reads; `why` is the reason for its range.
-    """
-
-    name: str
-    check: Callable[..., Any]
-    meaning: str
-    default: str
-    why: str = ""
-    words: tuple[str, ...] = ()
-
-
-def _word(name: str, words: tuple[str, ...], meaning: str, default: str, why: str = "") -> Key:
-    def check(**field: object) -> str:
-        return validate.choice(words, **field)
-
-    return Key(name, check, meaning, default, why, words)
-
-
-def _choice(name: str, values: tuple[int, ...], meaning: str, default: str, why: str = "") -> Key:
-    def check(**field: object) -> int:
-        ((_, value),) = field.items()
-        if isinstance(value, bool) or value not in values:
-            allowed = ", ".join(map(str, values))
-            raise InvalidInput(f"`{name}` must be one of {allowed}; it is {value!r:.60}.")
-        return validate.count(**field)
-
-    return Key(name, check, meaning, default, why)
-
-
-TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
+SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
     "run": (
-        _word(
+        Key(
             "system",
-            SYSTEMS,
-            "what is run: " + ", ".join(SYSTEMS),
+            system_name,
+            "what is run: one of the systems above",
             "required",
             "It is the algorithm by which the silos learn together.",
         ),
@@ -207,23 +97,23 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "seed",
-            seed,
+            at_least(0),
             "make the run repeatable on this machine, noise and all: for tests, protects nobody",
             "none",
             "It decides the noise, so whoever knows it can take the noise off again.  Another "
             "processor rounds otherwise, and deep models then end elsewhere.",
         ),
-        _word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
+        word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
         Key(
             "evaluate_every",
-            rounds_between,
+            at_least(0),
             'rounds between two looks at the test data; 0: none, as with test = "none"',
             "1",
             "It is a number of rounds.",
         ),
     ),
     "data": (
-        _word("name", DATASETS, "the data set: " + ", ".join(DATASETS), "required"),
+        word("name", DATASETS, "the data set: " + ", ".join(DATASETS), "required"),
         Key(
             "path",
             text,
@@ -244,7 +134,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "the paper's",
             "The number of silos is a public constant of the run.",
         ),
-        _word("allocation", ("uniform", "zipf"), "how records are dealt", "zipf"),
+        word("allocation", ("uniform", "zipf"), "how records are dealt", "zipf"),
         Key(
             "labels_per_user",
             validate.count,
@@ -252,7 +142,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "any",
             "It is a number of labels.",
         ),
-        _word(
+        word(
             "normalisation",
             ("public", "none", "private"),
             "scale features by public constants (public), by moments of the records that are "
@@ -260,11 +150,11 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "public",
             "Statistics of private records are a release of their own, and are paid for.",
         ),
-        Key("seed", seed, "seed of the dealing and the split (public)", "0"),
+        Key("seed", at_least(0), "seed of the dealing and the split (public)", "0"),
     ),
     "privacy": (
-        _word("unit", UNITS, "what is protected; it must suit the system", "user"),
-        _word(
+        word("unit", UNITS, "what is protected; it must suit the system", "user"),
+        word(
             "neighbours",
             RELATIONS,
             "add-remove, replace-one, or zero-out",
@@ -303,14 +193,14 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "normalisation_noise",
             validate.positive,
             "noise over the bound on one user, of the moments that normalise features; "
-            'for normalisation = "private", not for fedavg and uldp-group',
+            'for normalisation = "private"',
             "required there",
             "The moments are one release more, which the same budget pays for.",
         ),
         Key(
             "sampling_rate",
             rate,
-            "probability that a user joins a round (uldp-avg, uldp-sgd)",
+            "probability that a user joins a round",
             "1",
             "It is the probability with which a user joins one round.",
         ),
@@ -330,10 +220,10 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
     ),
     "training": (
-        _word(
+        word(
             "weighting",
             ("uniform", "records"),
-            "a user's weights over silos: 1/|S|, or by its records (uldp-avg, uldp-sgd)",
+            "a user's weights over silos: 1/|S|, or by its records",
             "uniform",
         ),
         Key("clip", validate.positive, "bound on one contribution, L2", "the paper's"),
@@ -341,7 +231,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         Key("global_rate", validate.positive, "step size of the server", "the paper's"),
         Key("local_epochs", validate.count, "passes of local training in a round", "the paper's"),
         Key("batch", validate.count, "records in one step of local training", "the paper's"),
-        _word("model", MODELS, "what is trained: " + ", ".join(MODELS), "the paper's for the data"),
+        word("model", MODELS, "what is trained: " + ", ".join(MODELS), "the paper's for the data"),
         Key(
             "dropout",
             below_one,
@@ -349,32 +239,32 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "the paper's",
             "At 1 nothing would be left to learn from.",
         ),
-        Key("seed", seed, "seed of the first model and the order of batches (public)", "0"),
+        Key("seed", at_least(0), "seed of the first model and the order of batches (public)", "0"),
     ),
     "security": (
-        _word(
+        word(
             "aggregation",
             AGGREGATIONS,
             "what the server sees: every silo's update (plain), only their sum (masked), or only "
-            "the sum under weights that nobody sees (private-weighting: uldp-avg, uldp-sgd)",
+            "the sum under weights that nobody sees (private-weighting)",
             "plain",
         ),
         Key(
             "dropouts",
-            dropouts,
+            at_least(0),
             "masked: how many silos may be missing from a round; the others add more noise for it",
             "0",
             "The noise is made for the silos that are left.",
         ),
         Key(
             "colluders",
-            colluders,
+            at_least(0),
             "how many silos may tell the server all they know; what they learn together is a row "
             "of its own, and masks are made to bear them; at most all silos but two",
             "as many as `observer` and `observers` name, or 0",
             "It is a number of silos.",
         ),
-        _choice(
+        choice(
             "key_bits",
             KEY_BITS,
             "private-weighting: length of the Paillier key; it may stand where there is none",
@@ -383,7 +273,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "count_limit",
-            count_limit,
+            between(2, 1000),
             "private-weighting: most counts of one user over all silos, one of them a dummy; each "
             "silo keeps to its part of it",
             "40",
@@ -398,7 +288,7 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "slots",
-            slots,
+            between(2, 1000),
             "private-weighting with sampled users: draw them by 1-of-slots oblivious transfer, so "
             "that neither server nor silos know who joins; slots x sampling_rate must be whole",
             "none: the server draws",
@@ -412,14 +302,14 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "processes",
-            processes,
+            between(1, 64),
             "private-weighting: processes that share the encryption",
             "1",
             "It changes how long a run takes, and nothing else.",
         ),
     ),
     "evaluation": (
-        _word(
+        word(
             "test",
             ("public", "none"),
             "whether the model is measured on the test data, which must be public for that, as "
@@ -435,31 +325,8 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
             "Whoever reads the log must be able to look whether it is so.",
         ),
     ),
-    "uldp": (
-        Key(
-            "as_published",
-            flag,
-            "run as the paper has it, which proves no guarantee: uldp-naive with sensitivity C, "
-            "uldp-avg and uldp-sgd with its private weighting",
-            "false",
-        ),
-        Key(
-            "group_records",
-            group_records,
-            "uldp-group: most records of one user that take part, 2 or more",
-            "required there",
-            "The promise for a user follows from that for one record, so often.",
-        ),
-        Key(
-            "record_rate",
-            rate,
-            "uldp-group: probability that a record joins one step",
-            "one batch of a silo's nominal records",
-            "It is the probability with which a record joins one step of training.",
-        ),
-    ),
     "log": (
-        _word(
+        word(
             "fsync",
             FSYNC,
             "when the log is forced to disk: records (what must be), always, never",
@@ -474,4 +341,16 @@ TABLES: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
     ),
 }
-"""The keys of each table."""
+"""The keys of each table that all systems share."""
+
+SOME: Final = (
+    ("privacy", "normalisation_noise"),
+    ("privacy", "sampling_rate"),
+    ("training", "weighting"),
+    ("training", "clip"),
+    ("training", "local_rate"),
+    ("training", "local_epochs"),
+    ("training", "batch"),
+    ("training", "dropout"),
+)
+"""Shared keys that only some systems have a use for: those whose declarations say so."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from .frame.state import Arrays, Shape, State, states
 from .frame.systems import declaration_of as declared
 from .local import Local, NoTraining, TorchLocal
 from .settings import Settings
-from .system import Measuring, Opening, Parameters, Parted, System, build
+from .system import Opening, Parameters, Parted, System, build
 
 if TYPE_CHECKING:
     from .models import Model
@@ -212,28 +212,34 @@ def require_small_delta(prepared: Prepared) -> None:
         return
     require_small(
         claim.delta,
-        prepared.opening.population.units(claim.unit, most_records=own.uldp.group_records),
+        prepared.opening.population.units(claim.unit, most_records=own.most_records),
         claim.unit,
         accepted=own.privacy.accept_delta,
         accept="accept_delta = true under [privacy]",
     )
 
 
-def versions(package: str = PACKAGES[0]) -> dict[str, str]:
-    """Return the versions of what the result depends on.
+Source: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
+"""What a system makes of data: from settings to a federation, and digests of private facts."""
 
-    `package` is the distribution that brings the system.
-    """
-    found = {"python": platform.python_version()}
+Measure: TypeAlias = Callable[[Prepared, Parameters], Mapping[str, float]]
+"""How a system is measured on public test data: what it released, as numbers by name."""
+
+
+def versions(package: str = "privplan") -> dict[str, str]:
+    """Return the versions of what the result depends on; `package` is that of the system."""
+    known = {"python": platform.python_version()}
     for name in dict.fromkeys((*PACKAGES, package)):
         try:
-            found[name] = metadata.version(name)
+            known[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-    return found
+    return known
 
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
+    if settings.system.data is not None:
+        return cast("Source", settings.system.load(settings.system.data))(settings)
     own = settings.data
     private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(
@@ -259,12 +265,14 @@ def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
 def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     """Return what the test data say about a release, by metric; nothing unless they are public.
 
-    A system's own measures come before those of the model that it trains.
+    A system's own measures come before those of the model that it trains; where it has neither,
+    there are none.
     """
     if not prepared.test.public:
         return {}
-    if isinstance(prepared.system, Measuring):
-        numbers = prepared.system.measure(parameters, prepared.federation)
+    system = prepared.settings.system
+    if system.measure is not None:
+        numbers = cast("Measure", system.load(system.measure))(prepared, parameters)
         return {str(name): float(value) for name, value in numbers.items()}
     if prepared.trained is None:
         return {}

@@ -10,14 +10,14 @@ from typing import Final
 from ..accountant.errors import InvalidInput
 from ..accountant.records import Progress, RoundRelease, RunOpen
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
+from .frame.declaration import OURS
 from .frame.phases import Once, Phase
 from .frame.state import Arrays, State, state_digest, states
-from .frame.systems import declaration_of
 from .normalising import MOMENTS, NORMALISE
 from .observers import MODEL as SEES_MODEL
 from .observers import NAMED
-from .preparation import PACKAGES, Prepared, first_checkpoint, first_state, prepare, versions
-from .settings import Settings
+from .preparation import Prepared, first_checkpoint, first_state, prepare, versions
+from .settings import Settings, idle_tables
 from .system import digest
 
 _NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
@@ -54,7 +54,7 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
     """Return the model to go on from; raise `InvalidInput` where something does not belong."""
     phases = [phase for phase in prepared.system.phases if phase.once is not None]
     require_same_settings(progress.opened, prepared.settings.to_json())
-    require_same_package(prepared.system.name, progress.opened)
+    require_same_package(progress.opened, prepared.settings.system.package)
     require_same_plan(prepared, progress.opened)
     require_state_stated(prepared, progress)
     for phase in phases:
@@ -65,19 +65,19 @@ def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> C
     return require_released_state(prepared, kept, progress)
 
 
-def require_same_package(system: str, opened: RunOpen) -> None:
+def require_same_package(opened: RunOpen, package: str) -> None:
     """Raise `InvalidInput` where another version of the package that brings a system goes on.
 
     Systems of privplan itself are held against the plan, and against what was released.
     """
-    package = declaration_of(system).package
-    if package in PACKAGES:
+    if package == OURS:
         return
-    before, now = opened.code.get(package), versions(package).get(package)
+    unstated = "of no stated version"
+    before, now = (code.get(package, unstated) for code in (opened.code, versions(package)))
     if before != now:
         raise InvalidInput(
-            f"The run of {system} was begun with {package} {before or 'of no stated version'}; "
-            f"here is {package} {now or 'of no stated version'}.",
+            f"The run of {opened.system} was begun with {package} {before}; here is {package} "
+            f"{now}.",
             "Another version of a system may make other rounds of the same plan.",
             f"Install the version of {package} that the first line names under `code`.",
         )
@@ -99,7 +99,9 @@ def require_state_stated(prepared: Prepared, progress: Progress) -> None:
 
 def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
     """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
-    before, now = _flat(opened.configuration), _flat(configuration)
+    idle = idle_tables(opened.configuration)  # which earlier versions wrote for every system
+    kept = {name: table for name, table in opened.configuration.items() if name not in idle}
+    before, now = _flat(kept), _flat(configuration)
     told = 0 if opened.security is None else opened.security.colluders
     usual = {**ADDED, "[security] colluders": told}
     for key, value in ADDED.items():

@@ -190,7 +190,7 @@ class _Conduct:
                     tuning=_tuning(own.settings),
                     dataset=sealed["dataset"],
                     configuration=own.settings.to_json(),
-                    code=versions(self._declaration.package),
+                    code=versions(own.settings.system.package),
                     opened=datetime.now(UTC).isoformat(timespec="seconds"),
                     sealed=own.settings.sealed_items(),
                 )

@@ -1,20 +1,27 @@
 """The settings of a run: its configuration, checked, complete and frozen.
 
 A configuration is TOML (`read_settings`); what it leaves out is filled in from the paper of the
-system (`fl.defaults`).  Settings that were made are consistent: no key contradicts another, and
-none is without effect.
+system (`fl.defaults`, and what the system declares).  Settings that were made are consistent: no
+key contradicts another, and none is without effect.
 """
 
 from __future__ import annotations
 
+import math
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
+from ..accountant.errors import InvalidInput
 from ..accountant.records import Relation, Unit
+from .frame.declaration import AS_PUBLISHED, Declaration
+from .frame.systems import built_in, declaration_of, family_tables
 from .observers import MODEL, NAMED
 from .sealed_items import sealed_items
+
+Kind = TypeVar("Kind")
 
 Fsync = Literal["records", "always", "never"]
 
@@ -118,15 +125,6 @@ class SecuritySettings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UldpSettings:
-    """`[uldp]`: what only Uldp-FL's systems have."""
-
-    as_published: bool = False
-    group_records: int | None = None
-    record_rate: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvaluationSettings:
     """`[evaluation]`: whether test data are public, and who says so; see `fl.evaluation`.
 
@@ -146,9 +144,21 @@ class LogSettings:
     save_models: bool = False
 
 
+NO_TRAINING: Final = TrainingSettings(
+    clip=math.inf, local_rate=0.0, global_rate=0.0, local_epochs=0, batch=0, model="none"
+)
+"""What stands for `[training]` in settings of a system that trains no model; no log has it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings of a run, by table."""
+    """All settings of a run, by table.
+
+    `table` is the one that only the family of its system has (`Declaration.table`), None where
+    there is none.  Where it is left out, or is that of another family and says nothing, all of its
+    keys have their defaults.  `of` reads it.  Raises `InvalidInput` for a system that is not known,
+    and for what the table of another family says.
+    """
 
     run: RunSettings
     data: DataSettings
@@ -156,17 +166,132 @@ class Settings:
     training: TrainingSettings
     security: SecuritySettings = SecuritySettings()
     evaluation: EvaluationSettings = EvaluationSettings()
-    uldp: UldpSettings = UldpSettings()
+    table: object | None = None
     log: LogSettings = LogSettings()
+
+    def __post_init__(self) -> None:
+        declared = declaration_of(self.run.system).table
+        kind = types.NoneType if declared is None else declared.settings
+        if isinstance(self.table, kind):
+            return
+        usual = _usual(kind)
+        if isinstance(usual, kind) and (
+            self.table is None or self.table == _usual(type(self.table))
+        ):
+            object.__setattr__(self, "table", usual)
+        else:
+            raise InvalidInput(
+                f"`table` is {type(self.table).__name__}, and {self.run.system} "
+                f"{'has none' if declared is None else 'needs ' + declared.settings.__name__}.",
+                "The table of one system says nothing to another.",
+            )
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """Return the table of the system's family, which is of this type."""
+        if not isinstance(self.table, kind):
+            raise InvalidInput(f"The settings of {self.run.system} have no {kind.__name__}.")
+        return self.table
+
+    def tables(self) -> dict[str, object]:
+        """Return what the settings hold, by the names of the tables of a configuration."""
+        return {name: getattr(self, _FIELD.get(name, "table")) for name in tables_of(self.system)}
+
+    @property
+    def system(self) -> Declaration:
+        """What the system declares."""
+        return declaration_of(self.run.system)
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the method is run as it was published."""
+        return bool(getattr(self.table, AS_PUBLISHED, False))
+
+    @property
+    def most_records(self) -> int | None:
+        """The public bound on the records of a user that take part, where the system has one."""
+        declared = self.system.table
+        if declared is None or declared.group is None:
+            return None
+        most: int | None = getattr(self.table, declared.group)
+        return most
 
     def to_json(self) -> dict[str, dict[str, object]]:
         """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
-        found = {item.name: _table_json(getattr(self, item.name)) for item in fields(self)}
-        return {name: table for name, table in found.items() if table}
+        logged = {name: table_json(table) for name, table in self.tables().items()}
+        return {name: table for name, table in logged.items() if table}
 
     def sealed_items(self) -> Mapping[str, tuple[str, ...]]:
         """Return the names of the items that each release of the run seals, by phase."""
-        return sealed_items(lambda table, key: getattr(getattr(self, table), key))
+        tables = self.tables()
+        return sealed_items(lambda table, key: getattr(tables[table], key))
+
+
+_SHARED: Final[Mapping[str, type[Any]]] = {
+    "run": RunSettings,
+    "data": DataSettings,
+    "privacy": PrivacySettings,
+    "training": TrainingSettings,
+    "security": SecuritySettings,
+    "evaluation": EvaluationSettings,
+    "log": LogSettings,
+}
+"""The tables that all systems share."""
+
+_FIELD: Final = {name: name for name in _SHARED}
+
+
+def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
+    """Return the type of each table of a system; those that all systems share, for None."""
+    tables = dict(_SHARED)
+    if system is not None and not system.trains:
+        del tables["training"]
+    if system is not None and system.table is not None:
+        tables[system.table.name] = system.table.settings
+    return tables
+
+
+def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
+    """Return the type of each table of a log's configuration, as its system has them.
+
+    Of a system that is not known here, only those that all systems share.
+    """
+    run = configuration.get("run")
+    name = run.get("system") if isinstance(run, Mapping) else None
+    try:
+        return tables_of(declaration_of(name))
+    except InvalidInput:
+        return tables_of(None)
+
+
+def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the tables of other families in a log's configuration that say nothing.
+
+    Earlier versions wrote such tables for every system, with the defaults of all keys.
+    """
+    families = family_tables(built_in())
+    mine = tables_in(configuration)
+    return tuple(
+        name
+        for name, said in configuration.items()
+        if name in families and name not in mine and _says_nothing(said, families[name].settings)
+    )
+
+
+def _usual(kind: type[Any]) -> object:
+    """Return a table whose keys have their defaults; None where some have none."""
+    try:
+        return kind()
+    except TypeError:
+        return None
+
+
+def _says_nothing(said: object, kind: type[Any]) -> bool:
+    usual = _usual(kind)
+    defaults = {} if usual is None else table_json(usual)
+    return isinstance(said, Mapping) and all(
+        key in defaults and type(value) is type(defaults[key]) and value == defaults[key]
+        for key, value in said.items()
+    )
 
 
 def read_settings(path: str | Path) -> Settings:
@@ -180,7 +305,8 @@ def read_settings(path: str | Path) -> Settings:
     return read(Path(path))
 
 
-def _table_json(table: object) -> dict[str, object]:
+def table_json(table: object) -> dict[str, object]:
+    """Return what a log may say of one table."""
     pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
     return {
         name: _json(value)
@@ -196,6 +322,7 @@ def _json(value: object) -> object:
 
 
 __all__ = [
+    "NO_TRAINING",
     "DataSettings",
     "EvaluationSettings",
     "LogSettings",
@@ -204,6 +331,5 @@ __all__ = [
     "SecuritySettings",
     "Settings",
     "TrainingSettings",
-    "UldpSettings",
     "read_settings",
 ]

@@ -8,15 +8,19 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError, Unsupported
 from . import keys
-from .defaults import defaults_for
+from .defaults import Defaults, adjusted, usual
+from .frame.declaration import Given
+from .frame.key import Key
+from .frame.systems import declaration_of, declared, keys_by_table
 from .observers import coalitions_in
 from .settings import (
+    NO_TRAINING,
     DataSettings,
     EvaluationSettings,
     LogSettings,
@@ -25,9 +29,8 @@ from .settings import (
     SecuritySettings,
     Settings,
     TrainingSettings,
-    UldpSettings,
 )
-from .settings_rules import Given, complaint, observers_in
+from .settings_rules import complaint, observers_in
 
 LIMIT: Final = 1024 * 1024
 """Most bytes that are read as a configuration."""
@@ -37,10 +40,10 @@ HELP: Final = "privplan explain run"
 _MISSPELT: Final = "A misspelt name would silently change a number."
 
 _LATER: Final = {
-    ("run", "system"): (keys.LATER_SYSTEMS, keys.SYSTEMS),
-    ("data", "name"): (keys.LATER_DATASETS, keys.DATASETS),
+    ("run", "system"): keys.LATER_SYSTEMS,
+    ("data", "name"): keys.LATER_DATASETS,
 }
-"""Words that are planned, beside those that can be used."""
+"""Words that are planned."""
 
 
 def read(path: Path) -> Settings:
@@ -79,16 +82,32 @@ class _Reader:
         for table, key in (("run", "system"), ("data", "name")):
             if key not in given.get(table, {}):
                 raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
-        found = complaint(given)
-        if found is not None:
-            what, why, step = found
+        for table, key in self._required(given):
+            if key not in given.get(table, {}):
+                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
+        said = complaint(given)
+        if said is not None:
+            what, why, step = said
             raise self.refusal(what, why, step)
         return completed(given)
+
+    def _required(self, given: Given) -> list[tuple[str, str]]:
+        """Return the keys without a default, as the system has them."""
+        system = declaration_of(given["run"]["system"])
+        required = [] if system.trains or system.rounds is not None else [("run", "rounds")]
+        if system.table is not None:
+            required += [
+                (system.table.name, item.name)
+                for item in fields(system.table.settings)
+                if item.default is MISSING and item.default_factory is MISSING
+            ]
+        return required
 
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""
         tables = self._toml(content)
-        return {name: self._table(name, table) for name, table in tables.items()}
+        first = {name: tables[name] for name in ("run",) if name in tables}
+        return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
 
     def _toml(self, content: bytes) -> dict[str, Any]:
         if len(content) > LIMIT:
@@ -101,36 +120,39 @@ class _Reader:
             raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
 
     def _table(self, name: str, table: Any) -> dict[str, Any]:
-        if name in keys.LATER_TABLES:
+        known_tables = keys_by_table()
+        if name not in known_tables:
+            known_tables = keys_by_table(everywhere=True)
+        if name not in known_tables and name in keys.LATER_TABLES:
             raise Unsupported(
                 f"{self.name} has a table [{name}], of a system that is not available yet.",
-                f"Available are {', '.join(keys.SYSTEMS)}.",
+                f"Available are {', '.join(declared())}.",
                 f"Leave [{name}] out.",
             )
-        if name not in keys.TABLES:
+        if name not in known_tables:
             kind = "table" if isinstance(table, dict) else "key outside of a table,"
-            raise self._unknown(f"has an unknown {kind} `{name}`", name, keys.TABLES)
+            raise self._unknown(f"has an unknown {kind} `{name}`", name, known_tables)
         if not isinstance(table, dict):
             raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
-        known = {key.name: key for key in keys.TABLES[name]}
+        known = {key.name: key for key in known_tables[name]}
         for key in table:
             if key not in known:
                 raise self._unknown(f"has an unknown key `{key}` in [{name}]", key, known)
         return {key: self._value(name, known[key], value) for key, value in table.items()}
 
-    def _value(self, table: str, key: keys.Key, value: Any) -> Any:
-        later, available = _LATER.get((table, key.name), ((), ()))
-        if isinstance(value, str) and value in later:
-            raise Unsupported(
-                f'{self.name}, [{table}]: {key.name} = "{value}" is not available yet.',
-                f"Available: {', '.join(available)}.",
-                f'Write {key.name} = "{available[0]}", for example.',
-            )
+    def _value(self, table: str, key: Key, value: Any) -> Any:
         try:
             return key.check(**{key.name: value})
         except InvalidInput as error:
-            words = (*available, *later) or key.words
-            close = difflib.get_close_matches(str(value).lower(), words, n=1)
+            later = _LATER.get((table, key.name), ())
+            available = tuple(declared()) if key.name == "system" else key.words
+            if isinstance(value, str) and value in later:
+                raise Unsupported(
+                    f'{self.name}, [{table}]: {key.name} = "{value}" is not available yet.',
+                    f"Available: {', '.join(available)}.",
+                    f'Write {key.name} = "{available[0]}", for example.',
+                ) from None
+            close = difflib.get_close_matches(str(value).lower(), (*available, *later), n=1)
             step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
             raise InvalidInput(
                 f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
@@ -149,30 +171,46 @@ class _Reader:
 
 def completed(given: Given) -> Settings:
     """Return settings in which everything that is left out has the value of the paper."""
-    tables = {name: dict(given.get(name, {})) for name in keys.TABLES}
-    run, data, training = tables["run"], tables["data"], tables["training"]
-    usual = defaults_for(data["name"], run["system"], data.get("users"))
-    if tables["security"].get("aggregation") == "private-weighting":
-        training.setdefault("weighting", "records")  # the only weights that it is made for
-    for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
-        training.setdefault(key, getattr(usual, key))
-    training.setdefault("dropout", usual.dropout if training["model"] == usual.model else 0.0)
-    for table, place in ((data, "path"), (tables["log"], "sign_key")):
-        if place in table:
-            table[place] = Path(table[place])
-    data.setdefault("silos", usual.silos)
+    tables: dict[str, dict[str, Any]] = {name: dict(given.get(name, {})) for name in keys.SHARED}
+    run, data = tables["run"], tables["data"]
+    system = declaration_of(run["system"])
+    defaults = usual(data["name"], data.get("users"))
+    if system.trains:
+        defaults = adjusted(system, data["name"], defaults)
+    elif system.rounds is not None:
+        run.setdefault("rounds", system.rounds)
+    for table, key in ((data, "path"), (tables["log"], "sign_key")):
+        if key in table:
+            table[key] = Path(table[key])
+    data.setdefault("silos", defaults.silos)
     privacy = tables["privacy"]
+    privacy.setdefault("unit", system.units[0] if system.promises else None)
     told = max(coalitions_in(observers_in(given)), default=0)
     tables["security"].setdefault("colluders", told)
-    if run["system"] == "fedavg":
-        privacy["unit"] = None
+    special = None
+    if system.table is not None:
+        keys_given = given.get(system.table.name, {})
+        special = system.table.settings(**keys_given)
+        if system.table.group is not None:
+            privacy["group"] = keys_given.get(system.table.group, 1)
     return Settings(
-        run=RunSettings(**{"rounds": usual.rounds, **run}),
-        data=DataSettings(**{"users": usual.users, **data}),
-        privacy=PrivacySettings(**privacy, group=tables["uldp"].get("group_records", 1)),
-        training=TrainingSettings(**training),
+        run=RunSettings(**{"rounds": defaults.rounds, **run}),
+        data=DataSettings(**{"users": defaults.users, **data}),
+        privacy=PrivacySettings(**privacy),
+        training=_training(given, defaults) if system.trains else NO_TRAINING,
         security=SecuritySettings(**tables["security"]),
         evaluation=EvaluationSettings(**tables["evaluation"]),
-        uldp=UldpSettings(**tables["uldp"]),
+        table=special,
         log=LogSettings(**tables["log"]),
     )
+
+
+def _training(given: Given, defaults: Defaults) -> TrainingSettings:
+    training = dict(given.get("training", {}))
+    if given.get("security", {}).get("aggregation") == "private-weighting":
+        training.setdefault("weighting", "records")  # the only weights that it is made for
+    for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
+        training.setdefault(key, getattr(defaults, key))
+    same = training["model"] == defaults.model
+    training.setdefault("dropout", defaults.dropout if same else 0.0)
+    return TrainingSettings(**training)

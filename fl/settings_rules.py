@@ -1,37 +1,28 @@
-"""What keys demand of one another: nothing contradicts, and nothing is without effect."""
+"""What keys demand of one another: nothing contradicts, and nothing is without effect.
+
+What is of every system stands here; what is of one, in the rules that it declares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 from .evaluation import BUNDLED
+from .frame.declaration import OURS, Complaint, Given, Rule
+from .frame.systems import declaration_of, declared, promising_nothing, with_use_for
 from .observers import coalition_of, coalitions_in
 
-Given: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What a configuration says: checked values by table and key; `[run] system` is there."""
-
-Complaint: TypeAlias = tuple[str, str, str]
-"""What is wrong (to stand after the name of the file), why, and what to do."""
-
-_PRIVATE: Final = ("uldp-naive", "uldp-group", "uldp-avg", "uldp-sgd")
-_WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
-_USERS: Final = ("uldp-naive", "uldp-avg", "uldp-sgd")
-_TRAINING: Final = ("fedavg", "uldp-naive", "uldp-group", "uldp-avg")  # uldp-sgd sends a gradient
-
-_SUITS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
-    ("privacy", "sampling_rate"): _WEIGHTED,
-    ("training", "weighting"): _WEIGHTED,
-    ("training", "clip"): _PRIVATE,
-    ("training", "local_rate"): _TRAINING,
-    ("training", "local_epochs"): _TRAINING,
-    ("training", "batch"): _TRAINING,
-    ("training", "dropout"): _TRAINING,
-    ("uldp", "group_records"): ("uldp-group",),
-    ("uldp", "record_rate"): ("uldp-group",),
-    ("uldp", "as_published"): _USERS,
+_PROTECTED: Final[Mapping[str, str]] = {
+    "user": "all records of a user together",
+    "record": "one record",
+    "silo": "all records of a silo together",
+    "entry": "one entry",
 }
-"""Keys that only some systems have a use for."""
+"""What a promise is for, by its unit."""
+
+_MOMENTS: Final = ("privacy", "normalisation_noise")
+"""The key that has a rule of its own: who has no use for it cannot normalise privately at all."""
 
 _MASKED: Final = ("masked",)
 _WEIGHED: Final = ("private-weighting",)
@@ -47,17 +38,28 @@ _SERVES: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys of [security] that only some aggregations have a use for."""
 
 
-_NOT_PUBLISHED: Final[Mapping[str, str]] = {
-    "slots": "the server draws",
-    "records_per_count": "every record counts",
-    "processes": "one process does the work",
-}
-"""Keys of [security] that private weighting as published has no use for, and what it does."""
-
-
 def complaint(given: Given) -> Complaint | None:
-    """Return the first thing that contradicts another, or None."""
-    return next((found for rule in _RULES if (found := rule(given)) is not None), None)
+    """Return the first thing that contradicts another, or None: rules of all, then of its own."""
+    for rule in _RULES:
+        said = rule(given)
+        if said is not None:
+            return said
+    return _of_system(given)
+
+
+def _of_system(given: Given) -> Complaint | None:
+    """Return the first complaint of the rules that the system declares."""
+    system = declaration_of(_system(given))
+    for rule in system.rules:
+        try:
+            said = rule(given)
+        except Exception as error:  # whatever a rule of another package does
+            if system.package == OURS:
+                raise
+            raise system.failed("rules", error) from error
+        if said is not None:
+            return said
+    return None
 
 
 def _system(given: Given) -> str:
@@ -65,25 +67,40 @@ def _system(given: Given) -> str:
 
 
 def _promises_nothing(given: Given) -> Complaint | None:
-    if _system(given) != "fedavg" or not given.get("privacy"):
+    if _promises(given) or not given.get("privacy"):
         return None
     return (
-        "has keys in [privacy], and fedavg promises nothing",
+        f"has keys in [privacy], and {_system(given)} promises nothing",
         "It adds no noise, so a target or a unit would only look like a promise.",
-        'Leave [privacy] out, or write system = "uldp-avg".',
+        "Leave [privacy] out, or choose another system.",
+    )
+
+
+def _trains_nothing(given: Given) -> Complaint | None:
+    if declaration_of(_system(given)).trains or not given.get("training"):
+        return None
+    return (
+        f"has keys in [training], and {_system(given)} trains no model",
+        "What is without effect would only look like a choice.",
+        "Leave [training] out, or choose another system.",
     )
 
 
 def _without_effect(given: Given) -> Complaint | None:
-    system = _system(given)
-    for (table, key), systems in _SUITS.items():
-        if key in given.get(table, {}) and system not in systems:
-            return (
-                f"gives `{key}` in [{table}], and {system} has no use for it",
-                f"It belongs to {' and '.join(systems)}.",
-                f"Leave `{key}` out, or choose another system.",
-            )
+    system = declaration_of(_system(given))
+    for table, keys in given.items():
+        for key in keys:
+            if (table, key) != _MOMENTS and not system.has_use_for(table, key):
+                return (
+                    f"gives `{key}` in [{table}], and {system.name} has no use for it",
+                    f"It belongs to {' and '.join(with_use_for(table, key))}.",
+                    f"Leave `{key}` out, or choose another system.",
+                )
     return None
+
+
+def _promises(given: Given) -> bool:
+    return declaration_of(_system(given)).promises
 
 
 def _aggregation(given: Given) -> str:
@@ -91,11 +108,11 @@ def _aggregation(given: Given) -> str:
 
 
 def _unused_protocol(given: Given) -> Complaint | None:
-    own = _aggregation(given)
+    aggregation = _aggregation(given)
     for key, aggregations in _SERVES.items():
-        if key in given.get("security", {}) and own not in aggregations:
+        if key in given.get("security", {}) and aggregation not in aggregations:
             return (
-                f'gives `{key}` in [security], which aggregation = "{own}" has no use for',
+                f'gives `{key}` in [security], which aggregation = "{aggregation}" has no use for',
                 f"It belongs to {' and '.join(aggregations)}.",
                 f"Leave `{key}` out, or choose another aggregation.",
             )
@@ -106,11 +123,11 @@ def _hidden_weights(given: Given) -> Complaint | None:
     if _aggregation(given) != "private-weighting":
         return None
     what = 'has aggregation = "private-weighting" in [security], and '
-    if _system(given) not in _WEIGHTED:
+    if "private-weighting" not in declaration_of(_system(given)).aggregations:
         return (
             f"{what}{_system(given)} has no weights to hide",
             "The protocol weights every user by its records, and nobody sees how many they are.",
-            'Choose uldp-avg or uldp-sgd, or write aggregation = "masked".',
+            f'Choose {_taking("private-weighting")}, or write aggregation = "masked".',
         )
     if given.get("training", {}).get("weighting", "records") != "records":
         return (
@@ -125,6 +142,29 @@ def _hidden_weights(given: Given) -> Complaint | None:
             'Write normalisation = "public", or aggregation = "masked".',
         )
     return None
+
+
+def _other_aggregation(given: Given) -> Complaint | None:
+    aggregations = declaration_of(_system(given)).aggregations
+    if _aggregation(given) in aggregations:
+        return None
+    return (
+        f'has aggregation = "{_aggregation(given)}" in [security], and {_system(given)} cannot sum '
+        "by it",
+        "What the server sees decides what it learns, so none is taken for another.",
+        f"Choose {_taking(_aggregation(given))}, or write aggregation = "
+        f"{' or '.join(map(_quoted, aggregations))}.",
+    )
+
+
+def _taking(aggregation: str) -> str:
+    """Return the names of the systems that can sum by an aggregation."""
+    systems = declared().values()
+    return " or ".join(system.name for system in systems if aggregation in system.aggregations)
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
 
 
 def observers_in(given: Given) -> tuple[str, ...]:
@@ -174,19 +214,20 @@ def _slots(given: Given) -> Complaint | None:
 
 
 def _unit(given: Given) -> Complaint | None:
-    unit = given.get("privacy", {}).get("unit", "user")
-    if unit == "user":
+    units = declaration_of(_system(given)).units
+    unit = given.get("privacy", {}).get("unit", units[0])
+    if unit in units:
         return None
     return (
-        f'needs `unit` in [privacy] to be user; it is "{unit}"',
-        f"{_system(given)} promises privacy for all records of a user together.",
-        'Write unit = "user", or leave it out.',
+        f'needs `unit` in [privacy] to be {" or ".join(units)}; it is "{unit}"',
+        f"{_system(given)} promises privacy for {_PROTECTED.get(units[0], units[0])}.",
+        f'Write unit = "{units[0]}", or leave it out.',
     )
 
 
 def _noise(given: Given) -> Complaint | None:
     privacy = given.get("privacy", {})
-    if _system(given) == "fedavg" or "epsilon" in privacy or "noise_multiplier" in privacy:
+    if not _promises(given) or "epsilon" in privacy or "noise_multiplier" in privacy:
         return None
     return (
         "lacks `epsilon` or `noise_multiplier` in [privacy]",
@@ -197,13 +238,11 @@ def _noise(given: Given) -> Complaint | None:
 
 def _moments(given: Given) -> Complaint | None:
     private = given["data"].get("normalisation") == "private"
-    published = given.get("uldp", {}).get("as_published")
-    if private and (_system(given) not in _USERS or published):
-        name = f"{_system(given)} as published" if published else _system(given)
+    if private and not declaration_of(_system(given)).has_use_for(*_MOMENTS):
         return (
-            f'has normalisation = "private" in [data], and {name} cannot pay for it',
+            f'has normalisation = "private" in [data], and {_system(given)} cannot pay for it',
             "Moments of private records are a release for users, which its promise does not cover.",
-            'Write normalisation = "public", or choose uldp-avg, uldp-sgd or uldp-naive.',
+            f'Write normalisation = "public", or choose {" or ".join(with_use_for(*_MOMENTS))}.',
         )
     noisy = "normalisation_noise" in given.get("privacy", {})
     if noisy and not private:
@@ -221,64 +260,14 @@ def _moments(given: Given) -> Complaint | None:
     return None
 
 
-def _group(given: Given) -> Complaint | None:
-    if _system(given) != "uldp-group" or "group_records" in given.get("uldp", {}):
-        return None
-    return (
-        "lacks `group_records` in [uldp]",
-        "uldp-group lets so many records of one user take part, and protects them together.",
-        "Write group_records = 8 under [uldp], for example.",
-    )
-
-
-def _rate(given: Given) -> Complaint | None:
-    if "record_rate" not in given.get("uldp", {}) or "batch" not in given.get("training", {}):
-        return None
-    return (
-        "gives both `record_rate` in [uldp] and `batch` in [training]",
-        "Each says how many records join a local step of uldp-group.",
-        "Leave one of them out.",
-    )
-
-
-def _published(given: Given) -> Complaint | None:
-    if not given.get("uldp", {}).get("as_published") or "epsilon" not in given["privacy"]:
-        return None
-    return (
-        "gives `epsilon` in [privacy] beside as_published = true in [uldp]",
-        "What is published keeps no target, so no noise can be found for one.",
-        "Give noise_multiplier alone, or leave as_published out.",
-    )
-
-
-def _published_weighting(given: Given) -> Complaint | None:
-    published = given.get("uldp", {}).get("as_published")
-    if not published or _system(given) not in _WEIGHTED:
-        return None
-    if _aggregation(given) != "private-weighting":
-        return (
-            f"has as_published = true in [uldp], and {_system(given)} is sound as it is published",
-            "It is the private weighting protocol of the paper that leaks.",
-            'Leave it out, or write aggregation = "private-weighting" under [security].',
-        )
-    for key, reason in _NOT_PUBLISHED.items():
-        if key in given.get("security", {}):
-            return (
-                f"gives `{key}` in [security] beside as_published = true in [uldp]",
-                f"The protocol is run as the paper's code has it, and there {reason}.",
-                "Leave one of them out.",
-            )
-    return None
-
-
 def _device(given: Given) -> Complaint | None:
-    if given["run"].get("device", "cpu") == "cpu" or _system(given) not in _PRIVATE:
+    if given["run"].get("device", "cpu") == "cpu" or not _promises(given):
         return None
     return (
         f'asks for device = "{given["run"]["device"]}" in [run], and {_system(given)} is private',
         "On a GPU the last bits of one user's update can change with who else takes part, and the "
         "clip does not bound that; on a CPU it was measured not to happen.",
-        'Write device = "cpu"; fedavg may use a GPU.',
+        f'Write device = "cpu"; {" and ".join(promising_nothing())} may use a GPU.',
     )
 
 
@@ -321,20 +310,18 @@ def _test_data(given: Given) -> Complaint | None:
     return None
 
 
-_RULES: Final[tuple[Callable[[Given], Complaint | None], ...]] = (
+_RULES: Final[tuple[Rule, ...]] = (
     _promises_nothing,
+    _trains_nothing,
     _without_effect,
     _unused_protocol,
     _hidden_weights,
+    _other_aggregation,
     _coalition,
     _slots,
     _unit,
     _noise,
     _moments,
-    _group,
-    _rate,
-    _published_weighting,
-    _published,
     _device,
     _test_data,
 )

@@ -109,9 +109,8 @@ class Round:
 class System(Protocol):
     """An algorithm, a federation and a plan.
 
-    A system may also offer `measure(parameters, federation)`, which returns numbers about what was
-    released from public test data, by name, and `parts`, the names and shapes of the parts of the
-    released vector (`Measuring`, `Parted`).
+    A system may also offer `parts`, the names and shapes of the parts of the released vector
+    (`Parted`).
     """
 
     @property
@@ -157,14 +156,6 @@ class System(Protocol):
     @property
     def network(self) -> Network | None:
         """Between whom messages travel; None where no party talks to another."""
-
-
-@runtime_checkable
-class Measuring(Protocol):
-    """A system that says itself how good what it released is."""
-
-    def measure(self, parameters: Parameters, federation: Federation) -> Mapping[str, float]:
-        """Return numbers from the public test data of a federation, by name."""
 
 
 @runtime_checkable

@@ -35,6 +35,7 @@ from ...fl.setup import setup
 from ...fl.system import Parameters
 from ...fl.uldp.flags import caps
 from ...fl.uldp.group import Group
+from ...fl.uldp.settings import UldpSettings
 from .coins import Floats, flip
 from .federation import canary_federation
 from .local import CanaryLocal
@@ -84,7 +85,7 @@ def carry(asked: Asked) -> Seen:
     federation = canary_federation(present * coins.into[:, None])
     local = Aligned(coins, federation, clip=settings.training.clip)
     own = setup(settings, federation, local)
-    system = Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
+    system = Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
     require_observer(system.plan(), asked.observer)
     local.steps = system.steps
     view = _View(asked, system, local, int(present[0].sum()))
@@ -132,11 +133,11 @@ def placed(asked: Asked) -> Indices:
 
 def with_rate(settings: Settings, silos: int) -> Settings:
     """Return settings that state the rate at which a record joins a step, as the run has it."""
-    if settings.uldp.record_rate is not None:
+    if settings.of(UldpSettings).record_rate is not None:
         return settings
     nominal = Fraction(settings.privacy.group * settings.data.users, silos)
     rate = min(float(settings.training.batch / nominal), 1.0)
-    return replace(settings, uldp=replace(settings.uldp, record_rate=rate))
+    return replace(settings, table=replace(settings.of(UldpSettings), record_rate=rate))
 
 
 class _View:

@@ -136,7 +136,7 @@ def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -
 
 def _refuse(asked: Asked) -> None:
     """Refuse what cannot be rehearsed."""
-    if asked.settings.uldp.as_published:
+    if asked.settings.as_published:
         raise Unsupported(
             "Private weighting as published is not rehearsed with canaries.",
             "It promises nothing, and what it leaks beside the sum, no canary shows.",

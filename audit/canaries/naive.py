@@ -94,7 +94,7 @@ def carry(asked: Asked) -> Seen:
     settings, silos = asked.settings, asked.silos
     local = Swing(silos, settings.training.clip)
     federation = canary_federation(np.ones((2, silos), np.int64))
-    system = Naive(setup(settings, federation, local), as_published=settings.uldp.as_published)
+    system = Naive(setup(settings, federation, local), as_published=settings.as_published)
     require_observer(system.plan(), asked.observer)
     coins, rounds = flip(asked.canaries, asked.rng()), made(system, asked.rounds)
     seen = np.empty((rounds, asked.canaries))

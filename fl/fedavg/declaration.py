@@ -6,4 +6,13 @@ from typing import Final
 
 from ..frame.declaration import Declaration
 
-SYSTEMS: Final = (Declaration(name="fedavg", make=f"{__package__}.averaging:fedavg"),)
+SYSTEMS: Final = (
+    Declaration(
+        name="fedavg",
+        summary="federated averaging without noise: what privacy costs is measured against it",
+        make=f"{__package__}.averaging:fedavg",
+        promises=False,
+        uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
+        determines=f"{__package__}.determined:FEDAVG",
+    ),
+)

@@ -1,34 +1,146 @@
 """What the frame knows of a system before it is loaded: one declaration for each.
 
-A declaration names what is heavy (`make`, `carrier`) and loads it when it is asked for, so that a
-list of systems costs nothing.
+A declaration is light: it names what is heavy by references, `module:attribute`, and loads them
+when they are asked for.  So a list of systems, a page of keys, and a refusal cost nothing.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...accountant.errors import InvalidInput
+from .key import Key
+
+if TYPE_CHECKING:
+    from ..defaults import Defaults
+
+Given: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What a configuration says: checked values by table and key; `[run] system` is there."""
+
+Complaint: TypeAlias = tuple[str, str, str]
+"""What is wrong (to stand after the name of the file), why, and what to do."""
+
+Rule: TypeAlias = Callable[[Given], Complaint | None]
+"""What keys demand of one another."""
+
+Read: TypeAlias = Callable[[str, str], Any]
+"""From a table and a key of a configuration to its value."""
+
+Sealed: TypeAlias = Callable[[Read], Mapping[str, tuple[str, ...]]]
+"""From a configuration to the names of the items that each release seals, by phase."""
+
+Adjust: TypeAlias = "Callable[[str, Defaults], Defaults]"
+"""From a data set and how it is usually trained on to how a system trains on it."""
+
+
+OURS: Final = "privplan"
+"""The package that brings the systems of `fl`."""
+
+AS_PUBLISHED: Final = "as_published"
+"""The key of a table that runs a method as it was published; its log then says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The table of a configuration that only one family of systems has.
+
+    `settings` is a frozen dataclass with a field for each key; its defaults are those of the keys.
+    `about` is what the table says, for a heading; `group` the key, if there is one, that bounds how
+    many records of a user take part.
+    """
+
+    name: str
+    about: str
+    settings: type[Any]
+    keys: tuple[Key, ...]
+    group: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """One system.
+    """One system.  `package`, the distribution that brings it, is filled in where it is found.
 
-    `name` is that in configurations, `package` the distribution that brings it.  `make` and
-    `carrier` are references, `module:attribute`: the function that makes the system (see
-    `fl.system.Maker`), and the one that puts canaries in and returns what an observer sees of
-    them; None where nobody can.  `trains` says whether it trains a model by gradients: without,
-    nothing is loaded for that.
+    What a person reads:
+        `name`         its name in configurations: small letters, digits and hyphens
+        `summary`      one line
+    Its configuration:
+        `table`        its own table, where it has one
+        `ignores`      keys of that table that it has no use for: they are another's of its family
+        `uses`         shared keys that it has a use for, of those that not all systems have one
+                       for (`fl.keys.SOME`), as "privacy.sampling_rate"
+        `rules`        what else its keys demand of one another
+        `adjust`       how it trains on a data set, from how that is usually trained on
+        `rounds`       its usual number of rounds; None: that of the data set
+        `aggregations` what the server may see, as in [security]
+        `units`        what it protects
+        `promises`     whether it promises anything; where not, [privacy] is refused
+        `trains`       whether it trains a model; where not, it has no [training]
+    What it does, by references:
+        `make`         the function that makes the system (`fl.system.Maker`)
+        `data`         what it makes of data: settings to a federation and digests of its records
+                       (`fl.preparation.Source`); None: a data set, dealt to users and silos
+        `measure`      how it is measured: a prepared run and what it released to numbers by name
+                       (`fl.preparation.Measure`); None: the metrics of the model
+        `determines`   what its configuration determines of its log (`fl.determined.Determines`);
+                       None: nothing is compared but what is of every system
+        `carrier`      the function that puts canaries in and returns what an observer sees of
+                       them; None where nobody can
+    What its log says:
+        `sealed`       the items that each of its releases seals; None: none
     """
 
     name: str
     make: str
-    package: str = "privplan"
-    carrier: str | None = None
+    summary: str
+    package: str = OURS
+    table: Table | None = None
+    ignores: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    adjust: Adjust | None = None
+    rounds: int | None = None
+    aggregations: tuple[str, ...] = ("plain", "masked")
+    units: tuple[str, ...] = ("user",)
+    promises: bool = True
     trains: bool = True
+    data: str | None = None
+    measure: str | None = None
+    determines: str | None = None
+    carrier: str | None = None
+    sealed: Sealed | None = None
 
     def load(self, reference: str) -> Any:
-        """Return what a reference of this declaration names."""
+        """Return what a reference of this declaration names.
+
+        Raises `InvalidInput`, naming the package, where another package has no such thing.
+        """
         module, _, attribute = reference.partition(":")
-        return getattr(importlib.import_module(module), attribute)
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            if self.package == OURS:
+                raise
+            raise self.failed(reference, error) from error
+
+    def failed(self, what: str, error: Exception) -> InvalidInput:
+        """Return the refusal of a system whose code did not do what it declares."""
+        reason = " ".join(str(error).split())
+        return InvalidInput(
+            f"Package {self.package}: system {self.name}, `{what}` fails: "
+            f"{type(error).__name__}: {reason:.200}.",
+            "A system runs as it was declared, or not at all.",
+            f"Repair or remove {self.package}; other systems run without it.",
+        )
+
+    def has_use_for(self, table: str, key: str) -> bool:
+        """Return whether a key has an effect in this system, as far as it depends on the system."""
+        from ..keys import SHARED, SOME
+
+        if table == "training" and not self.trains:
+            return False
+        if table in SHARED:
+            return (table, key) not in SOME or f"{table}.{key}" in self.uses
+        return self.table is not None and table == self.table.name and key not in self.ignores

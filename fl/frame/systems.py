@@ -1,29 +1,84 @@
-"""Every system that can be run: those of this package, by name."""
+"""Every system that can be run, by name: those of this package, and those of other packages.
+
+Other packages are looked for only where a name is not one of ours, and where all are listed.
+"""
 
 from __future__ import annotations
 
+import difflib
 import importlib
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from ...accountant import validate
-from .declaration import Declaration
+from ...accountant.errors import InvalidInput
+from ..keys import SHARED
+from .declaration import Declaration, Table
+from .key import Key
 
 _FOLDERS: Final = ("fedavg", "uldp")
 """Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
 
 
 @cache
-def declared() -> dict[str, Declaration]:
-    """Return the declaration of every system, by its name."""
-    found: dict[str, Declaration] = {}
+def built_in() -> dict[str, Declaration]:
+    """Return the declaration of every system of this package, by its name."""
+    known: dict[str, Declaration] = {}
     for folder in _FOLDERS:
         module = importlib.import_module(f"..{folder}.declaration", __package__)
-        found |= {one.name: one for one in module.SYSTEMS}
-    return found
+        known |= {system.name: system for system in module.SYSTEMS}
+    return known
 
 
-def declaration_of(system: str) -> Declaration:
-    """Return the declaration of a system; raise `InvalidInput` for a name that is not known."""
+def declared() -> dict[str, Declaration]:
+    """Return the declaration of every system that can be run, those of other packages last."""
+    from .packages import foreign
+
+    others = (entry.system for entry in foreign())
+    return built_in() | {system.name: system for system in others if system is not None}
+
+
+def declaration_of(system: object) -> Declaration:
+    """Return the declaration of a system; raise `InvalidInput` for a name that is not known.
+
+    A system that another package brings, and that cannot be used, is refused with the reason.
+    """
+    if isinstance(system, str) and system in built_in():
+        return built_in()[system]
+    from .packages import foreign
+
     known = declared()
-    return known[validate.choice(tuple(known), system=system)]
+    if isinstance(system, str) and system in known:
+        return known[system]
+    troubles = {entry.name: entry.trouble for entry in foreign() if entry.trouble is not None}
+    if isinstance(system, str) and system in troubles:
+        raise troubles[system]
+    close = difflib.get_close_matches(str(system).lower(), known, n=1)
+    raise InvalidInput(
+        f"`system` must be one of {', '.join(known)}; it is {system!r:.60}.",
+        " ".join(trouble.what for trouble in troubles.values()),
+        f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
+    )
+
+
+def promising_nothing() -> tuple[str, ...]:
+    """Return the names of the systems of this package that promise nothing."""
+    return tuple(name for name, system in built_in().items() if not system.promises)
+
+
+def with_use_for(table: str, key: str) -> tuple[str, ...]:
+    """Return the names of all systems that have a use for a key."""
+    return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
+
+
+def family_tables(known: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
+    """Return the tables that families of systems have; without `known`, those of all systems."""
+    systems = declared() if known is None else known
+    tables = (system.table for system in systems.values())
+    return {table.name: table for table in tables if table is not None}
+
+
+def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
+    """Return the keys of every table; with `everywhere`, those of other packages too."""
+    families = family_tables(None if everywhere else built_in())
+    return {**SHARED, **{name: table.keys for name, table in families.items()}}

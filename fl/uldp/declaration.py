@@ -5,10 +5,79 @@ from __future__ import annotations
 from typing import Final
 
 from ..frame.declaration import Declaration
+from . import defaults, rules, sealing
+from .settings import TABLE
+
+_LOCAL: Final = (
+    "training.local_rate",
+    "training.local_epochs",
+    "training.batch",
+    "training.dropout",
+)
+"""Keys of local training in steps; ULDP-SGD sends one gradient."""
+
+_WEIGHTED: Final = (
+    "privacy.sampling_rate",
+    "privacy.normalisation_noise",
+    "training.weighting",
+    "training.clip",
+)
+
+_PUBLISHED: Final = (rules.no_moments, rules.published_protocol, rules.no_target)
+
+_ALL: Final = ("plain", "masked", "private-weighting")
+
+_GROUPS: Final = ("group_records", "record_rate")
 
 SYSTEMS: Final = (
-    Declaration(name="uldp-naive", make=f"{__package__}.naive:naive"),
-    Declaration(name="uldp-group", make=f"{__package__}.group:group"),
-    Declaration(name="uldp-avg", make=f"{__package__}.weighted:average"),
-    Declaration(name="uldp-sgd", make=f"{__package__}.weighted:gradient"),
+    Declaration(
+        name="uldp-naive",
+        summary="FedAvg whose silos clip their models; a user may move all of them",
+        make=f"{__package__}.naive:naive",
+        table=TABLE,
+        ignores=_GROUPS,
+        uses=("privacy.normalisation_noise", "training.clip", *_LOCAL),
+        rules=(rules.no_moments, rules.no_target),
+        adjust=defaults.naive,
+        determines=f"{__package__}.determined:NAIVE",
+        sealed=sealing.of_naive,
+    ),
+    Declaration(
+        name="uldp-group",
+        summary="DP-SGD in every silo on a bounded number of records of each user",
+        make=f"{__package__}.group:group",
+        table=TABLE,
+        ignores=("as_published",),
+        uses=("training.clip", *_LOCAL),
+        rules=(rules.group_given, rules.rate_or_batch),
+        adjust=defaults.group,
+        determines=f"{__package__}.determined:GROUP",
+        sealed=sealing.of_group,
+    ),
+    Declaration(
+        name="uldp-avg",
+        summary="local training of each user, clipped and weighted over the silos",
+        make=f"{__package__}.weighted:average",
+        table=TABLE,
+        ignores=_GROUPS,
+        uses=(*_WEIGHTED, *_LOCAL),
+        rules=_PUBLISHED,
+        adjust=defaults.average,
+        aggregations=_ALL,
+        determines=f"{__package__}.determined:WEIGHTED",
+        sealed=sealing.of_weighted,
+    ),
+    Declaration(
+        name="uldp-sgd",
+        summary="one gradient of each user, clipped and weighted over the silos",
+        make=f"{__package__}.weighted:gradient",
+        table=TABLE,
+        ignores=_GROUPS,
+        uses=_WEIGHTED,
+        rules=_PUBLISHED,
+        adjust=defaults.gradient,
+        aggregations=_ALL,
+        determines=f"{__package__}.determined:WEIGHTED",
+        sealed=sealing.of_weighted,
+    ),
 )

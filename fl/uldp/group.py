@@ -53,6 +53,7 @@ from ..setup import (
 from ..system import Parameters, Round
 from .facts import norms_of
 from .flags import CHOSEN_BY, flagged
+from .settings import UldpSettings
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
@@ -260,7 +261,7 @@ class _Looked:
 def group(settings: Settings, federation: Federation, local: Local, _: Streams) -> Group:
     """Return ULDP-GROUP-k."""
     own = setup(settings, federation, local)
-    return Group(own, rate=settings.uldp.record_rate, seed=settings.training.seed)
+    return Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
 
 
 def _rate(setup: Setup, nominal: Fraction) -> float:

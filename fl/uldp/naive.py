@@ -190,4 +190,4 @@ class Naive(Promised):
 def naive(settings: Settings, federation: Federation, local: Local, _: Streams) -> Naive:
     """Return ULDP-NAIVE."""
     own = setup(settings, federation, local)
-    return Naive(own, as_published=settings.uldp.as_published)
+    return Naive(own, as_published=settings.as_published)

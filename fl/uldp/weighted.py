@@ -295,7 +295,7 @@ def hooked(
     if known.aggregation != "private-weighting":
         return _joined(hooks, Weighted)(known, step=step)
     packages.require(packages.WEIGHTING)
-    if settings.uldp.as_published:
+    if settings.as_published:
         from .published import Published
 
         return _joined(hooks, Published)(known, step=step)

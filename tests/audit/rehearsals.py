@@ -11,8 +11,8 @@ from privplan.fl.settings import (
     SecuritySettings,
     Settings,
     TrainingSettings,
-    UldpSettings,
 )
+from privplan.fl.uldp.settings import UldpSettings
 
 TRAINING = TrainingSettings(
     clip=0.25, local_rate=0.5, global_rate=3.0, local_epochs=1, batch=4, model="logistic"
@@ -40,5 +40,5 @@ def settings(
         privacy=PrivacySettings(**privacy),
         training=replace(TRAINING, **(training or {})),
         security=SecuritySettings(**(security or {})),
-        uldp=UldpSettings(**(uldp or {})),
+        table=UldpSettings(**uldp) if uldp else None,
     )

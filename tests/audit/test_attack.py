@@ -74,13 +74,13 @@ def test_settings_come_back_from_a_log_as_they_were(folder: Path, system: str, m
         text = text.replace("silos = 5", 'silos = 5\nnormalisation = "private"')
     own = parse(text.encode(), "run.toml")
     opened = opened_in(folder)
-    group = own.uldp.group_records or 1
+    group = own.privacy.group
     opened = replace(
         opened,
         system=system,
         claim=replace(opened.claim, group=group, epsilon=own.privacy.epsilon),
         aggregation=own.security.aggregation,
-        as_published=own.uldp.as_published,
+        as_published=own.as_published,
         plan=replace(opened.plan, rounds=20 + private),
         configuration=json.loads(json.dumps(own.to_json())),
     )
@@ -456,7 +456,7 @@ def test_work_without_end_is_refused(change: dict[str, Any]) -> None:
         ),
         security=replace(own.security, aggregation=change.get("aggregation", "plain")),
         training=replace(own.training, local_epochs=change.get("epochs", 10)),
-        uldp=replace(own.uldp, record_rate=change.get("rate")),
+        table=replace(own.table, record_rate=change.get("rate")),
     )
     with pytest.raises(InvalidInput, match="too many"):
         canaries_for(own, change.get("silos", 5), rounds=None, asked=change.get("canaries"))

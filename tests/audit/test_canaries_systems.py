@@ -141,7 +141,7 @@ def test_records_of_group_are_seen_with_the_noise_that_is_heard(observer, aggreg
 def test_the_rate_of_group_is_that_of_the_run():
     own = settings("uldp-group", group=5, users=40, silos=3)
     stated = with_rate(own, 3)
-    assert stated.uldp.record_rate == float(Fraction(4) / Fraction(5 * 40, 3))
+    assert stated.table.record_rate == float(Fraction(4) / Fraction(5 * 40, 3))
     assert with_rate(stated, 7) is stated
     run = prepare(replace(own, data=replace(own.data, users=40, silos=3)))
     assert rehearse(own, canaries=40, rounds=1, seed=0).event == run.plan.seen_by("model", (1,))
@@ -221,9 +221,10 @@ def test_slots_of_an_oblivious_transfer_hide_the_sample_from_the_server():
 
 @pytest.mark.parametrize("system", ["uldp-naive", "uldp-group", "private-weighting"])
 def test_nobody_trains_beside_these_canaries(system):
-    own = settings(system, group=2 if system == "uldp-group" else 1)
     if system == "private-weighting":
         own = settings(silos=2, training={"weighting": "records"}, security=PRIVATE)
+    else:
+        own = settings(system, group=2 if system == "uldp-group" else 1)
     with pytest.raises(InvalidInput, match="Nobody trains beside"):
         rehearse(own, canaries=10, real=True)
 
@@ -233,7 +234,7 @@ def test_what_private_weighting_cannot_rehearse_is_refused():
     with pytest.raises(Unsupported, match="records of the unit itself"):
         rehearse(own, canaries=10, observer="silo-with-records")
     with pytest.raises(Unsupported, match="as published"):
-        rehearse(replace(own, uldp=replace(own.uldp, as_published=True)), canaries=10)
+        rehearse(replace(own, table=replace(own.table, as_published=True)), canaries=10)
 
 
 @pytest.mark.parametrize("system", ["uldp-naive", "uldp-group"])

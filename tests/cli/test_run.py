@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from privplan.accountant.errors import MissingExtra
 from privplan.cli.run_page import run_page
-from privplan.fl.keys import TABLES
+from privplan.fl.frame.systems import keys_by_table
 
 from .conftest import Refused, Run
 from .test_run_killed import followed
@@ -73,7 +73,7 @@ def log_of(folder: str) -> list[dict[str, Any]]:
 
 def test_the_page_names_every_key() -> None:
     text = run_page()
-    for name, keys in TABLES.items():
+    for name, keys in keys_by_table().items():
         assert f"[{name}]" in text
         for key in keys:
             assert f"\n  {key.name} " in text

@@ -30,9 +30,9 @@ from privplan.fl.settings import (
     SecuritySettings,
     Settings,
     TrainingSettings,
-    UldpSettings,
 )
 from privplan.fl.transcripts import FOLDER, read_transcript
+from privplan.fl.uldp.settings import UldpSettings
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography", "msgpack")),
@@ -113,7 +113,7 @@ def test_masked_runs_release_the_same_bits(settings: Settings, tmp_path: Path) -
         changed(
             run={"system": "uldp-group"},
             privacy={"group": 3},
-            uldp={"group_records": 3},
+            table={"group_records": 3},
         ),
     ],
     ids=["fedavg", "group"],

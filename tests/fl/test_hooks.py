@@ -14,7 +14,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.preparation import prepare
 from privplan.fl.system import digest
 
@@ -33,7 +33,7 @@ def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
     import conducting
 
     for name in conducting.SYSTEMS:  # taken away again at the end
-        monkeypatch.setitem(declared(), name, None)
+        monkeypatch.setitem(built_in(), name, None)
     conducting.enter()
     return conducting
 

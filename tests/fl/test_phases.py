@@ -30,7 +30,7 @@ from privplan.fl.frame.phases import (
 )
 from privplan.fl.frame.rounds import rehearsed_rounds
 from privplan.fl.frame.state import State
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
 from privplan.fl.preparation import prepare
 from privplan.fl.resumption import require_resumable
@@ -110,7 +110,7 @@ def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
     import conducting
 
     for name in conducting.SYSTEMS:
-        monkeypatch.setitem(declared(), name, None)
+        monkeypatch.setitem(built_in(), name, None)
     conducting.enter()
     return conducting
 

@@ -196,8 +196,8 @@ def test_a_budget_that_normalising_eats_begins_nothing() -> None:
     "tables",
     [
         {"run": {"system": "fedavg"}},
-        {"run": {"system": "uldp-group"}, "uldp": {"group_records": 4}, "privacy": {"group": 4}},
-        {"run": {"system": "uldp-naive"}, "uldp": {"as_published": True}},
+        {"run": {"system": "uldp-group"}, "table": {"group_records": 4}, "privacy": {"group": 4}},
+        {"run": {"system": "uldp-naive"}, "table": {"as_published": True}},
         {"privacy": {"normalisation_noise": None}},
         {"data": {"normalisation": "public"}},
         {"data": {"normalisation": "none"}},

@@ -182,8 +182,8 @@ def test_trials_stand_in_the_log(tmp_path: Path) -> None:
     [
         ("fedavg", {"privacy": {"unit": None, "noise_multiplier": None}}),
         ("uldp-naive", {}),
-        ("uldp-naive", {"uldp": {"as_published": True}}),
-        ("uldp-group", {"privacy": {"group": 4}, "uldp": {"group_records": 4}}),
+        ("uldp-naive", {"table": {"as_published": True}}),
+        ("uldp-group", {"privacy": {"group": 4}, "table": {"group_records": 4}}),
         ("uldp-avg", {"privacy": {"sampling_rate": 0.5}}),
         ("uldp-sgd", {}),
     ],
@@ -192,7 +192,7 @@ def test_every_system_runs_and_goes_on(system: str, tables: dict[str, Any], tmp_
     own = changed(changed(run={"system": system}), **tables)
     result = started(own, tmp_path / "whole")
     require_whole(tmp_path / "whole")
-    sound = system != "fedavg" and not own.uldp.as_published
+    sound = system != "fedavg" and not own.as_published
     assert np.isinf(result.guarantees["model"].epsilon.upper) != sound
     folder = tmp_path / "cut"
     interrupted(own, folder, after=4)

@@ -16,7 +16,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundRelease
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.frame.state import MOST, State, state_digest, states
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
@@ -34,7 +34,7 @@ def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
     import conducting
 
     for name in conducting.SYSTEMS:
-        monkeypatch.setitem(declared(), name, None)
+        monkeypatch.setitem(built_in(), name, None)
     conducting.enter()
     return conducting
 

@@ -25,9 +25,9 @@ from privplan.fl.settings import (
     SecuritySettings,
     Settings,
     TrainingSettings,
-    UldpSettings,
 )
 from privplan.fl.system import Privacy, build
+from privplan.fl.uldp.settings import UldpSettings
 
 SYSTEMS = tuple(declared())
 
@@ -234,12 +234,12 @@ def test_a_loss_that_couples_records_has_no_group(tiny, run):
 
 def test_settings_reach_the_systems(tiny):
     federation = tiny()
-    published = built("uldp-naive", federation, uldp=UldpSettings(as_published=True))
+    published = built("uldp-naive", federation, table=UldpSettings(as_published=True))
     assert published.opening().as_published
     group = built(
         "uldp-group",
         federation,
-        uldp=UldpSettings(group_records=3, record_rate=0.2),
+        table=UldpSettings(group_records=3, record_rate=0.2),
         training={"seed": 5},
     )
     assert (group.rate, group.setup.privacy.group) == (0.2, 3)

@@ -16,7 +16,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.local import NoTraining
 
 pytestmark = pytest.mark.skipif(
@@ -33,7 +33,7 @@ def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
     import conducting
 
     for name in conducting.SYSTEMS:
-        monkeypatch.setitem(declared(), name, None)
+        monkeypatch.setitem(built_in(), name, None)
     conducting.enter()
     return conducting
 

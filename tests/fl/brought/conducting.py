@@ -16,7 +16,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.frame.declaration import Declaration
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
 from privplan.fl.preparation import prepare, randomness
@@ -50,8 +50,13 @@ SYSTEMS = {
 def enter() -> None:
     """Declare these systems, as an entry point of their package would."""
     for name, make in SYSTEMS.items():
-        declared()[name] = Declaration(
-            name=name, make=make, package=PACKAGE, trains=not make.startswith("means")
+        built_in()[name] = Declaration(
+            name=name,
+            make=make,
+            summary="a system of a test",
+            package=PACKAGE,
+            trains=not make.startswith("means"),
+            measure="means:measure" if make.startswith("means") else None,
         )
 
 

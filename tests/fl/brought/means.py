@@ -20,6 +20,12 @@ from privplan.fl.frame.state import State
 from privplan.fl.promise import Promise, claimed
 from privplan.fl.setup import Promised, setup
 
+
+def measure(prepared: Any, parameters: Any) -> Mapping[str, float]:
+    test = prepared.federation.test_features
+    return {"distance": float(np.abs(parameters[:-1] - test.mean(0)).max())}
+
+
 NOTHING = ev.NoGuarantee("a system of a test")
 
 
@@ -65,9 +71,6 @@ class Means(Promised):
         federation = self.setup.federation
         _, first = np.unique(federation.user, return_index=True)
         return np.hstack([federation.features[first], np.ones((len(first), 1))]).astype(float)
-
-    def measure(self, parameters: Any, federation: Any) -> Mapping[str, float]:
-        return {"distance": float(np.abs(parameters[:-1] - federation.test_features.mean(0)).max())}
 
 
 class Stages(Means):

@@ -1,0 +1,159 @@
+"""The system that CONTRIBUTING adds, as it stands there: run, killed, resumed and audited."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tomllib
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.fl import preparation
+from privplan.fl.frame.systems import declaration_of
+
+from .foreign import ROOT, privplan, python
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+
+def section() -> dict[str, str]:
+    """Return the files of the section: the last file named in the text before each block."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = text.split("\n## To add a system\n")[1].split("\n## ")[0]
+    files, last = {}, ""
+    for before, kind, content in re.findall(r"(.*?)```(\w*)\n(.*?)```", text, re.S):
+        names = re.findall(r"`([\w/]+\.(?:py|toml))`", before)
+        last = names[-1] if names else last
+        if kind:
+            files[last] = content
+    return files
+
+
+def installed(place: Path, version: str = "1.0") -> Path:
+    """Follow the section, and do what pip would do with it."""
+    files = section()
+    assert set(files) == {
+        "damped_avg/__init__.py",
+        "damped_avg/system.py",
+        "pyproject.toml",
+        "run.toml",
+    }
+    for name, content in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(content)
+    project = tomllib.loads(files["pyproject.toml"])["project"]
+    about = place / f"damped_avg-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
+    )
+    entries = project["entry-points"]["privplan.systems"].items()
+    lines = "".join(f"{name} = {value}\n" for name, value in entries)
+    (about / "entry_points.txt").write_text(f"[privplan.systems]\n{lines}")
+    return place
+
+
+def killed(place: Path) -> Path:
+    """Return the folder of a run that was cut off after its first round."""
+    program = """
+        import os
+        from pathlib import Path
+        from privplan.cli.main import app
+        from privplan.fl.checkpoint import Checkpoint
+        kept = Checkpoint.write
+        def write(self, path):
+            kept(self, path)
+            if self.round == 1:
+                print("killed", flush=True)
+                os._exit(0)
+        Checkpoint.write = write
+        app(["run", "run.toml", "--out", "out"])
+    """
+    assert "killed" in python(place, program)
+    return place / "out"
+
+
+def test_the_system_of_the_section_runs_and_is_audited(tmp_path: Path) -> None:
+    place = installed(tmp_path / "package")
+    shown = privplan(place, "explain", "run").stdout
+    assert "damped-avg" in shown
+    assert "[damped]  what only damped-avg has" in shown
+    assert "damped-avg 1.0" in privplan(place, "doctor").stdout
+    ran = privplan(place, "run", "run.toml", "--out", "out")
+    assert ran.returncode == 0, ran.stderr
+    opened = json.loads((place / "out" / "log.jsonl").read_text().splitlines()[0])
+    assert opened["system"] == "damped-avg"
+    assert opened["configuration"]["damped"] == {"share": "0.25"}
+    assert "uldp" not in opened["configuration"]
+    assert opened["code"]["damped-avg"] == "1.0"
+    found = json.loads(privplan(place, "audit", "budget", "out", "--json").stdout)
+    assert found["ok"] is True
+    assert found["result"]["hazards"] == []
+
+
+@pytest.mark.slow  # two runs and three audits in processes of their own
+def test_a_log_of_a_system_that_is_not_installed_is_audited_all_the_same(tmp_path: Path) -> None:
+    place = installed(tmp_path / "package")
+    assert privplan(place, "run", "run.toml", "--out", "out").returncode == 0
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    shutil.copytree(place / "out", elsewhere / "out")
+    residual = privplan(place, "audit", "attack", "out", "--tier", "residual")
+    assert residual.returncode == 0, residual.stderr
+    with_it = json.loads(privplan(place, "audit", "budget", "out", "--json").stdout)["result"]
+    done = privplan(elsewhere, "audit", "budget", "out", "--json")
+    without = json.loads(done.stdout)["result"]
+    assert done.returncode == 0
+    assert without["epsilon"] == with_it["epsilon"]
+    assert without["observers"] == with_it["observers"]
+
+
+@pytest.mark.slow  # two runs and two audits in processes of their own
+def test_it_is_resumed_and_not_with_another_version(tmp_path: Path) -> None:
+    place = installed(tmp_path / "package")
+    killed(place)
+    shutil.move(place / "damped_avg-1.0.dist-info", tmp_path / "kept")
+    other = installed(tmp_path / "other", version="2.0")
+    shutil.copytree(place / "out", other / "out")
+    refused = privplan(other, "run", "--resume", "--out", "out")
+    assert refused.returncode == 2
+    said = " ".join(refused.stderr.split())
+    assert "begun with version 1.0 of package damped-avg; this is 2.0" in said
+    shutil.move(tmp_path / "kept", place / "damped_avg-1.0.dist-info")
+    resumed = privplan(place, "run", "--resume", "--out", "out")
+    assert resumed.returncode == 0, resumed.stderr
+    audited = json.loads(privplan(place, "audit", "budget", "out", "--json").stdout)
+    assert audited["ok"] is True
+    assert audited["result"]["rounds"] == 3
+
+
+HOOKS = """
+def measure(prepared, parameters):
+    return {"length": float(len(parameters))}
+
+def data(settings):
+    return "a federation", {"records": settings.run.system}
+"""
+
+
+def test_a_system_says_what_it_makes_of_data_and_how_it_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy_hooks.py").write_text(HOOKS)
+    monkeypatch.syspath_prepend(tmp_path)
+    system = replace(declaration_of("uldp-avg"), measure="toy_hooks:measure", data="toy_hooks:data")
+    settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"))
+    for public, said in ((True, {"length": 2.0}), (False, {})):
+        prepared: Any = SimpleNamespace(settings=settings, test=SimpleNamespace(public=public))
+        assert preparation.measure(prepared, np.zeros(2)) == said
+    assert preparation._federation(settings) == ("a federation", {"records": "toy"})
