@@ -270,6 +270,25 @@ def permutation(stream: Stream, count: int) -> NDArray[np.int64]:
             return order.astype(np.int64)
 
 
+def permutations(stream: Stream, rows: int, count: int) -> NDArray[np.int64]:
+    """Return an order of the integers below `count` in each of `rows` rows: (rows, count).
+
+    Each is exactly uniform and independent of the others; see `permutation`.  Rows are redrawn by
+    themselves, so how many bytes are used depends on ties: give a fork where that must not show.
+    """
+    lines, width = validate.count_from(0, rows=rows), validate.count_from(0, count=count)
+    orders = np.empty((lines, width), dtype=np.int64)
+    left = np.arange(lines)
+    while len(left):
+        words = stream.integers64(len(left) * width).reshape(len(left), width)
+        found = np.argsort(words, axis=1, kind="stable")
+        ranked = np.take_along_axis(words, found, axis=1)
+        tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
+        orders[left] = found
+        left = left[tied]
+    return orders
+
+
 def choice(stream: Stream, count: int, chosen: int) -> NDArray[np.int64]:
     """Return a uniformly random set of `chosen` integers below `count`, ascending."""
     if validate.count_from(0, chosen=chosen) > validate.count_from(0, count=count):
