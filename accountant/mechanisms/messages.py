@@ -242,7 +242,7 @@ class LaplaceMessages(_Numbers):
 
     def steps(self, values: ArrayLike) -> Integers:
         """Return values on the grid: rounded towards 0, at most `largest` from it."""
-        return _cut(_numbers(values), self.grid, self.largest)
+        return _cut(_table(values), self.grid, self.largest)
 
     def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
         """Return samples of omega, Laplace noise around 0, on the grid: see the module."""
@@ -302,7 +302,7 @@ class GaussianMessages(_Numbers):
         Where `dimensions` is 1 they are numbers, (n,) or (n, k), clipped one by one.  A vector with
         an infinity or no number in it counts as 0.
         """
-        given = _numbers(values)
+        given = _table(values)
         if self.dimensions == 1:
             return _cut(given, self.grid, self.largest)
         if given.ndim != 2 or given.shape[1] != self.dimensions:
@@ -378,7 +378,7 @@ class ResponseMessages(RandomizedResponse, Messages):
         return uniform(ticket.stream(name), wanted, self.categories)
 
 
-def _numbers(values: ArrayLike) -> Floats:
+def _table(values: ArrayLike) -> Floats:
     """Return numbers as float64, (n,) or (n, k)."""
     given = numbers(values)
     if given is None or given.ndim not in (1, 2) or 0 in given.shape[1:]:
