@@ -270,23 +270,14 @@ def permutation(stream: Stream, count: int) -> NDArray[np.int64]:
             return order.astype(np.int64)
 
 
-def permutations(stream: Stream, rows: int, count: int) -> NDArray[np.int64]:
-    """Return an order of the integers below `count` in each of `rows` rows: (rows, count).
+def grouped_order(stream: Stream, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return places by their group, ascending, and within each in an order that is exactly uniform.
 
-    Each is exactly uniform and independent of the others; see `permutation`.  Rows are redrawn by
-    themselves, so how many bytes are used depends on ties: give a fork where that must not show.
+    `groups` (n,); the result is (n,).  A uniform order of all, sorted by group where it stays as it
+    is within one: what it makes of disjoint groups is uniform for each, and independent.
     """
-    lines, width = validate.count_from(0, rows=rows), validate.count_from(0, count=count)
-    orders = np.empty((lines, width), dtype=np.int64)
-    left = np.arange(lines)
-    while len(left):
-        words = stream.integers64(len(left) * width).reshape(len(left), width)
-        found = np.argsort(words, axis=1, kind="stable")
-        ranked = np.take_along_axis(words, found, axis=1)
-        tied = (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
-        orders[left] = found
-        left = left[tied]
-    return orders
+    order = permutation(stream, len(groups))
+    return np.asarray(order[np.argsort(groups[order], kind="stable")])
 
 
 def choice(stream: Stream, count: int, chosen: int) -> NDArray[np.int64]:

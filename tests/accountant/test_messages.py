@@ -35,7 +35,7 @@ from privplan.accountant.mechanisms import (
     Ticket,
 )
 from privplan.accountant.mechanisms.messages import Messages
-from privplan.accountant.randomness import Streams, permutations
+from privplan.accountant.randomness import Streams, grouped_order
 
 from .test_mechanisms import Memory
 
@@ -339,27 +339,14 @@ def test_ranges(given: dict[str, float]) -> None:
             make(**{"bound": 1.0, "std": 1.0, **given})
 
 
-def test_orders_are_uniform_and_independent() -> None:
-    """All 24 orders of 4, in two rows of each pair: chi-square of one and of both."""
-    found = permutations(Streams.seeded(5).stream("orders"), 2 * 24_000, 4)
-    codes = found @ np.array([64, 16, 4, 1])
+def test_orders_within_groups_are_uniform_and_independent() -> None:
+    """All 6 x 2 orders of a group of three and one of two that are mixed up: chi-square."""
+    stream, groups = Streams.seeded(5).stream("orders"), np.array([1, 0, 1, 1, 0])
+    found = np.array([grouped_order(stream, groups) for _ in range(12_000)])
+    assert (np.sort(found[:, :2]) == [1, 4]).all()
+    assert (np.sort(found[:, 2:]) == [0, 2, 3]).all()
+    codes = found @ np.array([1000, 0, 100, 10, 1])
     known, index = np.unique(codes, return_inverse=True)
-    assert len(known) == 24
-    assert fits(np.bincount(index), np.full(24, 1 / 24))
-    both = index.reshape(-1, 2) @ np.array([24, 1])
-    assert fits(np.bincount(both, minlength=576), np.full(576, 1 / 576))
-
-
-def test_rows_with_ties_are_drawn_again() -> None:
-    class Tied:
-        """A stream whose first words are equal."""
-
-        def __init__(self) -> None:
-            self.given = [np.array([1, 1, 2, 3]), np.array([9, 8])]
-
-        def integers64(self, count: int) -> np.ndarray:
-            words = self.given.pop(0)
-            assert len(words) == count
-            return words.astype(np.uint64)
-
-    assert permutations(Tied(), 2, 2).tolist() == [[1, 0], [0, 1]]  # type: ignore[arg-type]
+    assert len(known) == 12
+    assert fits(np.bincount(index), np.full(12, 1 / 12))
+    assert len(grouped_order(stream, np.empty(0, np.int64))) == 0
