@@ -31,6 +31,7 @@ from ..accountant.records import (
 from ..accountant.sensitivity import uldp
 from ..accountant.sensitivity.release import reach, up
 from .evaluation import source_of
+from .frame.systems import declared
 from .sealed_items import NORMALISE, TRAIN, Read, sealed_items
 
 WEIGHTED: Final = ("uldp-avg", "uldp-sgd")
@@ -81,7 +82,10 @@ Fact: TypeAlias = Callable[[Read], object]
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
-    """Return the phases of a run, in their order."""
+    """Return the phases of a run, in their order; `NotStated` for a system that is not known."""
+    system = read("run", "system")
+    if system not in declared():
+        raise NotStated(f"[run] system {system}")
     private = read("data", "normalisation") == "private"
     return (NORMALISE, TRAIN) if private else (TRAIN,)
 

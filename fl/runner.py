@@ -124,7 +124,11 @@ def carry_out(
 
 @dataclass
 class _Conduct:
-    """A run under way: the model after `kept.round`, and what was spent."""
+    """A run under way: the model after `kept.round`, and what was spent.
+
+    `spent` is the last round that was begun, `released` how many models were released; `earlier`
+    counts the releases, of which a round may have several, from before this start.
+    """
 
     prepared: Prepared
     folder: Path
@@ -132,6 +136,7 @@ class _Conduct:
     report: Report | None
     spent: int = 0
     released: int = 0
+    earlier: int = 0
     kept: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -184,7 +189,8 @@ class _Conduct:
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
-        self.spent = max((intent.round for intent in progress.intents.values()), default=0)
+        self.spent = progress.last_round
+        self.earlier = len(progress.releases)
         self.released = sum(progress.intents[seq].phase == PHASE for seq in progress.releases)
 
     def make_rounds(self) -> None:
@@ -236,7 +242,7 @@ class _Conduct:
             )
             self.recorder.append(
                 RunClose(
-                    rounds=self.released + (self.kept.moments is not None),
+                    rounds=self.earlier + self.gate.releases,
                     reason=reason,
                     events=own.opening.plan.events,
                     epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
