@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from .. import events as ev
@@ -17,8 +17,13 @@ class Shuffled:
     Without `dimensions` each unit sends as many messages as the round has draws, and the first
     messages of all units are mixed by themselves, the second ones, and so on.  With it, a unit
     sends `chosen` of `dimensions` coordinates, and each coordinate is padded to `padded_to`
-    messages; see `events.SampledShuffle`.  `users` counts those who tell the observer nothing: with
-    c who do, give c fewer.
+    messages; see `events.SampledShuffle`.
+    `users` counts those who tell the observer nothing, and `padded_to` the places that their
+    messages and the dummies have: with c who tell all they know, give c fewer of both (`without`).
+    Reveal what those c send: of n_p places they take at most c in a dimension, wherever they like,
+    and what is left is a round of the others, padded to n_p - c or more; more dummies than that are
+    a post-processing.  Where the others leave c places free, no dimension overflows, whatever the c
+    do.
 
     Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
     Raises `InvalidInput`.
@@ -77,17 +82,32 @@ class Shuffled:
             message,
         )
 
-    def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
-        """Return what reaches who sees the mix; `colluders` of all who send tell all they know.
+    def without(self, colluders: int) -> Shuffled:
+        """Return what is left for the others where so many of the users tell all they know.
 
-        Its `users` are all who send, colluders among them.
+        Raises `InvalidInput` where nothing is left.
+        """
+        told = validate.count_from(0, colluders=colluders)
+        left = None if self.padded_to is None else self.padded_to - told
+        if self.users - told < 1 or (left is not None and left < 1):
+            raise InvalidInput(
+                f"Of {self.users:,} users {told:,} tell the observer all they know.",
+                "Nobody, or no place of a coordinate, is left to hide among.",
+                "Have more users, or more places for each coordinate.",
+            )
+        return replace(self, users=self.users - told, padded_to=left)
+
+    def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
+        """Return what reaches who sees the mix of these, which are all who send.
+
+        `colluders` of them tell the observer all they know: `without` so many is what is left.
         """
         sampled = self.dimensions is not None
         return records.Reach(
             "shuffled",
             colluders=colluders,
             rests_on=rests_on,
-            users=self.users + colluders,
+            users=self.users,
             dimensions=self.dimensions,
             chosen=self.chosen,
             padded_to=self.padded_to,

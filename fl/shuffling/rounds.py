@@ -40,7 +40,8 @@ class Shuffling:
     says, with `Shuffled` of these terms.  That rests on a shuffler that follows the protocol and
     does not collude with the analyzer: together they see each message with its sender, which is
     the mechanism's `local_event`, as anybody does who sees the messages before they are mixed.
-    Clients who collude with the analyzer hide nobody: count only the others (`colluders`).  The
+    Clients who collude with the analyzer hide nobody, and take up places of the padding:
+    `Terms.shuffled(colluders)` states what is left.  The
     *shuffler* sees boxes and, where coordinates are chosen, which client chose which; the key of
     the analyzer is all that keeps the messages from it.  It knows its dummies: before it they hide
     nobody, nor before anybody who gets what it knows.  *Clients* receive nothing.  Channels are

@@ -115,7 +115,8 @@ class Terms:
     def shuffled(self, colluders: int = 0) -> Shuffled:
         """Return how the messages are mixed, for the mechanism that states the event.
 
-        `colluders` of the clients tell the analyzer all they know.  Raises `InvalidInput` for
+        `colluders` of the clients tell the analyzer all they know; they hide nobody, and take up
+        places of the padding (`Shuffled.without`).  Raises `InvalidInput` for
         messages of several integers.
         """
         if self.width > 1:
@@ -124,10 +125,10 @@ class Terms:
                 "The shuffle bound is that of one number.",
                 "State the local event of the mechanism.",
             )
-        users = self.clients - validate.count_from(0, colluders=colluders)
         if self.chosen == self.dimensions:
-            return Shuffled(users)
-        return Shuffled(users, self.dimensions, self.chosen, self.padded_to, overflow=self.overflow)
+            return Shuffled(self.clients).without(colluders)
+        own = (self.clients, self.dimensions, self.chosen, self.padded_to)
+        return Shuffled(*own, overflow=self.overflow).without(colluders)
 
     def tag(self, session: bytes, round: int, public: bytes) -> bytes:
         """Return what every message begins with: it belongs to this round, terms and receiver."""

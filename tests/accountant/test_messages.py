@@ -117,8 +117,25 @@ def test_flames_double_amplification_is_stated_as_an_event() -> None:
     with pytest.raises(InvalidInput, match="157 coordinates"):
         own.event("replace-one", draws=156)
     reach = mixed.reach("shuffler and analyzer do not collude", colluders=2)
-    assert (reach.sees, reach.users, reach.colluders) == ("shuffled", 1002, 2)
+    assert (reach.sees, reach.users, reach.colluders) == ("shuffled", 1000, 2)
     assert (reach.chosen, reach.padded_to, reach.selection) == (157, 333, "oblivious")
+
+
+def test_users_who_tell_all_they_know_hide_nobody_and_take_up_places() -> None:
+    mixed = Shuffled(1000, dimensions=500, chosen=10, padded_to=80)
+    left = mixed.without(20)
+    assert left == Shuffled(980, 500, 10, 60)
+    found = [
+        pp.account(one.event(ev.Laplace(4.0), 10), delta=1e-6, neighbours="replace-one")
+        for one in (mixed, left, replace(left, padded_to=80))
+    ]
+    epsilon = [one.epsilon.upper for one in found]
+    assert epsilon[0] < epsilon[1]
+    assert epsilon[2] < epsilon[0]  # fewer users and as many places would promise too much
+    assert Shuffled(100).without(0) == Shuffled(100)
+    for many, own in ((80, mixed), (100, Shuffled(100))):
+        with pytest.raises(InvalidInput, match="left to hide among"):
+            own.without(many)
 
 
 @pytest.mark.parametrize(
