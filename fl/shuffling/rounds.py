@@ -41,11 +41,11 @@ class Shuffling:
     does not collude with the analyzer: together they see each message with its sender, which is
     the mechanism's `local_event`, as anybody does who sees the messages before they are mixed.
     Clients who collude with the analyzer hide nobody, and take up places of the padding:
-    `Terms.shuffled(colluders)` states what is left.  The
-    *shuffler* sees boxes and, where coordinates are chosen, which client chose which; the key of
-    the analyzer is all that keeps the messages from it.  It knows its dummies: before it they hide
-    nobody, nor before anybody who gets what it knows.  *Clients* receive nothing.  Channels are
-    confidential and authentic (`fl.parties`), and the analyzer's public key is its own.
+    `Terms.shuffled(colluders)` states what is left.  The *shuffler* sees boxes and, where
+    coordinates are chosen, which client chose which; the key of the analyzer is all that keeps the
+    messages from it.  It knows its dummies: before it they hide nobody, nor before anybody who gets
+    what it knows.  *Clients* receive nothing.  Channels are confidential and authentic
+    (`fl.parties`), and the analyzer's public key is its own.
 
     A dishonest client can send any message, as one message; a dishonest shuffler can leave messages
     out and put its own in their place, and can break the promise above.  Every message binds the

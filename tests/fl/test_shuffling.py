@@ -114,29 +114,29 @@ def test_chosen_coordinates_are_padded_to_one_number_of_messages() -> None:
 
 def test_dummies_have_the_mechanisms_own_law() -> None:
     """All slots of one coordinate but two are dummies: Laplace of scale 4 around 0."""
-    terms = Terms(2, 2, 1, padded_to=4_000)
+    terms = Terms(2, 2, 1, padded_to=1_000)
     _, found = carried(terms, np.full((2, 1), 2**40), places=np.zeros((2, 1), int), mechanism=OWN)
     drawn = OWN.units(found.messages[1, :, 0]) / 4.0
     edges = np.array([-3, -2, -1, -0.5, 0.0, 0.5, 1, 2, 3])
     below = np.where(edges < 0, 0.5 * np.exp(edges), 1 - 0.5 * np.exp(-edges))
     chances = np.diff([0.0, *below, 1.0])
     counts = np.bincount(np.searchsorted(edges, drawn), minlength=10)
-    assert chisquare(counts, chances * 4_000).pvalue > 1e-6
+    assert chisquare(counts, chances * 1_000).pvalue > 1e-6
 
 
 def test_the_order_is_uniform() -> None:
-    """Where each of 4 clients' message stands, over 6,000 rounds; seeded, false alarm 10^-9."""
-    terms, streams = Terms(4), Streams.seeded(8)
+    """All 6 orders of 3 clients' messages, over 300 rounds; seeded, so a pass stays a pass."""
+    terms, streams = Terms(3), Streams.seeded(8)
     own = Shuffling(terms)
     gate = Gate(None, Memory(), streams)
     about = About(1, "test", event_override=ev.NoGuarantee("a test"))
     codes = Counter[tuple[int, ...]]()
-    for number in range(1_200):
+    for number in range(300):
         ticket = gate.open(OWN.intent(about, "replace-one"))
-        found = own.round(number, ticket, np.arange(4)[:, None])
+        found = own.round(number, ticket, np.arange(3)[:, None])
         ticket.abort()
         codes[tuple(found.messages[0, :, 0].tolist())] += 1
-    assert len(codes) == 24
+    assert len(codes) == 6
     assert chisquare(list(codes.values())).pvalue > FALSE_ALARM
 
 
