@@ -56,6 +56,8 @@ def uneven_rounds(history: History) -> Seen | None:
     """
     ledger = history.ledger
     rounds = [list(same) for _, same in groupby(training_of(ledger), lambda one: one.intent.round)]
+    if any(len({one.intent.phase for one in same}) < len(same) for same in rounds):
+        return None  # missing-rounds says it
     before: dict[str, str | None] = {}
     for same in rounds:
         for previous, one in zip([None, *same[:-1]], same, strict=True):
