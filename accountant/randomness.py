@@ -270,6 +270,16 @@ def permutation(stream: Stream, count: int) -> NDArray[np.int64]:
             return order.astype(np.int64)
 
 
+def grouped_order(stream: Stream, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return places by their group, ascending, and within each in an order that is exactly uniform.
+
+    `groups` (n,); the result is (n,).  A uniform order of all, sorted by group where it stays as it
+    is within one: what it makes of disjoint groups is uniform for each, and independent.
+    """
+    order = permutation(stream, len(groups))
+    return np.asarray(order[np.argsort(groups[order], kind="stable")])
+
+
 def choice(stream: Stream, count: int, chosen: int) -> NDArray[np.int64]:
     """Return a uniformly random set of `chosen` integers below `count`, ascending."""
     if validate.count_from(0, chosen=chosen) > validate.count_from(0, count=count):

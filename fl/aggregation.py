@@ -1,4 +1,4 @@
-"""How what the silos make becomes one sum: in the clear, or under masks.
+"""How what the silos make becomes one sum: in the clear, under masks, or among peers.
 
 Silos add up integers, with their noise among them, so the sum is the same bit for bit whoever sees
 what on the way.  What the server sees stands in the log as `aggregation`:
@@ -7,6 +7,9 @@ plain                every silo's integers
 masked               only their sum, modulo 2^64 (`fl.secagg`)
 private-weighting    only the sum, under weights that nobody sees (`fl.uldp.weighting`, which has
                      users to weight and not only silos to add up, and is asked by itself)
+shares               every silo sees the sum, and there is no server (`fl.secagg.shares`)
+shuffle              units' messages without their senders (`fl.shuffling`, which a system that
+                     sends messages has by itself): silos have nothing to add up
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..accountant import records
-from ..accountant.errors import InvalidInput, ProtocolFault
+from ..accountant.errors import InvalidInput, ProtocolFault, Unsupported
 from ..accountant.mechanisms.clip import check_totals
 from .parties import silo_name
 
@@ -83,6 +86,21 @@ class Plain:
                 )
             total += sent
         return Sum(total, tuple(range(len(silos))))
+
+
+class Unsummed:
+    """Adds nothing up: units send messages, and silos no vectors."""
+
+    security: Final = None
+    network: Final = None
+
+    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
+        """Refuse."""
+        raise Unsupported(
+            'aggregation = "shuffle" adds no vectors of silos up.',
+            "A shuffler hands on the messages of units, which its analyzer sums.",
+            'Write aggregation = "plain", "masked" or "shares", or use a system of messages.',
+        )
 
 
 def noisy_sum(
@@ -158,10 +176,21 @@ def _encoded(point: FixedPoint, row: NDArray[np.float64]) -> Integers:
 def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
     """Return what adds up the updates of so many silos.
 
-    Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among.
+    Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among,
+    and for settings that the aggregation cannot bear.
     """
-    if own.aggregation != "masked":
+    if own.aggregation == "shuffle":
+        return Unsummed()
+    if own.aggregation not in ("masked", "shares"):
         return Plain()
+    from .crypto import packages
+
+    if own.aggregation == "shares":
+        packages.require(packages.MASKS)
+        from .secagg.shares import Shares, require_peers
+
+        require_peers(silos, colluders=own.colluders, dropouts=own.dropouts)
+        return Shares(silos, colluders=own.colluders, keep=own.keep_transcripts)
     if silos - own.dropouts < 2:
         raise InvalidInput(
             f"Masks need two silos that stay; of {silos}, {own.dropouts} may be missing.",
@@ -175,8 +204,6 @@ def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
             "Who knows all updates but one learns that one from the sum.",
             'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
         )
-    from .crypto import packages
-
     packages.require(packages.MASKS)
     from .secagg.masked import Masked
 

@@ -107,7 +107,9 @@ def _determines(read: Read) -> Determines | None:
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
-    """Return the phases of a run, in their order."""
+    """Return the phases of a run, in their order; `NotStated` for a system that is not known."""
+    if system_of(read).determines is None:
+        raise NotStated(f"rounds of {read('run', 'system')}")
     private = read("data", "normalisation") == "private"
     return (NORMALISE, TRAIN) if private else (TRAIN,)
 

@@ -36,7 +36,7 @@ MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
 UNITS: Final = ("record", "user", "silo", "entry")
 RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
 
-AGGREGATIONS: Final = ("plain", "masked", "private-weighting")
+AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
 
 KEY_BITS: Final = (2048, 3072, 4096)
 
@@ -246,7 +246,9 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
             "aggregation",
             AGGREGATIONS,
             "what the server sees: every silo's update (plain), only their sum (masked), or only "
-            "the sum under weights that nobody sees (private-weighting)",
+            "the sum under weights that nobody sees (private-weighting); "
+            "without a server, silos see the sum (shares), or a shuffler mixes messages (shuffle), "
+            "both for systems that are made for it",
             "plain",
         ),
         Key(

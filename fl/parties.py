@@ -25,7 +25,7 @@ unless the protocol itself says so.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
@@ -94,8 +94,8 @@ class Network:
         self.sent = dict.fromkeys(names, 0)
         self._keep = keep
         self._meddling = meddling
-        self._boxes: dict[str, dict[str, deque[Message]]] = {
-            name: {other: deque() for other in names} for name in names
+        self._boxes: dict[str, defaultdict[str, deque[Message]]] = {
+            name: defaultdict(deque) for name in names
         }
         self._posts: set[str] = set()
         self._kept: list[Message] = []
@@ -126,11 +126,17 @@ class Network:
         for one in (message,) if self._meddling is None else tuple(self._meddling(message)):
             if self._keep:
                 self._kept.append(one)
+            if one.sender not in self._boxes:
+                raise InvalidInput(f"There is no party {one.sender!r}.")
             self._boxes[one.receiver][one.sender].append(one)
 
     def box(self, name: str) -> Mapping[str, deque[Message]]:
         """Return what a party has not read yet, by sender; for posts."""
         return self._boxes[name]
+
+    def knows(self, name: str) -> bool:
+        """Return whether there is a party of this name."""
+        return name in self._boxes
 
 
 class Post:
@@ -176,7 +182,7 @@ class Post:
 
     def send(self, receiver: str, body: Body) -> None:
         """Send a body to another party."""
-        if receiver not in self.others:
+        if receiver == self.name or not self._network.knows(receiver):
             raise InvalidInput(f"{self.name} knows no party {receiver!r}.")
         self._take_part()
         self._network.deliver(

@@ -36,9 +36,7 @@ from ..accountant.odometer import Odometer
 from ..accountant.records import (
     Evaluation,
     Progress,
-    Record,
     Recorder,
-    RoundRelease,
     RunClose,
     RunOpen,
     Tuning,
@@ -123,7 +121,7 @@ def carry_out(
     `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
     error the run may be resumed.
     """
-    conduct = _Conduct(prepared, Path(folder), _Counter(recorder), report)
+    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(prepared.trained), np.errstate(all="ignore"):
         if progress is None:
@@ -135,34 +133,21 @@ def carry_out(
         return conduct.close()
 
 
-class _Counter(Unbroken):
-    """A recorder that no interruption reaches, and how many releases it has recorded."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__(recorder)
-        self.releases = 0
-
-    def append(self, record: Record) -> int:
-        """Append to the recorder, whole, and count a release."""
-        seq = super().append(record)
-        self.releases += isinstance(record, RoundRelease)
-        return seq
-
-
 @dataclass
 class _Conduct:
     """A run under way: the model after `kept.round`, and what was spent.
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
-    model.
+    model; `earlier` counts the releases, of which a round may have several, from before this start.
     """
 
     prepared: Prepared
     folder: Path
-    recorder: _Counter
+    recorder: Unbroken
     report: Report | None
     spent: int = 0
     released: int = 0
+    earlier: int = 0
     kept: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
@@ -216,9 +201,8 @@ class _Conduct:
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
         # By their numbers: a round may have opened several intents, or lost its release.
-        self.spent = max((intent.round for intent in progress.intents.values()), default=0)
+        self.spent, self.earlier = progress.last_round, len(progress.releases)
         self.released = len({each.round for each in released_models(progress)})
-        self.recorder.releases = len(progress.releases)
 
     def make_rounds(self) -> None:
         """Make every round of the plan that is left."""
@@ -258,7 +242,7 @@ class _Conduct:
             )
             self.recorder.append(
                 RunClose(
-                    rounds=self.recorder.releases,
+                    rounds=self.earlier + self.gate.releases,
                     reason=reason,
                     events=own.opening.plan.events,
                     epsilon={who: one.epsilon.upper for who, one in guarantees.items()},

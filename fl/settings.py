@@ -113,7 +113,7 @@ class SecuritySettings:
     server samples).  `keep_transcripts` keeps what each party saw; `processes` share the work.
     """
 
-    aggregation: Literal["plain", "masked", "private-weighting"] = "plain"
+    aggregation: Literal["plain", "masked", "private-weighting", "shares", "shuffle"] = "plain"
     dropouts: int = 0
     colluders: int = 0
     key_bits: int = 3072

@@ -33,7 +33,7 @@ _SERVES: Final[Mapping[str, tuple[str, ...]]] = {
     "records_per_count": _WEIGHED,
     "slots": _WEIGHED,
     "processes": _WEIGHED,
-    "keep_transcripts": _MASKED + _WEIGHED,
+    "keep_transcripts": _MASKED + _WEIGHED + ("shares", "shuffle"),
 }
 """Keys of [security] that only some aggregations have a use for."""
 

@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 Parameters: TypeAlias = "NDArray[np.float64]"
 """A model as one vector: (D,) float64."""
 
-Aggregation = Literal["plain", "masked", "private-weighting"]
-"""What the server sees: every silo's update, only their sum, or that with hidden weights."""
+Aggregation = Literal["plain", "masked", "private-weighting", "shares", "shuffle"]
+"""What the server sees: every silo's update, only their sum, or that with hidden weights; without
+one, peers see the sum (`shares`), and a shuffler takes the senders off messages (`shuffle`)."""
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,10 @@ from .gate import Gate
 from .gaussian import Gaussian
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
+from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
 from .response import RandomizedResponse
 from .selection import Exponential
+from .shuffled import Shuffled
 from .ticket import Ticket
 
 __all__ = [
@@ -18,7 +20,12 @@ __all__ = [
     "FineGaussian",
     "Gate",
     "Gaussian",
+    "GaussianMessages",
     "Laplace",
+    "LaplaceMessages",
+    "Messages",
     "RandomizedResponse",
+    "ResponseMessages",
+    "Shuffled",
     "Ticket",
 ]

@@ -29,7 +29,13 @@ class Gate:
     `NoGuarantee`.  An odometer of a plan is asked for the intent's event; an adaptive one for what
     each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
     threads; several tickets may be open at once, with streams of different names.  `run_id` is the
-    name of the run, once it has one: sealed items then say of which release they are.
+    name of the run, once it has one: sealed items then say of which release they are.  `releases`
+    counts those that were recorded.
+
+    A round may open several intents, one after the other or at once, each in a phase of its own and
+    with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
+    order.  What is computed from one of them is a release once its ticket is closed, and not
+    before.
     """
 
     def __init__(
@@ -42,6 +48,7 @@ class Gate:
         self._broken = False
         self._lent: set[str] = set()
         self.run_id = ""
+        self.releases = 0
 
     def open(self, intent: records.RoundIntent) -> Ticket:
         """Spend and record what is about to be released, and return the ticket to draw it.
@@ -93,6 +100,7 @@ class Gate:
             self._broken = True  # until the recorder has kept it
             seq = self._recorder.append(record)
             self._broken = False
+            self.releases += isinstance(record, records.RoundRelease)
             return seq
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:

@@ -75,13 +75,18 @@ class RandomizedResponse(Mechanism):
         Exact: the probability is never rounded.  How much randomness is used depends on n alone.
         Raises `InvalidInput` for values out of range, without naming them.
         """
-        given = self._values(values)
+        return self._reported(ticket, self._values(values), name, part)
+
+    def _reported(self, ticket: Ticket, values: Integers, name: str, part: str) -> Integers:
+        """Return a report for each value, (n,) or (n, j): j draws."""
+        given = self._values(values.reshape(-1))
         self.check_ticket(ticket)
-        ticket.draw(part=part)
+        ticket.draw(part=part, sums=values.shape[1] if values.ndim == 2 else 1)
         stream = ticket.stream(name)
         true = bernoulli(stream, len(given), self._truth)
         other = 1 + uniform(stream, len(given), self.categories - 1)
-        return np.where(true, given, (given + other) % self.categories)
+        sent = np.where(true, given, (given + other) % self.categories)
+        return np.asarray(sent.reshape(values.shape))
 
     def _values(self, values: ArrayLike) -> Integers:
         given = numbers(values, "iu")

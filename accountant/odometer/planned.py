@@ -1,4 +1,10 @@
-"""The planned mode: releases fixed before the first one, made in order; tight, by PLD."""
+"""The planned mode: releases fixed before the first one, made in order; tight, by PLD.
+
+A round of which the plan says `Compose` may be made as several releases, one after the other in
+that order: a noisy count, and then a noisy sum.  The first of them counts as the whole round, and
+where a round is left unfinished (a run that was cut off goes on with the next one) what it lacks is
+never made up: who sees less than the plan sees no more than the plan.
+"""
 
 from __future__ import annotations
 
@@ -65,23 +71,33 @@ class Carried:
         self.observers = tuple(plan.guarantees)
         self._plan = plan
         self._done = [0] * len(plan.phases)
+        self._due: tuple[ev.Event, ...] = ()  # what the round under way has still to release
 
     def admits(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> bool:
         """Return whether `event` is what the plan has next."""
-        return self._matched(event, observers, units) > 0
+        return self._continues(event) or self._matched(event, observers, units) > 0
 
     def spend(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> None:
-        """Count the next round, or several as a `Repeat`; `BudgetExceeded` for anything else."""
+        """Count the next round, or several as a `Repeat`, or the next release of a round.
+
+        Raises `BudgetExceeded` for anything else.
+        """
+        _refuse_choices(observers, units)
+        if self._continues(event):
+            self._due = self._due[1:]
+            return
         rounds = self._matched(event, observers, units)
         if not rounds:
             raise self._refusal()
         place = self._place
         assert place is not None
+        planned = self._plan.phases[place].event
         self._done[place] += rounds
+        self._due = () if _is_whole(event, planned) else _parts(planned)[1:]
 
     def rounds(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
@@ -117,6 +133,10 @@ class Carried:
     def _left(self, place: int) -> int:
         return self._plan.phases[place].rounds - self._done[place]
 
+    def _continues(self, event: ev.Event) -> bool:
+        """Return whether `event` is what the round under way has next."""
+        return bool(self._due) and event == self._due[0]
+
     def _matched(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> int:
@@ -130,7 +150,7 @@ class Carried:
             return 1
         if isinstance(event, ev.Repeat) and event.event == planned:
             return event.count if event.count <= self._left(place) else 0
-        return 0
+        return int(_parts(planned)[:1] == (event,))
 
     def _proven(self, observer: str | None) -> Guarantee:
         if observer is not None:
@@ -151,6 +171,16 @@ class Carried:
             f"Next: {self._left(place):,} x {phase.event}, of {phase.name!r}.",
             "Follow the plan; for releases that depend on results, use Odometer(epsilon, delta).",
         )
+
+
+def _parts(planned: ev.Event) -> tuple[ev.Event, ...]:
+    """Return the releases that a round may be made of; () where it is one."""
+    return planned.events if isinstance(planned, ev.Compose) else ()
+
+
+def _is_whole(event: ev.Event, planned: ev.Event) -> bool:
+    """Return whether an event that matched is whole rounds, and not the first part of one."""
+    return event == planned or (isinstance(event, ev.Repeat) and event.event == planned)
 
 
 def _refuse_choices(observers: Sequence[str] | None, units: Sequence[str] | None) -> None:

@@ -57,7 +57,11 @@ class Claim(Fact):
 
 @dataclass(frozen=True)
 class Planned(Fact):
-    """What was fixed before the first release: by observer, all that it will see."""
+    """What was fixed before the first release: by observer, all that it will see.
+
+    `rounds` counts rounds, not what each of them releases: an event of a round that makes several
+    releases is the `Compose` of them, in their order.
+    """
 
     rounds: int
     events: Mapping[str, ev.Event]

@@ -81,6 +81,10 @@ class RoundIntent(Record):
     `model_in` is the digest of the (released) model that the round starts from.  `reaches` says
     by observer what of the round reaches it; None where that follows from `aggregation` and
     `security` of the first line.
+
+    A round may have several intents, such as a noisy count beside a noisy sum: each of a phase of
+    its own, the same ones in the same order in all rounds that begin with the first of them, and
+    only one of them states a model.
     """
 
     type: ClassVar[str] = "round.intent"
@@ -176,7 +180,8 @@ class AuditResult(Record):
 class RunClose(Record):
     """The last line: what the run says that it spent.
 
-    `epsilon` is by observer, an upper bound at the claim's delta; `reason` says why it ended.
+    `rounds` counts the releases, of which a round may have several.  `epsilon` is by observer, an
+    upper bound at the claim's delta; `reason` says why it ended.
     """
 
     type: ClassVar[str] = "run.close"

@@ -24,7 +24,7 @@ from ..hazards.edited import hazards_beside
 from ..verify import Verified, verify
 from .evidence import Evidence
 from .facts import SILO, SILO_WITH_RECORDS
-from .ledger import Entry, Ledger
+from .ledger import Entry, Ledger, rounds_of
 from .report import BudgetReport, Chain, GroupRow, Row, SealedCheck
 from .total import Total, nothing
 
@@ -127,8 +127,8 @@ def audit_ledger(
             GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
         ),
         hazards=worst_first((*looked.hazards, *more)),
-        spent=len(ledger.spent),
-        released=ledger.released,
+        spent=ledger.rounds,
+        released=rounds_of(one for one in ledger.spent if one.releases),
         planned_rounds=ledger.opened.plan.rounds,
         dangling=ledger.dangling,
         complete=closed is not None,

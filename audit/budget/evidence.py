@@ -343,7 +343,7 @@ class Evidence:
         )
         known = observer if observer in plan.events and observer in stated_to else MODEL
         silent = known != observer or self.setting.as_published
-        if silent and len(self.ledger.spent) >= plan.rounds:
+        if silent and len(self.ledger.spent) == self.ledger.rounds >= plan.rounds:
             return {}
         left = self.planned(known).left
         held = self._held(known) if left else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -89,6 +90,23 @@ class Ledger:
     def released(self) -> int:
         """How many intents were released."""
         return sum(bool(one.releases) for one in self.spent)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were begun; see `rounds_of`."""
+        return rounds_of(self.spent)
+
+
+def rounds_of(spent: Iterable[Spent]) -> int:
+    """Return how many rounds some intents are of.
+
+    A round may have several, a noisy count beside a noisy sum: one of each phase.  Two of one phase
+    under one number are two rounds, of which one should not be there.
+    """
+    phases: dict[int, Counter[str]] = {}
+    for one in spent:
+        phases.setdefault(one.intent.round, Counter())[one.intent.phase] += 1
+    return sum(max(counted.values()) for counted in phases.values())
 
 
 @dataclass

@@ -42,6 +42,19 @@ def training_of(ledger: Ledger) -> tuple[Spent, ...]:
     return tuple(one for one in ledger.spent if one is not moments)
 
 
+def models_of(ledger: Ledger) -> tuple[Spent, ...]:
+    """Return the rounds of training as models see them: one intent each.
+
+    A round may open other intents beside that of its model.  Their phases are those of which some
+    intent states no model, in a round in which another one does.
+    """
+    training = training_of(ledger)
+    with_model = {one.intent.round for one in training if _states_model(one)}
+    stating = {one.intent.phase for one in training if _states_model(one)}
+    beside = {one.intent.phase for one in training if one.intent.round in with_model} - stating
+    return tuple(one for one in training if one.intent.phase not in beside)
+
+
 def alike(ledger: Ledger) -> list[list[Spent]]:
     """Return rounds by what they release: a model, or vectors of one length, whatever their phase.
 

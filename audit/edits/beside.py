@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ..budget.ledger import Ledger
-from ..budget.phases import configured, moments_of, released, training_of
+from ..budget.phases import configured, models_of, moments_of, released, training_of
 from .archive import StoredModel, text_of
 from .contradiction import Contradiction, History
 from .models import SHOWN
@@ -134,7 +134,7 @@ def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
     yield "data", configured(ledger, "data", "name")
     yield "model", configured(ledger, "training", "model")
     yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
-    yield "released", sum(bool(one.releases) for one in training)
+    yield "released", sum(bool(one.releases) for one in models_of(ledger))
 
 
 def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iterator[str]:

@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Literal
 
 from ..budget.ledger import Ledger, Spent
-from ..budget.phases import released, training_of
+from ..budget.phases import models_of, released
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _steps(
 ) -> Iterator[tuple[Literal["start", "release", "recovery"], Spent | None]]:
     """Yield the intents and releases of training, and the recoveries, as their lines follow."""
     found: list[tuple[int, Literal["start", "release", "recovery"], Spent | None]] = []
-    for one in training_of(ledger):
+    for one in models_of(ledger):
         found.append((one.number, "start", one))
         found += [(number, "release", one) for number, _ in one.releases[:1]]
     found += [(one.number, "recovery", None) for one in ledger.recoveries]

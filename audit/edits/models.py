@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..budget.phases import configured, training_of
+from ..budget.phases import configured, models_of, training_of
 from .contradiction import History, NotStated, Seen, edit
 from .lineage import Lineage
 
@@ -56,9 +56,12 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
 def foreign_length(history: History) -> Seen | NotStated | None:
     """Fire where a round of training released more or fewer values than the model has."""
     ledger = history.ledger
-    released = [one for spent in training_of(ledger) for one in spent.releases]
+    rounds = models_of(ledger)
+    released = [one for spent in rounds for one in spent.releases]
     if not released:
         return None
+    if not history.lineage.named:  # it may be what stands beside a model
+        return NotStated("Whether rounds release as many values as the model has: none names one.")
     model, data = configured(ledger, "training", "model"), configured(ledger, "data", "name")
     unknown = NotStated(
         "Whether rounds release as many values as the model has: the configuration does not name a "

@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...fl.log.reader import Scan
 from ..budget.ledger import Entry, Ledger
-from ..budget.phases import released, training_of
+from ..budget.phases import models_of, released, training_of
 from .archive import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
@@ -136,7 +136,7 @@ def _lost(ledger: Ledger) -> set[int]:
 
     The last release of a run that is not closed may be on its way to the disk.
     """
-    training = training_of(ledger)
+    training = models_of(ledger)
     if not training:
         return set()
     end = None if ledger.closed is None else ledger.closed.model

@@ -1,15 +1,17 @@
 """Rounds that were cut out of a log: their numbers, what a recovery says of them, the moments.
 
-A run numbers its rounds of training 1, 2, 3, ..., one intent each, whatever comes of them: a round
-that was lost or aborted keeps its number, and the next start goes on behind it.  The release of
-moments is round 0.
+A run numbers its rounds of training 1, 2, 3, ..., whatever comes of them: a round that was lost or
+aborted keeps its number, and the next start goes on behind it.  The release of moments is round 0.
+A round has one intent; or several, each of a phase of its own, and then the same ones in the same
+order whenever a round begins with the first of them.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from itertools import accumulate
+from itertools import accumulate, groupby, zip_longest
 
+from ..budget.ledger import Spent
 from ..budget.phases import configured, moments_of, training_of
 from .contradiction import History, NotStated, Seen, edit
 
@@ -25,17 +27,66 @@ _RESTORE += "same, and is not in the numbers here."
 )
 def missing_rounds(history: History) -> Seen | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
-    expected = 1
+    last, phases = 0, set[str]()
     for one in training_of(history.ledger):
-        number = one.intent.round
-        if number != expected:
-            after = "the opening" if expected == 1 else f"round {expected - 1:,}"
+        number, phase = one.intent.round, one.intent.phase
+        if number == last and phase not in phases:
+            phases.add(phase)
+            continue
+        if number != last + 1:
+            after = "the opening" if last == 0 else f"round {last:,}"
             return Seen(
-                f"Behind {after} stands round {number:,}, where round {expected:,} belongs.",
+                f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
                 (one.number,),
             )
-        expected += 1
+        last, phases = number, {phase}
     return None
+
+
+@edit(
+    "uneven-rounds",
+    why="A round that announces several releases announces the same ones every time. Where one is "
+    "missing, its lines were cut out; it is spent all the same.",
+    next_step=_RESTORE,
+)
+def uneven_rounds(history: History) -> Seen | None:
+    """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
+
+    A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
+    """
+    ledger = history.ledger
+    rounds = [list(same) for _, same in groupby(training_of(ledger), lambda one: one.intent.round)]
+    if any(len({one.intent.phase for one in same}) < len(same) for same in rounds):
+        return None  # missing-rounds says it
+    before: dict[str, str | None] = {}
+    for same in rounds:
+        for previous, one in zip([None, *same[:-1]], same, strict=True):
+            place = None if previous is None else previous.intent.phase
+            if before.setdefault(one.intent.phase, place) != place:
+                return _unlike(one, before[one.intent.phase], place)
+    followed = set(before.values())
+    starts = [one.number for one in ledger.recoveries]
+    for same, later in zip_longest(rounds, rounds[1:]):
+        last = same[-1]
+        if last.intent.phase not in followed:
+            continue
+        end = later[0].number if later else ledger.closed_at if ledger.closed else None
+        if end is not None and bisect_left(starts, last.number) == bisect_left(starts, end):
+            return Seen(
+                f"Round {last.intent.round:,} ends with {last.intent.phase!r:.40}, and other "
+                "rounds go on behind it.",
+                (last.number,),
+            )
+    return None
+
+
+def _unlike(one: Spent, due: str | None, place: str | None) -> Seen:
+    words = ["first" if name is None else f"behind {name!r:.40}" for name in (place, due)]
+    return Seen(
+        f"In round {one.intent.round:,} {one.intent.phase!r:.40} stands {words[0]}, and elsewhere "
+        f"{words[1]}.",
+        (one.number,),
+    )
 
 
 @edit(

@@ -8,10 +8,11 @@ that no line states.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
-from ...accountant.records import Noise, RoundRelease
+from ...accountant.records import RoundIntent, RoundRelease
 from ..budget.facts import CONTINUOUS
 from ..budget.ledger import Ledger, Spent
 from ..budget.phases import configured
@@ -77,7 +78,7 @@ def _unlike_ours(segment: _Segment) -> Seen | None:
     for one in segment.rounds:
         for number, release in one.releases:
             stated = sum(max(own.last - own.first, 0) for own in release.streams)
-            least = least_bytes(one.intent.noise, release)
+            least = least_bytes(one.intent, release)
             if stated < least:
                 return Seen(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
@@ -94,10 +95,16 @@ def _unlike_ours(segment: _Segment) -> Seen | None:
     )
 
 
-def least_bytes(noise: Noise, release: RoundRelease) -> int:
-    """Return how many random bytes a release takes at least: one for each value of each share."""
+def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:
+    """Return how many random bytes a release takes at least: one for each value of each share.
+
+    Where units send messages, a sum has more values than each of them sends: one for each message.
+    """
+    noise = intent.noise
     if noise.family not in CONTINUOUS:
         return int(noise.family != "none")
+    if intent.contribution.terms == "message":
+        return max(release.draws, 1)
     return max(release.values * release.draws * release.shares, 1)
 
 
@@ -201,10 +208,17 @@ def _changed(same: list[Spent]) -> int:
     """Return the line from which on rounds have more streams than there can be; 0 for none.
 
     A share of the noise has one stream.  One round may lack those of shares that did not arrive.
+    Releases of one round may each have streams of their own.
     """
     noise = same[0].intent.noise
     releases = [one for spent in same for one in spent.releases]
-    most = max((len(own.streams) for _, own in releases), default=0) + noise.tolerated_dropouts
+    of_round: dict[int, Counter[str]] = {}
+    for spent in same:
+        most_of = max((len(own.streams) for _, own in spent.releases), default=0)
+        phases = of_round.setdefault(spent.intent.round, Counter())
+        phases[spent.intent.phase] = max(phases[spent.intent.phase], most_of)
+    most = max((phases.total() for phases in of_round.values()), default=0)
+    most += noise.tolerated_dropouts
     names: set[str] = set()
     for number, own in releases:
         names |= {one.stream for one in own.streams}

@@ -16,14 +16,14 @@ from .hazard import Found, left_over, rounds, rule
 )
 def more_rounds(evidence: Evidence) -> Found | None:
     """Fire where more was made than was planned."""
-    opened, made = evidence.ledger.opened, evidence.ledger.spent
-    if evidence.setting.as_published and len(made) <= opened.plan.rounds:
+    opened, made, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
+    if evidence.setting.as_published and count <= opened.plan.rounds:
         return None
     beyond = any(evidence.planned(observer).beyond for observer in opened.plan.events)
-    if len(made) <= opened.plan.rounds and not beyond:
+    if count <= opened.plan.rounds and not beyond:
         return None
     return Found(
-        f"{rounds(opened.plan.rounds).capitalize()} were planned and {len(made):,} were made.",
+        f"{rounds(opened.plan.rounds).capitalize()} were planned and {count:,} were made.",
         tuple(one.number for one in made[opened.plan.rounds :]),
         left_over(evidence),
     )
@@ -87,7 +87,7 @@ def resumed_without_state(evidence: Evidence) -> Found | None:
                 else f"A recovery goes back to round {one.record.next_round}, which was released."
             )
     planned = ledger.opened.plan.rounds
-    if ledger.recoveries and not lines and len(ledger.spent) > planned:
+    if ledger.recoveries and not lines and ledger.rounds > planned:
         lines.append(ledger.recoveries[-1].number)
         what = "The resumed run went beyond its plan."
     return Found(what, tuple(lines), left_over(evidence)) if lines else None
@@ -146,7 +146,7 @@ def stopped_early(evidence: Evidence) -> Found | None:
     if closed is None or not evidence.planned(opened.claim.observer).left:
         return None
     return Found(
-        f"The run was closed ({closed.reason}) after {len(evidence.ledger.spent):,} of "
+        f"The run was closed ({closed.reason}) after {evidence.ledger.rounds:,} of "
         f"{rounds(opened.plan.rounds)}.",
         (evidence.ledger.closed_at,),
         left_over(evidence),

@@ -164,7 +164,7 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
         for one in evidence.ledger.spent
         for number, release in one.releases
         if sum(max(own.last - own.first, 0) for own in release.streams)
-        < least_bytes(one.intent.noise, release)
+        < least_bytes(one.intent, release)
     )
     if not lines:
         return None

@@ -146,10 +146,17 @@ def read(
 
 def _course(ledger: Ledger) -> tuple[Spending, ...]:
     """Return what the first rounds of a log support, at up to `POINTS` of them."""
-    made, observer = len(ledger.spent), ledger.opened.claim.observer
+    observer, spent = ledger.opened.claim.observer, ledger.spent
+    numbers = [one.intent.round for one in spent]
+    ends = [  # a round may have several intents, one behind the other
+        place + 1
+        for place, number in enumerate(numbers)
+        if place + 1 == len(numbers) or numbers[place + 1] != number
+    ]
+    made = len(ends)
     found = []
     points = max(FEWEST, POINTS * ROUNDS // max(ROUNDS, made))
     for rounds in sorted({round(made * step / points) for step in range(1, points + 1)} - {0}):
-        first = replace(ledger, spent=ledger.spent[:rounds], closed=None)
+        first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
         found.append(Spending(rounds, Evidence.of(first).total(observer).upper))
     return tuple(found)

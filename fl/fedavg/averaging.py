@@ -44,10 +44,11 @@ class FedAvg:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         public_features_only(setup)
-        if setup.aggregation == "private-weighting":
+        if setup.aggregation not in ("plain", "masked"):
             raise Unsupported(
-                "fedavg has no weights to hide.",
-                "It would send updates in the clear, and its log would say otherwise.",
+                f"fedavg has no aggregation {setup.aggregation!r}.",
+                "It has no weights to hide and no messages to shuffle, and its log would say "
+                "otherwise.",
                 "Use aggregation 'plain' or 'masked'.",
             )
         self.aggregator = setup.aggregator

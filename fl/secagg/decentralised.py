@@ -2,7 +2,7 @@
 
 Peers u = 1..n with vectors of integers x_u, words modulo 2^64:
 
-1. `hello`    a fresh public key, signed together with the session, the round and the group
+1. `hello`    a fresh public key
 2. `share`    x_u = last_u + sum_v expand(seed_uv); seed_uv goes to v, locked; last_u stays
 3. `slices`   p_u = last_u + sum_v expand(seed_vu), cut into n slices; slice v of p_u goes to v
 4. `totals`   v adds up its slice of all p_u and sends that slice of the total to everybody
@@ -16,8 +16,14 @@ words travel: 2 D (n - 1) / n times `FixedPoint.bytes_needed` bytes in all.
 
 Each peer knows the group beforehand, the names and the Ed25519 keys, and refuses a group below
 `fewest`.  One that is missing, or says anything else than the protocol expects, ends the round for
-everybody: there is no smaller group.  Channels are assumed to be authentic (`fl.parties`), and
-for the total to be right peers must follow the protocol: one that lies about its vector, or tells
+everybody: there is no smaller group.
+
+What is said is signed (a share is locked instead), together with the session, the round and the
+group, its step, who says it and to whom: the slice of a partial sum for its one receiver, the
+others for everybody.  A bit that was flipped on the way, a message of an earlier round, or one that
+was meant for another is no right signature, and the fault names whose words they were said to be.
+Who keeps what it received can show it to others.  Signatures do not make anybody honest: for the
+total to be right peers must follow the protocol, and one that lies about its vector, or tells
 everybody the same wrong slice of the total, is believed.
 
 What a peer learns from the total less its own vector is for the noise in x_u to cover.
@@ -67,26 +73,29 @@ class Share(Body):
 
 @dataclass(frozen=True)
 class Partial(Body):
-    """The receiver's slice of the sender's partial sum: words, their low bytes only."""
+    """The receiver's slice of the sender's partial sum: words, their low bytes only; signed."""
 
     kind: ClassVar[str] = "peer-partial"
     words: bytes
+    signature: bytes
 
 
 @dataclass(frozen=True)
 class Total(Body):
-    """The sender's slice of the total: words, their low bytes only."""
+    """The sender's slice of the total: words, their low bytes only; signed."""
 
     kind: ClassVar[str] = "peer-total"
     words: bytes
+    signature: bytes
 
 
 @dataclass(frozen=True)
 class Confirmation(Body):
-    """A digest of the whole total."""
+    """A digest of the whole total; signed."""
 
     kind: ClassVar[str] = "peer-confirmation"
     digest: bytes
+    signature: bytes
 
 
 @dataclass(frozen=True)
@@ -143,9 +152,9 @@ class Group:
         return {
             Hello: room(keys.KEY_BYTES, keys.SIGNATURE_BYTES),
             Share: room(keys.LOCK_BYTES + additive.SEED_BYTES),
-            Partial: room(words),
-            Total: room(words),
-            Confirmation: room(hashlib.sha256().digest_size),
+            Partial: room(words, keys.SIGNATURE_BYTES),
+            Total: room(words, keys.SIGNATURE_BYTES),
+            Confirmation: room(hashlib.sha256().digest_size, keys.SIGNATURE_BYTES),
         }
 
     def part(self, peer: str) -> slice:
@@ -202,7 +211,7 @@ class Peer:
     def hello(self) -> None:
         """Send a fresh key to everybody."""
         with self._step("hello", "share"):
-            signed = self._identity.sign(self._said_by(self._post.name, self._pair.public))
+            signed = self._signed(Hello, self._pair.public)
             for other in self._others:
                 self._post.send(other, Hello(self._pair.public, signed))
 
@@ -210,8 +219,7 @@ class Peer:
         """Check everybody's key, then send everybody a share."""
         with self._step("share", "slices"):
             for name, hello in self._post.gather(Hello, self._others).items():
-                said = self._said_by(name, hello.public)
-                keys.verify(self._group.roster[name], hello.signature, said)
+                self._verify(name, Hello, hello.public, hello.signature)
                 self._keys[name] = keys.agree(self._pair, hello.public, self._context)
             seeds, self._held = additive.share(self._held, len(self._group.peers))
             for other, seed in zip(self._others, seeds, strict=True):
@@ -230,7 +238,8 @@ class Peer:
                 seeds.append(seed)
             additive.add_expanded(self._held, seeds, sign=1)
             for other in self._others:
-                self._post.send(other, Partial(self._packed(self._held[self._group.part(other)])))
+                words = self._packed(self._held[self._group.part(other)])
+                self._post.send(other, Partial(words, self._signed(Partial, words, other)))
 
     def totals(self) -> None:
         """Add up one's own slice of all partial sums, and send it to everybody."""
@@ -238,30 +247,35 @@ class Peer:
             own = self._group.part(self._post.name)
             total = self._held[own].copy()
             for name, partial in self._post.gather(Partial, self._others).items():
+                self._verify(name, Partial, partial.words, partial.signature, self._post.name)
                 total += self._unpacked(partial.words, own, name)
             self._total = np.zeros(self._group.length, np.uint64)
             packed = self._packed(total)
             self._total[own] = self._unpacked(packed, own, self._post.name)
             self._held = np.empty(0, np.uint64)
+            signed = self._signed(Total, packed)
             for other in self._others:
-                self._post.send(other, Total(packed))
+                self._post.send(other, Total(packed, signed))
 
     def confirm(self) -> None:
         """Put the total together and tell everybody its digest."""
         with self._step("confirm", "result"):
             for name, total in self._post.gather(Total, self._others).items():
+                self._verify(name, Total, total.words, total.signature)
                 own = self._group.part(name)
                 self._total[own] = self._unpacked(total.words, own, name)
             digest = hashlib.sha256(self._context)
             digest.update(self._total.astype("<u8", copy=False).data)
             self._digest = digest.digest()
+            signed = self._signed(Confirmation, self._digest)
             for other in self._others:
-                self._post.send(other, Confirmation(self._digest))
+                self._post.send(other, Confirmation(self._digest, signed))
 
     def result(self) -> NDArray[np.int64]:
         """Return the total, (D,) of int64, if everybody has the same."""
         with self._step("result", ""):
             for name, theirs in self._post.gather(Confirmation, self._others).items():
+                self._verify(name, Confirmation, theirs.digest, theirs.signature)
                 if theirs.digest != self._digest:
                     raise _fault(f"{name} was told another total than {self._post.name}.")
             self._post.leave()
@@ -286,8 +300,29 @@ class Peer:
         yield
         self._next = following
 
-    def _said_by(self, name: str, public: bytes) -> bytes:
-        return b"peer-hello" + self._context + public + name.encode()
+    def _signed(self, what: type[Body], content: bytes, receiver: str = "") -> bytes:
+        """Return a signature of what this peer says; `receiver` is empty where all are told."""
+        return self._identity.sign(self._said(self._post.name, what, content, receiver))
+
+    def _verify(
+        self, name: str, what: type[Body], content: bytes, signature: bytes, receiver: str = ""
+    ) -> None:
+        """Raise `ProtocolFault`, with the name, unless a peer has said this, here and now."""
+        try:
+            said = self._said(name, what, content, receiver)
+            keys.verify(self._group.roster[name], signature, said)
+        except ProtocolFault:
+            raise _fault(
+                f"What came as {name}'s {what.kind!r} to {self._post.name} is not signed by it."
+            ) from None
+
+    def _said(self, name: str, what: type[Body], content: bytes, receiver: str) -> bytes:
+        """Return what is signed: of a fixed length, whatever is said."""
+        digest = hashlib.sha256(b"privplan decentralised statement")
+        for part in (self._context, what.kind.encode(), name.encode(), receiver.encode(), content):
+            digest.update(len(part).to_bytes(8, "little"))
+            digest.update(part)
+        return digest.digest()
 
     def _way(self, sender: str, receiver: str) -> bytes:
         places = (self._group.peers.index(name) for name in (sender, receiver))

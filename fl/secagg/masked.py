@@ -6,6 +6,7 @@ Noise and updates are integers on one grid, and their sum lies far within 64 bit
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -50,7 +51,8 @@ class Masked:
         self._colluders = max(colluders, most)
         self._terms(1)  # refused now, not in the first round
         self._posts = {name: self.network.post(name) for name in self.network.names}
-        self._committees: dict[int, Committee] = {}
+        self._committees: dict[tuple[int, int], Committee] = {}
+        self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
         self._stopped = False
 
     @property
@@ -86,13 +88,17 @@ class Masked:
             raise
 
     def _sum(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
-        if length not in self._committees:
+        if self._sums[0] != number:
+            self._sums = (number, Counter())
+        self._sums[1][length] += 1
+        key = (length, self._sums[1][length])  # several sums of a round have a committee each
+        if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
-            self._committees[length] = Committee(self._posts, self._terms(length), session)
+            self._committees[key] = Committee(self._posts, self._terms(length), session)
         inputs: dict[str, Callable[[], NDArray[np.uint64]]] = {
             silo_name(place): partial(_words, silo) for place, silo in enumerate(silos)
         }
-        words, names = self._committees[length].sum(number, inputs)
+        words, names = self._committees[key].sum(number, inputs)
         there = tuple(place for place in range(self._silos) if silo_name(place) in names)
         return Sum(words.astype("<u8", copy=False).view(np.int64), there)
 

@@ -336,7 +336,7 @@ def test_keys_of_a_newer_version_are_not_stated(tmp_path: Path) -> None:
         own = records[0]["configuration"]
         own["disco"] = {"radius": "1.0"}
         own["privacy"]["adaptive"] = True
-        own["security"]["aggregation"] = "shares"
+        own["security"]["aggregation"] = "relayed"
 
     folder = forged(tmp_path, "avg-uniform-plain", newer)
     (folder / "config.toml").unlink()

@@ -252,6 +252,21 @@ def modelled() -> Records:
     return made
 
 
+def paired(records: Records) -> Records:
+    """Let two rounds after one another be one, with two intents."""
+
+    def change(record: Any) -> Any:
+        number = getattr(record, "round", 0)
+        if isinstance(record, RoundIntent):
+            phase = "train" if number % 2 == 0 else "count"
+            return replace(record, round=(number + 1) // 2, phase=phase)
+        if isinstance(record, RoundRelease):
+            return replace(record, round=(number + 1) // 2)
+        return record
+
+    return [change(record) for record in records]
+
+
 def model(number: int) -> str:
     return FIRST if number == 0 else f"{number:064x}"
 
@@ -441,6 +456,7 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         lambda records: [*records[:3], *records[5:]],
         lost_last(kept=3),
     ),
+    "uneven-rounds": (weighted, also(paired, lambda made: [*made[:5], *made[7:]]), paired),
     "recovery-mismatch": (weighted, cut_off(next_round=22), cut_off()),
     "unknown-evaluation": (
         weighted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -31,9 +31,8 @@ SESSION = b"a session of its own"
 KINDS = {one.kind: one for one in (Hello, Share, Partial, Total, Confirmation)}
 
 FAULTS = ("twice", "round", "session", "kind", "empty", "longer", "bit")
-WRONG = [
-    (kind, fault) for kind in KINDS for fault in FAULTS if (kind, fault) != (Partial.kind, "bit")
-]
+WRONG = [(kind, fault) for kind in KINDS for fault in FAULTS]
+SIGNED = [one.kind for one in (Hello, Partial, Total, Confirmation)]
 
 
 class Peers:
@@ -343,12 +342,100 @@ def test_a_message_that_is_wrong_ends_the_round(kind, fault) -> None:
     assert met
 
 
-def changed(body: Body, fault: str) -> Body:
-    """Return a body whose last field is empty, longer by a byte, or differs in one bit."""
-    name = list(body.__dataclass_fields__)[-1]
+def changed(body: Body, fault: str, field: int = -1) -> Body:
+    """Return a body of which a field is empty, longer by a byte, or differs in one bit."""
+    name = fields(body)[field].name
     raw = getattr(body, name)
     new = {"empty": b"", "longer": raw + b"\0", "bit": bytes([raw[0] ^ 1]) + raw[1:]}[fault]
     return replace(body, **{name: new})
+
+
+@pytest.mark.parametrize("fault", ["empty", "longer", "bit"])
+@pytest.mark.parametrize("kind", SIGNED)
+def test_words_that_were_changed_on_their_way_are_found_and_the_sender_named(kind, fault) -> None:
+    """A flipped bit of a partial sum would be another vector, which nobody else can see."""
+
+    def meddling(message):
+        if (message.kind, message.sender, message.receiver) != (kind, "silo-1", "silo-2"):
+            return (message,)
+        body = changed(KINDS[kind].unpack(message.body), fault, 0)
+        return (replace(message, body=body.pack()),)
+
+    peers = Peers(meddling=meddling)
+    with pytest.raises(ProtocolFault, match=r"silo-1|longer than"):
+        peers.sum(peers.inputs())
+    if fault == "bit":
+        peers = Peers(meddling=meddling)
+        with pytest.raises(ProtocolFault, match=f"silo-1's '{kind}' to silo-2 is not signed by it"):
+            peers.sum(peers.inputs())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
+    """With the right number on the envelope, which somebody on the way can write."""
+    first: dict[tuple[str, str], bytes] = {}
+
+    def meddling(message):
+        if message.kind != kind or message.sender != "silo-1":
+            return (message,)
+        way = (message.sender, message.receiver)
+        return (replace(message, body=first.setdefault(way, message.body)),)
+
+    peers = Peers(meddling=meddling)
+    inputs = peers.inputs()
+    peers.sum(inputs, 1)
+    with pytest.raises(ProtocolFault, match=r"silo-1's|does not open"):
+        peers.sum(inputs, 2)  # the same vectors, so the same total, but for its signature
+
+
+@pytest.mark.parametrize("kind", [Share.kind, Partial.kind])
+def test_what_was_meant_for_another_is_refused(kind) -> None:
+    """Slices of one length, so that nothing but the signature tells them apart."""
+    kept = []
+
+    def meddling(message):
+        if message.kind != kind or message.sender != "silo-1":
+            return (message,)
+        if message.receiver == "silo-0":
+            kept.append(message.body)
+            return (message,)
+        return (replace(message, body=kept[-1]),)
+
+    peers = Peers(length=12, meddling=meddling)
+    with pytest.raises(ProtocolFault, match=r"silo-1's|does not open"):
+        peers.sum(peers.inputs())
+
+
+@pytest.mark.parametrize("kind", SIGNED)
+def test_nobody_speaks_in_the_name_of_another(kind) -> None:
+    kept = []
+
+    def meddling(message):
+        if message.kind != kind or message.receiver != "silo-3":
+            return (message,)
+        if message.sender == "silo-0":
+            kept.append(message.body)
+        return (replace(message, body=kept[0]),)
+
+    peers = Peers(length=12, meddling=meddling)
+    with pytest.raises(ProtocolFault, match="silo-1's"):
+        peers.sum(peers.inputs())
+
+
+def test_a_signature_of_one_step_is_none_of_another() -> None:
+    """The same bytes, said as a partial sum and as a total."""
+    peers = Peers()
+    own = (peers.identities["silo-0"], peers.posts["silo-0"], SESSION, 1)
+    peer = Peer(peers.group, *own, peers.inputs()["silo-0"])
+    said = {
+        peer._said(name, what, content, receiver)
+        for name in ("silo-0", "silo-1")
+        for what in (Hello, Partial, Total, Confirmation)
+        for content in (b"", b"silo-2")
+        for receiver in ("", "silo-2")
+    }
+    assert len(said) == 2 * 4 * 2 * 2
+    assert {len(one) for one in said} == {32}
 
 
 @pytest.mark.parametrize("public", [bytes(32), (1).to_bytes(32, "little"), bytes(31), b"\xff" * 32])
@@ -376,18 +463,27 @@ def test_a_peer_that_tells_two_totals_is_found_out() -> None:
     """One slice of the total differs for one receiver: without the last step, models would fork."""
 
     def two_faced(message):
-        if message.kind == Total.kind and (message.sender, message.receiver) == (
-            "silo-1",
-            "silo-2",
-        ):
-            words = bytearray(Total.unpack(message.body).words)
-            words[0] ^= 1
-            return (replace(message, body=Total(bytes(words)).pack()),)
-        return (message,)
+        way = (message.kind, message.sender, message.receiver)
+        if way != (Total.kind, "silo-1", "silo-2"):
+            return (message,)
+        words = bytearray(Total.unpack(message.body).words)
+        words[0] ^= 1
+        liar = made[1]
+        return (
+            replace(message, body=Total(bytes(words), liar._signed(Total, bytes(words))).pack()),
+        )
 
     peers = Peers(meddling=two_faced)
+    inputs = peers.inputs()
+    made = [
+        Peer(peers.group, peers.identities[name], peers.posts[name], SESSION, 1, inputs[name])
+        for name in peers.group.peers
+    ]
+    for step in (Peer.hello, Peer.share, Peer.slices, Peer.totals, Peer.confirm):
+        for peer in made:
+            step(peer)
     with pytest.raises(ProtocolFault, match="another total"):
-        peers.sum(peers.inputs())
+        made[0].result()
 
 
 def test_a_share_of_another_pair_does_not_open() -> None:

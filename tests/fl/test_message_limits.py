@@ -17,7 +17,9 @@ import msgpack
 import numpy as np
 import pytest
 
+from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
+from privplan.accountant.mechanisms import About, Gate, LaplaceMessages
 from privplan.accountant.randomness import Streams
 from privplan.fl.bodies import Body, Limits, named, room, scalars
 from privplan.fl.crypto.fixed_point import FixedPoint
@@ -29,11 +31,15 @@ from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.group import Group
 from privplan.fl.secagg.limits import limits as sum_limits
 from privplan.fl.secagg.terms import choose
+from privplan.fl.shuffling import Shuffling
+from privplan.fl.shuffling import Terms as ShuffleTerms
 from privplan.fl.uldp.weighting import published_parties as published
 from privplan.fl.uldp.weighting.limits import limits as weighting_limits
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 from privplan.fl.uldp.weighting.terms import WeightingTerms
+
+from ..accountant.test_mechanisms import Memory
 
 LONG: Final = 10**7
 LITTLE: Final = 2_000_000
@@ -96,6 +102,7 @@ TABLES: Final[Mapping[str, Callable[[], Limits]]] = {
     "weighting": lambda: weighting_limits(weighting(DRAWN_BY[2])),
     "decentralised sum": lambda: peers()[0].limits,
     "published": lambda: published.limits(3, 3, 256, 9),
+    "shuffle": lambda: ShuffleTerms(4, 3, 2, padded_to=5).limits,
 }
 
 KINDS: Final = [(name, kind) for name, table in TABLES.items() for kind in table()]
@@ -256,6 +263,17 @@ def as_published(meddler: Meddler, monkeypatch: pytest.MonkeyPatch) -> None:
     session.round(1, np.zeros((3, 3, 9)), np.zeros((3, 9)))
 
 
+def shuffled(meddler: Meddler) -> None:
+    mechanism = LaplaceMessages(1.0, 4.0)
+    about = About(1, "test", draws=2, event_override=ev.NoGuarantee("a test"))
+    gate = Gate(None, Memory(), Streams.seeded(1))
+    own = Shuffling(ShuffleTerms(4, 3, 2, padded_to=5))
+    own.network._meddling = meddler
+    ticket = gate.open(mechanism.intent(about, "replace-one"))
+    places = np.array([[0, 1], [1, 2], [2, 0], [0, 1]])
+    own.round(1, ticket, np.zeros((4, 2), int), places=places, mechanism=mechanism)
+
+
 def of(table: str) -> list[type[Body]]:
     return [kind for name, kind in KINDS if name == table]
 
@@ -285,6 +303,14 @@ def test_a_sum_among_peers_ends(kind: type[Body]) -> None:
     assert meddler.done
 
 
+@pytest.mark.parametrize("kind", of("shuffle"))
+def test_a_shuffled_round_ends(kind: type[Body]) -> None:
+    meddler = Meddler(kind)
+    with little_memory(), pytest.raises(ProtocolFault, match="longer"):
+        shuffled(meddler)
+    assert meddler.done
+
+
 @pytest.mark.parametrize("kind", of("published"))
 def test_weighting_as_published_ends(kind: type[Body], monkeypatch: pytest.MonkeyPatch) -> None:
     meddler = Meddler(kind)
@@ -299,6 +325,7 @@ def test_limits_are_near_to_what_is_sent(monkeypatch: pytest.MonkeyPatch) -> Non
         (masked, TABLES["masked sum"]()),
         *((partial(weighted, drawn_by=one), weighting_limits(weighting(one))) for one in DRAWN_BY),
         (among_peers, TABLES["decentralised sum"]()),
+        (shuffled, TABLES["shuffle"]()),
         (partial(as_published, monkeypatch=monkeypatch), TABLES["published"]()),
     ]
     seen = set()

@@ -299,3 +299,12 @@ def test_a_system_is_what_its_protocol_says(tiny):
         for method in ("plan", "opening", "initial", "round"):
             assert callable(getattr(system, method))
     assert isinstance(built("fedavg", tiny()), FedAvg)
+
+
+@pytest.mark.parametrize("aggregation", ["shares", "shuffle"])
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_no_system_sums_otherwise_than_it_can_say(system, aggregation, tiny) -> None:
+    """What its observers see of such a round nobody has stated yet."""
+    security = SecuritySettings(aggregation=aggregation)
+    with pytest.raises(Unsupported, match=f"{system} has no aggregation '{aggregation}'"):
+        built(system, tiny(silos=3), security=security)

@@ -1,0 +1,117 @@
+"""How a shuffler mixes messages: the event of a round, and what of it reaches who sees the mix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from .. import events as ev
+from .. import records, validate
+from ..errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """The messages of `users` units, without their senders and in random order.
+
+    Without `dimensions` each unit sends as many messages as the round has draws, and the first
+    messages of all units are mixed by themselves, the second ones, and so on.  With it, a unit
+    sends `chosen` of `dimensions` coordinates, and each coordinate is padded to `padded_to`
+    messages; see `events.SampledShuffle`.
+    `users` counts those who tell the observer nothing, and `padded_to` the places that their
+    messages and the dummies have: with c who tell all they know, give c fewer of both (`without`).
+    Reveal what those c send: of n_p places they take at most c in a dimension, wherever they like,
+    and what is left is a round of the others, padded to n_p - c or more; more dummies than that are
+    a post-processing.  Where the others leave c places free, no dimension overflows, whatever the c
+    do.
+
+    Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
+    Raises `InvalidInput`.
+
+    >>> Shuffled(1000).event(ev.Laplace(4.0), 1)
+    Shuffle(users=1000, event=Laplace(noise_multiplier=4.0))
+    """
+
+    users: int
+    dimensions: int | None = None
+    chosen: int | None = None
+    padded_to: int | None = None
+    granularity: Literal["coordinate", "tuple"] = "coordinate"
+    selection: Literal["oblivious", "data-dependent"] = "oblivious"
+    overflow: Literal["refuse", "cap"] = "refuse"
+
+    def __post_init__(self) -> None:
+        validate.count(users=self.users)
+        given = [self.dimensions, self.chosen, self.padded_to]
+        if any(one is None for one in given) != all(one is None for one in given):
+            raise InvalidInput(
+                "`dimensions`, `chosen` and `padded_to` go together.",
+                "They say which coordinates are sent, and what hides how many.",
+                "Give all three, or none.",
+            )
+        self.event(ev.Local(1.0), self.chosen or 1)  # refused now
+
+    def event(self, message: ev.Event, draws: int) -> ev.Event:
+        """Return the round of messages, each of the event `message`, `draws` from each unit.
+
+        Raises `InvalidInput` where a unit sends another number of coordinates than is `chosen`.
+        """
+        if self.dimensions is None or self.chosen is None or self.padded_to is None:
+            if self.granularity == "tuple" and draws > 1:
+                raise InvalidInput(
+                    "Several messages that stay together are not mixed one by one.",
+                    "Who receives them sees which belong together.",
+                    "Give granularity = 'coordinate', or state the local event.",
+                )
+            one = ev.Shuffle(self.users, message)
+            return one if draws == 1 else ev.Repeat(draws, one)
+        if draws != self.chosen:
+            raise InvalidInput(
+                f"Each unit sends {self.chosen} coordinates, so a round has as many draws; it has "
+                f"{draws}.",
+                next_step="State `chosen` draws.",
+            )
+        return ev.SampledShuffle(
+            self.users,
+            self.dimensions,
+            self.chosen,
+            self.padded_to,
+            self.granularity,
+            self.selection,
+            self.overflow,
+            message,
+        )
+
+    def without(self, colluders: int) -> Shuffled:
+        """Return what is left for the others where so many of the users tell all they know.
+
+        Raises `InvalidInput` where nothing is left.
+        """
+        told = validate.count_from(0, colluders=colluders)
+        left = None if self.padded_to is None else self.padded_to - told
+        if self.users - told < 1 or (left is not None and left < 1):
+            raise InvalidInput(
+                f"Of {self.users:,} users {told:,} tell the observer all they know.",
+                "Nobody, or no place of a coordinate, is left to hide among.",
+                "Have more users, or more places for each coordinate.",
+            )
+        return replace(self, users=self.users - told, padded_to=left)
+
+    def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
+        """Return what reaches who sees the mix of these, which are all who send.
+
+        `colluders` of them tell the observer all they know: `without` so many is what is left.
+        """
+        sampled = self.dimensions is not None
+        return records.Reach(
+            "shuffled",
+            colluders=colluders,
+            rests_on=rests_on,
+            users=self.users,
+            dimensions=self.dimensions,
+            chosen=self.chosen,
+            padded_to=self.padded_to,
+            granularity=self.granularity,
+            selection=self.selection if sampled else None,
+            overflow=self.overflow if sampled else None,
+        )

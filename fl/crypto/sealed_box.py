@@ -1,0 +1,66 @@
+"""Messages that anybody can lock for the holder of a key, and nobody can trace to who did.
+
+libsodium's sealed box: a fresh X25519 key for each message agrees with the receiver's, and
+XSalsa20-Poly1305 locks it.  It is as much longer for every message, and two boxes of one content
+look as different as any two.  It says nothing of who made it, and binds to no context: whoever
+opens one must find in it where it belongs.
+Source: libsodium, `crypto_box_seal`; RFC 7748.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NoReturn
+
+from ...accountant.errors import MissingExtra
+from ...accountant.randomness import Secret
+from .keys import check_public
+
+try:
+    from nacl.bindings import crypto_box_keypair, crypto_box_seal, crypto_box_seal_open
+    from nacl.exceptions import CryptoError
+except ImportError:
+    raise MissingExtra(
+        "Sealed messages need the package pynacl, which is not installed.",
+        "libsodium locks them.",
+        'Install the extra: pip install "privplan[fl]".',
+    ) from None
+
+BOX_BYTES: Final = 32 + 16
+"""By how much a box is longer than what it holds: a public key and a tag."""
+
+
+class BoxKey:
+    """The key pair of who opens boxes; `public` (32 bytes) is for everybody."""
+
+    __slots__ = ("_secret", "public")
+
+    def __init__(self) -> None:
+        public, secret = crypto_box_keypair()
+        self.public: bytes = public
+        self._secret = Secret(secret)
+
+    def opened(self, boxes: Iterable[bytes]) -> list[Secret | None]:
+        """Return what is in each box; None for one that does not open."""
+        return [self._opened(box) for box in boxes]
+
+    def _opened(self, box: bytes) -> Secret | None:
+        try:
+            return Secret(crypto_box_seal_open(box, self.public, bytes(self._secret)))
+        except (CryptoError, TypeError, ValueError):
+            return None
+
+    def __repr__(self) -> str:
+        return "BoxKey(<secret>)"
+
+    def __reduce_ex__(self, _: object) -> NoReturn:
+        raise TypeError("Private keys are not pickled or copied.")
+
+
+def sealed(public: bytes, contents: Iterable[bytes]) -> bytes:
+    """Return a box for each content, end to end, each `BOX_BYTES` longer than what it holds.
+
+    Raises `ProtocolFault` for a key that is malformed.
+    """
+    key = check_public(public)
+    return b"".join(crypto_box_seal(content, key) for content in contents)

@@ -1,0 +1,152 @@
+"""The three kinds of parties of a shuffled round; each holds only what is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput
+from ...accountant.randomness import Stream, grouped_order
+from ..crypto.sealed_box import BoxKey, sealed
+from ..parties import Post
+from .terms import ANALYZER, SHUFFLER, Bundle, Integers, Mixed, Received, Terms, client_name, fault
+
+
+class Client:
+    """The client of one unit, in one round: it sends its messages, and hears nothing."""
+
+    def __init__(self, terms: Terms, public: bytes, post: Post, session: bytes, round: int) -> None:
+        """Enter the round; `public` is the analyzer's key."""
+        self._terms, self._public, self._post = terms, public, post
+        self._tag = terms.tag(session, round, public)
+        post.enter(session, round, {})
+
+    def send(self, places: Integers, messages: Integers) -> None:
+        """Send `chosen` messages, (chosen, width), of different coordinates, (chosen,)."""
+        contents = self._terms.packed(self._tag, places, messages)
+        boxes = sealed(self._public, contents)
+        self._post.send(SHUFFLER, Bundle(places.astype("<u4").tobytes(), boxes))
+        self._post.leave()
+
+
+class Shuffler:
+    """Takes the senders off, adds dummies, and hands the boxes on in random order.
+
+    `order` is its randomness, `dummies` returns so many messages that stand for nobody.
+    """
+
+    def __init__(
+        self,
+        terms: Terms,
+        public: bytes,
+        post: Post,
+        session: bytes,
+        round: int,
+        order: Stream,
+        dummies: Callable[[int], Integers] | None,
+    ) -> None:
+        self._terms, self._public, self._post = terms, public, post
+        self._tag = terms.tag(session, round, public)
+        self._order, self._dummies = order, dummies
+        post.enter(session, round, terms.limits)
+
+    def mix(self) -> None:
+        """Take every client's bundle, pad each coordinate, and send the analyzer all of them."""
+        places, boxes = self._gathered()
+        added = self._padding(places)
+        if len(added):
+            places = np.concatenate((places, added))
+            boxes = np.concatenate((boxes, self._made(added)))
+        order = grouped_order(self._order.fork(), places)
+        starts = np.searchsorted(places[order], np.arange(self._terms.dimensions))
+        for place, start in enumerate(starts):
+            own = order[start : start + self._terms.count]  # at random which, where some are left
+            self._post.send(ANALYZER, Mixed(place, boxes[own].tobytes()))
+        self._post.leave()
+
+    def _gathered(self) -> tuple[Integers, np.ndarray[tuple[int, int], np.dtype[np.uint8]]]:
+        """Return the coordinates of all messages, and their boxes, one a row."""
+        terms = self._terms
+        names = [client_name(number) for number in range(terms.clients)]
+        bundles = self._post.gather(Bundle, names)
+        for name, bundle in bundles.items():
+            if len(bundle.places) != 4 * terms.chosen:
+                raise fault(f"{name} did not send {terms.chosen:,} messages.")
+            if len(bundle.boxes) != terms.box * terms.chosen:
+                raise fault(f"{name} sent boxes of another length.")
+        joined = b"".join(one.places for one in bundles.values())
+        places = np.frombuffer(joined, "<u4").astype(np.int64).reshape(-1, terms.chosen)
+        ranked = np.sort(places, axis=1)
+        wrong = ranked[:, -1] >= terms.dimensions
+        wrong |= (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
+        if wrong.any():
+            raise fault(f"{names[int(wrong.argmax())]} sent a coordinate that it may not send.")
+        boxes = np.frombuffer(b"".join(one.boxes for one in bundles.values()), np.uint8)
+        table = boxes.reshape(-1, terms.box)
+        if len(np.unique(table, axis=0)) < len(table):
+            raise fault("The same box was sent twice.")
+        return places.reshape(-1), table
+
+    def _padding(self, places: Integers) -> Integers:
+        """Return the coordinates of the dummies that are lacking."""
+        terms = self._terms
+        lacking = terms.count - np.bincount(places, minlength=terms.dimensions)
+        if terms.overflow == "refuse" and (lacking < 0).any():
+            raise fault("A coordinate has more messages than it is padded to.")
+        return np.repeat(np.arange(terms.dimensions), np.maximum(lacking, 0))
+
+    def _made(self, places: Integers) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+        """Return boxes with dummies.
+
+        Where some messages may be left out, as many are drawn as there could be: how many were
+        needed does not show in what was drawn.
+        """
+        terms = self._terms
+        if self._dummies is None:
+            raise InvalidInput("The terms ask for dummies, and no mechanism is given to draw them.")
+        drawn = terms.dimensions * terms.count if terms.overflow == "cap" else len(places)
+        messages = self._dummies(drawn)[: len(places), None]
+        boxes = sealed(self._public, terms.packed(self._tag, places, messages))
+        return np.frombuffer(boxes, np.uint8).reshape(-1, terms.box)
+
+
+class Analyzer:
+    """Opens the boxes that the shuffler hands on; it never learns who sent one."""
+
+    def __init__(self, terms: Terms, key: BoxKey, post: Post, session: bytes, round: int) -> None:
+        self._terms, self._key, self._post = terms, key, post
+        self._tag = terms.tag(session, round, key.public)
+        post.enter(session, round, terms.limits)
+
+    def receive(self) -> Received:
+        """Return all messages, if every one of them is right."""
+        terms = self._terms
+        raw = b"".join(self._boxes(place) for place in range(terms.dimensions))
+        boxes = [raw[at : at + terms.box] for at in range(0, len(raw), terms.box)]
+        if len(set(boxes)) < len(boxes):
+            raise fault("The shuffler handed the same box on twice.")
+        contents = [one for one in self._key.opened(boxes) if one is not None]
+        if len(contents) < len(boxes):
+            raise fault("A box from the shuffler does not open.")
+        found = terms.unpacked(self._tag, [bytes(one) for one in contents])
+        if found is None:
+            raise fault("A message belongs to another round, or to another protocol.")
+        places, values = found
+        if not np.array_equal(places, np.repeat(np.arange(terms.dimensions), terms.count)):
+            raise fault("A message was sent for another coordinate than it stands in.")
+        most = 2**62 // terms.count
+        if values.size and not -most <= values.min() <= values.max() <= most:
+            raise fault("A message is too large to be summed.")
+        self._post.leave()
+        return Received(values.reshape(terms.dimensions, terms.count, terms.width))
+
+    def _boxes(self, place: int) -> bytes:
+        mixed = self._post.receive(Mixed, SHUFFLER)
+        if mixed.place != place or len(mixed.boxes) != self._terms.box * self._terms.count:
+            raise fault("The shuffler handed on another number of messages than agreed.")
+        return mixed.boxes
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("What the analyzer knows is not pickled or copied.")

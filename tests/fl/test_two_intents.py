@@ -1,0 +1,366 @@
+"""A round with two intents, a noisy count beside a noisy sum: run, cut at every write, audited."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant import records
+from privplan.accountant.errors import BudgetExceeded, InvalidInput
+from privplan.accountant.mechanisms import About, Gate, Gaussian, Laplace
+from privplan.accountant.odometer import Odometer
+from privplan.accountant.plan import PlannedPhase, given
+from privplan.accountant.randomness import Streams
+from privplan.audit.budget import audit_budget
+from privplan.audit.edits import edits_of
+from privplan.audit.verify import verify
+from privplan.fl.log import LogWriter, read
+from privplan.fl.log.canonical import LOG
+from privplan.fl.preparation import Prepared, prepare, randomness
+from privplan.fl.runner import RunResult, carry_out
+from privplan.fl.settings import (
+    DataSettings,
+    LogSettings,
+    PrivacySettings,
+    RunSettings,
+    Settings,
+    TrainingSettings,
+)
+from privplan.fl.system import Parameters, Round
+from privplan.fl.uldp.weighted import Weighted
+
+from ..accountant.test_mechanisms import Memory
+from ..audit import forging
+from ..audit.forging import Lines
+from ..cli.killing import before_each_write
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+ROUNDS = 3
+OWN = Settings(
+    run=RunSettings(system="uldp-avg", rounds=ROUNDS),
+    data=DataSettings(name="breast-cancer", users=6, silos=1),
+    privacy=PrivacySettings(noise_multiplier=5.0, delta=1e-3),
+    training=TrainingSettings(
+        clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
+    ),
+    log=LogSettings(save_models=True),
+)
+COUNT = Laplace(bound=1.0, scale=20.0)
+COUNTED = "count"
+
+
+class Counted(Weighted):
+    """ULDP-AVG that first releases how many users are there."""
+
+    name = "counted-avg"  # type: ignore[assignment]
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        seen = super().views(noise_multiplier)
+        return {who: ev.Compose((COUNT.event("add-remove"), one)) for who, one in seen.items()}
+
+    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
+        views = {who: part(event, 0) for who, event in self.promise.views.items()}
+        with gate.open(COUNT.intent(About(number, COUNTED, views=views), "add-remove")) as ticket:
+            users = COUNT.noisy(ticket, COUNT.total(np.ones((self.setup.users, 1))), "count")
+            ticket.close(aggregate=users.tobytes())
+        return super().round(number, parameters, gate)
+
+    def _about(self, number: int, parameters: Parameters) -> About:
+        own = super()._about(number, parameters)
+        views = {who: part(event, 1) for who, event in own.views.items()}
+        return replace(own, views=views, event_override=part(self.promise.event, 1))
+
+
+def part(event: ev.Event, place: int) -> ev.Event:
+    assert isinstance(event, ev.Compose)
+    return event.events[place]
+
+
+def prepared(segment: int = 0) -> Prepared:
+    made = prepare(OWN, segment=segment)
+    assert isinstance(made.system, Weighted)
+    system = Counted(made.system.setup, step="average")
+    named = replace(OWN, run=replace(OWN.run, system=system.name))
+    plan, opening = system.plan(), system.opening()
+    return replace(made, settings=named, system=system, plan=plan, opening=opening)
+
+
+def started(folder: Path) -> RunResult:
+    own = prepared()
+    with LogWriter.create(folder) as writer:
+        return carry_out(own, folder, writer)
+
+
+def resumed(folder: Path) -> RunResult:
+    own = prepared(verify(folder).recoveries + 1)
+    writer, progress = LogWriter.resume(folder, randomness=randomness(OWN))
+    with writer:
+        return carry_out(own, folder, writer, progress=progress)
+
+
+def of(folder: Path, kind: type[records.Record]) -> list[records.Record]:
+    return [line.record for line in read(folder) if isinstance(line.record, kind)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole") / "run"
+    folder.mkdir()
+    started(folder)
+    return folder
+
+
+def require_right(folder: Path) -> None:
+    """Require what must hold of every such run that came to its end."""
+    assert verify(folder).complete
+    assert edits_of(folder) == ()
+    intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)
+    (close,) = of(folder, records.RunClose)
+    assert close.rounds == len(releases) <= len(intents)  # type: ignore[attr-defined]
+    numbers = [(one.round, one.phase) for one in intents]  # type: ignore[attr-defined]
+    assert len(set(numbers)) == len(numbers)
+    assert {number for number, _ in numbers} == set(range(1, ROUNDS + 1))
+    report = audit_budget(folder)
+    errors = [one for one in report.hazards if one.severity == "error"]
+    assert errors == []
+    assert report.ok, report.hazards
+    assert (report.spent, report.planned_rounds) == (ROUNDS, ROUNDS)
+
+
+# --- a whole run ----------------------------------------------------------------------------------
+
+
+def test_both_are_counted_and_the_audit_finds_the_same_number(whole: Path) -> None:
+    require_right(whole)
+    (opened,) = of(whole, records.RunOpen)
+    assert opened.plan.rounds == ROUNDS  # type: ignore[attr-defined]
+    report = audit_budget(whole)
+    one = ev.Compose((COUNT.event("add-remove"), ev.Gaussian(5.0)))
+    due = given(
+        [PlannedPhase("train", 5.0, one, ROUNDS, {"model": one})],
+        delta=1e-3,
+        neighbours="add-remove",
+    ).guarantees["model"]
+    row = next(row for row in report.rows if row.observer == "model")
+    assert row.total.upper == pytest.approx(due.epsilon.upper, rel=1e-6)
+    assert report.released == ROUNDS
+
+
+def test_each_intent_states_its_own_event_and_only_one_a_model(whole: Path) -> None:
+    intents = of(whole, records.RoundIntent)
+    assert [one.phase for one in intents] == [COUNTED, "train"] * ROUNDS  # type: ignore[attr-defined]
+    for one in intents:
+        assert (one.model_in is None) == (one.phase == COUNTED)  # type: ignore[attr-defined]
+        assert type(one.event) is (ev.Laplace if one.phase == COUNTED else ev.Gaussian)  # type: ignore[attr-defined]
+
+
+# --- cut off --------------------------------------------------------------------------------------
+
+
+def cuts(place: Path) -> list[Path]:
+    """Return folders with what a kill before each write of a run leaves."""
+    left: list[Path] = []
+    folder = place / "run"
+
+    def copied() -> None:
+        if folder.exists():
+            left.append(place / str(len(left)))
+            shutil.copytree(folder, left[-1])
+
+    folder.mkdir()
+    end = before_each_write(copied)
+    try:
+        started(folder)
+    finally:
+        end()
+    return left
+
+
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_run_that_is_cut_off_anywhere_goes_on_and_contradicts_nothing(
+    every: int, tmp_path: Path
+) -> None:
+    """Before each write; in the quick form before some of them."""
+    between = 0
+    for folder in cuts(tmp_path)[::every]:
+        begun_at_all = (folder / LOG).exists() and of(folder, records.RunOpen)
+        if not begun_at_all or of(folder, records.RunClose):
+            continue
+        assert edits_of(folder) == ()
+        intents = of(folder, records.RoundIntent)
+        releases = of(folder, records.RoundRelease)
+        report = audit_budget(folder)
+        assert not [one for one in report.hazards if one.severity == "error"], folder
+        between += len(intents) % 2 == 1 and len(releases) == len(intents)
+        resumed(folder)
+        require_right(folder)
+        after = of(folder, records.RoundIntent)
+        assert after[: len(intents)] == intents
+        begun = {one.round for one in intents}  # type: ignore[attr-defined]
+        new = [one.round for one in after[len(intents) :]]  # type: ignore[attr-defined]
+        assert not begun & set(new)  # a round that was begun is not begun again
+    assert every > 1 or between >= ROUNDS
+
+
+# --- edited ---------------------------------------------------------------------------------------
+
+
+def edited(whole: Path, place: Path, edit: Callable[[Lines], Lines]) -> set[str]:
+    return {one.id for one in edits_of(forging.forged(whole, place / "edited", edit))}
+
+
+def without(number: int, phase: str) -> Callable[[Lines], Lines]:
+    """Cut the intent of a round, and its release, out."""
+
+    def edit(lines: Lines) -> Lines:
+        gone = {
+            line["seq"]
+            for line in lines
+            if line["type"] == "round.intent" and (line["round"], line["phase"]) == (number, phase)
+        }
+        return [one for one in lines if one["seq"] not in gone and one.get("intent") not in gone]
+
+    return edit
+
+
+def test_a_count_that_was_cut_out_is_missed(whole: Path, tmp_path: Path) -> None:
+    assert "uneven-rounds" in edited(whole, tmp_path, without(2, COUNTED))
+
+
+def test_a_sum_that_was_cut_out_is_missed(whole: Path, tmp_path: Path) -> None:
+    assert "uneven-rounds" in edited(whole, tmp_path, without(2, "train"))
+
+
+def test_the_last_sum_is_missed_too(whole: Path, tmp_path: Path) -> None:
+    assert "uneven-rounds" in edited(whole, tmp_path, without(ROUNDS, "train"))
+
+
+def test_the_other_order_is_no_round(whole: Path, tmp_path: Path) -> None:
+    def turned(lines: Lines) -> Lines:
+        for line in lines:
+            if line["type"] == "round.intent" and line["round"] == 2:
+                line["phase"] = {"train": COUNTED, COUNTED: "train"}[line["phase"]]
+        return lines
+
+    assert "uneven-rounds" in edited(whole, tmp_path, turned)
+
+
+def test_two_intents_of_one_phase_are_two_rounds(whole: Path, tmp_path: Path) -> None:
+    def one_phase(lines: Lines) -> Lines:
+        for line in lines:
+            if line["type"] == "round.intent" and line["round"] == 2:
+                line["phase"] = "train"
+        return lines
+
+    assert "missing-rounds" in edited(whole, tmp_path, one_phase)
+
+
+# --- the gate and the odometer --------------------------------------------------------------------
+
+SUM = Gaussian(bound=1.0, std=5.0)
+ROUND = ev.Compose((COUNT.event("add-remove"), SUM.event("add-remove")))
+
+
+def planned(rounds: int = 2) -> Odometer:
+    phase = PlannedPhase("train", 5.0, ROUND, rounds, {"model": ROUND})
+    return Odometer.for_plan(given([phase], delta=1e-5, neighbours="add-remove"))
+
+
+def test_a_plan_is_spent_part_by_part_in_its_order() -> None:
+    first, second = ROUND.events
+    own = planned()
+    with pytest.raises(BudgetExceeded):
+        own.spend(second)
+    own.spend(first)
+    with pytest.raises(InvalidInput):
+        own.spend(second, observers=["model"])
+    assert own.reading().share == 0.5  # the whole round, as soon as it has begun
+    own.spend(second)
+    own.spend(ROUND)
+    for more in (first, second, ROUND):
+        assert own.would_exceed(more)
+        with pytest.raises(BudgetExceeded):
+            own.spend(more)
+    assert own.reading().epsilon == own.spent().epsilon.upper
+
+
+def test_what_a_round_left_out_is_never_made_up() -> None:
+    first, second = ROUND.events
+    own = planned()
+    own.spend(first)
+    own.spend(first)  # the first was cut off
+    own.spend(second)
+    for more in (first, second, ROUND):
+        assert own.would_exceed(more)
+
+
+def test_whole_rounds_leave_no_part_open() -> None:
+    first, second = ROUND.events
+    own = planned(3)
+    own.spend(first)
+    own.spend(ev.Repeat(2, ROUND))
+    assert own.would_exceed(second)
+    assert own.would_exceed(first)
+
+
+def test_two_tickets_may_be_open_at_once_and_each_has_its_own_streams() -> None:
+    memory = Memory()
+    gate = Gate(planned(), memory, Streams.seeded(1))
+    with gate.open(COUNT.intent(About(1, COUNTED), "add-remove")) as count:
+        with gate.open(SUM.intent(About(1, "train"), "add-remove")) as total:
+            COUNT.noisy(count, COUNT.total(np.ones((4, 1))), "count")
+            with pytest.raises(InvalidInput, match="in use by another open round"):
+                total.stream("count")
+            SUM.noisy(total, [SUM.total(np.ones((4, 3)))], ["noise"])
+            total.close(values=3)
+        count.close()
+    assert gate.releases == 2
+    assert [one.intent for one in memory.lines[2:]] == [1, 0]  # type: ignore[attr-defined]
+
+
+def test_an_error_in_the_second_leaves_the_first_released_and_both_spent() -> None:
+    memory, odometer = Memory(), planned()
+    gate = Gate(odometer, memory, Streams.seeded(1))
+    with gate.open(COUNT.intent(About(1, COUNTED), "add-remove")) as count:
+        COUNT.noisy(count, COUNT.total(np.ones((4, 1))), "count")
+        count.close()
+    with (
+        pytest.raises(ZeroDivisionError),
+        gate.open(SUM.intent(About(1, "train"), "add-remove")),
+    ):
+        _ = 1 // 0
+    assert [one.type for one in memory.lines] == [
+        "round.intent",
+        "round.release",
+        "round.intent",
+        "round.abort",
+    ]
+    assert odometer.reading().share == 0.5
+
+
+def test_progress_knows_the_last_round_and_what_is_open() -> None:
+    count = COUNT.intent(About(2, COUNTED), "add-remove")
+    total = SUM.intent(About(1, "train"), "add-remove")
+    opened = records.RunOpen(
+        "r",
+        "s",
+        records.Claim("user", "add-remove", 1e-5, 1.0),
+        records.Planned(2, {"model": ev.Repeat(2, ROUND)}),
+        records.Population(4, 1),
+        records.Randomness("operating-system"),
+    )
+    own = records.Progress(opened, {1: total, 4: count}, {}, 0)
+    assert own.last_round == 2
+    assert own.dangling == (1, 4)
+    assert replace(own, intents={}).last_round == 0
