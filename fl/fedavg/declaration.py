@@ -6,4 +6,10 @@ from typing import Final
 
 from ..frame.declaration import Declaration
 
-SYSTEMS: Final = (Declaration(name="fedavg", make=f"{__package__}.averaging:fedavg"),)
+SYSTEMS: Final = (
+    Declaration(
+        name="fedavg",
+        make=f"{__package__}.averaging:fedavg",
+        carrier=f"{__package__}.canaries:carry",
+    ),
+)

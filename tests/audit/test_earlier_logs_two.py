@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from privplan.cli.main import app
 from typer.testing import CliRunner
+
+from privplan.cli.main import app
 
 for _name in ("torch", "sklearn", "cryptography"):
     pytest.importorskip(_name)
