@@ -86,6 +86,9 @@ class Seen:
     - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
     - `note`: what was assumed, and what was left out, a sentence each.
     - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
+
+    Raises `InvalidInput` for arrays that do not fit one another, a rate outside (0, 1] and a shift
+    that is negative or not finite: of such a thing no test could be made.
     """
 
     coins: Flags
@@ -98,6 +101,31 @@ class Seen:
     groups: Indices | None = None
     note: tuple[str, ...] = ()
     event: ev.Event | None = None
+
+    def __post_init__(self) -> None:
+        units = len(self.coins)
+        shapes = {
+            "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
+            "observations": (
+                self.observations.shape == (self.rounds, units),
+                f"({self.rounds}, {units}), one number for each unit in each round",
+            ),
+            "groups": (self.groups is None or self.groups.shape == (units,), f"({units},)"),
+        }
+        for name, (fits, wanted) in shapes.items():
+            if not fits:
+                raise InvalidInput(
+                    f"`{name}` of what a carrier saw must be {wanted}.",
+                    "Units would be taken for one another.",
+                    "Correct the carrier of the system.",
+                )
+        validate.non_negative(shift=self.shift)
+        if validate.probability(rate=self.rate) == 0.0:
+            raise InvalidInput(
+                "`rate` of what a carrier saw must be a number in (0, 1]; it is 0.",
+                "A unit that never takes part shows nothing.",
+                "Correct the carrier of the system.",
+            )
 
 
 class Carrier(Protocol):

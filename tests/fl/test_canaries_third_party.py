@@ -21,7 +21,7 @@ from privplan.accountant.sensitivity.release import up
 from privplan.audit.attack_size import CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation import noisy_sum
-from privplan.fl.canaries import View, Watching, canary_rows, canary_training
+from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
 from privplan.fl.frame.declaration import Declaration
 from privplan.fl.frame.systems import declared
 from privplan.fl.promise import PHASE
@@ -189,6 +189,35 @@ def test_a_unit_is_seen_as_far_as_is_claimed(system: str, neighbours: Any, obser
 def test_a_system_that_counts_everybody_twice_is_contradicted() -> None:
     found = claim_tier(rehearse(settings("toy-twice"), canaries=1_000, seed=1))
     assert found.contradicted
+
+
+SAID = {"coins": np.ones(4, bool), "observations": np.zeros((2, 4)), "shift": 1.0, "rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("coins", np.ones(4)),
+        ("coins", np.ones((4, 1), bool)),
+        ("observations", np.zeros((3, 4))),
+        ("observations", np.zeros((2, 5))),
+        ("groups", np.zeros(3, np.int64)),
+        ("rate", 0.0),
+        ("rate", 1.5),
+        ("shift", -1.0),
+        ("shift", math.inf),
+    ],
+)
+def test_what_a_carrier_returns_is_checked(field: str, value: Any) -> None:
+    whole: dict[str, Any] = {**SAID, "plan": None, "opening": None, "rounds": 2}
+    Seen(**whole)
+    with pytest.raises(InvalidInput, match=f"`{field}`"):
+        Seen(**{**whole, field: value})
+
+
+def test_every_system_here_has_a_carrier() -> None:
+    for own in declared().values():
+        assert own.package != "privplan" or callable(own.load(own.carrier or ""))
 
 
 def test_a_seeded_rehearsal_repeats() -> None:
