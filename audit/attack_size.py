@@ -6,24 +6,14 @@ from the settings, roughly: to hours, not to minutes.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from fractions import Fraction
 from typing import Final
 
 from ..accountant.errors import InvalidInput
+from ..fl.canaries.work import usual_canaries, work_of
 from ..fl.settings import Settings
-from ..fl.uldp.settings import UldpSettings
 
 CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
-
-FEWER: Final[Mapping[str, int]] = {
-    "uldp-naive": 1_000,  # each has a rehearsal of its own
-    "uldp-group": 3_000,  # the cost grows with their square
-    "private-weighting": 200,  # each is encrypted
-}
-"""The same where a canary costs more."""
 
 FEWEST: Final = 40
 """To how few they are cut down where there is much to rehearse; fewer would show nothing."""
@@ -61,8 +51,7 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
             f"At most {SILOS:,} are: the plan of a run holds a table of their pairs.",
             "Audit the log without an attack: privplan audit budget DIR",
         )
-    by = (settings.run.system, settings.security.aggregation)
-    usual = min([CANARIES, *(FEWER[name] for name in by if name in FEWER)])
+    usual = min(CANARIES, usual_canaries(settings) or CANARIES)
     canaries, most = (usual, USUAL) if asked is None else (asked, LARGEST)
     while not _fits(settings, silos, made, canaries, most):
         canaries //= 2
@@ -88,28 +77,5 @@ def require_feasible(settings: Settings, silos: int) -> None:
 
 
 def _fits(settings: Settings, silos: int, rounds: int, canaries: int, most: int) -> bool:
-    return canaries * silos <= PLACES and rounds * _round(settings, silos, canaries) <= most
-
-
-def _round(settings: Settings, silos: int, canaries: int) -> int:
-    """Return about how many steps of half a microsecond a round takes."""
-    by, meeting = settings.security.aggregation, silos
-    if by != "plain":
-        meeting = silos**2  # every two of them share a mask
-    if by == "private-weighting":
-        return 1_000 * meeting + 10_000 * canaries * silos
-    if settings.run.system == "uldp-naive":
-        return 300 * canaries * meeting
-    if settings.run.system == "uldp-group":
-        group, epochs = settings.privacy.group, settings.training.local_epochs
-        return 100 * _steps(settings, silos) * silos + canaries**2 * group * epochs // 100
-    return 1_000 * meeting + canaries * silos
-
-
-def _steps(settings: Settings, silos: int) -> int:
-    """Return how many steps a silo of uldp-group makes in a round (`fl.uldp.group`)."""
-    rate = settings.of(UldpSettings).record_rate
-    if rate is None:
-        nominal = Fraction(settings.privacy.group * settings.data.users, silos)
-        rate = min(float(settings.training.batch / nominal), 1.0)
-    return settings.training.local_epochs * (math.ceil(1 / Fraction(rate)) if rate > 0.0 else 1)
+    work = rounds * work_of(settings)(settings, silos, canaries)
+    return canaries * silos <= PLACES and work <= most

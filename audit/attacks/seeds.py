@@ -14,7 +14,8 @@ from ...accountant import validate
 from ...fl.parties import Message
 from .finding import FALSE_ALARM, Finding, decided, values
 
-_PUBLISHED_BITS: Final = 32
+PUBLISHED_BITS: Final = 32
+"""Bits of a seed that can be tried one by one."""
 
 
 def weak_seeds(
@@ -52,7 +53,7 @@ def weak_seeds(
 
 def search_seed(
     matches: Callable[[int], bool],
-    bits: int = _PUBLISHED_BITS,
+    bits: int = PUBLISHED_BITS,
     *,
     budget: int = 2**16,
     chance_match: float = 0.0,
@@ -78,61 +79,6 @@ def search_seed(
         f"A seed of {bits} bits was found by trying them.",
         f"No seed matched among {share:.2%} of those of {bits} bits. {rest}",
         recovered=found,
-    )
-
-
-def published_seed(
-    view: Sequence[Message],
-    modulus: int,
-    *,
-    count_limit: int,
-    seed_bits: int = _PUBLISHED_BITS,
-    budget: int = 2**16,
-) -> Finding:
-    """Break the published Protocol 1 from what its server received in the setup.
-
-    The server has R xor SK_0s for every silo s.  A guess of R (`seed_bits` bits) gives every SK_0s,
-    so all masks of silo 0, and r_u; it is right if what is left over is r_u times a count of 0 to
-    `count_limit`.  Recovered: the seed and the counts of silo 0.
-    """
-    from ...fl.uldp.weighting import published_parties as published
-
-    hidden = [v for v in _first(view, published.HiddenSeed.kind, "silo-0") if len(v) == 32]
-    blinded = [int.from_bytes(v, "big") for v in _first(view, published.Histogram.kind, "silo-0")]
-
-    def left_over(seed: int, users: int) -> list[int]:
-        total = blinded[:users]
-        for one in hidden:
-            key = published.hide_seed(seed, one)
-            masks = published.pair_masks(key, published.SETUP_ROUND, users, modulus, seed_bits)
-            total = [(value - mask) % modulus for value, mask in zip(total, masks, strict=True)]
-        return total
-
-    def counts(seed: int, users: int) -> list[int] | None:
-        factors = published.blinding_factors(seed, users, modulus)
-        wanted = left_over(seed, users)
-        found = [
-            next((c for c in range(count_limit + 1) if factor * c % modulus == value), None)
-            for factor, value in zip(factors, wanted, strict=True)
-        ]
-        return [c for c in found if c is not None] if None not in found else None
-
-    finding = search_seed(
-        lambda seed: counts(seed, 1) is not None,
-        seed_bits,
-        budget=budget,
-        chance_match=(count_limit + 1) / modulus,
-    )
-    if not finding.found or not isinstance(finding.recovered, int):
-        return finding
-    seed = finding.recovered
-    return decided(
-        "published-seed",
-        finding.p_value,
-        finding.false_alarm,
-        f"The seed of {seed_bits} bits was found, and with it the raw counts of the first silo.",
-        "",
-        recovered={"seed": seed, "counts": counts(seed, len(blinded))},
     )
 
 
@@ -206,13 +152,6 @@ def _duration(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.3g} {unit}"
     return f"{seconds:.3g} seconds"
-
-
-def _first(view: Sequence[Message], kind: str, sender: str) -> list[bytes]:
-    for message in view:
-        if message.kind == kind and message.sender == sender:
-            return [value for value in values(message) if isinstance(value, bytes)]
-    return []
 
 
 # --- encodings ------------------------------------------------------------------------------------

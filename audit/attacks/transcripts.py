@@ -16,6 +16,7 @@ that finds nothing proves no more than that.
 
 from __future__ import annotations
 
+from ..demos.published_seed import published_seed
 from .ciphertexts import (
     decrypted_sums,
     noise_free_residue,
@@ -25,7 +26,7 @@ from .ciphertexts import (
 )
 from .finding import FALSE_ALARM, Finding, residues, values, words
 from .masks import reused_keystream, reused_masks, unmasked
-from .seeds import published_seed, search_seed, secrets_in, weak_seeds
+from .seeds import search_seed, secrets_in, weak_seeds
 
 __all__ = [
     "FALSE_ALARM",

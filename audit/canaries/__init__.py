@@ -1,35 +1,10 @@
-"""Canaries: units with a secret coin each, sent through a rehearsal of the run's own settings.
+"""What canaries show: a rehearsal of a run's own settings, and tests of what was seen in it.
 
-A canary is one claimed unit whose data are as bad as the claim allows, and worse: its row is ten
-times as long as the clip.  It goes through the project's own weights, clip, sample and noise, and
-an observer who sees what the claim says that it sees tries to tell which units were in.
+How canaries enter a system and what an observer is handed is in `fl.canaries` and in each system's
+folder; here are scores, thresholds, tiers and verdicts.
 """
 
-from .coins import Coins, flip
-from .federation import canary_federation
-from .local import NORM, Beside, CanaryLocal
-from .rehearsal import CARRIERS, Asked, Carrier, Rehearsal, Seen, carrier, rehearse
+from .rehearsal import Rehearsal, rehearse
 from .tiers import claim_tier, robust_tier
-from .watch import Memory, Watching, conduct, made
 
-__all__ = [
-    "CARRIERS",
-    "NORM",
-    "Asked",
-    "Beside",
-    "CanaryLocal",
-    "Carrier",
-    "Coins",
-    "Memory",
-    "Rehearsal",
-    "Seen",
-    "Watching",
-    "canary_federation",
-    "carrier",
-    "claim_tier",
-    "conduct",
-    "flip",
-    "made",
-    "rehearse",
-    "robust_tier",
-]
+__all__ = ["Rehearsal", "claim_tier", "rehearse", "robust_tier"]

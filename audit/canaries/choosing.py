@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
+from ...fl.canaries.coins import Flags, Floats
 from ..statistics import Counts, counts_at, trade_off, upper_rate
-from .coins import Flags, Floats
 from .rehearsal import Rehearsal
 from .scores import fitted
 

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from .coins import Flags, Floats
+from ...fl.canaries.coins import Flags, Floats
 from .rehearsal import Rehearsal
 from .scores import ratios
 

@@ -1,101 +1,42 @@
 """A rehearsal: the run's own settings once more, with canaries in the place of people.
 
-Every system is carried by one function, from what is asked to what an observer saw of each canary
-(`Carrier`).  A new system needs that function and its line in `CARRIERS`.
+How canaries enter a system, and what reaches an observer of them, is the system's own matter
+(`fl.canaries.Carrier`, which its declaration names); here it is held against what is claimed.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final, TypeAlias, cast
+from typing import Final
 
 import numpy as np
 
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import account
-from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.errors import InvalidInput
 from ...accountant.guarantee import Neighbours, as_neighbours
-from ...accountant.plan import Plan
-from ...accountant.randomness import Streams
-from ...fl.frame.phases import shared_out
-from ...fl.observers import MODEL, SERVER, SILO, phrase
+from ...fl.canaries import (
+    PUBLIC,
+    Asked,
+    Flags,
+    Floats,
+    Indices,
+    Seen,
+    by_phase,
+    carrier,
+    require_observer,
+    rounds_made,
+    settled,
+    silos_of,
+)
 from ...fl.settings import Settings
-from ...fl.system import Opening
-from .coins import Flags, Floats, Indices
 from .scores import ratios
-from .settled import PUBLIC, settled, silos_of
-
-_ATTACKER: Final = 20
-"""Names the stream of the attacker's own randomness: coins, signs and columns."""
 
 LARGEST: Final = 2 * 10**8
 """Most canaries x rounds: what is seen of each of them in each round is kept."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is rehearsed: settings without private moments, for whom, how many units and rounds."""
-
-    settings: Settings
-    observer: str
-    canaries: int
-    silos: int
-    rounds: int | None = None
-    seed: int | None = None
-    real: bool = False
-    note: tuple[str, ...] = ()
-
-    def rng(self) -> np.random.Generator:
-        """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""
-        if self.seed is None:
-            return np.random.default_rng()
-        return np.random.default_rng([self.seed, _ATTACKER])
-
-    def streams(self, run: int = 0) -> Streams:
-        """Return the protective randomness of the rehearsal's own run number `run`, from 0."""
-        return Streams.secure() if self.seed is None else Streams.seeded(self.seed, run)
-
-
-@dataclass(frozen=True, eq=False)
-class Seen:
-    """What one observer saw of each of m canaries, as `Rehearsal` describes it.
-
-    `plan` and `opening` are those of the system that was rehearsed, `made` how many of its rounds
-    of training were made.  `event` is what is claimed of them, where that is not the plan's own
-    view of the observer.
-    """
-
-    coins: Flags
-    observations: Floats
-    shift: float
-    rate: float
-    plan: Plan
-    opening: Opening
-    made: int
-    groups: Indices | None = None
-    note: tuple[str, ...] = ()
-    event: ev.Event | None = None
-
-
-Carrier: TypeAlias = Callable[[Asked], Seen]
-
-REHEARSED: Final = (MODEL, SERVER, SILO)
-"""Before whom units can be put in and seen."""
-
-CARRIERS: Final[Mapping[str, tuple[str, str]]] = {
-    "fedavg": ("averaging", "carry"),
-    "uldp-naive": ("naive", "carry"),
-    "uldp-group": ("group", "carry"),
-    "uldp-avg": ("weighted", "carry"),
-    "uldp-sgd": ("weighted", "carry"),
-    "private-weighting": ("hidden", "carry"),
-}
-"""By system, or by aggregation where that decides: module and function.  Loaded when asked for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,38 +140,6 @@ def rehearse(
     return _rehearsal(asked, carrier(own)(asked))
 
 
-def carrier(settings: Settings) -> Carrier:
-    """Return what carries the system of these settings.
-
-    Raises `Unsupported` for a system that none does.
-    """
-    system, aggregation = settings.run.system, settings.security.aggregation
-    name = aggregation if aggregation in CARRIERS else system
-    if name not in CARRIERS:
-        raise Unsupported(
-            f"{system} cannot be rehearsed with canaries.",
-            "Nothing here says how one of its units is put in and seen.",
-            f"Rehearse one of {', '.join(sorted(CARRIERS))}.",
-        )
-    module, function = CARRIERS[name]
-    return cast("Carrier", getattr(importlib.import_module(f".{module}", __package__), function))
-
-
-def require_observer(plan: Plan, observer: str) -> None:
-    """Raise `InvalidInput` for an observer that the plan does not know.
-
-    Raises `Unsupported` for one that nobody rehearses.
-    """
-    validate.choice(tuple(plan.guarantees), observer=observer)
-    if observer not in REHEARSED:
-        raise Unsupported(
-            f"What {phrase(observer)} sees is not rehearsed with canaries.",
-            "What it holds of a unit, and what its weights tell, would have to be staged for each "
-            "silo.",
-            f"Give one of {', '.join(REHEARSED)} as `observer`.",
-        )
-
-
 def _require_room(canaries: int, rounds: int) -> None:
     if canaries * rounds > LARGEST:
         raise InvalidInput(
@@ -276,8 +185,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
     What is printed is of all rounds.  None where it is infinite.
     """
     claim = seen.opening.claim
-    planned = sum(phase.rounds for phase in seen.plan.phases)
-    if seen.opening.as_published and seen.made == planned:
+    if seen.opening.as_published and seen.rounds == rounds_made(seen.plan):
         return claim.epsilon
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper
     return proven if math.isfinite(proven) else None
@@ -286,7 +194,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
 def _claimed_event(asked: Asked, seen: Seen) -> ev.Event | None:
     """Return what the plan claims of the rounds made, before this observer; None for nothing."""
     require_observer(seen.plan, asked.observer)
-    event = seen.plan.seen_by(asked.observer, shared_out(seen.plan.phases, seen.made))
+    event = seen.plan.seen_by(asked.observer, by_phase(seen.plan, seen.rounds))
     return None if _promises_nothing(event) else event
 
 
@@ -299,13 +207,4 @@ def _promises_nothing(event: ev.Event) -> bool:
     return isinstance(inner, ev.Event) and _promises_nothing(inner)
 
 
-__all__ = [
-    "CARRIERS",
-    "Asked",
-    "Carrier",
-    "Rehearsal",
-    "Seen",
-    "carrier",
-    "rehearse",
-    "require_observer",
-]
+__all__ = ["LARGEST", "Rehearsal", "rehearse"]

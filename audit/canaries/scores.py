@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from .coins import Flags, Floats
+from ...fl.canaries.coins import Flags, Floats
 
 
 def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = False) -> Floats:

@@ -23,6 +23,7 @@ from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
 from ...accountant.errors import InvalidInput, Unsupported
+from ...fl.canaries.coins import Floats
 from ..levels import Levels, levels_of, one_in
 from ..measurement import ANY_MECHANISM, Curve, Measurement, Verdict
 from ..statistics import (
@@ -35,7 +36,6 @@ from ..statistics import (
     trade_off,
 )
 from .choosing import Choice, chosen
-from .coins import Floats
 from .guessing import expected_right, guesses_for, right_of
 from .rehearsal import Rehearsal
 

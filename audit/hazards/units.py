@@ -173,9 +173,15 @@ def delta_not_compared(evidence: Evidence) -> Found | None:
 def _count(evidence: Evidence) -> int | None:
     """Return how many units are protected at most; None where the log does not state it."""
     opened = evidence.ledger.opened
-    most = _configured(evidence, "uldp", "group_records")
-    known = most if type(most) is int and most > 0 else None
-    return opened.population.units(evidence.setting.unit, most_records=known)
+    stated = [most for table in opened.configuration.values() if (most := _most_records(table))]
+    most = max(stated, default=None)
+    return opened.population.units(evidence.setting.unit, most_records=most)
+
+
+def _most_records(table: object) -> int | None:
+    """Return the public bound on the records of a user, where a system's table states one."""
+    most = table.get("group_records") if isinstance(table, Mapping) else None
+    return most if type(most) is int and most > 0 else None
 
 
 def _accepts(evidence: Evidence) -> bool:

@@ -14,5 +14,6 @@ SYSTEMS: Final = (
         promises=False,
         uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
         determines=f"{__package__}.determined:FEDAVG",
+        carrier=f"{__package__}.canaries:carry",
     ),
 )

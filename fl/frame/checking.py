@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ def require_sound(system: Declaration) -> None:
         raise _wrong(system, "name", "must be small letters, digits and hyphens", system.name)
     if not isinstance(system.summary, str) or not system.summary.strip():
         raise _wrong(system, "summary", "must say in one line what it is", system.summary)
-    for field in ("make", "data", "measure", "determines", "carrier"):
+    for field in ("make", "data", "measure", "determines", "carrier", "canary_work"):
         reference = getattr(system, field)
         if field != "make" and reference is None:
             continue
@@ -46,11 +46,23 @@ def require_sound(system: Declaration) -> None:
         raise _wrong(system, "rules", "must be a tuple of functions", system.rules)
     if system.rounds is not None:
         _checked(system, "rounds", validate.count, system.rounds)
+    _require_canaries(system)
     _require_words(system, "aggregations", AGGREGATIONS)
     _require_words(system, "units", UNITS)
     _require_keys(system)
     if system.trains:
         _require_defaults(system)
+
+
+def _require_canaries(system: Declaration) -> None:
+    usual = system.canaries
+    if usual is None:
+        return
+    numbers = usual if isinstance(usual, Mapping) else {"plain": usual}
+    for aggregation, number in numbers.items():
+        if aggregation not in AGGREGATIONS:
+            raise _wrong(system, "canaries", "must be by aggregation", aggregation)
+        _checked(system, "canaries", validate.count, number)
 
 
 def require_table(system: Declaration, table: Table) -> None:

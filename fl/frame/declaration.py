@@ -87,7 +87,10 @@ class Declaration:
         `determines`   what its configuration determines of its log (`fl.determined.Determines`);
                        None: nothing is compared but what is of every system
         `carrier`      the function that puts canaries in and returns what an observer sees of
-                       them; None where nobody can
+                       them (`fl.canaries.Carrier`); None where nobody can
+        `canaries`     how many an attack takes where one costs more than usual, or that by
+                       aggregation
+        `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
     What its log says:
         `sealed`       the items that each of its releases seals; None: none
     """
@@ -111,6 +114,8 @@ class Declaration:
     determines: str | None = None
     carrier: str | None = None
     sealed: Sealed | None = None
+    canaries: int | Mapping[str, int] | None = None
+    canary_work: str | None = None
 
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.

@@ -29,6 +29,12 @@ _ALL: Final = ("plain", "masked", "private-weighting")
 
 _GROUPS: Final = ("group_records", "record_rate")
 
+_NAIVE: Final = f"{__package__}.canaries.naive"
+_GROUP: Final = f"{__package__}.canaries.group"
+_USERS: Final = f"{__package__}.canaries.dispatch"
+_ENCRYPTED: Final = {"private-weighting": 200}
+"""Each canary is encrypted."""
+
 SYSTEMS: Final = (
     Declaration(
         name="uldp-naive",
@@ -41,6 +47,9 @@ SYSTEMS: Final = (
         adjust=defaults.naive,
         determines=f"{__package__}.determined:NAIVE",
         sealed=sealing.of_naive,
+        carrier=f"{_NAIVE}:carry",
+        canaries=1_000,  # each has a rehearsal of its own
+        canary_work=f"{_NAIVE}:work",
     ),
     Declaration(
         name="uldp-group",
@@ -53,6 +62,9 @@ SYSTEMS: Final = (
         adjust=defaults.group,
         determines=f"{__package__}.determined:GROUP",
         sealed=sealing.of_group,
+        carrier=f"{_GROUP}:carry",
+        canaries=3_000,  # the cost grows with their square
+        canary_work=f"{_GROUP}:work",
     ),
     Declaration(
         name="uldp-avg",
@@ -66,6 +78,9 @@ SYSTEMS: Final = (
         aggregations=_ALL,
         determines=f"{__package__}.determined:WEIGHTED",
         sealed=sealing.of_weighted,
+        carrier=f"{_USERS}:carry",
+        canaries=_ENCRYPTED,
+        canary_work=f"{_USERS}:work",
     ),
     Declaration(
         name="uldp-sgd",
@@ -79,5 +94,8 @@ SYSTEMS: Final = (
         aggregations=_ALL,
         determines=f"{__package__}.determined:WEIGHTED",
         sealed=sealing.of_weighted,
+        carrier=f"{_USERS}:carry",
+        canaries=_ENCRYPTED,
+        canary_work=f"{_USERS}:work",
     ),
 )

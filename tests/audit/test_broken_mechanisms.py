@@ -39,10 +39,11 @@ from scipy.stats import binom
 
 from privplan.accountant.randomness import Streams
 from privplan.audit.attack import Asked, attack
-from privplan.audit.canaries import canary_federation, claim_tier, conduct, rehearse, robust_tier
+from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 from privplan.audit.statistics import claim_only, upper_rate
+from privplan.fl.canaries import canary_federation, conduct
 from privplan.fl.local import Part
 from privplan.fl.log import LogWriter
 from privplan.fl.runner import run

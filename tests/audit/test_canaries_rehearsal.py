@@ -12,7 +12,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian
 from privplan.accountant.randomness import Streams
-from privplan.audit.canaries import (
+from privplan.audit.canaries import rehearse
+from privplan.fl.canaries import (
     NORM,
     Asked,
     CanaryLocal,
@@ -20,9 +21,8 @@ from privplan.audit.canaries import (
     canary_federation,
     carrier,
     flip,
-    rehearse,
 )
-from privplan.audit.canaries.settled import silos_of
+from privplan.fl.canaries.settled import silos_of
 from privplan.fl.preparation import prepare
 from privplan.fl.settings import (
     DataSettings,
@@ -244,7 +244,7 @@ def test_public_records_train_beside_the_canaries_as_they_would_without_them(mon
     assert np.array(totals).shape == (2, parameters + 30)
     totals.clear()
     ready.plan  # noqa: B018
-    from privplan.audit.canaries import conduct
+    from privplan.fl.canaries import conduct
 
     conduct(ready.system, Streams.seeded(1), rounds=1, each=lambda *_: None)
     assert np.array_equal(beside, np.array(totals))

@@ -13,9 +13,9 @@ from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.canaries import claim_tier, rehearse
-from privplan.audit.canaries.group import with_rate
-from privplan.audit.canaries.naive import Swing
 from privplan.fl.preparation import prepare
+from privplan.fl.uldp.canaries.group import with_rate
+from privplan.fl.uldp.canaries.naive import Swing
 
 from .rehearsals import settings
 

@@ -114,6 +114,12 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random*", "call.*"},
         "a public seed deals records out to users and silos",
     ),
+    "canaries/asked.py": (
+        {"numpy.random*", "*.Streams.secure", "*.Streams.seeded"},
+        "an attacker's coins, and the streams of a rehearsal, in which there are no people",
+    ),
+    "canaries/coins.py": ({"numpy.random*", "call.*"}, "an attacker's coins, signs and columns"),
+    "canaries/settled.py": ({"*.Streams.secure"}, "a system that is planned, and makes no round"),
     "crypto/paillier/keys.py": (
         {"secrets", "secrets.randbelow"},
         "randomness of ciphertexts, from the operating system",
@@ -131,6 +137,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random*", "call.*"},
         "the first model again, from a public seed, for audits without torch",
     ),
+    "log/sealed.py": ({"os.urandom"}, "what makes commitments hide, from the operating system"),
     "models/*.py": ({"numpy.random*"}, "initial weights, from a public seed"),
     "preparation.py": (
         {"numpy.random*", "*.Streams.secure", "*.Streams.seeded"},

@@ -19,21 +19,29 @@ from typing import NoReturn
 
 import numpy as np
 
-from ...accountant import events as ev
-from ...accountant.errors import InvalidInput
-from ...accountant.sensitivity.release import reach, repeated
-from ...fl.aggregation import aggregator
-from ...fl.federation import Federation, Indices
-from ...fl.local import Rows
-from ...fl.setup import setup
-from ...fl.system import Parameters
-from ...fl.uldp.naive import Naive
-from .coins import flip
-from .federation import canary_federation
-from .local import NORM
-from .rehearsal import Asked, Seen, require_observer
-from .watch import Watching, conduct, made
-from .weighted import OWN
+from ....accountant import events as ev
+from ....accountant.sensitivity.release import reach, repeated
+from ...aggregation import aggregator
+from ...canaries import (
+    NORM,
+    OWN,
+    Asked,
+    Seen,
+    Watching,
+    canary_federation,
+    conduct,
+    flip,
+    meetings,
+    nobody_beside,
+    require_observer,
+    rounds_made,
+)
+from ...federation import Federation, Indices
+from ...local import Rows
+from ...settings import Settings
+from ...setup import setup
+from ...system import Parameters
+from ..naive import Naive
 
 
 class Swing:
@@ -85,18 +93,13 @@ def carry(asked: Asked) -> Seen:
     As published, nothing is promised; what is tested is what the paper takes a round for, Gaussian
     noise of the multiplier that it states, before those who see the sum.
     """
-    if asked.real:
-        raise InvalidInput(
-            "Nobody trains beside the canary of uldp-naive.",
-            "The others of its run only pull against it.",
-            "Leave `real` out.",
-        )
+    nobody_beside(asked, "The others of its run only pull against it.")
     settings, silos = asked.settings, asked.silos
     local = Swing(silos, settings.training.clip)
     federation = canary_federation(np.ones((2, silos), np.int64))
     system = Naive(setup(settings, federation, local), as_published=settings.as_published)
     require_observer(system.plan(), asked.observer)
-    coins, rounds = flip(asked.canaries, asked.rng()), made(system, asked.rounds)
+    coins, rounds = flip(asked.canaries, asked.rng()), rounds_made(system.plan(), asked.rounds)
     seen = np.empty((rounds, asked.canaries))
     for run in range(asked.canaries):
         local.into, local.sign = bool(coins.into[run]), float(coins.signs[run])
@@ -114,10 +117,15 @@ def carry(asked: Asked) -> Seen:
         rate=1.0,
         plan=system.plan(),
         opening=system.opening(),
-        made=rounds,
+        rounds=rounds,
         note=_note(system),
         event=_published(system, asked.observer, rounds),
     )
+
+
+def work(settings: Settings, silos: int, canaries: int) -> int:
+    """Return the work of a round: each canary has a run of its own."""
+    return 300 * canaries * meetings(settings, silos)
 
 
 def _run(asked: Asked, system: Naive, local: Swing, run: int) -> list[float]:

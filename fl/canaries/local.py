@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.clip import Sparse
-from ...fl.federation import Federation
-from ...fl.local import Local, Part, Rows
-from ...fl.system import Parameters
+from ..federation import Federation
+from ..local import Local, Part, Rows
+from ..system import Parameters
 from .coins import Coins, Flags, Floats, Indices
 
 NORM: Final = 10.0

@@ -22,31 +22,37 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant.mechanisms import Ticket
-from ...fl.local import TorchLocal
-from ...fl.promise import PHASE
-from ...fl.settings import Settings
-from ...fl.system import Parameters, System, build
-from ...fl.uldp.weights import user_weights
-from .coins import Flags, Floats, Indices, flip
-from .federation import canary_federation
-from .local import Beside, CanaryLocal
-from .rehearsal import Asked, Seen, require_observer
-from .watch import Watching, conduct, made
-
-OWN: Final = 0
-"""The silo that watches, where a silo does."""
+from ....accountant.mechanisms import Ticket
+from ...canaries import (
+    OWN,
+    Asked,
+    Beside,
+    CanaryLocal,
+    Flags,
+    Floats,
+    Indices,
+    Look,
+    Seen,
+    View,
+    Watching,
+    canary_federation,
+    flip,
+    require_observer,
+    training_noise,
+    watched,
+)
+from ...local import TorchLocal
+from ...settings import Settings
+from ...system import Parameters, System, build
+from ..weights import user_weights
 
 EVERYWHERE: Final = -1
 """The group of units that lie in every silo that is watched."""
-
-Look: TypeAlias = Callable[[Parameters, Parameters], Floats]
-"""From the models before and after a round to what is seen of each unit: (m,)."""
 
 
 def carry(asked: Asked) -> Seen:
@@ -71,29 +77,17 @@ def carry(asked: Asked) -> Seen:
     watching = _watched(system, missing=range(_staying(asked), asked.silos))
     shift, look = _view(asked, system, local, weights, watching)
     drawn = _Drawn(system, units=asked.canaries) if _knows_sample(asked) else None
-    nothing = 0.0 if opposite else shift / 2.0
-    rounds = made(system, asked.rounds)
-    seen: Floats = np.empty((rounds, asked.canaries))
-
-    def each(number: int, before: Parameters, after: Parameters) -> None:
-        row = look(before, after) * coins.sign(number)
-        if drawn is not None:  # a round that the unit is known to have missed says nothing
-            row = np.where(drawn.joined, row, nothing)
-        seen[number - 1] = row
-
-    with _threads(asked):
-        conduct(system, streams, rounds=asked.rounds, each=each)
-    return Seen(
-        coins=coins.into,
-        observations=seen,
-        shift=shift,
+    view = View(
+        shift,
+        look,
         rate=1.0 if drawn is not None else settings.privacy.sampling_rate,
-        plan=system.plan(),
-        opening=system.opening(),
-        made=rounds,
+        joined=None if drawn is None else drawn.current,
+        missed=0.0 if opposite else shift / 2.0,
         groups=groups,
         note=_notes(asked),
     )
+    with _threads(asked):
+        return watched(asked, system, coins, view, streams)
 
 
 def placed(asked: Asked) -> Indices:
@@ -130,10 +124,9 @@ def _view(
     Both are in units of the noise that the claim gives those silos that are there.
     """
     own, silos = asked.settings, asked.silos
-    (training,) = (phase for phase in system.plan().phases if phase.name == PHASE)
-    assert training.noise_multiplier is not None  # it promises something
     there, clip = _staying(asked), own.training.clip
-    std = training.noise_multiplier * clip * math.sqrt(there / _fewest(asked))
+    multiplier = training_noise(system.plan())
+    std = multiplier * clip * math.sqrt(there / _fewest(asked))
     column = local.columns
     constant = own.privacy.sampling_rate * system.opening().population.users * silos
     length = constant / _global_rate(system)
@@ -143,7 +136,7 @@ def _view(
 
     if asked.observer == "model":
         return float(weights[0].sum()) * clip / std, lambda *two: released(*two) / std
-    mechanism = cast("Any", system).mechanism(training.noise_multiplier)
+    mechanism = cast("Any", system).mechanism(multiplier)
     if asked.observer == "silo":
         noise = std * math.sqrt((there - 1) / there)
         shift = float(np.delete(weights[0], OWN).sum()) * clip / noise
@@ -206,6 +199,10 @@ class _Drawn:
 
         inside.joining = joining
 
+    def current(self) -> Flags:
+        """Return who joined the last round."""
+        return self.joined
+
 
 def _knows_sample(asked: Asked) -> bool:
     return asked.observer == "server" and asked.settings.privacy.sampling_rate < 1.0
@@ -221,7 +218,7 @@ def _global_rate(system: System) -> float:
 
 def _beside(asked: Asked) -> Beside:
     """Return the real users of a public data set, and how they train."""
-    from ...fl.preparation import prepare
+    from ...preparation import prepare
 
     ready = prepare(asked.settings)
     local = TorchLocal(asked.settings, ready.federation, ready.model)
@@ -241,7 +238,7 @@ def _with_steps(asked: Asked, beside: Beside) -> Settings:
 def _threads(asked: Asked) -> AbstractContextManager[None]:
     if not asked.real:
         return nullcontext()
-    from ...fl.training import one_thread
+    from ...training import one_thread
 
     return one_thread()
 
@@ -262,4 +259,4 @@ def _notes(asked: Asked) -> tuple[str, ...]:
     return tuple(found)
 
 
-__all__ = ["EVERYWHERE", "OWN", "carry", "placed", "spread"]
+__all__ = ["EVERYWHERE", "carry", "placed", "spread"]

@@ -9,10 +9,10 @@ import numpy as np
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ...fl.promise import PHASE
-from ...fl.settings import Settings
-from ...fl.system import build
+from ..settings import Settings
+from ..system import build
 from .coins import Coins
+from .conduct import training_noise, training_of
 from .federation import canary_federation
 from .local import CanaryLocal
 
@@ -61,7 +61,7 @@ def settled(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
 def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     """Return the noise and the rounds of the training, as the run's plan finds them."""
     from ...accountant.randomness import Streams
-    from ...fl.datasets.registry import scaling_of
+    from ..datasets.registry import scaling_of
 
     features = int(np.size(scaling_of(settings.data.name).lower))
     present = np.ones((2, silos), np.int64)
@@ -69,21 +69,19 @@ def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
     coins = Coins(np.ones(2, bool), np.ones(2), np.arange(2))
     local = CanaryLocal(coins, federation, clip=settings.training.clip)
     plan = build(settings, federation, local, Streams.secure()).plan()
-    (training,) = (phase for phase in plan.phases if phase.name == PHASE)
-    assert training.noise_multiplier is not None  # only fedavg has none, and it releases no moments
-    return training.noise_multiplier, training.rounds
+    return training_noise(plan), training_of(plan).rounds
 
 
 def _fixed(name: str) -> int:
     """Return the silos of a data set that are its own, or the number that others are dealt to."""
     if name == "heart-disease":
-        from ...fl.datasets.heart_disease import CENTRES
+        from ..datasets.heart_disease import CENTRES
 
         return len(CENTRES)
     if name == "tcga-brca":
-        from ...fl.datasets.tcga_brca import REGIONS
+        from ..datasets.tcga_brca import REGIONS
 
         return len(REGIONS)
-    from ...fl.datasets.federate import DEFAULT_SILOS
+    from ..datasets.federate import DEFAULT_SILOS
 
     return DEFAULT_SILOS

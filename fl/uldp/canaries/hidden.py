@@ -20,19 +20,26 @@ from typing import Final
 
 import numpy as np
 
-from ...accountant.errors import InvalidInput, Unsupported
-from ...accountant.mechanisms import FineGaussian, Ticket
-from ...accountant.randomness import Streams
-from ...fl.parties import silo_name
-from ...fl.setup import Setup, setup
-from ...fl.system import Parameters
-from ...fl.uldp.hidden import Hidden
-from .coins import Flags, Floats, flip
-from .federation import canary_federation
-from .local import CanaryLocal
-from .rehearsal import Asked, Seen, require_observer
-from .watch import conduct, made
-from .weighted import OWN
+from ....accountant.errors import InvalidInput, Unsupported
+from ....accountant.mechanisms import FineGaussian, Ticket
+from ....accountant.randomness import Streams
+from ...canaries import (
+    OWN,
+    Asked,
+    CanaryLocal,
+    Flags,
+    Floats,
+    Seen,
+    View,
+    canary_federation,
+    flip,
+    require_observer,
+    watched,
+)
+from ...parties import silo_name
+from ...setup import Setup, setup
+from ...system import Parameters
+from ..hidden import Hidden
 
 STEPS: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}
 """What a user gives, by system."""
@@ -102,26 +109,20 @@ def carry(asked: Asked) -> Seen:
     left = asked.silos - 1 if asked.observer == "silo" else asked.silos
     noise = system.promise.noise_multiplier * math.sqrt(left / asked.silos)
     shift, knows = weight / noise, asked.observer == "server" and system.drawn_by == "server"
-    rows: list[Floats] = []
 
-    def each(number: int, before: Parameters, after: Parameters) -> None:
-        seen = _sum(asked, system, before, after)[local.columns] * coins.sign(number)
-        row = seen / (noise * own.training.clip)
-        if knows:  # a round that the unit is known to have missed says nothing
-            row = np.where(system.joined, row, 0.0 if opposite else shift / 2.0)
-        rows.append(row)
+    def look(before: Parameters, after: Parameters) -> Floats:
+        total = _sum(asked, system, before, after)[local.columns]
+        return np.asarray(total / (noise * own.training.clip))
 
-    conduct(system, streams, rounds=asked.rounds, each=each)
-    return Seen(
-        coins=coins.into,
-        observations=np.array(rows),
-        shift=shift,
+    view = View(
+        shift,
+        look,
         rate=1.0 if knows else system.rate,
-        plan=system.plan(),
-        opening=system.opening(),
-        made=made(system, asked.rounds),
+        joined=(lambda: system.joined) if knows else None,
+        missed=0.0 if opposite else shift / 2.0,
         note=(f"only {asked.canaries} units, each by the whole protocol: little can be shown",),
     )
+    return watched(asked, system, coins, view, streams)
 
 
 def _sum(asked: Asked, system: Watched, before: Parameters, after: Parameters) -> Floats:

@@ -1,25 +1,14 @@
-"""Rounds of a system without a folder: a log in memory, and a look at what reaches whom."""
+"""A log in memory, and a look at what reaches whom."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
-
-import numpy as np
 
 from ...accountant import records
 from ...accountant.errors import MissingParty
-from ...accountant.mechanisms import Gate
-from ...accountant.odometer import Odometer
-from ...accountant.randomness import Streams
-from ...fl.aggregation import Aggregator, Integers, Silo, Sum
-from ...fl.frame.rounds import model_phases, rehearsed_rounds
-from ...fl.parties import Network, silo_name
-from ...fl.system import Parameters, System
-
-Each: TypeAlias = Callable[[int, Parameters, Parameters], None]
-"""Called after a release with its round, the model before it and the model after it."""
+from ..aggregation import Aggregator, Integers, Silo, Sum
+from ..parties import Network, silo_name
 
 
 class Memory:
@@ -76,24 +65,3 @@ class Watching:
             raise MissingParty(f"{silo_name(place)} is missing from this rehearsal.")
         self.sent[place] = silo()
         return self.sent[place]
-
-
-def conduct(system: System, streams: Streams, *, rounds: int | None = None, each: Each) -> Memory:
-    """Make the rounds of a system (those of its plan, or fewer), and return the log of them.
-
-    The gate, the odometer and the order of things are those of a run; there is no folder, and the
-    log is in memory.  Raises what the system raises.
-    """
-    plan, opening, log = system.plan(), system.opening(), Memory()
-    promises = not opening.as_published and opening.claim.epsilon is not None
-    gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
-    with np.errstate(all="ignore"):
-        for number, model, moved in rehearsed_rounds(system, gate, most=rounds):
-            each(number, model, moved.parameters)
-    return log
-
-
-def made(system: System, rounds: int | None) -> int:
-    """Return how many models are made: those planned, or `rounds` if that is fewer."""
-    planned = sum(phase.plan.rounds for phase in model_phases(system))
-    return planned if rounds is None else min(rounds, planned)

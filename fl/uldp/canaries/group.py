@@ -25,23 +25,31 @@ from typing import cast
 
 import numpy as np
 
-from ...accountant.errors import InvalidInput, Unsupported
-from ...fl.aggregation import Plain
-from ...fl.federation import Indices
-from ...fl.local import Rows
-from ...fl.parties import SERVER, Network, silo_name
-from ...fl.settings import Settings
-from ...fl.setup import setup
-from ...fl.system import Parameters
-from ...fl.uldp.flags import caps
-from ...fl.uldp.group import Group
-from ...fl.uldp.settings import UldpSettings
-from .coins import Floats, flip
-from .federation import canary_federation
-from .local import CanaryLocal
-from .rehearsal import Asked, Seen, require_observer
-from .watch import Watching, conduct, made
-from .weighted import OWN
+from ....accountant.errors import Unsupported
+from ...aggregation import Plain
+from ...canaries import (
+    OWN,
+    Asked,
+    CanaryLocal,
+    Floats,
+    Seen,
+    View,
+    Watching,
+    canary_federation,
+    flip,
+    nobody_beside,
+    require_observer,
+    watched,
+)
+from ...federation import Indices
+from ...local import Rows
+from ...parties import SERVER, Network, silo_name
+from ...settings import Settings
+from ...setup import setup
+from ...system import Parameters
+from ..flags import caps
+from ..group import Group
+from ..settings import UldpSettings
 
 
 class Aligned(CanaryLocal):
@@ -73,12 +81,9 @@ class Shown(Watching):
 
 def carry(asked: Asked) -> Seen:
     """Return what an observer sees of users who are in, with k records, or out."""
-    if asked.real:
-        raise InvalidInput(
-            "Nobody trains beside the canaries of uldp-group.",
-            "Its records are drawn one by one, and the canaries' rate would not be the run's.",
-            "Leave `real` out.",
-        )
+    nobody_beside(
+        asked, "Its records are drawn one by one, and the canaries' rate would not be the run's."
+    )
     settings = with_rate(asked.settings, asked.silos)
     coins = flip(asked.canaries, asked.rng())
     present = placed(asked)
@@ -88,26 +93,24 @@ def carry(asked: Asked) -> Seen:
     system = Group(own, rate=settings.of(UldpSettings).record_rate, seed=settings.training.seed)
     require_observer(system.plan(), asked.observer)
     local.steps = system.steps
-    view = _View(asked, system, local, int(present[0].sum()))
-    rows: list[Floats] = []
-
-    def each(number: int, before: Parameters, after: Parameters) -> None:
-        rows.append(view.seen(before, after) * coins.sign(number))
-
-    conduct(system, asked.streams(), rounds=asked.rounds, each=each)
-    return Seen(
-        coins=coins.into,
-        observations=np.array(rows),
-        shift=view.shift,
-        rate=1.0,
-        plan=system.plan(),
-        opening=system.opening(),
-        made=made(system, asked.rounds),
+    total = _Total(asked, system, local, int(present[0].sum()))
+    view = View(
+        total.shift,
+        total.seen,
         note=(
-            f"a unit is {view.records} records that take part, over all silos but the observer's",
+            f"a unit is {total.records} records that take part, over all silos but the observer's",
             "steps are seen as the sum of a round's, while the claim counts each by itself",
         ),
     )
+    return watched(asked, system, coins, view, asked.streams())
+
+
+def work(settings: Settings, silos: int, canaries: int) -> int:
+    """Return the work of a round: the steps of all silos, and canaries by their columns."""
+    rate = with_rate(settings, silos).of(UldpSettings).record_rate or 0.0
+    epochs = settings.training.local_epochs
+    steps = epochs * (math.ceil(1 / Fraction(rate)) if rate > 0.0 else 1)
+    return 100 * steps * silos + canaries**2 * settings.privacy.group * epochs // 100
 
 
 def placed(asked: Asked) -> Indices:
@@ -140,7 +143,7 @@ def with_rate(settings: Settings, silos: int) -> Settings:
     return replace(settings, table=replace(settings.of(UldpSettings), record_rate=rate))
 
 
-class _View:
+class _Total:
     """What an observer sees of each unit in one round, in units of the noise that is in it."""
 
     def __init__(self, asked: Asked, system: Group, local: Aligned, records: int) -> None:

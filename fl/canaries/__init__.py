@@ -1,0 +1,67 @@
+"""Canaries: units with a secret coin each, sent through a rehearsal of a run's own settings.
+
+A canary is one claimed unit whose data are as bad as the claim allows, and worse: its row is ten
+times as long as the clip.  It goes through the project's own weights, clip, sample and noise, and
+what an observer sees of it is handed to an audit.  Each system brings its own carrier (`Carrier`),
+of these parts; a package of its own may import all names here.
+"""
+
+from .asked import (
+    OWN,
+    REHEARSED,
+    Asked,
+    Carrier,
+    Seen,
+    nobody_beside,
+    require_observer,
+)
+from .carriers import carrier
+from .coins import Coins, Flags, Floats, Indices, flip
+from .conduct import by_phase, conduct, rounds_made, training_noise, training_of
+from .entering import MOST_ROWS, Viewing, canary_rows, canary_training
+from .federation import canary_federation
+from .local import NORM, Beside, CanaryLocal
+from .settled import PUBLIC, settled, silos_of
+from .view import Look, View, watched
+from .watch import Memory, Watching
+from .work import Work, meetings, usual_work
+
+__all__ = [
+    "MOST_ROWS",
+    "NORM",
+    "OWN",
+    "PUBLIC",
+    "REHEARSED",
+    "Asked",
+    "Beside",
+    "CanaryLocal",
+    "Carrier",
+    "Coins",
+    "Flags",
+    "Floats",
+    "Indices",
+    "Look",
+    "Memory",
+    "Seen",
+    "View",
+    "Viewing",
+    "Watching",
+    "Work",
+    "by_phase",
+    "canary_federation",
+    "canary_rows",
+    "canary_training",
+    "carrier",
+    "conduct",
+    "flip",
+    "meetings",
+    "nobody_beside",
+    "require_observer",
+    "rounds_made",
+    "settled",
+    "silos_of",
+    "training_noise",
+    "training_of",
+    "usual_work",
+    "watched",
+]

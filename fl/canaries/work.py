@@ -1,0 +1,47 @@
+"""How much work a round of a rehearsal is, roughly: to hours, not to minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, cast
+
+from ..frame.systems import declared
+
+if TYPE_CHECKING:
+    from ..settings import Settings
+
+
+class Work(Protocol):
+    """What says how much a round costs; a declaration names it as `canary_work`."""
+
+    def __call__(self, settings: Settings, silos: int, canaries: int, /) -> int:
+        """Return about how many steps of half a microsecond a round takes."""
+
+
+def meetings(settings: Settings, silos: int) -> int:
+    """Return how many meetings of silos a round has: in the clear each sends once.
+
+    Otherwise every two of them share a mask.
+    """
+    return silos if settings.security.aggregation == "plain" else silos**2
+
+
+def usual_work(settings: Settings, silos: int, canaries: int) -> int:
+    """Return the work of a round in which all canaries go through together."""
+    return 1_000 * meetings(settings, silos) + canaries * silos
+
+
+def work_of(settings: Settings) -> Work:
+    """Return what says how much work a round of these settings is."""
+    declaration = declared().get(settings.run.system)
+    if declaration is None or declaration.canary_work is None:
+        return usual_work
+    return cast("Work", declaration.load(declaration.canary_work))
+
+
+def usual_canaries(settings: Settings) -> int | None:
+    """Return how many canaries suit a system where one costs more than usual; None elsewhere."""
+    declaration = declared().get(settings.run.system)
+    usual = None if declaration is None else declaration.canaries
+    if usual is None or isinstance(usual, int):
+        return usual
+    return usual.get(settings.security.aggregation)

@@ -1,0 +1,1 @@
+"""How canaries enter Uldp-FL's systems, and what an observer sees of them."""

@@ -1,0 +1,248 @@
+"""A system of another package brings its carrier with what `fl.canaries` offers, and is rehearsed.
+
+Two toys: one sums rows of its users, which nobody trains on, and one what training gives.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant import records
+from privplan.accountant.errors import InvalidInput, Unsupported
+from privplan.accountant.mechanisms import About, Gaussian
+from privplan.accountant.sensitivity.release import up
+from privplan.audit.attack_size import CANARIES, canaries_for
+from privplan.audit.canaries import claim_tier, rehearse
+from privplan.fl.aggregation import noisy_sum
+from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
+from privplan.fl.frame.declaration import Declaration
+from privplan.fl.frame.systems import declared
+from privplan.fl.promise import PHASE
+from privplan.fl.settings import DataSettings, PrivacySettings, RunSettings, Settings
+from privplan.fl.settings import TrainingSettings as Training
+from privplan.fl.setup import Promised, setup
+from privplan.fl.system import Round, digest
+
+
+class Summed(Promised):
+    """The running sum of clipped rows, one for each user, with noise from every silo."""
+
+    aggregations = ("plain",)
+    rule: Any = "none"
+
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        clip = self.setup.training.clip
+        std = up(Fraction(noise_multiplier) * Fraction(clip))
+        return Gaussian(
+            clip, std, self.setup.silos, weights=records.Weights(self.rule), unit="user"
+        )
+
+    def views(self, noise_multiplier: float) -> dict[str, ev.Event]:
+        event, silos = ev.Gaussian(noise_multiplier), self.setup.silos
+        left = ev.Gaussian(noise_multiplier * math.sqrt((silos - 1) / silos))
+        return {"model": event, "server": event, "silo": left}
+
+    def round(self, number: int, parameters: Any, gate: Any) -> Round:
+        mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
+        about = About(number, PHASE, views=self.promise.views, model_in=digest(parameters))
+        stated = replace(about, event_override=self.promise.event)
+        with gate.open(mechanism.intent(stated, self.setup.privacy.neighbours)) as ticket:
+            totals = mechanism.totals(*self.entering(parameters, number))
+            arrived = noisy_sum(self.aggregator, number, mechanism, ticket, list(totals))
+            total = mechanism.units(arrived.total)
+            moved = parameters + total
+            released = ticket.close(
+                normaliser=records.Normaliser("constant", 1.0),
+                aggregate=total.tobytes(),
+                model_out=digest(moved),
+                sealed={},
+                values=total.size,
+                shares=silos,
+            )
+        return Round(moved, released)
+
+    def entering(self, parameters: Any, number: int) -> tuple[Any, ...]:  # noqa: ARG002
+        """Return rows, the silo of each, how many silos there are, and weights."""
+        own = self.setup.federation
+        return own.features.astype(np.float64), own.silo, own.silos
+
+
+class Trained(Summed):
+    rule = "uniform"
+
+    def entering(self, parameters: Any, number: int) -> tuple[Any, ...]:
+        own = self.setup.federation
+        users = [np.flatnonzero(own.counts[:, silo]) for silo in range(own.silos)]
+        (part,) = self.setup.local.user_deltas(parameters, users, number)
+        return part.rows, part.silo, own.silos, np.full(len(part.silo), 1 / own.silos)
+
+
+class Twice(Summed):
+    def entering(self, parameters: Any, number: int) -> tuple[Any, ...]:
+        rows, silo, silos = super().entering(parameters, number)
+        return np.concatenate((rows, rows)), np.concatenate((silo, silo)), silos
+
+
+def view(system: Any, columns: Any) -> View:
+    """The sum of a round, as the model and the server see it."""
+    std = system.promise.noise_multiplier * system.setup.training.clip
+
+    def look(before: Any, after: Any) -> Any:
+        return (after - before)[columns] / std
+
+    return View(system.setup.training.clip / std, look)
+
+
+def beyond(system: Any, columns: Any) -> View:
+    """What silo 0 sees: the sum, less what it sent itself."""
+    whole, silos = view(system, columns), system.setup.silos
+    watching = system.aggregator = Watching(system.aggregator)
+    mechanism = system.mechanism(system.promise.noise_multiplier)
+    left = math.sqrt((silos - 1) / silos)
+
+    def look(before: Any, after: Any) -> Any:
+        mine = mechanism.units(watching.sent[0])[columns]
+        return ((after - before)[columns] - mine) / (mechanism.std * left)
+
+    return View(whole.shift / left, look)
+
+
+def carry(asked: Any) -> Any:
+    clip = asked.settings.training.clip
+    seen = beyond if asked.observer == "silo" else view
+    entering = canary_training if asked.settings.run.system == "toy-training" else canary_rows
+    return entering(asked, clip=clip, view=seen)
+
+
+def work(_: Settings, silos: int, canaries: int) -> int:
+    return canaries**2 * silos
+
+
+def rows(settings: Any, federation: Any, local: Any, _: Any) -> Summed:
+    return Summed(setup(settings, federation, local))
+
+
+def trained(settings: Any, federation: Any, local: Any, _: Any) -> Summed:
+    return Trained(setup(settings, federation, local))
+
+
+def twice(settings: Any, federation: Any, local: Any, _: Any) -> Summed:
+    return Twice(setup(settings, federation, local))
+
+
+MAKERS = {"toy-rows": "rows", "toy-training": "trained", "toy-twice": "twice"}
+
+
+@pytest.fixture(autouse=True)
+def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {
+        name: Declaration(
+            name=name,
+            make=f"{__name__}:{maker}",
+            package="toys",
+            carrier=f"{__name__}:carry",
+            canaries=2_000,
+            canary_work=f"{__name__}:work",
+        )
+        for name, maker in MAKERS.items()
+    }
+    known["toy-alone"] = Declaration(name="toy-alone", make=f"{__name__}:rows", package="toys")
+    for name, own in known.items():
+        monkeypatch.setitem(declared(), name, own)
+
+
+def settings(system: str, neighbours: Any = "add-remove") -> Settings:
+    return Settings(
+        run=RunSettings(system=system, rounds=3),
+        data=DataSettings(name="breast-cancer", users=40, silos=3),
+        privacy=PrivacySettings(neighbours=neighbours, noise_multiplier=1.5),
+        training=Training(
+            clip=0.5, local_rate=0.1, global_rate=1.0, local_epochs=1, batch=8, model="logistic"
+        ),
+    )
+
+
+@pytest.mark.parametrize("observer", ["model", "server", "silo"])
+@pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("system", ["toy-rows", "toy-training"])
+def test_a_unit_is_seen_as_far_as_is_claimed(system: str, neighbours: Any, observer: str) -> None:
+    seen = rehearse(settings(system, neighbours), canaries=400, observer=observer, seed=1)
+    into, out = seen.observations[:, seen.coins], seen.observations[:, ~seen.coins]
+    noise = 1.5 * (math.sqrt(2 / 3) if observer == "silo" else 1.0)
+    assert seen.shift == pytest.approx(1 / noise)
+    share = 2 / 3 if observer == "silo" and system == "toy-training" else 1.0
+    out_at = -1 / noise if neighbours == "replace-one" else 0.0
+    for row, at in ((into, share / noise), (out, share * out_at)):
+        assert abs(row.mean() - at) < 4.9 / math.sqrt(row.size)
+        assert abs(row.var() - 1.0) < 4.9 * math.sqrt(2 / row.size)
+    assert seen.system == system
+    assert not claim_tier(seen).contradicted
+
+
+def test_a_system_that_counts_everybody_twice_is_contradicted() -> None:
+    found = claim_tier(rehearse(settings("toy-twice"), canaries=1_000, seed=1))
+    assert found.contradicted
+
+
+SAID = {"coins": np.ones(4, bool), "observations": np.zeros((2, 4)), "shift": 1.0, "rate": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("coins", np.ones(4)),
+        ("coins", np.ones((4, 1), bool)),
+        ("observations", np.zeros((3, 4))),
+        ("observations", np.zeros((2, 5))),
+        ("groups", np.zeros(3, np.int64)),
+        ("rate", 0.0),
+        ("rate", 1.5),
+        ("shift", -1.0),
+        ("shift", math.inf),
+    ],
+)
+def test_what_a_carrier_returns_is_checked(field: str, value: Any) -> None:
+    whole: dict[str, Any] = {**SAID, "plan": None, "opening": None, "rounds": 2}
+    Seen(**whole)
+    with pytest.raises(InvalidInput, match=f"`{field}`"):
+        Seen(**{**whole, field: value})
+
+
+def test_every_system_here_has_a_carrier() -> None:
+    for own in declared().values():
+        assert own.package != "privplan" or callable(own.load(own.carrier or ""))
+
+
+def test_a_seeded_rehearsal_repeats() -> None:
+    first, second = (rehearse(settings("toy-rows"), canaries=60, seed=4) for _ in range(2))
+    assert (first.observations == second.observations).all()
+
+
+def test_how_many_canaries_suit_is_declared() -> None:
+    assert canaries_for(settings("toy-rows"), 3, rounds=None, asked=None) == 2_000
+    assert canaries_for(settings("uldp-avg"), 3, rounds=None, asked=None) == CANARIES
+    with pytest.raises(InvalidInput, match="hours"):
+        canaries_for(settings("toy-rows"), 3, rounds=None, asked=100_000)
+
+
+def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:
+    with pytest.raises(Unsupported, match="toy-alone cannot be rehearsed") as caught:
+        rehearse(settings("toy-alone"), canaries=10)
+    assert "toy-rows" in caught.value.next_step
+    assert "`carrier`" in caught.value.next_step
+
+
+def test_bad_requests_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="too many rows"):
+        rehearse(settings("toy-rows"), canaries=10_001)
+    with pytest.raises(InvalidInput, match="Nobody trains beside the canaries of toy-rows"):
+        rehearse(settings("toy-rows"), canaries=10, real=True)
+    with pytest.raises(InvalidInput, match="observer"):
+        rehearse(settings("toy-rows"), canaries=10, observer="shuffler")

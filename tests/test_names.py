@@ -1,0 +1,93 @@
+"""Nothing above `fl/` knows a system by name: what is said of it there comes from its declaration.
+
+Searched are the names of all declared systems, their folders in `fl/` and quoted names of these,
+which are names of their tables, in all files of `audit/` and `cli/`, in comments and texts too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from privplan.fl.frame.systems import declared
+
+ROOT: Final = Path(__file__).parents[1]
+
+EXCEPTIONS: Final[dict[str, str]] = {
+    "audit/demos/*": "each demonstration refutes a claim of one published system",
+    "cli/attack_page.py": "a text of help: on which system its table of canaries was measured",
+}
+"""Files that name a system, and why they may."""
+
+TEMPORARY: Final = (
+    "audit/configuration.py",
+    "audit/configured.py",
+    "cli/run_page.py",
+    "cli/run_report.py",
+)
+"""Files that name a system, and shall not."""
+
+
+def folders() -> set[str]:
+    """Return the folders of `fl/` that hold systems of this package."""
+    modules = (own.make.partition(":")[0] for own in declared().values())
+    return {found[1] for name in modules if (found := re.match(r"privplan\.fl\.(\w+)\.", name))}
+
+
+def pattern() -> re.Pattern[str]:
+    """Return what finds a name of a system, of its table, or of its folder."""
+    names = "|".join(map(re.escape, sorted(declared(), key=len, reverse=True)))
+    own = "|".join(sorted(folders()))
+    quoted = rf"[\"'](?:{own})[\"']"
+    return re.compile(
+        rf"(?<![\w-])(?:{names})(?![\w-])|{quoted}|\bfl\.(?:{own})\b|\bfl/(?:{own})\b"
+    )
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """Yield each file with what it names."""
+    search = pattern()
+    for floor in ("audit", "cli"):
+        for path in sorted((ROOT / floor).rglob("*")):
+            if path.suffix in (".py", ".j2"):
+                for found in search.finditer(path.read_text("utf-8")):
+                    yield path.relative_to(ROOT).as_posix(), found[0]
+
+
+def test_no_file_above_the_systems_names_one() -> None:
+    excepted = (*EXCEPTIONS, *TEMPORARY)
+    extra = [
+        f"{file} names {name}"
+        for file, name in named()
+        if not any(fnmatch(file, one) for one in excepted)
+    ]
+    assert extra == [], "ask the declaration of the system (fl/frame/declaration.py)"
+
+
+def test_every_exception_is_needed() -> None:
+    files = {file for file, _ in named()}
+    for one in (*EXCEPTIONS, *TEMPORARY):
+        assert any(fnmatch(file, one) for file in files), f"{one} names no system any more"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('if system == "uldp-group":', "uldp-group"),
+        ("# fedavg clips nothing", "fedavg"),
+        ('configuration["uldp"]', '"uldp"'),
+        ("from ..fl.uldp.weighting import x", "fl.uldp"),
+        ("see `fl/uldp/flags.py`", "fl/uldp"),
+        ("privplan explain uldp-fl", None),
+        ("from ...accountant.sensitivity import uldp", None),
+        ("a rule of uldp-averages", None),
+    ],
+)
+def test_what_is_searched_is_found(text: str, found: str | None) -> None:
+    match = pattern().search(text)
+    assert (match and match[0]) == found
