@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
     from ..accountant.records import Security
     from ..fl.checkpoint import Measured
-    from ..fl.preparation import Prepared
     from ..fl.runner import RunResult
-    from .run_folder import Ready
+    from ..fl.running import Ready
 
 _WHO: Final[Mapping[str, str]] = {
     "model": "whoever sees the released models",
@@ -45,60 +44,10 @@ _SERVER: Final[Mapping[str, str]] = {
 }
 """What the server sees, by the aggregation of the run."""
 
-_SEEDED: Final = (
-    "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
-    "nobody. Leave `seed` out of [run] for a run that protects."
-)
-_PUBLISHED: Final = (
-    "The method is run as it was published, which is not sound: there is no guarantee. See: "
-    "privplan explain uldp-fl"
-)
-_NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
-_LARGE_DELTA: Final = (
-    "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
-    "fail altogether. See: privplan explain delta"
-)
-_ACCEPTED: Final = (
-    "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
-    "random satisfies the promise. The audit of this log calls such a delta an error."
-)
-_TRIED: Final = (
-    "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
-    "this run's epsilon."
-)
-_CUT: Final = (
-    "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
-)
 _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
     "for coalitions that are named."
 )
-_SCARCE: Final = 10.0
-"""Delta times users above 1 / this is worth a warning."""
-
-
-def warnings_of(own: Prepared) -> tuple[str, ...]:
-    """Return what a person must know of a run before it begins."""
-    settings, found = own.settings, []
-    if settings.run.seed is not None:
-        found.append(_SEEDED)
-    if own.opening.as_published:
-        found.append(_PUBLISHED)
-    elif not own.promises:
-        found.append(_NO_NOISE)
-    elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
-        found.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
-    elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
-        found.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
-    if settings.run.trials > 1:
-        found.append(_TRIED.format(trials=settings.run.trials))
-    if own.cut and settings.privacy.epsilon is not None:
-        found.append(
-            _CUT.format(
-                epsilon=settings.privacy.epsilon, made=own.rounds, asked=settings.run.rounds
-            )
-        )
-    return tuple(found)
 
 
 def line_of(measured: Measured) -> str:

@@ -1,0 +1,495 @@
+"""A run's life cycle from Python: as by the command, and each goes on with what the other began."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+import privplan as pp
+from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
+from privplan.audit.budget import audit_budget
+from privplan.audit.verify import verify
+from privplan.cli.main import app
+from privplan.fl.log import LogWriter
+from privplan.fl.running import Configuration, RunInterrupted
+from privplan.fl.running.toml import text_of
+from privplan.fl.settings import Settings, read_settings
+
+EARLIER: Final = Path(__file__).parents[1] / "audit" / "earlier" / "runs.zip"
+
+Tables = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(autouse=True)
+def _clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ward(**tables: dict[str, Any]) -> Tables:
+    """Return a run that takes a moment, with these keys changed; None leaves a key out."""
+    usual: Tables = {
+        "run": {"system": "uldp-avg", "rounds": 3},
+        "data": {"name": "breast-cancer", "users": 20, "silos": 3},
+        "privacy": {"noise_multiplier": 5.0, "delta": 1e-3},
+        "training": {"local_epochs": 1},
+    }
+    for name, table in tables.items():
+        usual[name] = {**usual.get(name, {}), **table}
+    return usual
+
+
+def command(*words: str) -> tuple[int, Any]:
+    """Return the exit code and the JSON of a command."""
+    result = CliRunner().invoke(app, [*words, "--json"])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result.exit_code, json.loads(result.stdout)
+
+
+def written(tables: Tables, name: str = "run.toml") -> str:
+    Path(name).write_bytes(text_of(tables))
+    return name
+
+
+def stopped_after(rounds: int) -> Any:
+    """Return what interrupts a run once so many rounds were measured."""
+    seen = 0
+
+    def tell(*_: object) -> None:
+        nonlocal seen
+        seen += 1
+        if seen == rounds:
+            raise KeyboardInterrupt
+
+    return tell
+
+
+@pytest.fixture
+def signing_key() -> str:
+    pytest.importorskip("cryptography")
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    plain = form.NoEncryption()
+    Path("key.pem").write_bytes(
+        key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, plain)
+    )
+    return "key.pem"
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["file", "tables", "settings"])
+def test_a_run_is_carried_out_whatever_describes_it(way: str) -> None:
+    pytest.importorskip("torch")
+    described: Any = written(ward())
+    if way != "file":
+        described = ward() if way == "tables" else read_settings(described)
+    outcome = pp.run(described, "out")
+    assert {path.name for path in Path("out").iterdir()} == {
+        *("config.toml", "log.jsonl", "sealed.jsonl", "model.npz", "metrics.json"),
+    }
+    assert read_settings("out/config.toml") == read_settings(written(ward()))
+    checked = verify("out", expected_head=outcome.head)
+    assert checked.complete
+    assert checked.anchor == checked.records
+    assert audit_budget("out", sealed=True).ok
+    assert outcome.folder == Path("out")
+    assert outcome.result.rounds == 3
+    assert np.array_equal(np.load("out/model.npz")["parameters"], outcome.parameters)
+    assert outcome.guarantee == outcome.guarantees["model"]
+    assert set(outcome.metrics) >= {"accuracy"}
+    assert "3 of 3 rounds" in repr(outcome)
+    proven = {one.observer: one.epsilon for one in pp.plan_run(described).observers}
+    assert proven == {who: one.epsilon for who, one in outcome.guarantees.items()}
+
+
+def test_a_plan_writes_nothing() -> None:
+    pytest.importorskip("torch")
+    expected = pp.plan_run(ward())
+    assert expected.rounds == 3
+    assert list(Path().iterdir()) == []
+
+
+def test_what_a_person_must_know_is_said() -> None:
+    pytest.importorskip("torch")
+    assert any("seed" in one for one in pp.run(ward(run={"seed": 7}), "out").warnings)
+
+
+# --- cut off, and taken up ------------------------------------------------------------------------
+
+VARIANTS: Final[dict[str, Tables]] = {
+    "plain": {},
+    "signed": {"log": {"sign_key": "key.pem"}},
+    "moments": {
+        "data": {"normalisation": "private"},
+        "privacy": {"normalisation_noise": 5.0},
+    },
+    "models": {"log": {"save_models": True}},
+    "transcripts": {"security": {"aggregation": "masked", "keep_transcripts": True}},
+    "sampled": {"privacy": {"sampling_rate": 0.5, "observers": ["model", "server+1"]}},
+}
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("begun_by", ["python", "command"])
+def test_each_goes_on_with_what_the_other_began(
+    name: str, begun_by: str, signing_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    tables = ward(**VARIANTS[name])
+    if begun_by == "python":
+        with pytest.raises(RunInterrupted) as stopped:
+            pp.run(tables, "out", report=stopped_after(1))
+        head = verify("out").head
+        assert stopped.value.next_step == (
+            f"pp.resume('out'), or: privplan run --resume --out out --head {head}"
+        )
+        code, said = command("run", "--resume", "--out", "out", "--head", str(head))
+        assert (code, said["ok"]) == (0, True)
+        assert said["result"]["rounds"] == 3
+    else:
+        from privplan.fl import runner
+
+        with monkeypatch.context() as patch:
+            measure = runner.measure
+            tell = stopped_after(2)
+            patch.setattr(runner, "measure", lambda *given: (tell(), measure(*given))[1])
+            code, said = command("run", written(tables), "--out", "out")
+        assert code == 130
+        head = said["error"]["next"].split("--head ")[1]
+        assert pp.resume("out", head=head[:40].upper()).result.rounds == 3
+    given = {}
+    if name == "signed":
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        private: Any = load_pem_private_key(Path(signing_key).read_bytes(), password=None)
+        given["public_key"] = private.public_key()
+    checked = verify("out", **given)
+    assert checked.complete
+    assert checked.recoveries == 1
+    assert audit_budget("out", sealed=True, **given).ok
+    if name == "models":
+        assert command("audit", "log", "out", "--models", "out/models")[0] == 0
+    if name == "transcripts":
+        assert any(Path("out").glob("*transcript*"))
+
+
+def test_an_interruption_ends_what_interruptions_end() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        pp.run(ward(), "out", report=stopped_after(1))
+    assert "The run was interrupted." in str(stopped.value)
+    assert "pp.resume('out')" in str(stopped.value)
+    assert not isinstance(stopped.value, Exception)
+
+
+def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    seal = LogWriter.seal
+
+    def ended(writer: LogWriter, items: Any) -> Any:
+        if writer.records:  # in a round
+            os.kill(os.getpid(), signal.SIGTERM)
+        return seal(writer, items)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogWriter, "seal", ended)
+        with pytest.raises(RunInterrupted, match="is spent, and the log says so"):
+            pp.run(ward(), "out")
+    last = json.loads(Path("out/log.jsonl").read_text().splitlines()[-1])
+    assert (last["type"], last["reason"]) == ("round.abort", "interrupted")
+    outcome = pp.resume("out")
+    assert (outcome.result.rounds, outcome.result.planned) == (2, 3)
+    assert verify("out").complete
+
+
+def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from privplan.fl.running import starting
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(starting, "keep_configuration", interrupted)
+    with pytest.raises(RunInterrupted, match=r"No round was under way\. Begin it again"):
+        pp.run(ward(), "out")
+    assert not Path("out").exists()
+
+
+def test_a_configuration_that_is_named_again_is_compared() -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(RunInterrupted):
+        pp.run(written(ward()), "out", report=stopped_after(1))
+    with pytest.raises(InvalidInput, match="differs from the run's own"):
+        pp.resume("out", ward(privacy={"noise_multiplier": 6.0}))
+    Path("out/config.toml").unlink()
+    with pytest.raises(InvalidInput, match=r"changed: \[privacy\] noise_multiplier"):
+        pp.resume("out", ward(privacy={"noise_multiplier": 6.0}))
+    assert pp.resume("out", ward()).result.rounds == 3
+
+
+# --- one folder, one run, one writer --------------------------------------------------------------
+
+
+def test_who_writes_a_folder_is_alone() -> None:
+    """Neither another process nor another thread takes up a run that is under way."""
+    pytest.importorskip("torch")
+    refused: list[str] = []
+
+    def resumed() -> None:
+        try:
+            pp.resume("out")
+        except PrivplanError as error:
+            refused.append(error.what)
+
+    def tell(*_: object) -> None:
+        if refused:
+            return
+        thread = threading.Thread(target=resumed)
+        thread.start()
+        thread.join()
+        program = "import privplan as pp; pp.resume('out')"
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 1
+        refused.append(done.stderr)
+
+    outcome = pp.run(ward(), "out", report=tell)
+    assert len(refused) == 2
+    assert all("is being written by another process" in one for one in refused)
+    assert outcome.result.rounds == 3
+    assert verify("out").recoveries == 0
+
+
+def full() -> None:
+    Path("out").mkdir()
+    (Path("out") / "notes.txt").write_text("mine")
+
+
+def closed() -> None:
+    pp.run(ward(), "out")
+
+
+def cut() -> None:
+    with pytest.raises(RunInterrupted):
+        pp.run(ward(), "out", report=stopped_after(1))
+
+
+def edited() -> None:
+    cut()
+    log = Path("out/log.jsonl")
+    log.write_bytes(log.read_bytes().replace(b"uldp-avg", b"uldp-sgd", 1))
+
+
+def other_data() -> None:
+    cut()
+    sealed = Path("out/sealed.jsonl")
+    sealed.write_bytes(b"")
+
+
+NEW: Final = ("run", "run.toml", "--out", "out")
+AGAIN: Final = ("run", "--resume", "--out", "out")
+
+
+@pytest.mark.parametrize("state", [full, closed, cut, edited])
+def test_a_new_run_is_refused_as_by_the_command(state: Any) -> None:
+    pytest.importorskip("torch")
+    written(ward())
+    state()
+    before = {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+    code, said = command(*NEW)
+    with pytest.raises(InvalidInput) as refused:
+        pp.run("run.toml", "out")
+    assert code == 2
+    own = refused.value
+    assert {"what": own.what, "why": own.why, "next": own.next_step} == said["error"]
+    assert before == {path: path.read_bytes() for path in Path("out").rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("state", [full, closed, edited, other_data, lambda: None])
+def test_going_on_is_refused_as_by_the_command(state: Any) -> None:
+    pytest.importorskip("torch")
+    state()
+    code, said = command(*AGAIN)
+    with pytest.raises(InvalidInput) as refused:
+        pp.resume("out")
+    assert code == 2
+    own = refused.value
+    assert {"what": own.what, "why": own.why, "next": own.next_step} == said["error"]
+
+
+@pytest.mark.parametrize("head", ["0" * 64, "0" * 31, "not a head"])
+def test_a_log_that_lacks_a_head_is_refused(head: str) -> None:
+    pytest.importorskip("torch")
+    cut()
+    code, said = command(*AGAIN, "--head", head)
+    with pytest.raises(InvalidInput) as refused:
+        pp.resume("out", head=head)
+    assert (code, refused.value.what) == (2, said["error"]["what"])
+    assert pp.resume("out").result.rounds == 3
+
+
+def test_a_large_delta_is_refused_unless_it_is_accepted() -> None:
+    pytest.importorskip("torch")
+    tables = ward(privacy={"delta": 0.1})
+    for refusing in (lambda: pp.plan_run(tables), lambda: pp.run(tables, "out")):
+        with pytest.raises(InvalidInput, match="accept_delta"):
+            refusing()
+    assert not Path("out").exists()
+    assert pp.plan_run(tables, accept_delta=True).rounds == 3
+    pp.run(tables, "out", accept_delta=True)
+    assert read_settings("out/config.toml").privacy.accept_delta
+    opened = json.loads(Path("out/log.jsonl").read_text().splitlines()[0])
+    assert opened["configuration"]["privacy"]["accept_delta"] is True
+
+
+# --- what describes a run -------------------------------------------------------------------------
+
+
+def test_a_description_is_checked_as_a_file_is() -> None:
+    cases: list[tuple[Any, str]] = [
+        (ward(run={"round": 3}), "unknown key `round` in .run.*Did you mean `rounds`"),
+        (ward(wards={"rounds": 3}), "unknown table `wards`"),
+        (ward(privacy={"delta": 2.0}), "`delta`"),
+        (ward(privacy={"epsilon": None}), "`epsilon` in .privacy. is a NoneType.*Leave it out"),
+        (ward(run={"rounds": object()}), "`rounds` in .run. is an object"),
+        (ward(run={"rounds": {"many": 3}}), "`rounds` in .run. is a dict"),
+        ({"run": 3}, "'run' to be a table; it is an int"),
+        ({3: {}}, "is an int"),
+        ([("run", {})], "must be a mapping of tables; it is a list"),
+        ({"run": {"system": "uldp-avg"}}, "lacks `name` in .data."),
+        (ward(data={"path": "\ud800"}), "half a character"),
+        ("no-such.toml", "no-such.toml cannot be read"),
+    ]
+    for described, message in cases:
+        for refusing in (pp.plan_run, lambda own: pp.run(own, "out")):
+            with pytest.raises((InvalidInput, Unsupported), match=message):
+                refusing(described)
+    assert not Path("out").exists()
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    tables = ward(
+        run={"rounds": np.int64(3)},
+        privacy={"delta": np.float64(1e-3), "observers": ("model",)},
+    )
+    plain = ward(privacy={"observers": ["model"]})
+    assert Configuration.of(tables).settings == Configuration.of(plain).settings
+
+
+def configurations() -> dict[str, bytes]:
+    """Return the configurations of earlier runs: every system, aggregation and sampling."""
+    with zipfile.ZipFile(EARLIER) as packed:
+        names = [name for name in packed.namelist() if name.endswith("/config.toml")]
+        return {name: packed.read(name) for name in names}
+
+
+EXTRA: Final[dict[str, Tables]] = {
+    "paths": {
+        "data": {"name": "mnist", "path": 'data/mnist \\ "x" é', "silos": 3},
+        "log": {"sign_key": "key.pem", "fsync": "always", "save_models": True},
+        "evaluation": {"test": "none"},
+    },
+    "weighted": {"security": {"aggregation": "private-weighting", "processes": 2}},
+    "coalition": {"privacy": {"observer": "server+1"}, "security": {"aggregation": "masked"}},
+    "dropout": {"training": {"model": "mlp", "dropout": 0.25}},
+    "accepted": {"privacy": {"accept_delta": True, "delta": 0.1}},
+}
+
+
+def test_settings_are_written_so_that_they_read_back() -> None:
+    described = {**configurations(), **{name: text_of(ward(**x)) for name, x in EXTRA.items()}}
+    assert len(described) > 60
+    for name, content in described.items():
+        Path("run.toml").write_bytes(content)
+        expected = read_settings("run.toml")
+        configuration = Configuration.of(expected)
+        assert configuration.settings == expected, name
+        Path("again.toml").write_bytes(configuration.content)
+        assert read_settings("again.toml") == expected, name
+        assert read_settings("again.toml").to_json() == expected.to_json(), name
+
+
+def test_settings_that_no_file_says_are_refused() -> None:
+    from dataclasses import replace
+
+    usual = read_settings(written(ward()))
+    cases: list[tuple[Settings, str]] = [
+        (replace(usual, privacy=replace(usual.privacy, group=3)), "`group` in .privacy."),
+        (replace(usual, run=replace(usual.run, rounds=0)), "`rounds`"),
+        (replace(usual, run=replace(usual.run, system="uldp-avgg")), "`system`"),
+        (replace(usual, privacy=replace(usual.privacy, noise_multiplier=None)), "epsilon"),
+        (replace(usual, uldp=replace(usual.uldp, group_records=3)), "no use for it"),
+    ]
+    for changed, message in cases:
+        with pytest.raises(InvalidInput, match=message):
+            pp.plan_run(changed)
+
+
+VALUES = st.one_of(
+    st.text(st.characters(exclude_categories=("Cs",))),
+    st.booleans(),
+    st.integers(),
+    st.floats(allow_nan=False),
+)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(exclude_categories=("Cs",)), max_size=5),
+        st.dictionaries(
+            st.text(st.characters(exclude_categories=("Cs",)), max_size=5),
+            VALUES | st.lists(VALUES, max_size=3),
+            max_size=4,
+        ),
+        max_size=4,
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_flat_tables_read_back(tables: Tables) -> None:
+    again = tomllib.loads(text_of(tables).decode())
+    assert again == tables
+    assert repr(again) == repr(tables)  # True is not 1, and -0.0 is not 0.0
+
+
+# --- floors ---------------------------------------------------------------------------------------
+
+
+def test_a_run_needs_nothing_of_the_floors_above() -> None:
+    pytest.importorskip("torch")
+    program = (
+        f"import sys; import privplan as pp; pp.run({ward()!r}, 'out')\n"
+        "names = ('privplan.audit', 'privplan.cli')\n"
+        "print([name for name in sys.modules if name.startswith(names)])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_key_without_its_package_is_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    from privplan.fl.running.key import private_key
+
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
+    with pytest.raises(MissingExtra, match="cryptography"):
+        private_key(Path("key.pem"), "the test")
