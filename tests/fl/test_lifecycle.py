@@ -24,7 +24,6 @@ from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.cli.main import app
-from privplan.fl.log import LogWriter
 from privplan.fl.running import Configuration, RunInterrupted
 from privplan.fl.running.toml import text_of
 from privplan.fl.settings import Settings, read_settings
@@ -203,15 +202,14 @@ def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("torch")
-    seal = LogWriter.seal
+    from privplan.fl.local import TorchLocal
 
-    def ended(writer: LogWriter, items: Any) -> Any:
-        if writer.records:  # in a round
-            os.kill(os.getpid(), signal.SIGTERM)
-        return seal(writer, items)
+    def ended(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        raise AssertionError("the signal was not seen")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogWriter, "seal", ended)
+        patch.setattr(TorchLocal, "user_deltas", ended)
         with pytest.raises(RunInterrupted, match="is spent, and the log says so"):
             pp.run(ward(), "out")
     last = json.loads(Path("out/log.jsonl").read_text().splitlines()[-1])
