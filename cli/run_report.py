@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..accountant import rounding
+from ..fl.observer_words import in_a_run
 from ..fl.observers import (
-    SERVER,
-    SILO,
     SILO_WITH_RECORDS,
     Coalition,
     circumstances_of,
@@ -29,20 +28,6 @@ if TYPE_CHECKING:
     from ..fl.checkpoint import Measured
     from ..fl.runner import RunResult
     from ..fl.running import Ready
-
-_WHO: Final[Mapping[str, str]] = {
-    "model": "whoever sees the released models",
-    "silo": "a silo, which knows its own noise, for records in other silos",
-    "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
-}
-_OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
-"""Where silos of both kinds see something else, or are told apart."""
-_SERVER: Final[Mapping[str, str]] = {
-    "plain": "the server, which sees every silo's noisy update",
-    "masked": "the server, which sees only the sum of the silos' noisy updates",
-    "private-weighting": "the server, which sees only the noisy sum, and nobody's weights",
-}
-"""What the server sees, by the aggregation of the run."""
 
 _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
@@ -230,15 +215,12 @@ def _of(one: Guarantee) -> str:
 
 
 def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
-    own = ready.prepared
-    if observer == SERVER:
-        return _SERVER[own.opening.aggregation]
-    apart = SILO_WITH_RECORDS in own.plan.guarantees or own.system.name == "uldp-group"
-    if observer == SILO and apart:
-        return _OTHER_SILO
+    prepared = ready.prepared
     if coalition_of(observer) is not None:
-        return phrase(observer, own.settings.security.dropouts, whatever=whatever)
-    return _WHO.get(observer, observer)
+        return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    # Where a unit is some of a user's records, who holds others of them is no part of the promise.
+    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
+    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
 def _assumptions(ready: Ready) -> tuple[str, ...]:
