@@ -114,14 +114,18 @@ def _missing(
     settings: Settings, tables: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, Any]]:
     """Yield what the tables do not say of the settings: table, key and value."""
-    said = completed(tables)
-    others = (name for name in keys.TABLES if name not in _FIRST)
-    for table in (*_FIRST, *others):
+    held, said = _tables(settings), _tables(completed(tables))
+    for table in held:
         for key in keys.TABLES[table]:
-            value = getattr(getattr(settings, table), key.name)
-            usual = getattr(getattr(said, table), key.name)
+            value, usual = getattr(held[table], key.name), getattr(said[table], key.name)
             if value != usual and value is not None and key.name not in tables.get(table, {}):
                 yield table, key.name, value
+
+
+def _tables(settings: Settings) -> dict[str, object]:
+    """Return what settings hold, by the names of a configuration's tables; `_FIRST` come first."""
+    names = (*_FIRST, *(name for name in keys.TABLES if name not in _FIRST))
+    return {name: getattr(settings, name) for name in names}
 
 
 def _key(table: str, name: str) -> keys.Key:
@@ -130,11 +134,12 @@ def _key(table: str, name: str) -> keys.Key:
 
 def _unwritable(given: Settings, said: Settings) -> InvalidInput:
     """Return why no file says what some settings say: the first key that none can."""
+    others = _tables(said)
     where = next(
         f"`{key}` in [{table}]"
-        for table, at in vars(given).items()
+        for table, at in _tables(given).items()
         for key, value in vars(at).items()
-        if value != getattr(getattr(said, table), key)
+        if value != getattr(others[table], key)
     )
     return InvalidInput(
         f"The settings give {where} a value that no configuration gives it.",

@@ -63,6 +63,8 @@ def _key(name: object) -> str:
 
 
 def _value(value: object, table: str, key: str) -> str:
+    if getattr(value, "shape", None) == ():  # a number, truth or text of numpy's
+        value = value.item()  # type: ignore[attr-defined]
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, Path)):

@@ -219,6 +219,32 @@ def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     assert verify("out").complete
 
 
+def test_a_program_that_handles_a_signal_goes_on_doing_so() -> None:
+    pytest.importorskip("torch")
+    seen: list[int] = []
+
+    def tell(measured: Any, _: int) -> None:
+        if measured.round == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    try:
+        assert pp.run(ward(), "out", report=tell).result.rounds == 3
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert seen == [signal.SIGTERM]
+
+
+def test_a_run_in_another_thread_is_a_run() -> None:
+    pytest.importorskip("torch")
+    outcomes: list[Any] = []
+    thread = threading.Thread(target=lambda: outcomes.append(pp.run(ward(), "out")))
+    thread.start()
+    thread.join()
+    assert outcomes[0].result.rounds == 3
+    assert verify("out").complete
+
+
 def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     from privplan.fl.running import starting
@@ -388,9 +414,11 @@ def test_a_description_is_checked_as_a_file_is() -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     tables = ward(
         run={"rounds": np.int64(3)},
+        data={"name": np.str_("breast-cancer"), "users": np.array(20)},
         privacy={"delta": np.float64(1e-3), "observers": ("model",)},
+        log={"save_models": np.bool_(True)},
     )
-    plain = ward(privacy={"observers": ["model"]})
+    plain = ward(privacy={"observers": ["model"]}, log={"save_models": True})
     assert Configuration.of(tables).settings == Configuration.of(plain).settings
 
 
