@@ -24,6 +24,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.cli.main import app
+from privplan.fl import preparation
 from privplan.fl.running import Configuration, RunInterrupted
 from privplan.fl.running.toml import text_of
 from privplan.fl.settings import Settings, read_settings
@@ -301,6 +302,34 @@ def test_who_writes_a_folder_is_alone() -> None:
     assert len(refused) == 2
     assert all("is being written by another process" in one for one in refused)
     assert outcome.result.rounds == 3
+    assert verify("out").recoveries == 0
+
+
+def test_of_two_that_begin_at_once_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    prepare, both = preparation.prepare, threading.Barrier(2)
+
+    def together(given: Settings) -> Any:
+        prepared = prepare(given)
+        both.wait(60)
+        return prepared
+
+    monkeypatch.setattr(preparation, "prepare", together)
+    ended: list[object] = []
+
+    def begun() -> None:
+        try:
+            ended.append(pp.run(ward(), "out"))
+        except PrivplanError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=begun) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(isinstance(one, InvalidInput) for one in ended) == [False, True]
+    assert verify("out").complete
     assert verify("out").recoveries == 0
 
 
