@@ -139,7 +139,7 @@ def _unwritable(given: Settings, said: Settings) -> InvalidInput:
         f"`{key}` in [{table}]"
         for table, at in _tables(given).items()
         for key, value in vars(at).items()
-        if value != getattr(others[table], key)
+        if value != getattr(others[table], key, None)
     )
     return InvalidInput(
         f"The settings give {where} a value that no configuration gives it.",
