@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ..accountant.errors import InvalidInput
-from .observer_words import who
 
 MODEL: Final = "model"
 SERVER: Final = "server"
@@ -227,6 +226,8 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     >>> phrase("server+2", 1)
     'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
     """
+    from .observer_words import who  # no help page needs it
+
     found = coalition_of(observer)
     if found is None:
         return who(observer)
