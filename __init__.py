@@ -3,6 +3,9 @@
 >>> import privplan as pp
 >>> pp.account(pp.events.Gaussian(1.0), delta=1e-5).engine
 'gdp'
+
+`plan_run`, `run` and `resume` plan a run, carry it out under its plan, and go on with one that was
+cut off.  They need the extra `fl`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
     from .accountant.released import account_release
+    from .fl.running import plan_run, resume, run
 
 __version__ = "0.1.0"
 
@@ -35,6 +39,9 @@ __all__ = [
     "errors",
     "events",
     "plan",
+    "plan_run",
+    "resume",
+    "run",
 ]
 
 _HOME = {
@@ -49,6 +56,9 @@ _HOME = {
     "account_release": "accountant.released",
     "calibrate": "accountant.calibrate",
     "plan": "accountant.plan",
+    "plan_run": "fl.running",
+    "resume": "fl.running",
+    "run": "fl.running",
 }
 
 

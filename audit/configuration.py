@@ -185,14 +185,12 @@ class _Comparing:
                 continue
             self._differs(path, expected, _at(opened, path), 1)
         try:
-            security = determined.security_of(self.given, opened.security)
+            security = determined.security_of(self.given)
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:
             self._impossible("security", error, 1)
         else:
-            if opened.aggregation == "masked" and not determined.masks_known():
-                self.missing += ["security.degree", "security.threshold"]
             self._parts("security", security, opened.security, 1)
 
     def _recoveries(self) -> None:

@@ -7,18 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from ..accountant.errors import InvalidInput, MissingExtra
-from ..accountant.records import Head, RunOpen
-from ..fl.log import signing
-from ..fl.log.canonical import is_hash
+from ..accountant.records import RunOpen
+from ..fl.log.anchors import Anchors
 from ..fl.log.reader import BadLine, Line, Scan, Torn
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-
-FEWEST_DIGITS: Final = 32
-"""Fewest digits of a head: 128 bits, so that nobody makes a line with the same."""
 
 _SHOWN: Final = 8
 """Digits of a key that are shown."""
@@ -129,15 +124,8 @@ def verify(
     Raises `InvalidInput` where there is no log or `expected_head` is no hash, `MissingExtra` for a
     key without `cryptography`.  A bad log is not an error: it is the answer.
     """
-    if expected_head is not None and not _is_head(expected_head):
-        raise InvalidInput(
-            f"The expected head must be {FEWEST_DIGITS} to 64 hexadecimal digits (0-9a-f); it is "
-            f"{expected_head!r:.80}.",
-            "A head is the SHA-256 of a line; fewer digits could be those of another line.",
-            "Give the head as it was printed.",
-        )
+    check = Anchors(public_key, expected_head)
     scan = Scan(folder)
-    check = _Anchors(public_key, expected_head)
     bad: tuple[int, str] | None = None
     try:
         for line in scan:
@@ -160,69 +148,18 @@ def verify(
         anchor=check.anchor,
         signed=check.signed,
         problem=problem,
-        signature=check.signature(),
+        signature=_signature(check),
         mismatch=mismatch,
     )
 
 
-class _Anchors:
-    """What ties the chain to something outside: a head that was kept, or a key."""
-
-    def __init__(self, key: Ed25519PublicKey | None, expected: str | None) -> None:
-        self.key = key
-        self.expected = expected
-        self.records = 0
-        self.head: str | None = None
-        self.anchor: int | None = None
-        self.signed: int | None = None if key is None else 0
-        self._keys: list[str] = []
-        self._covered = 0
-        self._checkable = True
-
-    def take(self, line: Line, path: Path) -> None:
-        if isinstance(line.record, Head):
-            complaint = self._complaint(line.record, line.prev)
-            if complaint is not None:
-                raise BadLine(path, line.number, complaint)
-            self._keys.append(line.record.key)
-            self._covered = line.number - 1
-            if self.key is not None:
-                self.signed = line.number - 1
-        if self.expected is not None and line.hash.startswith(self.expected):
-            self.anchor = line.number
-        self.records, self.head = line.number, line.hash
-
-    def _complaint(self, head: Head, prev: str) -> str | None:
-        """Return what is wrong with a signature, by the key that was given or its own."""
-        if self.key is not None:
-            return signing.complaint(self.key, head, prev)
-        try:
-            own = signing.key_beside(head)
-        except MissingExtra:
-            self._checkable = False
-            return None
-        return "its key is none" if own is None else signing.complaint(own, head, prev)
-
-    def signature(self) -> Signature | None:
-        """Return the signatures that were met; None where there is none."""
-        if not self._keys:
-            return None
-        beside: Literal["beside", "none"] = "beside" if self._checkable else "none"
-        checked = beside if self.key is None else "given"
-        return Signature(tuple(dict.fromkeys(self._keys)), self._covered, checked)
-
-    def mismatch(self) -> str | None:
-        if self.expected is not None and self.anchor is None:
-            return "no line has the expected head: lines were cut off, or it is another log"
-        if self.signed == 0:
-            return "nothing is signed by the key"
-        if self.signed is not None and self.signed < self.records - 1:
-            return f"the end is not signed: the last signature covers line {self.signed}"
+def _signature(check: Anchors) -> Signature | None:
+    """Return the signatures that were met; None where there is none."""
+    if not check.keys:
         return None
-
-
-def _is_head(given: str) -> bool:
-    return FEWEST_DIGITS <= len(given) <= 64 and is_hash(given.ljust(64, "0"))
+    beside: Literal["beside", "none"] = "beside" if check.checkable else "none"
+    checked = beside if check.key is None else "given"
+    return Signature(tuple(dict.fromkeys(check.keys)), check.covered, checked)
 
 
 def _problem(scan: Scan, bad: tuple[int, str] | None) -> str | None:

@@ -135,7 +135,7 @@ def attack(
     """
     from ..audit.attack import attack as attacked
     from ..audit.attack_report import Asked
-    from .run_folder import private_key
+    from ..fl.running.key import private_key
 
     for name in tier or ():
         options.word(TIERS, tier=name)

@@ -25,10 +25,6 @@ _CHANGE: Final[Mapping[str, str]] = {
     "replace-one": "replacing one {unit} by another",
     "zero-out": "replacing one {unit} by zeros",
 }
-_OBSERVER: Final[Mapping[str, str]] = {
-    "model": "whoever sees the released models",
-    "analyzer": "whoever sees the shuffled messages",
-}
 _NAMES: Final[Mapping[str, str]] = {
     "rdp": "RDP",
     "pld": "PLD",
@@ -105,9 +101,8 @@ def engine(name: str) -> str:
 
 def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tuple[str, ...]:
     """Return what must be true of the run for a guarantee about `event` to hold."""
-    seen_by = _OBSERVER.get(observer) or whom(observer)
     found = [
-        f"What is hidden: {change(neighbours, unit)}, from {seen_by}.",
+        f"What is hidden: {change(neighbours, unit)}, from {whom(observer)}.",
     ]
     # Inside a group it is each record that is clipped and drawn, not the unit.
     kinds = dict.fromkeys(
@@ -192,7 +187,7 @@ def guarantee_text(guarantee: Guarantee, asked: Asked, event: Event) -> str:
         [
             *guarantee_rows(guarantee, asked),
             ("by", engine(guarantee.engine)),
-            ("against", _OBSERVER.get(guarantee.observer, guarantee.observer)),
+            ("against", whom(guarantee.observer)),
             ("for", phrase(event)),
         ]
     )

@@ -32,18 +32,14 @@ def forecast_of(path: Path, *, accept_delta: bool = False) -> Report:
     `accept_delta`: as if the configuration accepted a delta of 1 / units or more.  Raises as
     `privplan.fl.forecast.forecast`, and `InvalidInput` for a file that is none.
     """
-    from ..fl.forecast import forecast
-    from .run_folder import Source
+    from ..fl.running import plan_run
 
-    source = Source.read(path)
-    if accept_delta:
-        source = source.with_accepted_delta()
-    return report_of(forecast(source.settings), path)
+    return report_of(plan_run(path, accept_delta=accept_delta), path)
 
 
 def report_of(found: Forecast, path: Path) -> Report:
     """Return a forecast in the three forms in which it can be printed."""
-    from .run_report import warnings_of
+    from ..fl.running.warnings import warnings_of
 
     claim = found.prepared.opening.claim
     (own,) = (one for one in found.observers if one.observer == claim.observer)

@@ -16,8 +16,7 @@ from .interruption import Interrupted
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
     from ..fl.checkpoint import Measured
-    from ..fl.runner import RunResult
-    from .run_folder import Ready
+    from ..fl.running import Ready
 
 EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
 
@@ -75,17 +74,19 @@ def run(
             output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
             return
         ready = _ready(config, out, resume, anchors.head_of(head), accept_delta)
-        from .run_report import report_of, warnings_of
+        from ..fl.running.lifecycle import carried_out
+        from ..fl.running.warnings import warnings_of
+        from .run_report import report_of
 
         with ready.writer:
             warnings = warnings_of(ready.prepared)
             with _bar(ready, shown=not (as_json or quiet)) as tell:
-                result = _carried_out(ready, tell)
+                result = carried_out(ready, tell)
         report = report_of(ready, result, ready.writer.head, warnings)
     except MissingExtra as error:
         raise _with_command(error) from None
-    except KeyboardInterrupt:  # before the first line, or after the last
-        raise _outside_of_a_round(out, head) from None
+    except KeyboardInterrupt as error:
+        raise _interrupted(error, out, head) from None
     output.show(report, as_json=as_json, quiet=quiet)
 
 
@@ -103,21 +104,22 @@ def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.R
     return forecast_of(config, accept_delta=accept_delta)
 
 
-def _outside_of_a_round(out: Path | None, head: str | None) -> Interrupted:
-    """Return how to go on where a run was interrupted while no round was under way."""
-    from .run_folder import CONFIG, how_to_go_on
+def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interrupted:
+    """Return how to go on where a run was interrupted, in a round or outside of all."""
+    from ..fl.running.folder import CONFIG
+    from ..fl.running.stopped import RunInterrupted, between_rounds
 
-    what, why = "The run was interrupted.", "No round was under way."
-    if out is not None and (out / CONFIG).is_file():
-        return Interrupted(what, why, how_to_go_on(out, head))
-    return Interrupted(what, why)
+    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
+        stopped = between_rounds(error, out or Path(), head)
+        return Interrupted(stopped.what, stopped.why, stopped.next_step)
+    return Interrupted("The run was interrupted.", "No round was under way.")
 
 
 def _ready(
     config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
 ) -> Ready:
     from ..accountant.errors import InvalidInput
-    from .run_folder import Source, begin, take_up
+    from ..fl.running import Configuration, begin, take_up
 
     if out is None:
         raise InvalidInput(
@@ -137,45 +139,13 @@ def _ready(
             "What it accepted stands in its own configuration.",
             "Leave it out.",
         )
-    source = None if config is None else Source.read(config)
+    source = None if config is None else Configuration.read(config)
     if source is not None and accept_delta:
         source = source.with_accepted_delta()
     if resume:
         return take_up(source, out, head)
     assert source is not None
     return begin(source, out)
-
-
-def _carried_out(ready: Ready, tell: Report | None) -> RunResult:
-    """Return what the run left; whatever stops it, the folder says how it goes on."""
-    from ..accountant.errors import PrivplanError, ProtocolFault
-    from ..fl.interruption import terminable
-    from ..fl.runner import carry_out
-    from .run_folder import how_to_go_on, was_spent
-
-    try:
-        with terminable():
-            return carry_out(
-                ready.prepared, ready.folder, ready.writer, progress=ready.progress, report=tell
-            )
-    except KeyboardInterrupt:
-        raise Interrupted(
-            "The run was interrupted.",
-            "What was begun is spent, and the log says so.",
-            how_to_go_on(ready.folder, ready.writer.head),
-        ) from None
-    except OSError as error:
-        raise PrivplanError(
-            f"The run stopped: {error.strerror or error}.",
-            "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {how_to_go_on(ready.folder, ready.writer.head)}",
-        ) from None
-    except ProtocolFault as error:  # what a party says of its next step is for its session
-        raise type(error)(
-            error.what,
-            f"{error.why} {was_spent(ready.folder)}",
-            f"Find out what it was; then: {how_to_go_on(ready.folder, ready.writer.head)}",
-        ) from None
 
 
 @contextmanager

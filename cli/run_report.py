@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..accountant import rounding
+from ..fl.observer_words import in_a_run
 from ..fl.observers import (
-    SERVER,
-    SILO,
     SILO_WITH_RECORDS,
     Coalition,
     circumstances_of,
@@ -27,78 +26,13 @@ if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
     from ..accountant.records import Security
     from ..fl.checkpoint import Measured
-    from ..fl.preparation import Prepared
     from ..fl.runner import RunResult
-    from .run_folder import Ready
+    from ..fl.running import Ready
 
-_WHO: Final[Mapping[str, str]] = {
-    "model": "whoever sees the released models",
-    "silo": "a silo, which knows its own noise, for records in other silos",
-    "silo-with-records": "a silo that holds some of the user's records, for those in other silos",
-}
-_OTHER_SILO: Final = "a silo that has no records of the user, and knows its own noise"
-"""Where silos of both kinds see something else, or are told apart."""
-_SERVER: Final[Mapping[str, str]] = {
-    "plain": "the server, which sees every silo's noisy update",
-    "masked": "the server, which sees only the sum of the silos' noisy updates",
-    "private-weighting": "the server, which sees only the noisy sum, and nobody's weights",
-}
-"""What the server sees, by the aggregation of the run."""
-
-_SEEDED: Final = (
-    "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
-    "nobody. Leave `seed` out of [run] for a run that protects."
-)
-_PUBLISHED: Final = (
-    "The method is run as it was published, which is not sound: there is no guarantee. See: "
-    "privplan explain uldp-fl"
-)
-_NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
-_LARGE_DELTA: Final = (
-    "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
-    "fail altogether. See: privplan explain delta"
-)
-_ACCEPTED: Final = (
-    "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
-    "random satisfies the promise. The audit of this log calls such a delta an error."
-)
-_TRIED: Final = (
-    "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
-    "this run's epsilon."
-)
-_CUT: Final = (
-    "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
-)
 _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
     "for coalitions that are named."
 )
-_SCARCE: Final = 10.0
-"""Delta times users above 1 / this is worth a warning."""
-
-
-def warnings_of(own: Prepared) -> tuple[str, ...]:
-    """Return what a person must know of a run before it begins."""
-    settings, found = own.settings, []
-    if settings.run.seed is not None:
-        found.append(_SEEDED)
-    if own.opening.as_published:
-        found.append(_PUBLISHED)
-    elif not own.promises:
-        found.append(_NO_NOISE)
-    elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
-        found.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
-    elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
-        found.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
-    if settings.run.trials > 1:
-        found.append(_TRIED.format(trials=settings.run.trials))
-    if own.cut and settings.privacy.epsilon is not None:
-        found.append(
-            _CUT.format(
-                epsilon=settings.privacy.epsilon, made=own.rounds, asked=settings.run.rounds
-            )
-        )
-    return tuple(found)
 
 
 def line_of(measured: Measured) -> str:
@@ -281,15 +215,12 @@ def _of(one: Guarantee) -> str:
 
 
 def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
-    own = ready.prepared
-    if observer == SERVER:
-        return _SERVER[own.opening.aggregation]
-    apart = SILO_WITH_RECORDS in own.plan.guarantees or own.system.name == "uldp-group"
-    if observer == SILO and apart:
-        return _OTHER_SILO
+    prepared = ready.prepared
     if coalition_of(observer) is not None:
-        return phrase(observer, own.settings.security.dropouts, whatever=whatever)
-    return _WHO.get(observer, observer)
+        return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    # Where a unit is some of a user's records, who holds others of them is no part of the promise.
+    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
+    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
 def _assumptions(ready: Ready) -> tuple[str, ...]:

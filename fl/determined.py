@@ -5,7 +5,7 @@
 What is of every system stands here; what is of one, its declaration names (`determines`).  Noise is
 made by the mechanisms that a run makes it with.  Where it was found for a target, it is the log's
 own, and everything else must fit it.  Nothing heavy is imported: neither torch nor the packages of
-the protocols, unless they are there.
+the protocols.
 
 Source: the systems of `fl`, which state these facts when they run.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias, cast
 
-from ..accountant.errors import InvalidInput, MissingExtra
+from ..accountant.errors import InvalidInput
 from ..accountant.mechanisms import FineGaussian, Gaussian
 from ..accountant.records import (
     Contribution,
@@ -214,28 +214,26 @@ Each raises `NotStated` with the key that is missing, or with "" where it is not
 """
 
 
-def security_of(read: Read, stated: Security | None) -> Security | None:
-    """Return the protocol's public parameters.
-
-    Where the packages of masked sums are absent (`masks_known`), their degree and threshold are
-    the stated ones.
-    """
+def security_of(read: Read) -> Security | None:
+    """Return the protocol's public parameters."""
     aggregation, silos = read("security", "aggregation"), read("data", "silos")
     if aggregation == "plain":
         return None
     if aggregation == "masked":
-        return _masks(read, silos, stated)
+        return _masks(read, silos)
     determines = _determines(read)
     if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
     return determines.security(read)
 
 
-def _masks(read: Read, silos: int, stated: Security | None) -> Security:
+def _masks(read: Read, silos: int) -> Security:
     """Return the parameters of masks that bear as many colluders as they can.
 
     What is stated of colluders is the configured number; before there was one, what masks bear.
     """
+    from .secagg.terms import choose
+
     dropouts = read("security", "dropouts")
     try:
         told = read("security", "colluders")
@@ -246,18 +244,13 @@ def _masks(read: Read, silos: int, stated: Security | None) -> Security:
     server = "malicious" if lies else "honest-but-curious"
     left = silos - dropouts
     most = max(told or 0, min(left - 2, left - dropouts - 1) if lies else left - 2, 0)
-    degree, threshold = (0, 0) if stated is None else (stated.degree, stated.threshold)
-    if masks_known():
-        from .secagg.terms import choose
-
-        terms = choose(silos, length=1, dropouts=dropouts, colluders=most, server=server)
-        degree, threshold = terms.degree, terms.threshold
+    terms = choose(silos, length=1, dropouts=dropouts, colluders=most, server=server)
     return Security(
         "pairwise-masks",
         parties=silos,
         fewest=left,
-        threshold=threshold,
-        degree=degree,
+        threshold=terms.threshold,
+        degree=terms.degree,
         ring_bits=_RING_BITS,
         server=server,
         colluders=most if told is None else told,
@@ -275,15 +268,6 @@ def test_source(read: Read) -> str | None:
         read("evaluation", "source"),
         read("run", "evaluate_every"),
     )
-
-
-def masks_known() -> bool:
-    """Return whether the numbers of masked sums can be computed here."""
-    try:
-        from .secagg import terms  # noqa: F401
-    except MissingExtra:
-        return False
-    return True
 
 
 # --- rounds ---------------------------------------------------------------------------------------

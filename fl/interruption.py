@@ -41,11 +41,17 @@ def held() -> Iterator[None]:
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does: by `KeyboardInterrupt`."""
-    if threading.current_thread() is not threading.main_thread():
+    """Let SIGTERM end the block as Ctrl-C does: by `KeyboardInterrupt`.
+
+    A program that handles it itself goes on doing so, and elsewhere than in the main thread
+    nothing is changed.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    main = threading.current_thread() is threading.main_thread()
+    if not main or before is None or callable(before):
         yield
         return
-    before = signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     finally:

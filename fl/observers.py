@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -35,13 +35,6 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 _COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")
-
-_WORDS: Final[Mapping[str, str]] = {
-    MODEL: "whoever sees the released models",
-    SERVER: "the server",
-    SILO: "a silo that holds nothing of the unit",
-    SILO_WITH_RECORDS: "a silo that holds some of the unit",
-}
 
 _EXAMPLE: Final = (
     "Known: model, server, silo, silo-with-records, and server+2 for the server with two silos."
@@ -226,16 +219,18 @@ def row_of(observer: str, dropouts: int) -> dict[str, object]:
 
 
 def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
-    """Return an observer in words; another name than those of this module as it is.
+    """Return an observer in words (`observer_words`), coalitions too.
 
     `whatever`: a coalition, whether or not one of its silos holds a part of the unit.
 
     >>> phrase("server+2", 1)
     'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
     """
+    from .observer_words import who  # no help page needs it
+
     found = coalition_of(observer)
     if found is None:
-        return _WORDS.get(observer, observer)
+        return who(observer)
     plural = found.colluders > 1
     silos = f"{found.colluders:,} silos that hold" if plural else "a silo that holds"
     part = "some" if found.holds else "nothing"

@@ -106,7 +106,7 @@ def test_examples_in_docstrings(name: str) -> None:
 
 
 def test_public_names_have_docstrings_with_examples() -> None:
-    for name in ("account", "calibrate"):
+    for name in ("account", "calibrate", "plan_run", "resume", "run"):
         assert ">>> " in getattr(privplan, name).__doc__
 
 

@@ -90,7 +90,7 @@ def render(facts: RunFacts) -> str:
         run=facts.opened,
         budget=facts.budget,
         unit=_unit(facts),
-        before=_observer(facts.opened.claim.observer),
+        before=phrase(facts.opened.claim.observer),
         relation=RELATIONS[facts.opened.claim.neighbours],
         verdict=verdict(facts),
         odds=_odds(facts),
@@ -221,7 +221,7 @@ def _row(number: int, one: Measurement) -> dict[str, object]:
         "line": number,
         "tier": one.tier,
         "what": one.what,
-        "observer": _observer(one.observer),
+        "observer": phrase(one.observer),
         "about": _about(one),
         "allowed": one.kind == "estimate",
         "claimed": "nothing" if one.claimed is None else up(one.claimed, EXACT_DIGITS),
@@ -268,10 +268,6 @@ def _plain(number: Decimal) -> str:
 
 def _shown(value: float | int | str) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _observer(name: str) -> str:
-    return phrase(name)
 
 
 def _claimed(stated: float | None) -> str:

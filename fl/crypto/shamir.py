@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.randomness import Secret
-from . import keys
 
 Elements: TypeAlias = NDArray[np.uint16]
 Logarithms: TypeAlias = NDArray[np.int64]
@@ -53,6 +52,8 @@ def split(secret: bytes, *, threshold: int, holders: Sequence[int]) -> dict[int,
             "A secret to share must have an even number of bytes, and some.",
             "It is shared two bytes at a time.",
         )
+    from .keys import fresh  # whoever only counts holders needs no package for keys
+
     points = _points(holders)
     degree = validate.count_from(2, threshold=threshold) - 1
     if degree >= len(points):
@@ -61,7 +62,7 @@ def split(secret: bytes, *, threshold: int, holders: Sequence[int]) -> dict[int,
         )
     constant = np.frombuffer(secret, "<u2")
     width = len(constant)
-    drawn = np.frombuffer(keys.fresh(2 * degree * width), "<u2").reshape(degree, width)
+    drawn = np.frombuffer(fresh(2 * degree * width), "<u2").reshape(degree, width)
     found: dict[int, Secret] = {}
     block = max(1, _ROOM // width)
     for first in range(0, len(points), block):

@@ -37,7 +37,7 @@ def signed(key: Ed25519PrivateKey, head: str) -> Head:
 
 def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
     """Return what is wrong with a signature of the hash `prev`; None where it holds."""
-    _library()
+    require_library()
     from cryptography.exceptions import InvalidSignature
 
     if head.key != key.public_bytes_raw().hex():
@@ -54,7 +54,7 @@ def key_beside(head: Head) -> Ed25519PublicKey | None:
 
     Whoever signs anew puts a key of their own there.  Raises `MissingExtra` without `cryptography`.
     """
-    library = _library()
+    library = require_library()
     try:
         found = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
     except ValueError:
@@ -67,7 +67,7 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
 
     Raises `InvalidInput` for anything else, `MissingExtra` without `cryptography`.
     """
-    library = _library()
+    library = require_library()
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
@@ -96,7 +96,8 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
     return cast("Ed25519PublicKey", found)
 
 
-def _library() -> Any:
+def require_library() -> Any:
+    """Return the module of Ed25519; raise `MissingExtra` where `cryptography` is absent."""
     try:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError:

@@ -14,10 +14,10 @@ from privplan.audit.attack import attack
 from privplan.audit.budget import audit_budget
 from privplan.audit.report import read as read_page
 from privplan.cli.main import app
-from privplan.cli.run_folder import Source, begin
 from privplan.fl.log import LogWriter
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
+from privplan.fl.running import Configuration, begin
 from privplan.fl.settings_file import parse
 
 from .forged import Edit, Records, earlier
@@ -73,7 +73,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("fresh")
     for name, text in CONFIGURATIONS.items():
         (place / f"{name}.toml").write_text(text)
-        ready = begin(Source.read(place / f"{name}.toml"), place / name)
+        ready = begin(Configuration.read(place / f"{name}.toml"), place / name)
         with ready.writer:
             carry_out(ready.prepared, place / name, ready.writer)
     settings = parse(CONFIGURATIONS["seeded"].encode(), "run.toml")

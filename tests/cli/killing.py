@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from privplan.accountant.errors import InvalidInput
-from privplan.cli.run_folder import Ready, Source, begin, take_up
 from privplan.fl.runner import carry_out
+from privplan.fl.running import Configuration, Ready, begin, take_up
 
 
 def attempt(config: Path, folder: Path) -> None:
     """Begin the run in the folder, or go on with it."""
-    source = Source.read(config)
+    source = Configuration.read(config)
     fresh = not folder.exists() or not any(folder.iterdir())
     ready: Ready = begin(source, folder) if fresh else take_up(source, folder)
     with ready.writer:

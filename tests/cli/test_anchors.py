@@ -228,14 +228,14 @@ def test_the_page_on_logs_is_where_verdicts_point(run: Run) -> None:
 
 def cut_off(folder: Path) -> str:
     """Leave a run of this version that was cut off after its first round; return its head."""
-    from privplan.cli.run_folder import Source, begin
     from privplan.fl.runner import carry_out
+    from privplan.fl.running import Configuration, begin
 
     Path("run.toml").write_text(
         '[run]\nsystem = "uldp-avg"\nrounds = 3\n[data]\nname = "breast-cancer"\nusers = 6\n'
         "silos = 2\n[privacy]\nnoise_multiplier = 5.0\n[training]\nlocal_epochs = 1\nbatch = 64\n"
     )
-    ready = begin(Source.read(Path("run.toml")), folder)
+    ready = begin(Configuration.read(Path("run.toml")), folder)
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

@@ -17,9 +17,9 @@ from privplan.audit.residual.tier import ROUNDS, VALUES
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.cli import audit_attack_command
-from privplan.cli.run_folder import Source, begin
 from privplan.fl.log.canonical import LOG
 from privplan.fl.runner import carry_out
+from privplan.fl.running import Configuration, begin
 
 from ..audit.attacked import MEASURED, Stand, configured, run_in
 from ..audit.broken import broken
@@ -379,7 +379,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.importorskip(name)
     place = tmp_path_factory.mktemp("ran")
     (place / "run.toml").write_text(RUN)
-    made = begin(Source.read(place / "run.toml"), place / "run")
+    made = begin(Configuration.read(place / "run.toml"), place / "run")
     with made.writer:
         carry_out(made.prepared, made.folder, made.writer)
     return made.folder
@@ -424,7 +424,7 @@ def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> No
 def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Path) -> None:
     """The noise of seed 18 has p-value .045, as that of about one seed in twenty is below .05."""
     (tmp_path / "run.toml").write_text(RUN.replace("rounds = 3", "rounds = 2\nseed = 18"))
-    made = begin(Source.read(tmp_path / "run.toml"), tmp_path / "rare")
+    made = begin(Configuration.read(tmp_path / "run.toml"), tmp_path / "rare")
     with made.writer:
         carry_out(made.prepared, made.folder, made.writer)
     outcome = run("audit", "attack", str(made.folder), "--tier", "residual")
@@ -459,7 +459,7 @@ def test_an_observer_that_the_run_does_not_know_is_refused(refused: Refused, rea
 def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run) -> None:
     content = (ran / "config.toml").read_bytes()
     Path("run.toml").write_bytes(content)
-    made = begin(Source.read(Path("run.toml")), Path("cut"))
+    made = begin(Configuration.read(Path("run.toml")), Path("cut"))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt

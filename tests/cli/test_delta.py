@@ -141,9 +141,8 @@ def test_what_was_accepted_is_in_the_log_and_its_audit_is_an_error(run: Run) -> 
 def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier versions began such runs; what is left of one has to end, and its audit says so."""
     pytest.importorskip("torch")
-    from privplan.cli import run_folder
-    from privplan.cli.run_folder import Source
     from privplan.fl import runner
+    from privplan.fl.running import Configuration, begin
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -151,7 +150,7 @@ def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as earlier:
         for module in ("privplan.fl.preparation", "privplan.fl.runner"):
             earlier.setattr(f"{module}.require_small_delta", lambda _: None)
-        made = run_folder.begin(Source.read(Path(configured("0.2"))), Path("cut"))
+        made = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
         with made.writer, pytest.raises(KeyboardInterrupt):
             runner.carry_out(made.prepared, made.folder, made.writer, report=stop)
     assert run("run", "--resume", "--out", "cut").code == 0

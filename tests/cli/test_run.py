@@ -98,7 +98,7 @@ def test_a_wrong_configuration_writes_nothing(refused: Refused) -> None:
 def test_a_folder_that_holds_anything_is_refused(refused: Refused) -> None:
     Path("out").mkdir()
     (Path("out") / "thesis.pdf").write_text("mine")
-    assert "Give --out a new folder" in refused("run", written(), "--out", "out")
+    assert "Give a new folder" in refused("run", written(), "--out", "out")
     assert [one.name for one in Path("out").iterdir()] == ["thesis.pdf"]
     Path("file").write_text("mine")
     assert "not an empty folder" in refused("run", written(), "--out", "file")
@@ -571,12 +571,15 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
     moment: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the log was made, after the configuration was kept, and after the last line."""
-    from privplan.cli import run_folder, run_report
+    from privplan.cli import run_report
+    from privplan.fl.running import starting, warnings
 
     if moment == "log":
-        owner, name = run_folder, "_keep_configuration"
+        owner, name = starting, "keep_configuration"
+    elif moment == "configuration":
+        owner, name = warnings, "warnings_of"
     else:
-        owner, name = run_report, "warnings_of" if moment == "configuration" else "report_of"
+        owner, name = run_report, "report_of"
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 from privplan.accountant.randomness import Secret
-from privplan.fl.crypto import shamir
+from privplan.fl.crypto import keys, shamir
 from privplan.fl.crypto.shamir import combine, split
 
 POLYNOMIAL = 2**16 + 2**12 + 2**3 + 2 + 1
@@ -33,7 +33,7 @@ def times(left: int, right: int) -> int:
 def fixed(monkeypatch, coefficients):
     """Let the next coefficients be these, (threshold - 1, W), the highest power first."""
     raw = np.asarray(coefficients, "<u2").tobytes()
-    monkeypatch.setattr(shamir.keys, "fresh", lambda length: Secret(raw[:length]))
+    monkeypatch.setattr(keys, "fresh", lambda length: Secret(raw[:length]))
 
 
 def test_the_tables_are_those_of_the_field() -> None:

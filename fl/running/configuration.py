@@ -1,0 +1,149 @@
+"""The configuration of a run, as it is kept in the run's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from ...accountant.errors import InvalidInput
+from ..frame.key import Key
+from ..frame.systems import keys_by_table
+from ..settings import Settings
+from ..settings_file import completed, content_of, parse
+from .toml import text_of
+
+Given: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
+"""What describes a run: a TOML file, its tables, or settings that were made."""
+
+NAME: Final = "The configuration"
+"""How messages call one that is no file."""
+
+_PRIVACY: Final = re.compile(
+    rb"^[ \t]*\[[ \t]*privacy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE
+)
+"""The line that begins the table [privacy]."""
+
+_FIRST: Final = ("run", "data", "privacy", "security")
+"""Tables on which defaults of other tables depend, in the order in which they do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """A configuration, and what it says: the copy in a run's folder has the same `content`.
+
+    `from_file` is False where the content was written for settings or tables that a program gave.
+    """
+
+    content: bytes
+    settings: Settings
+    from_file: bool = True
+
+    @classmethod
+    def read(cls, path: Path) -> Configuration:
+        """Return that of a file; raises `InvalidInput`, which names what is wrong."""
+        content = content_of(path)
+        return cls(content, parse(content, path.name))
+
+    @classmethod
+    def of(cls, given: Given) -> Configuration:
+        """Return that of a TOML file, of a mapping of tables, or of settings.
+
+        All are checked alike, and none may hold what a file could not: a run that is cut off goes
+        on from the file.  Raises `InvalidInput` and `Unsupported` as `read_settings` does.
+        """
+        if isinstance(given, (str, Path)):
+            return cls.read(Path(given))
+        tables = tables_of(given) if isinstance(given, Settings) else given
+        content = text_of(tables)
+        settings = parse(content, NAME)
+        if isinstance(given, Settings) and settings != given:
+            raise _unwritable(given, settings)
+        return cls(content, settings, from_file=False)
+
+    def same_as(self, other: Configuration) -> bool:
+        """Return whether this is the configuration that another one is a copy of."""
+        if self.content == other.content:
+            return True
+        return not self.from_file and self.settings == other.settings
+
+    def with_accepted_delta(self) -> Configuration:
+        """Return the configuration with `accept_delta = true` under [privacy], and nothing else.
+
+        It is written into the copy, so that the folder and the log say it.  Raises `InvalidInput`
+        where there is no line [privacy] to write it under.
+        """
+        if self.settings.privacy.accept_delta:
+            return self
+        accepted = replace(self.settings, privacy=replace(self.settings.privacy, accept_delta=True))
+        with contextlib.suppress(InvalidInput):
+            content = _PRIVACY.sub(rb"\g<0>\naccept_delta = true", self.content, count=1)
+            if content != self.content and parse(content, NAME) == accepted:
+                return Configuration(content, accepted, self.from_file)
+        raise InvalidInput(
+            "To accept a delta from outside, the configuration needs a line [privacy], without "
+            "`accept_delta`.",
+            "What is accepted stands in the run's configuration and in its log.",
+            "Write accept_delta = true under [privacy], and accept nothing from outside.",
+        )
+
+
+def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
+    """Return the fewest keys that say what the settings say, by table.
+
+    A key whose default is the value is left out, as a system may have no use for it.  What no
+    configuration says (a value that only a default has, in another system) is not said.
+    """
+    tables: dict[str, dict[str, Any]] = {"run": {}, "data": {}}
+    for table, key in (("run", "system"), ("data", "name")):
+        value = getattr(getattr(settings, table), key)
+        tables[table][key] = _key(table, key).check(**{key: value})
+    # Each key may change what another one's default is, so they are added one at a time.
+    while missing := next(_missing(settings, tables), None):
+        table, key, value = missing
+        tables.setdefault(table, {})[key] = value
+    return {
+        name: {key: list(value) if isinstance(value, tuple) else value for key, value in at.items()}
+        for name, at in tables.items()
+    }
+
+
+def _missing(
+    settings: Settings, tables: Mapping[str, Mapping[str, Any]]
+) -> Iterator[tuple[str, str, Any]]:
+    """Yield what the tables do not say of the settings: table, key and value."""
+    held, said = _tables(settings), _tables(completed(tables))
+    for table in held:
+        for key in keys_by_table(everywhere=True)[table]:
+            value, usual = getattr(held[table], key.name), getattr(said[table], key.name)
+            if value != usual and value is not None and key.name not in tables.get(table, {}):
+                yield table, key.name, value
+
+
+def _tables(settings: Settings) -> dict[str, object]:
+    """Return what settings hold, by the names of a configuration's tables; `_FIRST` come first."""
+    tables = settings.tables()
+    return {name: tables[name] for name in (*_FIRST, *tables)}
+
+
+def _key(table: str, name: str) -> Key:
+    return next(key for key in keys_by_table(everywhere=True)[table] if key.name == name)
+
+
+def _unwritable(given: Settings, said: Settings) -> InvalidInput:
+    """Return why no file says what some settings say: the first key that none can."""
+    others = _tables(said)
+    where = next(
+        f"`{key}` in [{table}]"
+        for table, at in _tables(given).items()
+        for key, value in vars(at).items()
+        if value != getattr(others[table], key, None)
+    )
+    return InvalidInput(
+        f"The settings give {where} a value that no configuration gives it.",
+        "A run keeps its configuration, and goes on from it where it is cut off.",
+        "Make the settings with `read_settings`, or give a mapping of tables.",
+    )

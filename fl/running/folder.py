@@ -1,0 +1,104 @@
+"""What stands in the folder of a run: only the rest of a beginning may ever be cleared away."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+from typing import Final
+
+from ...accountant.errors import InvalidInput, PrivplanError
+from .. import durable
+from ..log.canonical import LOG, SEALED
+
+CONFIG: Final = "config.toml"
+
+_UNCONFIGURED: Final = (LOG, SEALED, f".{CONFIG}.part")
+"""What a run that was cut off before its configuration was kept may have left."""
+
+_BEGUN: Final = (*_UNCONFIGURED, CONFIG)
+"""What a run that was cut off before its first line may have left."""
+
+
+def is_fresh(folder: Path) -> bool:
+    """Return whether a folder is empty, or can be made."""
+    if folder.is_dir():
+        return not any(folder.iterdir())
+    return not folder.exists() and not folder.is_symlink()
+
+
+def is_blank(log: Path) -> bool:
+    """Return whether a log holds nothing."""
+    return not log.exists() or not log.stat().st_size
+
+
+def left_unconfigured(folder: Path) -> bool:
+    """Return whether a folder holds only what a start left that kept no configuration.
+
+    A whole line of a log is no such thing: the configuration is kept before the first.
+    """
+    if not folder.is_dir() or folder.is_symlink():
+        return False
+    names = {path.name for path in folder.iterdir()}
+    empty = is_blank(folder / LOG) and not sealed_after_a_line(folder)
+    return bool(names) and names <= set(_UNCONFIGURED) and empty
+
+
+def left_before_begun(folder: Path) -> bool:
+    """Return whether a folder holds only what a run leaves that was cut off before its start."""
+    return {path.name for path in folder.iterdir()} <= set(_BEGUN)
+
+
+def sealed_after_a_line(folder: Path) -> bool:
+    """Return whether the sidecar holds what only a run that had begun can have sealed.
+
+    Before the first line of its log a run seals one item, on which records it is made.  Whatever
+    stands behind it, or says that a line stood before it, was sealed in a round.
+    """
+    sidecar = folder / SEALED
+    if not sidecar.is_file():
+        return False
+    first, _, rest = sidecar.read_bytes().partition(b"\n")
+    return bool(rest.strip(b"\0")) or bool(re.match(rb'\{"after":[0-9]', first))
+
+
+def require_unbegun(folder: Path) -> None:
+    """Raise `InvalidInput` where a folder is not the rest of a mere beginning.
+
+    What is cleared away must be worth nothing: a log that lost its lines, beside a model that it
+    had released, or beside what was sealed for a release, is evidence.
+    """
+    log = folder / LOG
+    lines = log.read_bytes().count(b'"prev":') if log.exists() else 0
+    if lines > 1 or not left_before_begun(folder) or sealed_after_a_line(folder):
+        raise lost(folder)
+
+
+def lost(folder: Path) -> InvalidInput:
+    """Return that a log lost its first line, and with it what was spent."""
+    return InvalidInput(
+        f"The log in {folder} has lost its first line, and the run had begun.",
+        "What was spent can no longer be told from it, so the run cannot go on.",
+        "Restore the log from a copy, or start a new run in another folder.",
+    )
+
+
+def keep_configuration(content: bytes, folder: Path) -> None:
+    """Keep a configuration beside its log; raise `PrivplanError` where it cannot be written."""
+    try:
+        durable.write(folder / CONFIG, content)
+    except OSError as error:
+        raise PrivplanError(
+            f"{folder / CONFIG} cannot be written: {error.strerror or error}.",
+            "A run keeps its configuration beside its log; without it nothing is begun or spent.",
+            "Make room on the disk, or give another folder.",
+        ) from None
+
+
+def discard(folder: Path) -> None:
+    """Clear what a run has left that was cut off before its first line: nothing was drawn."""
+    for name in _BEGUN:
+        with contextlib.suppress(OSError):
+            (folder / name).unlink()
+    with contextlib.suppress(OSError):
+        folder.rmdir()

@@ -1,0 +1,205 @@
+"""Runs from a program: plan one, carry it out, and go on with one that was cut off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...accountant import rounding
+from ...accountant.guarantee import Guarantee
+from ..forecast import Forecast, forecast
+from ..interruption import terminable
+from ..preparation import Prepared
+from ..runner import Report, RunResult, carry_out
+from ..system import Parameters
+from .configuration import Configuration, Given
+from .starting import Ready, begin, take_up
+from .stopped import RunInterrupted, between_rounds, explained
+from .warnings import warnings_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Outcome:
+    """A run that is closed, and what it has left.
+
+    `folder` holds log, model, metrics and configuration.  `head` is the hash of the last line of
+    the log: kept elsewhere, it finds every later change of a line.  `result` is what was released,
+    `prepared` what was planned; `warnings` are what a person must know of the run.
+    """
+
+    folder: Path
+    head: str
+    result: RunResult
+    prepared: Prepared
+    warnings: tuple[str, ...]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is proven before the observer of the claim; its epsilon may be infinite."""
+        return self.guarantees[self.prepared.opening.claim.observer]
+
+    @property
+    def guarantees(self) -> Mapping[str, Guarantee]:
+        """What is proven of the whole plan, by observer."""
+        return self.result.guarantees
+
+    @property
+    def parameters(self) -> Parameters:
+        """The last released model, float64, shape (parameters,)."""
+        return self.result.parameters
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """What public test data say of the last model; empty where they are not public."""
+        return self.result.measured[-1].metrics if self.result.measured else {}
+
+    def __repr__(self) -> str:
+        epsilon, delta = self.guarantee.epsilon.upper, self.prepared.opening.claim.delta
+        proven = "no guarantee"
+        if math.isfinite(epsilon):
+            proven = f"epsilon {rounding.up(epsilon)} at delta {rounding.as_given(delta)}"
+        rounds = f"{self.result.rounds:,} of {self.result.planned:,} rounds"
+        return f"<{self.prepared.system.name} in {str(self.folder)!r}: {rounds}, {proven}>"
+
+
+def run(
+    settings: Given,
+    folder: str | Path,
+    *,
+    accept_delta: bool = False,
+    report: Report | None = None,
+) -> Outcome:
+    """Carry out a run under its plan in a new folder, as `privplan run` does.
+
+    `settings` is the path of a TOML file, a mapping of its tables, or `Settings`; all are checked
+    alike (`privplan explain run` lists the keys).  The folder must be new or empty.  It gets a copy
+    of the configuration (`config.toml`, by which the run can be taken up), the log, the last model
+    and the metrics.  `accept_delta` takes a delta of 1 / units or more, and the log says so.
+    `report` is called after each round that was measured, with what was measured and the number
+    of rounds planned.
+
+    The plan is certified before anything is written; every release is in the log before it is
+    made.  Whatever stops a run, `resume` and `privplan run --resume` go on with it.
+
+    Raises `InvalidInput` for a configuration, data or a folder that do not fit, `BudgetExceeded`
+    and `TargetUnreachable` where the budget pays for no round, `MissingExtra` without the packages
+    of the extra `fl`, `LogBroken` where the log cannot be written, and `RunInterrupted`, a
+    `KeyboardInterrupt`, after Ctrl-C or SIGTERM, which says how to go on.
+
+    >>> import tempfile
+    >>> import privplan as pp
+    >>> ward = {
+    ...     "run": {"system": "uldp-avg", "rounds": 2},
+    ...     "data": {"name": "breast-cancer", "users": 40, "silos": 3},
+    ...     "privacy": {"epsilon": 8.0, "delta": 1e-3},
+    ... }
+    >>> with tempfile.TemporaryDirectory() as empty:
+    ...     outcome = pp.run(ward, empty)
+    >>> outcome.result.rounds, outcome.guarantee.epsilon.upper <= 8.0
+    (2, True)
+    """
+    target = Path(folder)
+    with _resumable(target):
+        configuration = _accepted(settings, accept_delta)
+        return _outcome(begin(configuration, target), report)
+
+
+def resume(
+    folder: str | Path,
+    settings: Given | None = None,
+    *,
+    head: str | None = None,
+    report: Report | None = None,
+) -> Outcome:
+    """Go on with a run that was cut off, from its last released model, to its end.
+
+    It does not matter whether `run` or the command began it.  `head` is the newest head of its log
+    that was kept elsewhere, or the first 32 digits or more: a log that lacks it is an older copy,
+    and has forgotten what was spent since.  `settings` are needed only where the folder has lost
+    its copy of them; they must be those of the log's first line.  `report` is as for `run`.
+
+    Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
+    where the run is closed, and where another process is writing it; else as `run`.
+
+    >>> import tempfile
+    >>> import privplan as pp
+    >>> ward = {
+    ...     "run": {"system": "uldp-avg", "rounds": 2},
+    ...     "data": {"name": "breast-cancer", "users": 40, "silos": 3},
+    ...     "privacy": {"epsilon": 8.0, "delta": 1e-3},
+    ... }
+    >>> def stop(measured, rounds):
+    ...     raise KeyboardInterrupt
+    >>> with tempfile.TemporaryDirectory() as empty:
+    ...     try:
+    ...         pp.run(ward, empty, report=stop)
+    ...     except KeyboardInterrupt as error:
+    ...         print(error.what, error.why)
+    ...     outcome = pp.resume(empty)
+    The run was interrupted. What was begun is spent, and the log says so.
+    >>> outcome.result.rounds
+    2
+    """
+    target = Path(folder)
+    given = None if head is None else head.strip().lower()
+    with _resumable(target, given):
+        configuration = None if settings is None else Configuration.of(settings)
+        return _outcome(take_up(configuration, target, given), report)
+
+
+def plan_run(settings: Given, *, accept_delta: bool = False) -> Forecast:
+    """Return what a run would prove to each observer, and what would lower that; writes nothing.
+
+    Arguments and errors are as for `run`.
+
+    >>> import privplan as pp
+    >>> ward = {
+    ...     "run": {"system": "uldp-avg", "rounds": 10},
+    ...     "data": {"name": "breast-cancer", "users": 40, "silos": 3},
+    ...     "privacy": {"noise_multiplier": 5.0, "delta": 1e-3},
+    ... }
+    >>> expected = pp.plan_run(ward)
+    >>> expected.rounds, [one.observer for one in expected.observers][:2]
+    (10, ['model', 'server'])
+    """
+    return forecast(_accepted(settings, accept_delta).settings)
+
+
+def carried_out(ready: Ready, report: Report | None = None) -> RunResult:
+    """Make the rounds of a run that may go; whatever stops it, the error says how it goes on.
+
+    Raises what `carry_out` raises, and as `explained` says.
+    """
+    with explained(ready.folder, ready.writer), terminable():
+        return carry_out(
+            ready.prepared, ready.folder, ready.writer, progress=ready.progress, report=report
+        )
+
+
+def _accepted(given: Given, accept_delta: bool) -> Configuration:
+    configuration = Configuration.of(given)
+    return configuration.with_accepted_delta() if accept_delta else configuration
+
+
+def _outcome(ready: Ready, report: Report | None) -> Outcome:
+    with ready.writer:
+        result = carried_out(ready, report)
+    head = ready.writer.head
+    assert head is not None
+    return Outcome(ready.folder, head, result, ready.prepared, warnings_of(ready.prepared))
+
+
+@contextmanager
+def _resumable(folder: Path, head: str | None = None) -> Iterator[None]:
+    """Say of an interruption how a program goes on, where the run in a folder can."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        stopped = between_rounds(error, folder, head)
+        step = stopped.next_step
+        if step.startswith("privplan run --resume"):
+            step = f"pp.resume({str(folder)!r}), or: {step}"
+        raise RunInterrupted(stopped.what, stopped.why, step) from None

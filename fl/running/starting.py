@@ -1,0 +1,240 @@
+"""A run that may go: begun in a folder of its own, or taken up; everything else is refused."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import Progress, RunOpen
+from .. import preparation
+from ..log import LogWriter, Sealed
+from ..log.canonical import LOG
+from ..log.disk import AppendFile
+from ..preparation import Prepared, randomness
+from ..resumption import require_resumable, require_same_settings, taken_up
+from .configuration import Configuration
+from .folder import (
+    CONFIG,
+    discard,
+    is_blank,
+    is_fresh,
+    keep_configuration,
+    left_before_begun,
+    left_unconfigured,
+    lost,
+    require_unbegun,
+    sealed_after_a_line,
+)
+from .key import signing_key
+from .standing import Standing, require_progress, standing
+from .stopped import auditing, how_to_go_on
+
+NEW: Final = "privplan run CONFIG.toml --out DIR"
+"""How a new run is begun, in a folder of its own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A run that may go: everything that can be checked beforehand was checked.
+
+    `progress` is how far a run had come that was cut off; None for a new one.
+    """
+
+    prepared: Prepared
+    folder: Path
+    writer: LogWriter
+    progress: Progress | None = None
+
+
+def begin(configuration: Configuration, folder: Path, *, again: bool = False) -> Ready:
+    """Return a new run; nothing is written unless data, plan and folder are fit for it.
+
+    `again`: the folder holds what was left by a start that was cut off before the first line, and
+    is cleared; so it is where not even the configuration was kept, by which it could be resumed.
+    Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
+    """
+    again = again or left_unconfigured(folder)
+    if not again:
+        _require_empty(folder)
+    key = signing_key(configuration.settings)
+    prepared = preparation.prepare(configuration.settings)
+    preparation.require_small_delta(prepared)
+    if again:
+        _clear(folder)
+    writer = LogWriter.create(folder, fsync=configuration.settings.log.fsync, key=key)
+    try:
+        keep_configuration(configuration.content, folder)
+    except BaseException:
+        writer.close()
+        discard(folder)
+        raise
+    return Ready(prepared, folder, writer)
+
+
+def take_up(given: Configuration | None, folder: Path, head: str | None = None) -> Ready:
+    """Return a run that was cut off, as far as its log says that it had come.
+
+    `head` is the newest head of its log that was kept elsewhere, or the first digits of it: a log
+    that lacks it was restored from an older copy, and has forgotten what was spent since.
+    `given` is a configuration that was named again.  The run goes on with the folder's copy; where
+    that is gone, with `given`, whose settings must be those of the first line, and which is kept.
+    Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
+    where the run is closed, and where another process is writing it.
+    """
+    configuration = _copied(given, folder)
+    if head is not None:
+        _require_head(folder, head)
+    if not (folder / LOG).exists() and left_before_begun(folder):
+        return begin(configuration, folder, again=True)
+    seen = standing(folder)
+    if seen.first_bad is None and seen.opened is None:
+        require_unbegun(folder)
+        return begin(configuration, folder, again=True)
+    _require_sound(seen, folder)
+    progress = require_progress(seen, folder)
+    settings = configuration.settings
+    require_same_settings(progress.opened, settings.to_json())
+    prepared = taken_up(settings, progress)
+    _require_same_data(prepared.dataset, progress.opened, folder)
+    key = signing_key(settings)
+    require_resumable(prepared, folder, progress)
+    writer, progress = LogWriter.resume(folder, randomness=randomness(settings), key=key)
+    try:
+        if not (folder / CONFIG).is_file():
+            keep_configuration(configuration.content, folder)
+    except BaseException:
+        writer.close()
+        raise
+    return Ready(prepared, folder, writer, progress)
+
+
+def _copied(given: Configuration | None, folder: Path) -> Configuration:
+    """Return the configuration of the run in the folder."""
+    copy = folder / CONFIG
+    if not copy.is_file():
+        if given is not None and folder.is_dir() and _fits_a_named_configuration(folder):
+            return given
+        raise InvalidInput(
+            f"{folder} holds no run to resume.",
+            f"A run keeps its configuration there, as {CONFIG}.",
+            _how_to_configure(folder),
+        )
+    kept = Configuration.read(copy)
+    if given is not None and not given.same_as(kept):
+        raise InvalidInput(
+            f"The configuration differs from the run's own, {copy}.",
+            "A run that goes on keeps the settings under which it was planned.",
+            how_to_go_on(folder),
+        )
+    return kept
+
+
+def _fits_a_named_configuration(folder: Path) -> bool:
+    """Return whether a folder without a configuration can be taken up with one that is named.
+
+    It can before the first line, and where a first line says with which settings it must agree.
+    """
+    if left_before_begun(folder):
+        return True
+    return (folder / LOG).is_file() and standing(folder).opened is not None
+
+
+def _how_to_configure(folder: Path) -> str:
+    """Return what to do about a folder that holds no configuration, and was named to go on.
+
+    Raises `InvalidInput` where no configuration helps: the log is bad, or closed, or lost.
+    """
+    named = shlex.quote(str(folder))
+    written = (folder / LOG).is_file() and not is_blank(folder / LOG)
+    seen = standing(folder) if written else None
+    if seen is not None:
+        _require_sound(seen, folder)
+    opened = seen is not None and seen.opened is not None
+    if not opened and sealed_after_a_line(folder):
+        raise lost(folder)
+    if opened or (written and left_before_begun(folder)):
+        return f"Give it: privplan run CONFIG.toml --resume --out {named}"
+    if is_fresh(folder) or left_unconfigured(folder):
+        return f"Begin it: privplan run CONFIG.toml --out {named}"
+    return f"Begin a run in a new folder: {NEW}"
+
+
+def _clear(folder: Path) -> None:
+    """Clear what a run has left that was cut off before its first line: nothing was drawn.
+
+    Raises `InvalidInput` where another process has begun the run since, or is beginning it.
+    """
+    held = AppendFile.open(folder / LOG) if (folder / LOG).exists() else None
+    try:
+        if held is not None and standing(folder).records:
+            raise InvalidInput(
+                f"The run in {folder} was begun by another process.",
+                "One folder holds one run.",
+                how_to_go_on(folder),
+            )
+        require_unbegun(folder)
+        discard(folder)
+    finally:
+        if held is not None:
+            held.close()
+
+
+def _require_empty(folder: Path) -> None:
+    if is_fresh(folder):
+        return
+    if sealed_after_a_line(folder) and is_blank(folder / LOG):
+        raise lost(folder)
+    raise InvalidInput(
+        f"{folder} is not an empty folder.",
+        "One folder holds one run, and nothing is written over.",
+        how_to_go_on(folder) if (folder / CONFIG).is_file() else "Give a new folder.",
+    )
+
+
+def _require_sound(seen: Standing, folder: Path) -> None:
+    if seen.first_bad is not None:
+        raise InvalidInput(
+            f"The log in {folder} is not what was written: line {seen.first_bad.number} is bad: "
+            f"{seen.first_bad.reason}.",
+            "A run goes on only from a log that nobody has changed.",
+            f"privplan audit log {shlex.quote(str(folder))}",
+        )
+    if seen.complete:
+        raise InvalidInput(
+            f"The run in {folder} is closed.",
+            "What was planned is spent; more would be another run.",
+            auditing(folder),
+        )
+
+
+def _require_head(folder: Path, head: str) -> None:
+    """Raise `InvalidInput` where no line of a log has a head that was kept elsewhere."""
+    seen = standing(folder, head)
+    if seen.first_bad is None and not seen.anchored:
+        raise InvalidInput(
+            f"No line of the log in {folder} has the head {head}.",
+            "It is another log, or an older copy of it, which has forgotten what was spent since: "
+            "the same rounds would be released once more.",
+            "Restore the newest copy; what it lacks is spent, and nobody can take that back.",
+        )
+
+
+def _require_same_data(dataset: Mapping[str, str], opened: RunOpen, folder: Path) -> None:
+    """Raise `InvalidInput` where the records are not those that the run was begun with."""
+    if opened.dataset is None:
+        return
+    item = Sealed.read(folder).opening(opened.dataset)
+    if item is not None and item.value == dict(dataset):
+        return
+    what = "The sidecar does not say on which records the run was begun."
+    if item is not None:
+        what = "The records are not those that the run was begun with."
+    raise InvalidInput(
+        what,
+        "The rest of a run must be made of the same data, dealt to the same users.",
+        "Restore the data, or start a new run in another folder.",
+    )

@@ -1,0 +1,59 @@
+"""What a person must know of a run before it begins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..preparation import Prepared
+
+_SEEDED: Final = (
+    "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "
+    "nobody. Leave `seed` out of [run] for a run that protects."
+)
+_PUBLISHED: Final = (
+    "The method is run as it was published, which is not sound: there is no guarantee. See: "
+    "privplan explain uldp-fl"
+)
+_NO_NOISE: Final = "No noise is added: the model may give away any record. There is no guarantee."
+_LARGE_DELTA: Final = (
+    "Delta {delta:g} is not well below 1 / {users:,} users: with that probability the promise may "
+    "fail altogether. See: privplan explain delta"
+)
+_ACCEPTED: Final = (
+    "Delta {delta:g} was accepted for {users:,} users (accept_delta): publishing one of them at "
+    "random satisfies the promise. The audit of this log calls such a delta an error."
+)
+_TRIED: Final = (
+    "The settings were chosen by {trials:,} runs on these records; what that gave away is not in "
+    "this run's epsilon."
+)
+_CUT: Final = (
+    "The budget of epsilon {epsilon:g} allows {made:,} of {asked:,} rounds; the rest is not made."
+)
+_SCARCE: Final = 10.0
+"""Delta times users above 1 / this is worth a warning."""
+
+
+def warnings_of(prepared: Prepared) -> tuple[str, ...]:
+    """Return the warnings about a run, each a sentence or more."""
+    settings = prepared.settings
+    said: list[str] = []
+    if settings.run.seed is not None:
+        said.append(_SEEDED)
+    if prepared.opening.as_published:
+        said.append(_PUBLISHED)
+    elif not prepared.promises:
+        said.append(_NO_NOISE)
+    elif settings.privacy.accept_delta and settings.privacy.delta * settings.data.users >= 1.0:
+        said.append(_ACCEPTED.format(delta=settings.privacy.delta, users=settings.data.users))
+    elif settings.privacy.delta * settings.data.users * _SCARCE > 1.0:
+        said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
+    if settings.run.trials > 1:
+        said.append(_TRIED.format(trials=settings.run.trials))
+    if prepared.cut and settings.privacy.epsilon is not None:
+        said.append(
+            _CUT.format(
+                epsilon=settings.privacy.epsilon, made=prepared.rounds, asked=settings.run.rounds
+            )
+        )
+    return tuple(said)

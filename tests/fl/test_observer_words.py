@@ -1,0 +1,93 @@
+"""One table of observers in words, and everybody who speaks of them takes it from there."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.audit.report import page
+from privplan.cli import describe
+from privplan.fl import observer_words
+from privplan.fl.frame.systems import declared
+from privplan.fl.observer_words import TABLE, in_a_run, who
+from privplan.fl.observers import WORDS, phrase
+
+ROOT: Final = Path(__file__).parents[2]
+SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
+
+
+def test_examples() -> None:
+    assert doctest.testmod(observer_words).failed == 0
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_every_observer_has_a_sentence(name: str) -> None:
+    assert phrase(name) == TABLE[name].who == who(name) != name
+    assert in_a_run(name, "plain")
+
+
+@pytest.mark.parametrize("name", ["auditor", "silo-7", "server+0"])
+def test_an_observer_that_nobody_knows_has_one_too(name: str) -> None:
+    expected = f"the observer {name}"
+    assert phrase(name) == who(name) == in_a_run(name, "plain", told_apart=True) == expected
+
+
+def test_what_the_server_sees_depends_on_the_aggregation() -> None:
+    seen = {one: in_a_run("server", one) for one in ("plain", "masked", "private-weighting")}
+    assert len(set(seen.values())) == 3
+    assert all(sentence.startswith("the server, which sees ") for sentence in seen.values())
+    assert in_a_run("server", "another one") == "the server"
+
+
+def test_a_silo_is_told_apart_from_those_that_hold_records() -> None:
+    assert in_a_run("silo", "plain") != in_a_run("silo", "plain", told_apart=True)
+    assert in_a_run("model", "plain") == in_a_run("model", "plain", told_apart=True)
+
+
+def test_the_commands_say_what_the_table_says() -> None:
+    for name in TABLE:
+        (hidden, *_) = describe.assumptions(ev.Gaussian(1.0), "add-remove", "user", name)
+        assert hidden.endswith(f"from {TABLE[name].who}.")
+    assert page.phrase is phrase
+
+
+def texts_in(path: Path) -> list[str]:
+    """Return the texts of a file; all of it where it is no Python."""
+    content = path.read_text(encoding="utf-8")
+    if path.suffix != ".py":
+        return [content]
+    nodes = ast.walk(ast.parse(content))
+    return [
+        one.value for one in nodes if isinstance(one, ast.Constant) and isinstance(one.value, str)
+    ]
+
+
+def test_nobody_else_has_such_sentences() -> None:
+    sentences = {
+        sentence
+        for row in TABLE.values()
+        for sentence in (row.who, row.in_a_run, row.told_apart, *row.sees.values())
+        if len(sentence) > len("the coordinator")
+    }
+    assert len(sentences) > 8
+    for path in SPEAKING:
+        if path.suffix in (".py", ".j2"):
+            assert not sentences.intersection(texts_in(path)), path
+
+
+def test_nobody_who_reports_compares_the_name_of_a_system() -> None:
+    names = set(declared())
+    assert "uldp-group" in names
+    for path in SPEAKING:
+        if path.suffix != ".py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                parts = [*ast.walk(node)]
+                texts = {one.value for one in parts if isinstance(one, ast.Constant)}
+                assert not names & texts, f"{path}, line {node.lineno}"
