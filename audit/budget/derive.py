@@ -154,7 +154,7 @@ def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:
     if "identities" in reach.also and apart:
         if drawn and not reach.knows_sample:
             raise Unproven("who was drawn is seen, and the sample is to hide it")
-        if setting.neighbours == "add-remove":
+        if facts.messages and setting.neighbours == "add-remove":
             raise Unproven("who sends is seen, and a unit that is absent sends nothing")
     if "sizes" in reach.also and facts.messages:
         if not is_oblivious(facts):

@@ -86,14 +86,25 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
     why = tuple(_contradicted(stated, table, facts, setting, observer, route))
     if why:
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
-        reaches = (_all(merged), table, *weak)
+        reaches = (*_by_colluders(_all(merged), table), table, *weak)
         return Believed(_told_apart(reaches, facts), _as_stated(stated), why)
     assumed = _as_stated(stated)
     if stated.sees not in _LESS[table.sees]:
         return Believed((merged,), (_assumption(stated, observer, setting), *assumed))
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
         return Believed((merged,), assumed)  # of what is mixed the table knows no dimensions
-    return Believed(_told_apart((merged, table), facts), assumed)
+    return Believed(_told_apart((*_by_colluders(merged, table), table), facts), assumed)
+
+
+def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
+    """Return a reach, and the same with as few colluders as the table says.
+
+    What colluders hold themselves is not hidden from them, so of even weights a number may fall as
+    there are more; the larger is the one to state for up to so many.
+    """
+    if reach.colluders <= table.colluders:
+        return (reach,)
+    return reach, replace(reach, colluders=table.colluders)
 
 
 def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
