@@ -21,6 +21,7 @@ from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .phases import NORMALISING
 from .planned import Counts, Planned, beside, near, tally
+from .protocol import contradictions
 from .reached import believed
 from .samples import is_sampled
 from .total import Total, total
@@ -147,9 +148,8 @@ class Evidence:
         opened, closed = self.ledger.opened, self.ledger.closed
         found = [MODEL]
         shared = any(kind.facts.noise.shares >= 2 for kind in self.kinds)  # by whom, if not silos?
-        if self.setting.aggregation in _OTHERS:
-            found += _OTHERS[self.setting.aggregation]
-        elif self.setting.silos >= 2 or shared:
+        found += _OTHERS.get(self.setting.aggregation, ())
+        if self._has_server and (self.setting.silos >= 2 or shared):
             found += [SERVER, SILO]
             if any(self._differs(kind) for kind in self.kinds):
                 found.append(SILO_WITH_RECORDS)
@@ -159,6 +159,16 @@ class Evidence:
         found += [name for kind in self.kinds for name, _ in kind.facts.reaches or ()]
         found += [] if closed is None else [*closed.epsilon, *closed.events]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def _has_server(self) -> bool:
+        """Whether a server may see silos' updates: where no other protocol is shown to sum them."""
+        if self.setting.aggregation not in _OTHERS:
+            return True
+        return any(
+            contradictions(kind.facts, self.setting) and not kind.facts.messages
+            for kind in self.kinds
+        )
 
     def _coalitions(self) -> list[str]:
         """Return the coalitions that the protocol is stated for; private weighting admits none."""

@@ -44,6 +44,7 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
     known = reach.colluders + (reach.sees == "sum-less-own")
     shares = facts.shares - known
     apart = setting.neighbours == "add-remove" or setting.scope(own.unit) == "finer"
+    apart |= facts.sampling.method != "none"  # then how many send is left to chance
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart or copies(facts) > 1:
         return see_messages(facts, setting, reach)
     moved = bound(facts, setting) * weight(facts, setting)

@@ -128,6 +128,7 @@ def _merged(stated: Reach, table: Reach) -> Reach:
         colluders=max(stated.colluders, table.colluders),
         dropouts=max(stated.dropouts, table.dropouts),
         knows_sample=stated.knows_sample or table.knows_sample,
+        also=tuple(dict.fromkeys((*stated.also, *table.also))),
     )
 
 

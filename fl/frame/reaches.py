@@ -149,7 +149,7 @@ def _of_peer(route: Route) -> Reach:
 
 def _of_shuffler(route: Route) -> Reach:
     if route.shuffled and is_encrypted(route.security):
-        return Reach("nothing", knows_sample=True, also=("identities", "sizes"))
+        return Reach("nothing", also=("identities", "sizes"))
     return Reach("each")
 
 

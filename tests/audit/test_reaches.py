@@ -388,3 +388,14 @@ def test_shares_whose_facts_do_not_fit_hide_nothing(fields: dict[str, Any]) -> N
     lied = intents(reaches={"peer": Reach("sum-less-own")})(bad)
     assert "reach-contradicted" in hazards(lied)
     assert upper(lied, "peer") >= upper(bad, "peer")
+
+
+def test_a_name_for_the_aggregation_hides_no_row() -> None:
+    """A run of silos that is said to be shuffled, or shared, still has a server that sees them."""
+    plain = weighted(1, rule="records", views=False)
+    for aggregation in ("shares", "shuffle"):
+        bold = opening(aggregation=aggregation)(plain)
+        rows = {row.observer: row.total.upper for row in audited(bold).rows}
+        assert rows["server"] == upper(plain, "server")
+        assert rows["silo"] >= upper(plain, "silo")
+        assert "missing-protocol" in hazards(bold)

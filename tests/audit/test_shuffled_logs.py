@@ -157,6 +157,7 @@ def test_a_shuffler_without_a_protocol_is_assumed() -> None:
     log = small(security=None)
     report = audited(log)
     rows = {row.observer: row for row in report.rows}
+    assert not report.errors
     assert rows["analyzer"].total.upper == HONEST
     assert any(one.startswith("assumed: the shuffler") for one in rows["analyzer"].rests_on)
     assert any(one.startswith("assumed: the shuffler") for one in rows["model"].rests_on)
@@ -388,3 +389,24 @@ def test_a_client_knows_its_own_message() -> None:
     assert supported(sent(told, security=mixing(1000), values=1), "client") == ev.Shuffle(
         999, ev.Laplace(4.0)
     )
+
+
+def test_what_the_table_says_is_seen_beside_cannot_be_left_out() -> None:
+    """Ciphertexts come from somebody, so under add-remove a shuffler sees who is there."""
+    silent = Reach("nothing")
+    for neighbours, fine in (("replace-one", True), ("add-remove", False)):
+        log = small({"shuffler": silent}, security=mixing(100, key_bits=256), neighbours=neighbours)
+        assert math.isfinite(upper(log, "shuffler")) == fine
+        assert math.isfinite(upper(log, "analyzer"))
+
+
+def test_messages_of_those_who_were_drawn_have_no_noise_to_count_on() -> None:
+    noise = Noise("gaussian", math.sqrt(50) * 3.0, 50, 3.0, 0, 1, 2.0**-24)
+    given: dict[str, Any] = {"users": 50, "values": 3, "aggregation": "plain", "norm": "l2"}
+    drawn = Sampling("fixed-size", "user", 0.2, "server", 10, 50)
+    whole, part_ = (sent(None, noise=noise, **given, sampling=one) for one in (Sampling(), drawn))
+    event = supported(part_, "model")
+    inner = event.event if isinstance(event, ev.FixedSize) else event
+    assert isinstance(inner, ev.Gaussian)
+    assert inner.noise_multiplier <= 3.0
+    assert upper(part_) > upper(whole)
