@@ -36,7 +36,8 @@ def reach_contradicted(evidence: Evidence) -> Found | None:
     "reach-of-nobody",
     "error",
     why="Of an observer that nobody knows there is no telling what it sees.",
-    next_step="Use the names of privplan explain observers.",
+    next_step="Name one of those that privplan knows: model, server, silo, peer, client, "
+    "coordinator, shuffler, analyzer, or server+2 for the server with two silos.",
     explains=True,
 )
 def reach_of_nobody(evidence: Evidence) -> Found | None:
