@@ -7,6 +7,11 @@
     server+c               the server and c silos that tell it all they know, and hold nothing of
                            the unit
     server+c-with-records  likewise, where one of the silos holds some of it
+    peer                   one of those who sum among themselves, without a server
+    client                 one of those who send something and get the released models
+    coordinator            who passes messages on and decides who takes part, and sums nothing
+    shuffler               who takes the senders off messages
+    analyzer               who gets the messages without their senders
 
 Nothing heavy is imported here: a run, an audit and the command line say the same words.
 """
@@ -15,7 +20,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +30,19 @@ MODEL: Final = "model"
 SERVER: Final = "server"
 SILO: Final = "silo"
 SILO_WITH_RECORDS: Final = "silo-with-records"
+PEER: Final = "peer"
+CLIENT: Final = "client"
+COORDINATOR: Final = "coordinator"
+SHUFFLER: Final = "shuffler"
+ANALYZER: Final = "analyzer"
 
 NAMED: Final = (MODEL, SERVER, SILO)
 """Those whose numbers a verdict is about, where a configuration names no others."""
 
-WORDS: Final = (MODEL, SERVER, SILO, SILO_WITH_RECORDS)
+WORDS: Final = (
+    *(MODEL, SERVER, SILO, SILO_WITH_RECORDS),
+    *(PEER, CLIENT, COORDINATOR, SHUFFLER, ANALYZER),
+)
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -60,6 +73,15 @@ HONEST_SERVER: Final = (
     "every mask"
 )
 """What masked sums rest on, where the server could have two groups of silos believe in two sums."""
+
+_TOLD_NOTHING: Final[Mapping[str, str]] = {
+    PEER: "no peer tells it what it knows, beyond those that are counted",
+    CLIENT: "neither another client nor who sums tells it what they know",
+    COORDINATOR: "nobody who takes part tells the coordinator what they know",
+    SHUFFLER: "the analyzer tells the shuffler no more than what is released",
+    ANALYZER: "the shuffler tells the analyzer nothing of who sent what",
+}
+"""What a number before an observer rests on, by whom it is told nothing."""
 
 OTHERS_PART: Final = (
     "hidden is what the other silos hold of the unit, and not that it holds some itself"
@@ -141,6 +163,8 @@ def _of_weights(own: Circumstances) -> tuple[str, ...]:
 def _of_view(observer: str, own: Circumstances) -> tuple[str, ...]:
     """Return what must be true of who sees, and of whom it is told what they know."""
     coalition, part = coalition_of(observer), (OTHERS_PART,) * holds_part(observer)
+    if observer in _TOLD_NOTHING:
+        return (_TOLD_NOTHING[observer],)
     if own.private or own.silos < 2:
         return part
     honest = (HONEST_SERVER,) * own.honest_server

@@ -16,12 +16,13 @@ from ..accountant.plan import Plan, PlannedPhase
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
 from .frame.phases import Phase
+from .frame.reaches import Route, checked_reaches, is_sampled, reaches_of
 from .frame.rounds import Draft, make_round, name_in
 from .frame.state import Arrays, State, states
 from .frame.systems import declared
 from .local import Local
 from .normalising import Normalising
-from .observers import SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
+from .observers import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
 from .promise import PHASE, Promise, promise, restated
 from .settings import SecuritySettings
 from .system import Aggregation, Opening, Parameters, Privacy, Round, digest
@@ -106,8 +107,26 @@ class Promised:
         raise NotImplementedError
 
     def reaches(self) -> Mapping[str, records.Reach] | None:
-        """Return what of one round reaches each observer; None where the frame's table says it."""
-        return None
+        """Return what of one round reaches each observer, as the frame's table has it.
+
+        Who knows the sample is who is promised an event without one.
+        """
+        opened, seen = self.opening(), {MODEL: self.promise.event, **self.promise.views}
+        made = self.mechanism(self.promise.noise_multiplier)
+        route = Route(
+            opened.aggregation,
+            self.setup.silos,
+            opened.security,
+            made.noise().tolerated_dropouts,
+            unit=made.contribution.unit,
+            messages=made.contribution.terms == "message",
+        )
+        drawn = is_sampled(seen[MODEL])
+        found = {
+            name: replace(reach, knows_sample=drawn and not is_sampled(seen[name]))
+            for name, reach in reaches_of(seen, route).items()
+        }
+        return checked_reaches(found, self.name)
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return what draws the noise of this multiplier."""

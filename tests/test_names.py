@@ -24,14 +24,6 @@ EXCEPTIONS: Final[dict[str, str]] = {
 }
 """Files that name a system, and why they may."""
 
-TEMPORARY: Final = (
-    "audit/configuration.py",
-    "audit/configured.py",
-    "cli/run_page.py",
-    "cli/run_report.py",
-)
-"""Files that name a system, and shall not."""
-
 
 def folders() -> set[str]:
     """Return the folders of `fl/` that hold systems of this package."""
@@ -60,18 +52,17 @@ def named() -> Iterator[tuple[str, str]]:
 
 
 def test_no_file_above_the_systems_names_one() -> None:
-    excepted = (*EXCEPTIONS, *TEMPORARY)
     extra = [
         f"{file} names {name}"
         for file, name in named()
-        if not any(fnmatch(file, one) for one in excepted)
+        if not any(fnmatch(file, one) for one in EXCEPTIONS)
     ]
     assert extra == [], "ask the declaration of the system (fl/frame/declaration.py)"
 
 
 def test_every_exception_is_needed() -> None:
     files = {file for file, _ in named()}
-    for one in (*EXCEPTIONS, *TEMPORARY):
+    for one in EXCEPTIONS:
         assert any(fnmatch(file, one) for file in files), f"{one} names no system any more"
 
 

@@ -62,8 +62,9 @@ def is_by_chance(sampling: records.Sampling) -> bool:
 def sampled(base: ev.Event, unit: str, sampling: records.Sampling, draws: int = 1) -> ev.Event:
     """Return `base` on a sample, `draws` times, each time on a new sample.
 
-    Raises `Unsupported` where not the protected units are sampled, and for a method whose rounds
-    are not alike (`shuffled` is an epoch).
+    Whole epochs of shuffled batches, of which at most `sampling.most_draws` hold one unit, are
+    stated as such.  Raises `Unsupported` where not the protected units are sampled, and for
+    `shuffled` batches that are not stated to be whole epochs.
     """
     event = base
     if sampling.method != "none":
@@ -73,6 +74,8 @@ def sampled(base: ev.Event, unit: str, sampling: records.Sampling, draws: int = 
                 "Only a unit that may be left out as a whole hides in the sample.",
                 f"Sample {unit}s, or state the round without sampling.",
             )
+        if sampling.method == "shuffled":
+            return _epochs(base, sampling, validate.count(draws=draws))
         event = _on_sample(base, sampling)
     return event if validate.count(draws=draws) == 1 else ev.Repeat(draws, event)
 
@@ -80,17 +83,44 @@ def sampled(base: ev.Event, unit: str, sampling: records.Sampling, draws: int = 
 def _on_sample(base: ev.Event, sampling: records.Sampling) -> ev.Event:
     if sampling.method == "poisson":
         return base if sampling.rate == 1.0 else ev.Poisson(sampling.rate, base)
-    if sampling.method == "shuffled":
-        raise Unsupported(
-            "One round of shuffled batches has no event of its own.",
-            "The batches of one epoch depend on each other.",
-            "Sample by Poisson, or state the epoch as one round of ShuffledBatches.",
-        )
     if sampling.batch is None or sampling.population is None:
         raise InvalidInput(f"Sampling by {sampling.method} needs `batch` and `population`.")
     if sampling.method == "fixed-size":
         return ev.FixedSize(sampling.batch, sampling.population, base)
     return ev.TruncatedPoisson(sampling.rate, sampling.batch, sampling.population, base)
+
+
+def _epochs(base: ev.Event, sampling: records.Sampling, draws: int) -> ev.Event:
+    """Return whole epochs of shuffled batches, in each of which a unit is in one batch.
+
+    Where one unit more or less moves no other into another batch, that is the composition of the
+    releases that hold the unit, whatever the relation.  Else it is `ShuffledBatches`, which has no
+    number under add-remove.
+    """
+    epochs = sampling.most_draws
+    if epochs is None:
+        raise Unsupported(
+            "One round of shuffled batches has no event of its own.",
+            "The batches of one epoch depend on each other.",
+            "Sample by Poisson, or state the epoch as one round of ShuffledBatches.",
+        )
+    slots = draws * (sampling.batch or 0)
+    if not 1 <= epochs <= draws or slots > epochs * (sampling.population or slots):
+        raise InvalidInput(
+            f"`most_draws` is {epochs:,} for {draws:,} batches of a round.",
+            "Every unit is in one batch of each epoch, so the batches hold all units that often.",
+            "Give the number of epochs, and as many draws as their batches.",
+        )
+    if sampling.moves_others is False:
+        return base if epochs == 1 else ev.Repeat(epochs, base)
+    if draws % epochs:
+        raise Unsupported(
+            f"{draws:,} batches are not {epochs:,} whole epochs.",
+            "Of a part of an epoch it is not known which batches hold a unit.",
+            "Make whole epochs in a round.",
+        )
+    whole = ev.ShuffledBatches(draws // epochs, base)
+    return whole if epochs == 1 else ev.Repeat(epochs, whole)
 
 
 def covers(stated: ev.Event, true: ev.Event) -> bool:

@@ -189,6 +189,10 @@ class Sampling(Fact):
     may be drawn at all: `each-silo` from its own records alone, under public caps that sum over the
     silos to at most the unit's number of records; `all-silos` by looking at what others hold.  None
     where it is not stated.
+
+    Where a round makes several draws, at most `most_draws` of them hold one unit (of an epoch of
+    shuffled batches: 1); None: all may.  `moves_others` says whether one unit more or less may put
+    others into another batch, as it does where an order is cut into batches of one size.
     """
 
     method: Literal["none", "poisson", "fixed-size", "shuffled", "truncated-poisson"] = "none"
@@ -198,6 +202,8 @@ class Sampling(Fact):
     batch: int | None = None
     population: int | None = None
     chosen_by: Literal["each-silo", "all-silos"] | None = field(default=None, metadata=LATER)
+    most_draws: int | None = field(default=None, metadata=LATER)
+    moves_others: bool | None = field(default=None, metadata=LATER)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
-from ...fl.observers import Circumstances, Coalition, rests_on
+from ...fl.observers import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition, rests_on
 from ..edits.contradiction import History
 from .attained import attained
 from .derive import supported
@@ -21,11 +21,19 @@ from .ledger import Ledger, Spent
 from .order import Verdict, compared, covers, weaker_of
 from .phases import NORMALISING
 from .planned import Counts, Planned, beside, near, tally
+from .protocol import contradictions
+from .reached import believed
 from .samples import is_sampled
 from .total import Total, total
 
 if TYPE_CHECKING:
     from ..first_line import Comparison
+
+_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "shares": (PEER,),
+    "shuffle": (ANALYZER, SHUFFLER),
+}
+"""Who sees something of a run without a server, or whose messages are mixed, beside the model."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,15 +58,40 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
     found: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
     vectors = {one.intent.phase for one in ledger.spent for _, r in one.releases if r.values > 1}
     known = {one.intent.phase for one in ledger.spent if one.releases} - vectors
+    unsaid = unstated(ledger)
     for spent in ledger.spent:
         single = spent.intent.phase in known
-        facts = Facts.of(spent, doubts.of_intent(spent), single=single)
+        facts = Facts.of(
+            spent, doubts.of_intent(spent), single=single, missing=unsaid.get(spent.seq, ())
+        )
         views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
         found.setdefault((facts, views), []).append(spent)
     return tuple(
         Kind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
         for (facts, views), same in found.items()
     )
+
+
+def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
+    """Return, by `seq`, the observers of whom other rounds of a phase say what reaches them.
+
+    An earlier version stated nothing of that, so rounds without any statement, of which the last
+    lies before a recovery and the first with one behind it, lack nothing.
+    """
+    found: dict[int, tuple[str, ...]] = {}
+    for phase in {one.intent.phase for one in ledger.spent}:
+        rounds = [one for one in ledger.spent if one.intent.phase == phase]
+        said = {name for one in rounds for name in one.intent.reaches or ()}
+        if not said:
+            continue
+        first = min(one.number for one in rounds if one.intent.reaches is not None)
+        resumed = max((one.number for one in ledger.recoveries if one.number < first), default=0)
+        for one in rounds:
+            silent = one.intent.reaches is None and one.number < resumed
+            lacking = said - set(one.intent.reaches or ())
+            if lacking and not silent:
+                found[one.seq] = tuple(sorted(lacking))
+    return found
 
 
 @dataclass(frozen=True)
@@ -115,20 +148,32 @@ class Evidence:
         opened, closed = self.ledger.opened, self.ledger.closed
         found = [MODEL]
         shared = any(kind.facts.noise.shares >= 2 for kind in self.kinds)  # by whom, if not silos?
-        if self.setting.silos >= 2 or shared:
+        found += _OTHERS.get(self.setting.aggregation, ())
+        if self._has_server and (self.setting.silos >= 2 or shared):
             found += [SERVER, SILO]
             if any(self._differs(kind) for kind in self.kinds):
                 found.append(SILO_WITH_RECORDS)
             found += self._coalitions()
         found += [opened.claim.observer, *opened.plan.events]
         found += [name for kind in self.kinds for name in kind.stated]
+        found += [name for kind in self.kinds for name, _ in kind.facts.reaches or ()]
         found += [] if closed is None else [*closed.epsilon, *closed.events]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def _has_server(self) -> bool:
+        """Whether a server may see silos' updates: where no other protocol is shown to sum them."""
+        if self.setting.aggregation not in _OTHERS:
+            return True
+        return any(
+            contradictions(kind.facts, self.setting) and not kind.facts.messages
+            for kind in self.kinds
+        )
 
     def _coalitions(self) -> list[str]:
         """Return the coalitions that the protocol is stated for; private weighting admits none."""
         own = self.setting.security
-        if own is None:
+        if own is None or own.protocol not in ("pairwise-masks", "private-weighting"):
             return []
         told = 1 if own.protocol == "private-weighting" else own.colluders
         return [Coalition(told, holds).name for holds in (False, True)] if told else []
@@ -166,7 +211,19 @@ class Evidence:
         """Return what the number before an observer rests on; nothing where there is none."""
         if math.isinf(self.settled(observer).upper):
             return ()
-        return rests_on(observer, self.circumstances)
+        found = rests_on(observer, self.circumstances)
+        return tuple(dict.fromkeys((*found, *self.assumed(observer))))
+
+    def assumed(self, observer: str) -> tuple[str, ...]:
+        """Return what is supposed of what reaches an observer, as no protocol can carry it."""
+        seen = [believed(kind.facts, self.setting, observer) for kind in self.kinds]
+        beside = list(seen)
+        for kind, one in zip(self.kinds, seen, strict=True):
+            if one is not None and any(reach.sees == "nothing" for reach in one.reaches):
+                beside.append(believed(kind.facts, self.setting, MODEL))  # it is what they see
+        return tuple(
+            dict.fromkeys(text for one in beside if one is not None for text in one.assumed)
+        )
 
     # --- rounds -----------------------------------------------------------------------------------
 
@@ -248,11 +305,34 @@ class Evidence:
         times = self.ledger.opened.tuning.trials if tuned else 1
         below = own._below if observer in (MODEL, SERVER) and not tuned else {}
         found = own._summed(observer, ignoring, times, whole=whole, below=below)
-        if observer != SERVER:
+        if not self.sees_released(observer):
             return found
-        # A server sees the model too, so its number is never the smaller one.
+        # Who sees more of a round sees the model too, so its number is never the smaller one.
         model = self.total(MODEL, group=group, whole=whole, ignoring=ignoring, tuned=tuned)
         return model if model.upper > found.upper else found
+
+    def sees_released(self, observer: str) -> bool:
+        """Return whether an observer's number counts what is released beside what reaches it.
+
+        A server's always did.  Others' does where the log states what reaches them: the number of
+        a silo, for a unit of which it holds nothing, was given by itself before.
+        """
+        if observer in (MODEL, SERVER):
+            return observer == SERVER
+        return any(
+            kind.facts.reach_to(observer) is not None or observer in kind.facts.missing
+            for kind in self.kinds
+        )
+
+    def alone(self, observer: str) -> Total:
+        """Return `settled` by what reaches an observer, without what is released beside it."""
+        if observer in (MODEL, SERVER) or not self.sees_released(observer):
+            return self.settled(observer)
+        key = observer, None, "alone", frozenset[str](), False
+        if key not in self._totals:
+            whole = self.ledger.closed is not None
+            self._totals[key] = self._summed(observer, whole=whole)
+        return self._totals[key]
 
     def _for_groups(self, size: int) -> Evidence:
         """Return the same log for units of so many records, or of so many of what is promised."""
@@ -306,7 +386,7 @@ class Evidence:
     def with_more(self, observer: str, count: int) -> Total:
         """Return the total with so many more rounds like the last one."""
         found = self._summed(observer, more=count)
-        if observer != SERVER:
+        if not self.sees_released(observer):
             return found
         model = self._summed(MODEL, more=count)
         return model if model.upper > found.upper else found

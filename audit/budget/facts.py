@@ -13,6 +13,7 @@ from ...accountant.guarantee import Neighbours, as_neighbours
 from ...accountant.records import (
     Contribution,
     Noise,
+    Reach,
     RoundIntent,
     RunOpen,
     Sampling,
@@ -134,7 +135,10 @@ class Facts:
     `shares` are the noise shares that can be relied on, `draws` the noisy sums that may have been
     released; `made` are those that surely were, with noise of at most `most_shares` shares.
     `single` says that a sum is one number and no vector, `voids` what takes every guarantee away,
-    and `unusable` which of it are absurd numbers.
+    and `unusable` which of it are absurd numbers.  `reaches` is what the intent states of who sees
+    what, by observer, None where it states nothing; `missing` are observers of whom only other
+    rounds do.  `width` is how many values were released, None where nothing was or no reach is
+    stated.
     """
 
     contribution: Contribution
@@ -150,12 +154,23 @@ class Facts:
     single: bool
     voids: tuple[str, ...] = ()
     unusable: tuple[str, ...] = ()
+    reaches: tuple[tuple[str, Reach], ...] | None = None
+    missing: tuple[str, ...] = ()
+    width: int | None = None
 
     @classmethod
-    def of(cls, spent: Spent, voids: tuple[str, ...] = (), *, single: bool = False) -> Facts:
+    def of(
+        cls,
+        spent: Spent,
+        voids: tuple[str, ...] = (),
+        *,
+        single: bool = False,
+        missing: tuple[str, ...] = (),
+    ) -> Facts:
         """Return the facts of an intent; the weakest of its releases counts, once for each.
 
-        `single`: every release of its phase held a single value.
+        `single`: every release of its phase held a single value.  `missing`: observers of whom
+        other rounds state what reaches them, and this one does not.
         """
         own, releases = spent.intent, [release for _, release in spent.releases]
         noise = own.noise
@@ -182,7 +197,19 @@ class Facts:
             single,
             tuple(dict.fromkeys(found)),
             strange,
+            None if own.reaches is None else tuple(sorted(own.reaches.items(), key=_name)),
+            missing,
+            None if own.reaches is None else max((one.values for one in releases), default=None),
         )
+
+    def reach_to(self, observer: str) -> Reach | None:
+        """Return what the intent states to reach an observer; None where it states nothing."""
+        return next((reach for name, reach in self.reaches or () if name == observer), None)
+
+    @property
+    def messages(self) -> bool:
+        """Whether every unit sends a message of its own, with noise that no other shares."""
+        return self.contribution.terms == "message" or self.noise.family not in SUMS
 
     @property
     def rate(self) -> float:
@@ -191,6 +218,10 @@ class Facts:
         if own.batch is None or not own.population:
             return own.rate
         return max(own.rate, own.batch / own.population)
+
+
+def _name(pair: tuple[str, Reach]) -> str:
+    return pair[0]
 
 
 def _own_voids(intent: RoundIntent) -> list[str]:

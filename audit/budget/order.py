@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Final, Literal
 
@@ -14,14 +15,16 @@ TOLERANCE: Final = 1e-9
 _UNORDERED: Final = {
     "discrete-gaussian": ("noise_multiplier",),
     "truncated-poisson": ("rate", "batch", "population"),
+    "sampled-shuffle": ("users", "dimensions", "chosen", "padded_to"),
 }
 """Fields that may protect less where they are smaller, and where they are larger.  At delta 1e-5
 and sensitivity 1, discrete Gaussian noise of 0.40 has epsilon 9.4, and of 0.45 it has 12.1; a
-higher cap cuts less often, and a higher rate more often."""
+higher cap cuts less often, and a higher rate more often; of users who sample coordinates, more hide
+better, and leave fewer places for dummies."""
 
 Verdict = Literal["same", "weaker", "stronger", "different"]
 
-_LESS: Final = ("noise_multiplier", "population")
+_LESS: Final = ("noise_multiplier", "population", "users")
 """Fields that protect less where they are smaller."""
 
 _MORE: Final = ("epsilon", "delta", "rho", "rate", "count", "size", "batch")
@@ -65,6 +68,27 @@ def weaker_of(stated: ev.Event, supported: ev.Event) -> ev.Event:
     return both
 
 
+def weakest(events: Sequence[ev.Event]) -> ev.Event:
+    """Return an event that protects no more than any of some: one of them, or all together.
+
+    >>> weakest([ev.Gaussian(5.0), ev.Gaussian(4.0)])
+    Gaussian(noise_multiplier=4.0)
+    """
+    found = events[0]
+    for other in events[1:]:
+        plain, next_plain = simplified(found), simplified(other)
+        if covers(plain, next_plain, 0.0):
+            continue
+        joined = _joined(plain, next_plain)
+        if covers(next_plain, plain, 0.0):
+            found = other
+        elif joined is not None and covers(joined, plain, 0.0) and covers(joined, next_plain, 0.0):
+            found = joined
+        else:
+            found = ev.Compose((found, other))  # who sees both sees more than who sees either
+    return found
+
+
 def _joined(one: ev.Event, other: ev.Event) -> ev.Event | None:
     """Return the weaker parts of two events together; None where they have no parts in common."""
     match one, other:
@@ -90,6 +114,8 @@ def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
         return True
     if isinstance(strong, ev.Poisson) and not isinstance(weak, ev.Poisson):
         return covers(weak, strong.event, tolerance)  # without sampling there is less to hide in
+    if isinstance(strong, ev.ShuffledBatches) and not isinstance(weak, ev.ShuffledBatches):
+        return covers(weak, strong.event, tolerance)  # a unit is in one batch, which may be known
     if type(weak) is not type(strong):
         return _crosses(weak, strong, tolerance)
     for item in fields(strong):

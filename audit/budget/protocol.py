@@ -1,8 +1,10 @@
-"""What a protocol that sums updates unseen changes, if the facts that it states fit together.
+"""What a protocol that hides who sent what changes, if the facts that it states fit together.
 
     aggregation           protocol
     masked                pairwise-masks       the server sees the sum of those who stayed
     private-weighting     private-weighting    likewise; nobody sees weights, no silo the sample
+    shares                additive-shares      peers learn the sum alone; each of them is needed
+    shuffle               shuffler             the analyzer gets messages without their senders
 
 Facts that are missing, or that contradict each other, are no protocol: then the server counts as if
 it saw every silo's update, and silos as if they knew the sample.  A protocol goes on with `fewest`
@@ -35,9 +37,14 @@ LEAST_KEY: Final = 2048
 MOST_COUNTS: Final = 10_000
 """Largest limit on a user's count that makes sense: lcm(1..10,000) has 14,446 bits."""
 
+LEAST_PEERS: Final = 3
+"""Peers below which the total, less one's own vector, is another's."""
+
 _PROTOCOLS: Final[Mapping[str, str]] = {
     "masked": "pairwise-masks",
     "private-weighting": "private-weighting",
+    "shares": "additive-shares",
+    "shuffle": "shuffler",
 }
 _RINGS: Final = (32, 64)
 
@@ -75,6 +82,9 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
     aggregation, noise = setting.aggregation, facts.noise
     if _PROTOCOLS.get(aggregation) != own.protocol:
         yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
+    if own.protocol == "shuffler":
+        yield from _unmixed(facts, setting, own)
+        return
     if own.parties != setting.silos:
         yield f"{own.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
     if noise.family not in (*SUMS, "none"):
@@ -89,6 +99,8 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
         if not 2 <= own.threshold <= own.degree + 1 <= own.parties:  # its neighbours and itself
             yield f"{own.threshold:,} of a party and {own.degree:,} neighbours restore its masks"
         yield from _undefended(own)
+    elif own.protocol == "additive-shares":
+        yield from _unshared(facts, own)
     else:
         yield from _unfit_weights(facts, own)
     if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
@@ -109,6 +121,41 @@ def _undefended(own: Security) -> Iterator[str]:
         enough = 2 * own.threshold - own.parties if lies else own.threshold
         if enough <= told:
             yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
+
+
+def _unshared(facts: Facts, own: Security) -> Iterator[str]:
+    """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
+    if own.parties < LEAST_PEERS:
+        yield f"of {own.parties:,} peers one could take its own vector off, and know the other's"
+    if own.fewest != own.parties or facts.noise.tolerated_dropouts:
+        yield "additive shares need every peer"
+    if own.parties - own.colluders < LEAST_PEERS:
+        yield f"{own.colluders:,} of {own.parties:,} peers may tell what they know"
+    if own.ring_bits not in _RINGS:
+        yield f"there is no ring of {own.ring_bits} bits"
+    if own.server != "honest-but-curious":
+        yield "additive shares are for peers that follow the protocol"
+
+
+def _unmixed(facts: Facts, setting: Setting, own: Security) -> Iterator[str]:
+    """Yield why a shuffler mixes nothing: there must be so many messages, each of one unit."""
+    there = setting.size(facts.contribution.unit)
+    if not facts.messages:
+        yield f"terms of kind `{facts.contribution.terms}` are summed, and no messages"
+    if facts.noise.family == "none":
+        yield "messages without noise are mixed"
+    if facts.noise.shares not in (0, 1, own.parties):
+        yield f"{own.parties:,} parties send messages, of which {facts.noise.shares:,} have noise"
+    if there is None:
+        yield f"how many {facts.contribution.unit}s there are is not public"
+    elif own.parties > there:
+        yield f"{own.parties:,} parties send messages, and there are {there:,}"
+    if not 2 <= own.fewest <= own.parties:
+        yield f"{own.fewest:,} of {own.parties:,} messages may be let through"
+    elif own.fewest - own.colluders < 2:
+        yield f"{own.colluders:,} of {own.fewest:,} parties may tell what they know"
+    if own.server != "honest-but-curious":
+        yield "a shuffler that lies mixes nothing"
 
 
 def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:

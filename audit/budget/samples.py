@@ -1,6 +1,7 @@
 """Samples: against whom they hide a unit, and what they make of an event.
 
-A draw hides a unit only from who does not know it, and only where the unit is left out as a whole:
+A draw hides a unit only from who does not know it (`fl.frame.reaches.knows_sample`), and only where
+the unit is left out as a whole:
 
     drawn by              known to
     server                the server, and silos, which train on those who were drawn
@@ -20,57 +21,26 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
-from ...fl.observers import coalition_of
-from .facts import SERVER, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
+from ...fl.frame.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
+from .facts import SUMS, Facts, Setting, Unproven
 from .protocol import settled
+
+__all__ = ["SAMPLERS", "can_hide", "is_hidden", "is_sampled", "on_sample", "parts_of", "route_of"]
 
 _SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
 """Samplers in which another unit takes the place of one that goes."""
 
 
-SAMPLERS: Final = (
-    ev.Poisson,
-    ev.FixedSize,
-    ev.TruncatedPoisson,
-    ev.ShuffledBatches,
-    ev.RandomAllocation,
-)
-"""Events that say that a unit hides in a sample."""
-
-
-def parts_of(event: ev.Event | None) -> list[ev.Event]:
-    """Return an event and everything inside it."""
-    found, waiting = [], [] if event is None else [event]
-    while waiting:
-        own = waiting.pop()
-        found.append(own)
-        waiting += getattr(own, "events", ())
-        inner = getattr(own, "event", None)
-        if isinstance(inner, ev.Event):
-            waiting.append(inner)
-    return found
-
-
-def is_sampled(event: ev.Event | None) -> bool:
-    """Return whether an event counts on a sample anywhere."""
-    return any(isinstance(part, SAMPLERS) for part in parts_of(event))
-
-
-def on_sample(
-    base: ev.Event, facts: Facts, setting: Setting, observer: str, *, amplifies: bool
-) -> ev.Event:
-    """Return the event on its sample, as far as the observer does not know it."""
+def on_sample(base: ev.Event, facts: Facts, setting: Setting, *, hidden: bool) -> ev.Event:
+    """Return the event on its sample; `hidden` says that nobody who sees it knows the sample."""
     drawn = facts.sampling
     if drawn.method == "none":
         return base
-    there = setting.size(drawn.of)
-    if drawn.population is not None and there is not None and drawn.population > there:
-        raise Unproven(
-            f"a sample of {drawn.population:,} {drawn.of}s is stated where there are {there:,}"
-        )
+    require_population(facts, setting)
+    amplifies = hidden
     if isinstance(base, (ev.Laplace, ev.DiscreteLaplace)) and not facts.single:
         amplifies &= setting.neighbours != "replace-one"  # proven in one dimension
-    if amplifies and is_hidden(facts, setting, observer):
+    if amplifies:
         if _is_far(facts, setting):
             base = _halved(base)
         if drawn.method == "poisson":
@@ -83,6 +53,15 @@ def on_sample(
     if drawn.method in _SHIFTING and setting.neighbours == "add-remove":
         return _halved(base)
     return base
+
+
+def require_population(facts: Facts, setting: Setting) -> None:
+    """Raise `Unproven` where a sample is stated to be of more units than there are."""
+    drawn, there = facts.sampling, setting.size(facts.sampling.of)
+    if drawn.population is not None and there is not None and drawn.population > there:
+        raise Unproven(
+            f"a sample of {drawn.population:,} {drawn.of}s is stated where there are {there:,}"
+        )
 
 
 def _is_far(facts: Facts, setting: Setting) -> bool:
@@ -99,27 +78,36 @@ def _is_far(facts: Facts, setting: Setting) -> bool:
 def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
     """Return whether a sample hides the clipped units from an observer."""
     facts, setting = settled(facts, setting)
+    reach = reach_of(observer, route_of(facts, setting))
+    return can_hide(facts, setting) and (reach is None or not reach.knows_sample)
+
+
+def can_hide(facts: Facts, setting: Setting) -> bool:
+    """Return whether a sample may hide the clipped units from anybody: drawn as a whole, at once.
+
+    `facts` and `setting` as they are `settled`.
+    """
     drawn = facts.sampling
     if drawn.of != facts.contribution.unit:
         return False
-    if observer == SERVER and facts.noise.family not in SUMS and setting.aggregation == "plain":
-        return False  # who sends no message was not drawn
-    in_one_silo = drawn.of in ("entry", "record")
-    if not in_one_silo and drawn.drawn_by == "silos" and setting.silos > 1:
+    apart = drawn.drawn_by == "silos" and setting.silos > 1
+    if apart and drawn.of not in ("entry", "record"):
         return False  # the silos may draw a unit apart
-    transferred = drawn.drawn_by == "oblivious-transfer"
-    if transferred and drawn.method != "poisson":
-        return False  # a transfer draws each unit by itself
-    private = setting.aggregation == "private-weighting"
-    if observer == SERVER:
-        return drawn.drawn_by in ("silos", "shared-secret") or (transferred and private)
-    if coalition_of(observer) is not None:  # somebody in it draws, or trains on those drawn
-        return in_one_silo and drawn.drawn_by == "silos"
-    if observer == SILO and not in_one_silo:
-        return private and drawn.of == "user" and (transferred or drawn.drawn_by == "server")
-    if observer in (SILO, SILO_WITH_RECORDS):
-        return in_one_silo and drawn.drawn_by == "silos"
-    return True
+    # A transfer draws each unit by itself.
+    return drawn.drawn_by != "oblivious-transfer" or drawn.method == "poisson"
+
+
+def route_of(facts: Facts, setting: Setting) -> Route:
+    """Return how a round's terms travel, as far as its facts can be relied on (`settled`)."""
+    return Route(
+        setting.aggregation,
+        setting.silos,
+        setting.security,
+        facts.noise.tolerated_dropouts,
+        facts.sampling,
+        facts.contribution.unit,
+        facts.messages,
+    )
 
 
 def _halved(event: ev.Event) -> ev.Event:

@@ -13,6 +13,7 @@ from . import (
     course,
     edited,
     noise,
+    reaches,
     sampling,
     security,
     statements,
@@ -24,7 +25,7 @@ from .hazard import RULES, Hazard, Rule
 __all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 
 _ROOMS = (
-    *(units, sampling, security, bounds, noise, course, edited, statements),
+    *(units, sampling, security, reaches, bounds, noise, course, edited, statements),
     *(configuration, stripped),
 )
 """Loaded so that their rules are entered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..budget.derive import is_unweighted, moves
+from ..budget.bounds import is_unweighted, moves
 from ..budget.evidence import Evidence, Kind
 from .hazard import Found, left_over, lines_of, rule
 from .units import half_of_facts, uncovered

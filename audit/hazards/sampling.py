@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...accountant import events as ev
 from ...fl.observers import coalition_of, phrase
-from ..budget.evidence import Evidence
+from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..budget.protocol import settled
 from ..budget.samples import SAMPLERS, is_hidden, parts_of
@@ -123,7 +123,10 @@ def visible_messages(evidence: Evidence) -> Found | None:
     bad = [
         kind
         for kind in evidence.kinds
-        if any(holds(event, *_SHUFFLES) for event in kind.stated.values())
+        if any(
+            holds(event, *_SHUFFLES) and not holds(_supported(evidence, kind, who), *_SHUFFLES)
+            for who, event in kind.stated.items()
+        )
         or (
             kind.facts.noise.family in ("randomized-response", "exponential")
             and evidence.setting.aggregation == "plain"
@@ -138,3 +141,8 @@ def visible_messages(evidence: Evidence) -> Found | None:
         lines_of(bad),
         left_over(evidence),
     )
+
+
+def _supported(evidence: Evidence, kind: Kind, observer: str) -> ev.Event:
+    """Return what the facts support: a shuffle only where they show one (`budget.shuffled`)."""
+    return evidence.seen(kind, observer).supported

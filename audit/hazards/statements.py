@@ -122,7 +122,7 @@ def close_under_reports(evidence: Evidence) -> Found | None:
         what = f"The last line is at delta {closed.delta:g}, the promise at {evidence.delta:g}."
         return Found(what, where, left_over(evidence))
     for observer, stated in closed.epsilon.items():
-        derived = evidence.settled(observer).upper
+        derived = evidence.alone(observer).upper  # a run states what an observer sees by itself
         if derived > stated * (1.0 + CLOSE):
             return Found(
                 f"The last line states epsilon {stated:.6g} before {observer!r}; the facts "

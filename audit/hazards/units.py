@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.slack import LARGEST, allows_publishing
-from ..budget.derive import moves
+from ..budget.bounds import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
 from ..budget.samples import SAMPLERS, is_hidden, parts_of

@@ -18,6 +18,7 @@ from privplan.accountant.records import (
     Planned,
     Population,
     Randomness,
+    Reach,
     RoundIntent,
     RoundRelease,
     RunClose,
@@ -103,6 +104,23 @@ def under_masks(records: Records) -> Records:
 
 def security(**fields: object) -> Change:
     return opening(security=part(**fields))
+
+
+def seeing(sees: str) -> Change:
+    """Say in every round what reaches the server."""
+    return intents(reaches={"server": Reach(sees)})  # type: ignore[arg-type]
+
+
+def only_first(change: Change) -> Change:
+    """Return a change that is made to the first round alone."""
+
+    def made(records: Records) -> Records:
+        return [
+            new if getattr(old, "round", 1) == 1 else old
+            for old, new in zip(records, change(records), strict=True)
+        ]
+
+    return made
 
 
 def sampled() -> Records:
@@ -374,6 +392,14 @@ TABLE: dict[str, tuple[Callable[[], Records], Change, Change]] = {
         lambda _: weighted(aggregation="masked", dropouts=1),
     ),
     "weak-key": (private, security(key_bits=1024), security(key_bits=2048)),
+    "reach-contradicted": (weighted, seeing("sum"), seeing("each")),
+    "reach-of-nobody": (
+        weighted,
+        intents(reaches={"bystander": Reach("nothing")}),
+        seeing("each"),
+    ),
+    "reach-missing": (weighted, only_first(seeing("each")), seeing("each")),
+    "reach-assumed": (lambda: weighted(views=False), seeing("nothing"), seeing("each")),
     "visible-messages": (
         weighted,
         also(

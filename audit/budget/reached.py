@@ -1,0 +1,235 @@
+"""How far it is believed what of a round reaches an observer: by other facts, or as an assumption.
+
+A reach is a statement of the run.  What the table of `fl.frame.reaches` makes of aggregation,
+protocol and sample is what the facts alone allow; where nothing is stated, it counts.  A stated
+reach of more counts beside it: the weaker of the two.  One of less is one of three things:
+
+    accepted         by a protocol whose facts fit (`protocol`): then the table says it too
+    assumed          where no protocol can carry it: a shuffler that is trusted, a server that is
+                     said to hold ciphertexts; it stands beside the number
+    contradicted     by anything else that is stated; then the observer sees each message, with all
+                     that the table and the statement allow beside it
+
+One that only other rounds of the phase have counts likewise: as if each message was seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from ...accountant.records import Reach
+from ...fl.frame.reaches import Route, misfits, reach_of
+from ...fl.observers import (
+    ANALYZER,
+    CLIENT,
+    COORDINATOR,
+    MODEL,
+    SERVER,
+    SHUFFLER,
+    phrase,
+)
+from .facts import Facts, Setting
+from .protocol import settled
+from .samples import route_of
+
+_LESS: Final[Mapping[str, frozenset[str]]] = {
+    "nothing": frozenset({"nothing", "sum", "sum-less-own", "one-share", "each"}),
+    "sum": frozenset({"nothing", "sum", "sum-less-own", "one-share", "each"}),
+    "sum-less-own": frozenset({"sum-less-own", "each"}),
+    "shuffled": frozenset({"shuffled", "each"}),
+    "each": frozenset({"each"}),
+    "one-share": frozenset({"one-share", "each"}),
+}
+"""By what the table says, the statements that hide no more.  Who sees the sum sees what is
+released, and so does who sees nothing else."""
+
+_HOLDS: Final = ("nothing", "weights", "part")
+"""What an observer holds of the unit, from the least that it knows."""
+
+_ASSUMED: Final = "assumed: "
+
+_TRUSTED: Final = (
+    f"{_ASSUMED}the shuffler is trusted to mix all messages and to tell nobody who sent which"
+)
+_TIMES: Final = f"{_ASSUMED}when messages are sent depends on no data"
+
+
+@dataclass(frozen=True)
+class Believed:
+    """What counts of a reach: each of `reaches` is derived, and the weakest is counted.
+
+    `assumed` are sentences that stand beside the number, `contradicted` why a statement does not
+    count, and `missing` says that only other rounds have one.
+    """
+
+    reaches: tuple[Reach, ...]
+    assumed: tuple[str, ...] = ()
+    contradicted: tuple[str, ...] = ()
+    missing: bool = False
+
+
+def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
+    """Return how far the reach of an observer counts; None for one that nobody knows."""
+    known, whole = settled(facts, setting)
+    route = route_of(known, whole)
+    table = reach_of(observer, route)
+    if table is None:
+        return None
+    stated = _stated(facts, setting, observer)
+    if stated is None:
+        absent = observer in facts.missing and observer != MODEL
+        reaches = (_all(table), table) if absent else (table,)
+        return Believed(_told_apart(reaches, facts), missing=absent)
+    merged = _merged(stated, table)
+    why = tuple(_contradicted(stated, table, facts, setting, observer, route))
+    if why:
+        weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
+        reaches = (*_by_colluders(_all(merged), table), table, *weak)
+        return Believed(_told_apart(reaches, facts), _as_stated(stated), why)
+    assumed = _as_stated(stated)
+    if stated.sees not in _LESS[table.sees]:
+        return Believed((merged,), (_assumption(stated, observer, setting), *assumed))
+    if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
+        return Believed((merged,), assumed)  # of what is mixed the table knows no dimensions
+    return Believed(_told_apart((*_by_colluders(merged, table), table), facts), assumed)
+
+
+def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
+    """Return a reach, and the same with as few colluders as the table says.
+
+    What colluders hold themselves is not hidden from them, so of even weights a number may fall as
+    there are more; the larger is the one to state for up to so many.
+    """
+    if reach.colluders <= table.colluders:
+        return (reach,)
+    return reach, replace(reach, colluders=table.colluders)
+
+
+def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
+    """Return reaches without those that follow from another: whoever sees each message sees all."""
+    each = tuple(reach for reach in reaches if reach.sees == "each")
+    return each if facts.messages and each else reaches
+
+
+def _stated(facts: Facts, setting: Setting, observer: str) -> Reach | None:
+    """Return what is stated to reach an observer; the model is made of what the analyzer sees."""
+    if observer == MODEL and setting.aggregation == "shuffle":
+        return facts.reach_to(ANALYZER) or facts.reach_to(MODEL)
+    return facts.reach_to(observer)
+
+
+def _merged(stated: Reach, table: Reach) -> Reach:
+    """Return a stated reach with no less of what helps the observer than the table says."""
+    return replace(
+        stated,
+        holds=max(stated.holds, table.holds, key=_HOLDS.index),
+        colluders=max(stated.colluders, table.colluders),
+        dropouts=max(stated.dropouts, table.dropouts),
+        knows_sample=stated.knows_sample or table.knows_sample,
+        also=tuple(dict.fromkeys((*stated.also, *table.also))),
+    )
+
+
+def _plain(table: Reach, other: Reach) -> Reach:
+    """Return the table's reach with what another says beside it, and no part of a number."""
+    return replace(
+        table,
+        also=other.also,
+        rests_on=other.rests_on,
+        dimensions=other.dimensions,
+        chosen=other.chosen,
+        selection=other.selection,
+    )
+
+
+def _all(reach: Reach) -> Reach:
+    """Return the reach of who sees each message, and knows whatever this one does, and who sent."""
+    return Reach(
+        "each",
+        holds=reach.holds,
+        colluders=reach.colluders,
+        dropouts=reach.dropouts,
+        knows_sample=True,
+        also=reach.also,
+    )
+
+
+def _contradicted(
+    stated: Reach, table: Reach, facts: Facts, setting: Setting, observer: str, route: Route
+) -> Iterator[str]:
+    """Yield why other facts are against a stated reach, each in a clause that names both."""
+    for key, what in misfits(stated):
+        yield f"`{key}` {what}"
+    for name in ("colluders", "dropouts"):
+        said, least = getattr(stated, name), getattr(table, name)
+        if said < least:
+            yield f"`{name}` is {said:,} where other facts say {least:,}"
+    if table.knows_sample and not stated.knows_sample:
+        yield "it is said not to know the sample, which it draws, trains on or sees"
+    if _HOLDS.index(stated.holds) < _HOLDS.index(table.holds):
+        yield f"it is said to hold {stated.holds} of the unit"
+    if stated.sees == "shuffled":
+        yield from _not_mixed(stated, facts, setting)
+    if stated.sees not in _LESS[table.sees] and not _assumption(stated, observer, setting):
+        yield (
+            f"`{stated.sees}` is less than what aggregation `{setting.aggregation}`, as far as its "
+            f"protocol counts, shows: `{table.sees}`"
+        )
+    if "identities" in stated.also and _is_sender_hidden(facts, route, stated):
+        yield "`also` names identities, which show who was drawn, and the sample is said to hide"
+
+
+def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
+    """Yield why messages are not mixed as it is stated: other facts count them otherwise."""
+    if not facts.messages:
+        yield f"terms of kind `{facts.contribution.terms}` share their noise, and are no messages"
+    users, own = stated.users or 0, setting.security
+    if own is not None and own.protocol == "shuffler" and users > own.parties:
+        yield f"{users:,} messages are mixed, and {own.parties:,} parties send one"
+    there = setting.size(facts.contribution.unit)
+    if there is not None and users > there:
+        yield f"{users:,} messages are mixed, and there are {there:,} {facts.contribution.unit}s"
+    if facts.noise.shares > 1 and users > facts.noise.shares:
+        yield f"{users:,} messages are mixed, of which {facts.noise.shares:,} have noise"
+    wide = stated.dimensions
+    if wide is not None and facts.width is not None and wide != facts.width:
+        yield f"{wide:,} dimensions are mixed, and {facts.width:,} values were released"
+    said = {reach.chosen for _, reach in facts.reaches or ()} - {None}
+    if len(said) > 1:
+        yield f"`chosen` is {' and '.join(f'{one:,}' for one in sorted(map(int, said)))}"  # type: ignore[arg-type]
+
+
+def _is_sender_hidden(facts: Facts, route: Route, stated: Reach) -> bool:
+    """Return whether a sample of those who send by themselves is said to be unknown."""
+    alone = facts.messages or facts.contribution.unit == "silo"
+    return route.sampling.method != "none" and alone and not stated.knows_sample
+
+
+def _assumption(stated: Reach, observer: str, setting: Setting) -> str:
+    """Return what must be supposed where no protocol can carry a reach; empty where one could."""
+    if setting.security is not None:
+        return ""
+    blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
+    if blind and setting.aggregation in ("plain", "shuffle"):
+        return f"{_ASSUMED}{phrase(observer)} holds ciphertexts and can read none of them"
+    mixed = (ANALYZER, MODEL, CLIENT, SERVER)
+    if stated.sees == "shuffled" and setting.aggregation == "shuffle" and observer in mixed:
+        return _TRUSTED
+    return ""
+
+
+_SHOWN: Final = 5
+_LONGEST: Final = 200
+
+
+def _as_stated(stated: Reach) -> tuple[str, ...]:
+    """Return what a reach itself says that it rests on, as far as it can be shown."""
+    said = [
+        "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
+    ]
+    found = [f"{_ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
+    if len(said) > _SHOWN:
+        found.append(f"{_ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
+    return (*found, *((_TIMES,) if "times" in stated.also else ()))

@@ -1,0 +1,401 @@
+"""What is stated to reach an observer counts only as far as everything else that is stated fits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from privplan.accountant import events as ev
+from privplan.accountant.records import Reach, RoundIntent, RunRecover
+from privplan.audit.budget.derive import supported
+from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.budget.order import covers, simplified
+from privplan.audit.budget.protocol import settled
+from privplan.audit.budget.reached import believed
+from privplan.audit.budget.samples import route_of
+from privplan.audit.budget.total import total
+from privplan.fl.frame.reaches import reaches_of
+
+from .ledgers import (
+    SECURE,
+    Records,
+    also,
+    audited,
+    evidence,
+    intents,
+    masks,
+    naive,
+    opening,
+    part,
+    upper,
+    weighted,
+)
+from .reaching import NAMES, drawn
+
+FROZEN: Final = json.loads((Path(__file__).parent / "earlier" / "views.json").read_text())
+"""What was derived for facts of a seed before anything could state what reaches whom."""
+
+REACH_HAZARDS: Final = {
+    *("reach-contradicted", "reach-of-nobody"),
+    *("reach-missing", "reach-assumed"),
+}
+
+
+def said(event: ev.Event) -> object:
+    return event.reason if isinstance(event, ev.NoGuarantee) else event.to_json()
+
+
+def with_reaches(facts: Facts, **reaches: Reach) -> Facts:
+    named = {name.replace("_", "-").replace("--", "+"): one for name, one in reaches.items()}
+    return replace(facts, reaches=tuple(sorted(named.items())))
+
+
+def table_of(facts: Facts, setting: Setting) -> dict[str, Reach]:
+    return reaches_of(NAMES, route_of(*settled(facts, setting)))
+
+
+def hazards(records: Records) -> set[str]:
+    return {one.id for one in audited(records).hazards}
+
+
+# --- the table is the old reading -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", sorted(FROZEN, key=int))
+def test_facts_without_reaches_are_read_as_before(seed: str) -> None:
+    facts, setting = drawn(int(seed))
+    for name, expected in FROZEN[seed].items():
+        observer, _, unsampled = name.partition(" ")
+        found = supported(facts, setting, observer, sampled=not unsampled)
+        assert said(found) == expected, name
+
+
+@pytest.mark.parametrize("start", range(0, 400, 50))
+def test_stating_what_the_table_says_changes_nothing(start: int) -> None:
+    for seed in range(start, start + 50):
+        facts, setting = drawn(seed)
+        stated = replace(facts, reaches=tuple(sorted(table_of(facts, setting).items())))
+        for name in NAMES:
+            assert supported(stated, setting, name) == supported(facts, setting, name)
+
+
+# --- nothing that is stated makes a number smaller ------------------------------------------------
+
+
+def every_reach() -> list[Reach]:
+    return [
+        Reach(sees, holds, colluders, dropouts, knows, also=beside)
+        for sees, holds, colluders, dropouts, knows, beside in itertools.product(
+            ("sum", "each", "sum-less-own", "one-share", "nothing", "shuffled"),
+            ("nothing", "part"),
+            (0, 2),
+            (0, 1),
+            (False, True),
+            ((), ("identities",)),
+        )
+    ]
+
+
+def numbers(event: ev.Event, setting: Setting, known: dict[object, float]) -> float:
+    key = simplified(event), setting.neighbours
+    if key not in known:
+        found = total({event: 1}, delta=1e-5, neighbours=setting.neighbours)
+        known[key] = found.upper
+    return known[key]
+
+
+LOGS: Final[dict[str, Records]] = {
+    "plain": weighted(1),
+    "plain-records": weighted(1, rule="records"),
+    "plain-sampled": weighted(1, rate=0.5),
+    "masked": weighted(1, aggregation="masked", dropouts=1, colluders=1),
+    "masked-records": weighted(1, rule="records", aggregation="masked"),
+    "unstated-masks": opening(security=None)(weighted(1, aggregation="masked")),
+    "private": weighted(
+        1,
+        rule="records",
+        aggregation="private-weighting",
+        rate=0.5,
+        drawn_by="oblivious-transfer",
+    ),
+    "naive": naive(1),
+}
+OBSERVERS: Final = (
+    *("model", "server", "silo", "silo-with-records", "server+1", "server+1-with-records"),
+    *("peer", "client", "coordinator", "shuffler", "analyzer"),
+)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
+    """Every observer is said to see whatever a reach can say, true or false."""
+    found = evidence(LOGS[name])
+    (kind,), setting = found.kinds, found.setting
+    known: dict[object, float] = {}
+    for observer in OBSERVERS:
+        alone = supported(kind.facts, setting, observer)
+        for reach in every_reach():
+            facts = replace(kind.facts, reaches=((observer, reach),))
+            event = supported(facts, setting, observer)
+            if covers(simplified(event), simplified(alone), 0.0):
+                continue
+            one = believed(facts, setting, observer)
+            assert one is not None
+            if not one.assumed:
+                before, after = (numbers(own, setting, known) for own in (alone, event))
+                assert after >= before * (1 - 1e-9), (observer, reach, alone, event)
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_weaker_reach_never_has_a_smaller_number(name: str) -> None:
+    found = evidence(LOGS[name])
+    (kind,), setting = found.kinds, found.setting
+    known: dict[object, float] = {}
+
+    def number(observer: str, reach: Reach) -> float:
+        facts = replace(kind.facts, reaches=((observer, reach),))
+        return numbers(supported(facts, setting, observer), setting, known)
+
+    for observer, reach in itertools.product(("server", "silo", "server+1"), every_reach()):
+        if reach.also or reach.sees == "shuffled":
+            continue
+        here = number(observer, reach)
+        weaker = [
+            replace(reach, colluders=reach.colluders + 1),
+            replace(reach, dropouts=reach.dropouts + 1),
+            replace(reach, knows_sample=True),
+            replace(reach, holds="part"),
+        ]
+        for other in weaker:
+            fits = believed(replace(kind.facts, reaches=((observer, other),)), setting, observer)
+            # A statement that fits at last is not punished any more for not fitting.
+            worse = believed(replace(kind.facts, reaches=((observer, reach),)), setting, observer)
+            assert fits is not None
+            assert worse is not None
+            if worse.contradicted or worse.assumed:
+                continue
+            assert number(observer, other) >= here * (1 - 1e-9), (observer, reach, other)
+
+
+# --- each false statement is found ----------------------------------------------------------------
+
+
+def stating(records: Records, **reaches: Reach) -> Records:
+    """Return a log whose intents state the table's reaches, and these in their place."""
+    (kind,) = evidence(records).kinds
+    setting = evidence(records).setting
+    table = {
+        name: one
+        for name, one in table_of(kind.facts, setting).items()
+        if name in evidence(records).observers
+    }
+    named = {name.replace("_", "-"): one for name, one in reaches.items()}
+    return intents(reaches={**table, **named})(records)
+
+
+@pytest.mark.parametrize("name", sorted(set(LOGS) - {"unstated-masks"}))
+def test_honest_statements_raise_nothing(name: str) -> None:
+    log = stating(LOGS[name])
+    assert not hazards(log) & REACH_HAZARDS
+    assert hazards(log) == hazards(LOGS[name])
+    for row, before in zip(audited(log).rows, audited(LOGS[name]).rows, strict=True):
+        model = upper(log)
+        assert row.total.upper == max(before.total.upper, model)
+        assert row.rests_on == before.rests_on
+
+
+EACH = Reach("each")
+FALSE: Final[dict[str, tuple[str, dict[str, Reach]]]] = {
+    "plain-server-sum": ("plain-records", {"server": Reach("sum")}),
+    "plain-server-shuffled": ("plain-records", {"server": Reach("shuffled", users=50)}),
+    "plain-server-less-own": ("plain-records", {"server": Reach("sum-less-own")}),
+    "masks-unstated": ("unstated-masks", {"server": Reach("sum")}),
+    "masks-unstated-nothing": ("unstated-masks", {"analyzer": Reach("nothing")}),
+    "sample-known": ("plain-sampled", {"server": EACH}),
+    "silo-sees-sum": ("plain", {"silo": Reach("sum")}),
+    "silo-sees-nothing": ("plain", {"silo": Reach("nothing")}),
+    "silo-sample": ("plain-sampled", {"silo": Reach("sum-less-own")}),
+    "colluders": ("masked", {"server+1": Reach("sum", dropouts=1)}),
+    "dropouts": ("masked", {"server": Reach("sum")}),
+    "holds": ("plain-records", {"silo-with-records": Reach("sum-less-own")}),
+    "shuffled-model": ("plain", {"model": Reach("shuffled", users=50)}),
+    "field-of-another": ("plain", {"model": Reach("sum", users=10)}),
+}
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_a_statement_that_other_facts_contradict_is_found(name: str) -> None:
+    log, reaches = FALSE[name]
+    (observer,) = reaches
+    spoilt = stating(LOGS[log], **reaches)
+    report = audited(spoilt)
+    assert "reach-contradicted" in {one.id for one in report.hazards}
+    assert not report.ok
+    each = stating(LOGS[log], **{observer: replace(reaches[observer], sees="each", users=None)})
+    assert upper(spoilt, observer) >= upper(LOGS[log], observer)
+    assert upper(spoilt, observer) >= upper(each, observer) * (1 - 1e-9)
+
+
+def test_an_observer_that_nobody_knows_has_no_number() -> None:
+    log = stating(LOGS["plain"], bystander=Reach("nothing"))
+    assert "reach-of-nobody" in hazards(log)
+    assert math.isinf(upper(log, "bystander"))
+
+
+def silent_in(records: Records, rounds: set[int]) -> Records:
+    return [
+        replace(one, reaches=None) if isinstance(one, RoundIntent) and one.round in rounds else one
+        for one in records
+    ]
+
+
+def test_a_reach_that_is_missing_in_a_round_counts_as_each() -> None:
+    log = stating(weighted(4, rule="records", aggregation="masked"))
+    assert not hazards(log) & REACH_HAZARDS
+    found = silent_in(log, {2})
+    assert "reach-missing" in hazards(found)
+    assert upper(found, "server") > upper(log, "server")
+    assert upper(found) == upper(log)
+    dropped = [
+        replace(one, reaches={**one.reaches, "server": EACH})
+        if isinstance(one, RoundIntent) and one.round == 2
+        else one
+        for one in log
+    ]
+    assert upper(found, "server") == upper(dropped, "server")
+
+
+def test_rounds_of_an_earlier_version_lack_nothing() -> None:
+    """A run that was begun before reaches were stated, and resumed since."""
+    log = stating(weighted(4, rule="records", aggregation="masked"))
+    cut = next(i for i, one in enumerate(log) if isinstance(one, RoundIntent) and one.round == 3)
+    resumed = [*log[:cut], RunRecover(0, (), 3, SECURE), *log[cut:]]
+    resumed = [
+        replace(one, intent=one.intent + 1) if i > cut and hasattr(one, "streams") else one
+        for i, one in enumerate(resumed)
+    ]
+    assert upper(silent_in(resumed, {1, 2}), "server") == upper(log, "server")
+    assert "reach-missing" not in hazards(silent_in(resumed, {1, 2}))
+    assert "reach-missing" in hazards(silent_in(resumed, {4}))
+    assert "reach-missing" in hazards(silent_in(resumed, {1, 2, 3}))
+
+
+# --- assumptions ----------------------------------------------------------------------------------
+
+
+def test_a_server_that_is_said_to_see_nothing_is_assumed_to() -> None:
+    plain = intents(views={})(LOGS["plain-records"])
+    log = stating(plain, server=Reach("nothing"))
+    report = audited(log)
+    (row,) = (one for one in report.rows if one.observer == "server")
+    assert any(text.startswith("assumed: the server") for text in row.rests_on)
+    assert row.to_json()["rests_on"] == list(row.rests_on)
+    assert "reach-assumed" in {one.id for one in report.hazards}
+    assert upper(log, "server") == upper(log) < upper(plain, "server")
+    by_server = intents(views={})(LOGS["plain-sampled"])
+    sampled = stating(by_server, server=Reach("nothing", knows_sample=True))
+    assert upper(sampled, "server") == upper(by_server, "server") > upper(sampled)
+
+
+def test_what_a_reach_says_that_it_rests_on_stands_beside_the_number() -> None:
+    told = Reach("sum", dropouts=0, rests_on=("nobody\x1b[2J looks", " "), also=("times",))
+    log = stating(LOGS["masked-records"], server=told)
+    (row,) = (one for one in audited(log).rows if one.observer == "server")
+    assert "assumed: nobody [2J looks" in row.rests_on
+    assert any("depends on no data" in text for text in row.rests_on)
+    assert "reach-assumed" in hazards(log)
+
+
+# --- who sees what is released --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", sorted(set(LOGS) - {"unstated-masks"}))
+def test_with_a_stated_reach_no_number_is_below_the_models(name: str) -> None:
+    log = stating(LOGS[name], client=Reach("sum-less-own", dropouts=1, knows_sample=True))
+    found = evidence(log)
+    for observer in found.observers:
+        assert found.settled(observer).upper >= found.settled("model").upper
+
+
+def test_an_earlier_silo_keeps_its_number_and_a_stated_one_has_the_models() -> None:
+    """Of even weights a silo that has nothing of a user sees less than the model's number says."""
+    old = LOGS["plain"]
+    new = stating(old)
+    assert upper(old, "silo") < upper(old)
+    assert upper(new, "silo") == upper(new) == upper(old)
+    assert "close-under-reports" not in hazards(new)  # its last line is about the silo alone
+    (silo,) = (one for one in audited(new).rows if one.observer == "silo")
+    assert silo.stated is not None
+    assert silo.stated < silo.total.upper
+
+
+# --- shares among peers ---------------------------------------------------------------------------
+
+
+def shared(**fields: Any) -> Records:
+    """Return the log of a run whose silos are peers that sum without a server."""
+    log = weighted(2, rule="none", silos=5, views=False)
+    peers = replace(masks(5, 5), protocol="additive-shares", threshold=0, degree=0, ring_bits=64)
+    return also(
+        opening(aggregation="shares", security=replace(peers, **fields)),
+        intents(contribution=part(unit="silo")),
+        opening(claim=part(unit="silo")),
+    )(log)
+
+
+def test_peers_see_the_sum_less_their_own() -> None:
+    log = shared()
+    found = evidence(log)
+    assert found.observers == ("model", "peer")
+    (kind,) = found.kinds
+    peer = found.seen(kind, "peer").supported
+    model = found.seen(kind, "model").supported
+    assert isinstance(peer, ev.Gaussian)
+    assert isinstance(model, ev.Gaussian)
+    assert peer.noise_multiplier == pytest.approx(model.noise_multiplier * math.sqrt(4 / 5))
+    told = shared(colluders=2)
+    assert upper(told, "peer") > upper(log, "peer")
+    assert upper(log, "coordinator") == upper(log)
+    assert not hazards(stating(log, coordinator=Reach("nothing"), peer=Reach("sum-less-own"))) & {
+        *REACH_HAZARDS,
+        "protocol-mismatch",
+        "missing-protocol",
+    }
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"parties": 4},
+        {"fewest": 4},
+        {"colluders": 3},
+        {"ring_bits": 48},
+        {"server": "malicious"},
+        {"protocol": "pairwise-masks"},
+        {"protocol": "shuffler"},
+    ],
+)
+def test_shares_whose_facts_do_not_fit_hide_nothing(fields: dict[str, Any]) -> None:
+    log, bad = shared(), shared(**fields)
+    assert "protocol-mismatch" in hazards(bad)
+    assert upper(bad, "peer") > upper(log, "peer")
+    lied = intents(reaches={"peer": Reach("sum-less-own")})(bad)
+    assert "reach-contradicted" in hazards(lied)
+    assert upper(lied, "peer") >= upper(bad, "peer")
+
+
+def test_a_name_for_the_aggregation_hides_no_row() -> None:
+    """A run of silos that is said to be shuffled, or shared, still has a server that sees them."""
+    plain = weighted(1, rule="records", views=False)
+    for aggregation in ("shares", "shuffle"):
+        bold = opening(aggregation=aggregation)(plain)
+        rows = {row.observer: row.total.upper for row in audited(bold).rows}
+        assert rows["server"] == upper(plain, "server")
+        assert rows["silo"] >= upper(plain, "silo")
+        assert "missing-protocol" in hazards(bold)
