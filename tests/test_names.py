@@ -21,6 +21,7 @@ ROOT: Final = Path(__file__).parents[1]
 EXCEPTIONS: Final[dict[str, str]] = {
     "audit/demos/*": "each demonstration refutes a claim of one published system",
     "cli/attack_page.py": "a text of help: on which system its table of canaries was measured",
+    "cli/run_page.py": "a page of help: its example runs a system, and says where it comes from",
 }
 """Files that name a system, and why they may."""
 
