@@ -34,7 +34,7 @@ LONGEST_TEXT: Final = 2**26
 _END: Final = struct.Struct("<4sHHHHIIH")
 _MAGIC: Final = b"\x93NUMPY\x01\x00"
 _LENGTH: Final = struct.Struct("<H")
-_MOST_ARRAYS: Final = 64
+_MOST_ARRAYS: Final = 16
 _PIECE: Final = 2**20
 
 

@@ -23,8 +23,8 @@ Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Mapping[str, NDArray[np.float64]]
 """Public arrays by name, all float64."""
 
-MOST: Final = 32
-"""Most arrays of a state: a file of a model is a few arrays."""
+MOST: Final = 8
+"""Most arrays of a state: an audit reads at most 16 of a file, moments of features among them."""
 
 _TAKEN: Final = ("parameters", "about")
 """Names that a file of a model has for itself."""
