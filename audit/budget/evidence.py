@@ -324,14 +324,18 @@ class Evidence:
             for kind in self.kinds
         )
 
-    def alone(self, observer: str) -> Total:
-        """Return `settled` by what reaches an observer, without what is released beside it."""
+    def alone(self, observer: str, *, whole: bool | None = None) -> Total:
+        """Return the total by what reaches an observer, without what is released beside it.
+
+        A claim, and a last line, before a silo are about what lies in the others, and that is what
+        they are held against.  `whole` as in `total`; as in `settled` where it is left out.
+        """
+        left = self.ledger.closed is not None if whole is None else whole
         if observer in (MODEL, SERVER) or not self.sees_released(observer):
-            return self.settled(observer)
-        key = observer, None, "alone", frozenset[str](), False
+            return self.total(observer, whole=left)
+        key = observer, None, left, frozenset[str](), "alone"
         if key not in self._totals:
-            whole = self.ledger.closed is not None
-            self._totals[key] = self._summed(observer, whole=whole)
+            self._totals[key] = self._summed(observer, whole=left)
         return self._totals[key]
 
     def _for_groups(self, size: int) -> Evidence:

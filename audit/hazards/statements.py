@@ -151,8 +151,8 @@ def plan_exceeds_claim(evidence: Evidence) -> Found | None:
     claim = evidence.ledger.opened.claim
     if claim.epsilon is None or claim.observer not in evidence.ledger.opened.plan.events:
         return None
-    spent = evidence.settled(claim.observer).upper
-    whole = evidence.total(claim.observer, whole=True).upper
+    spent = evidence.alone(claim.observer).upper
+    whole = evidence.alone(claim.observer, whole=True).upper
     most = claim.epsilon * (1.0 + 1e-9)
     if spent > most or whole <= most:
         return None

@@ -335,6 +335,17 @@ def test_an_earlier_silo_keeps_its_number_and_a_stated_one_has_the_models() -> N
     assert silo.stated < silo.total.upper
 
 
+def test_a_promise_before_a_silo_is_held_against_what_it_sees() -> None:
+    """It is for what others hold of a unit, of which the model's number is not."""
+    for change in (lambda log: log, stating):
+        log = change(opening(claim=part(observer="silo"))(LOGS["plain"]))
+        own = evidence(log).alone("silo").upper
+        promised = opening(claim=part(epsilon=own * 1.0001))(log)
+        assert audited(promised).supported
+        assert audited(promised).total.upper == own == upper(LOGS["plain"], "silo")
+        assert audited(opening(claim=part(epsilon=own * 0.99))(log)).supported is False
+
+
 # --- shares among peers ---------------------------------------------------------------------------
 
 
