@@ -23,7 +23,7 @@ from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
 from privplan.fl.frame.declaration import Declaration
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in
 from privplan.fl.promise import PHASE
 from privplan.fl.settings import DataSettings, PrivacySettings, RunSettings, Settings
 from privplan.fl.settings import TrainingSettings as Training
@@ -49,7 +49,7 @@ class Summed(Promised):
         left = ev.Gaussian(noise_multiplier * math.sqrt((silos - 1) / silos))
         return {"model": event, "server": event, "silo": left}
 
-    def round(self, number: int, parameters: Any, gate: Any) -> Round:
+    def round(self, number: int, parameters: Any, gate: Any, _: Any = None) -> Round:
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
         about = About(number, PHASE, views=self.promise.views, model_in=digest(parameters))
         stated = replace(about, event_override=self.promise.event)
@@ -146,6 +146,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         name: Declaration(
             name=name,
             make=f"{__name__}:{maker}",
+            summary="a system of a test",
             package="toys",
             carrier=f"{__name__}:carry",
             canaries=2_000,
@@ -153,9 +154,11 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for name, maker in MAKERS.items()
     }
-    known["toy-alone"] = Declaration(name="toy-alone", make=f"{__name__}:rows", package="toys")
+    known["toy-alone"] = Declaration(
+        name="toy-alone", make=f"{__name__}:rows", summary="a system of a test", package="toys"
+    )
     for name, own in known.items():
-        monkeypatch.setitem(declared(), name, own)
+        monkeypatch.setitem(built_in(), name, own)
 
 
 def settings(system: str, neighbours: Any = "add-remove") -> Settings:
@@ -216,7 +219,7 @@ def test_what_a_carrier_returns_is_checked(field: str, value: Any) -> None:
 
 
 def test_every_system_here_has_a_carrier() -> None:
-    for own in declared().values():
+    for own in built_in().values():
         assert own.package != "privplan" or callable(own.load(own.carrier or ""))
 
 
@@ -225,7 +228,7 @@ def test_a_seeded_rehearsal_repeats() -> None:
     assert (first.observations == second.observations).all()
 
 
-def test_how_many_canaries_suit_is_declared() -> None:
+def test_how_many_canaries_suit_is_built_in() -> None:
     assert canaries_for(settings("toy-rows"), 3, rounds=None, asked=None) == 2_000
     assert canaries_for(settings("uldp-avg"), 3, rounds=None, asked=None) == CANARIES
     with pytest.raises(InvalidInput, match="hours"):
