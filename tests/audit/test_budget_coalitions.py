@@ -15,7 +15,7 @@ pytest.importorskip("sklearn")
 
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import About
-from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
+from privplan.accountant.records import Normaliser, Planned, Population, RunOpen, Sampling
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
 from privplan.fl.observers import HONEST_SERVER, OTHERS_PART
@@ -73,9 +73,14 @@ def log_of(own: Prepared) -> Records:
     """Return a log of its rounds, by the code that states them; nothing is trained."""
     system: Any = own.system
     promise = system.promise
-    about = About(1, "train", views=promise.views, event_override=promise.event)
-    if hasattr(system, "_about"):
-        about = system._about(1, system.initial())
+    about = About(
+        1,
+        "train",
+        system._sampling() if hasattr(system, "_sampling") else Sampling(),
+        {who: event for who, event in promise.views.items() if who != "model"},
+        event_override=promise.event,
+        draws=getattr(system, "steps", 1),
+    )
     mechanism = system.mechanism(promise.noise_multiplier)
     intent = mechanism.intent(about, own.settings.privacy.neighbours)
     records = run_of(
