@@ -106,7 +106,7 @@ def audit_ledger(
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
-    found = evidence.alone(claim.observer)
+    found = evidence.settled(claim.observer)
     looked = looked_for(evidence)
     return BudgetReport(
         chain=chain,
@@ -203,7 +203,7 @@ def _planned(evidence: Evidence) -> Total | None:
     observer = evidence.ledger.opened.claim.observer
     if observer not in evidence.ledger.opened.plan.events:
         return None
-    return evidence.alone(observer, whole=True)
+    return evidence.total(observer, whole=True)
 
 
 def _left(evidence: Evidence, most: float | None) -> int | None:

@@ -29,7 +29,14 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from .facts import MODEL, SUMS, Facts, Setting, Unproven
-from .messages import is_oblivious, local, see_messages, see_sum_of_messages
+from .messages import (
+    is_oblivious,
+    is_one_each,
+    local,
+    see_all_messages,
+    see_messages,
+    see_sum_of_messages,
+)
 from .order import weakest
 from .protocol import settled
 from .reached import believed
@@ -105,16 +112,23 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     _require_harmless(facts, setting, reach)
     hidden = case.hides and not reach.knows_sample and can_hide(facts, setting)
     if reach.sees == "shuffled":
-        return repeated(facts.draws, see_shuffled(facts, setting, reach, hidden=hidden))
+        return see_shuffled(facts, setting, reach, hidden=hidden)
     if reach.sees == "nothing":
         return _released(case, reach)
+    if facts.messages and not is_one_each(facts):
+        return see_all_messages(facts, setting, reach)
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
     return several(base, facts, setting, hidden=hidden)
 
 
 def _without(facts: Facts, reach: Reach) -> Facts:
-    """Return the facts without the noise that is missing where a reach says that more may be."""
+    """Return the facts without the noise that is missing where a reach says that more may be.
+
+    A message that is missing takes its own noise along, and no other's.
+    """
+    if facts.messages and facts.noise.shares <= 1:
+        return facts
     if reach.dropouts <= facts.noise.tolerated_dropouts:
         return facts
     return replace(facts, shares=max(min(facts.shares, facts.noise.shares - reach.dropouts), 0))

@@ -1,4 +1,4 @@
-"""What a log supports, before anything is judged: kinds of rounds, observers, totals."""
+"""What a log supports, before anything is judged: who sees it, and what that comes to in all."""
 
 from __future__ import annotations
 
@@ -6,121 +6,37 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...accountant.errors import PrivplanError
-from ...accountant.validate import LARGEST_COUNT
-from ...fl.observers import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition, rests_on
+from ...fl.observers import Circumstances, rests_on
 from ..edits.contradiction import History
+from . import observing
 from .attained import attained
-from .derive import supported
 from .doubts import Doubts
-from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS, Facts, Setting
-from .ledger import Ledger, Spent
-from .order import Verdict, compared, covers, weaker_of
-from .phases import NORMALISING
-from .planned import Counts, Planned, beside, near, tally
-from .protocol import contradictions
-from .reached import believed
-from .samples import is_sampled
+from .facts import MODEL, SERVER, Setting
+from .kinds import Kind, kinds_of
+from .ledger import Ledger
+from .order import covers
+from .planned import Counts, near
+from .rounds import Rounds, Seen
 from .total import Total, total
 
 if TYPE_CHECKING:
     from ..first_line import Comparison
 
-_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "shares": (PEER,),
-    "shuffle": (ANALYZER, SHUFFLER),
-}
-"""Who sees something of a run without a server, or whose messages are mixed, beside the model."""
-
-
-@dataclass(frozen=True, eq=False)
-class Kind:
-    """Rounds that are alike in all that their cost depends on.
-
-    `stated` is what the log says that each observer sees of one such round.
-    """
-
-    facts: Facts
-    stated: Mapping[str, ev.Event]
-    spent: tuple[Spent, ...]
-
-    @property
-    def lines(self) -> tuple[int, ...]:
-        """The lines of the intents."""
-        return tuple(one.number for one in self.spent)
-
-
-def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
-    """Return the different rounds of a log."""
-    found: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
-    vectors = {one.intent.phase for one in ledger.spent for _, r in one.releases if r.values > 1}
-    known = {one.intent.phase for one in ledger.spent if one.releases} - vectors
-    unsaid = unstated(ledger)
-    for spent in ledger.spent:
-        single = spent.intent.phase in known
-        facts = Facts.of(
-            spent, doubts.of_intent(spent), single=single, missing=unsaid.get(spent.seq, ())
-        )
-        views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
-        found.setdefault((facts, views), []).append(spent)
-    return tuple(
-        Kind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
-        for (facts, views), same in found.items()
-    )
-
-
-def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
-    """Return, by `seq`, the observers of whom other rounds of a phase say what reaches them.
-
-    An earlier version stated nothing of that, so rounds without any statement, of which the last
-    lies before a recovery and the first with one behind it, lack nothing.
-    """
-    found: dict[int, tuple[str, ...]] = {}
-    for phase in {one.intent.phase for one in ledger.spent}:
-        rounds = [one for one in ledger.spent if one.intent.phase == phase]
-        said = {name for one in rounds for name in one.intent.reaches or ()}
-        if not said:
-            continue
-        first = min(one.number for one in rounds if one.intent.reaches is not None)
-        resumed = max((one.number for one in ledger.recoveries if one.number < first), default=0)
-        for one in rounds:
-            silent = one.intent.reaches is None and one.number < resumed
-            lacking = said - set(one.intent.reaches or ())
-            if lacking and not silent:
-                found[one.seq] = tuple(sorted(lacking))
-    return found
-
-
-@dataclass(frozen=True)
-class Seen:
-    """One round of a kind before one observer: what the facts support, and what the log states.
-
-    `event` is the weaker one, which is counted; `verdict` compares the stated event.
-    """
-
-    event: ev.Event
-    supported: ev.Event
-    stated: ev.Event | None
-    verdict: Verdict
+__all__ = ["Evidence", "Kind", "Seen"]
 
 
 @dataclass(eq=False)
-class Evidence:
+class Evidence(Rounds):
     """A log, and what its facts support for each observer of a run.
 
     `configuration` is how the facts compare with the configuration, once that was asked.
     """
 
-    ledger: Ledger
-    setting: Setting
-    doubts: Doubts
-    kinds: tuple[Kind, ...]
     configuration: Comparison | None = None
-    _totals: dict[object, Total] = field(default_factory=dict)
-    _seen: dict[tuple[int, str], Seen] = field(default_factory=dict)
+    _totals: dict[object, Total] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, ledger: Ledger) -> Evidence:
@@ -145,67 +61,17 @@ class Evidence:
     @cached_property
     def observers(self) -> tuple[str, ...]:
         """Who sees something of the run: by its structure, and whoever the log names."""
-        opened, closed = self.ledger.opened, self.ledger.closed
-        found = [MODEL]
-        shared = any(kind.facts.noise.shares >= 2 for kind in self.kinds)  # by whom, if not silos?
-        found += _OTHERS.get(self.setting.aggregation, ())
-        if self._has_server and (self.setting.silos >= 2 or shared):
-            found += [SERVER, SILO]
-            if any(self._differs(kind) for kind in self.kinds):
-                found.append(SILO_WITH_RECORDS)
-            found += self._coalitions()
-        found += [opened.claim.observer, *opened.plan.events]
-        found += [name for kind in self.kinds for name in kind.stated]
-        found += [name for kind in self.kinds for name, _ in kind.facts.reaches or ()]
-        found += [] if closed is None else [*closed.epsilon, *closed.events]
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def _has_server(self) -> bool:
-        """Whether a server may see silos' updates: where no other protocol is shown to sum them."""
-        if self.setting.aggregation not in _OTHERS:
-            return True
-        return any(
-            contradictions(kind.facts, self.setting) and not kind.facts.messages
-            for kind in self.kinds
-        )
-
-    def _coalitions(self) -> list[str]:
-        """Return the coalitions that the protocol is stated for; private weighting admits none."""
-        own = self.setting.security
-        if own is None or own.protocol not in ("pairwise-masks", "private-weighting"):
-            return []
-        told = 1 if own.protocol == "private-weighting" else own.colluders
-        return [Coalition(told, holds).name for holds in (False, True)] if told else []
-
-    def _differs(self, kind: Kind) -> bool:
-        return self.seen(kind, SILO).supported != self.seen(kind, SILO_WITH_RECORDS).supported
+        return observing.observers_of(self)
 
     @property
     def circumstances(self) -> Circumstances:
         """What the numbers' assumptions depend on, as the log states it."""
-        kinds = [kind.facts for kind in self.kinds]
-        records = any(one.weights.rule == "records" for one in kinds)
-        return Circumstances(
-            self.setting.aggregation,
-            "records" if records else "uniform",
-            self.setting.silos,
-            self.dropouts,
-            honest_server=self._trusts_server,
-            moments=any(spent.intent.phase == NORMALISING for spent in self.ledger.spent),
-        )
-
-    @property
-    def _trusts_server(self) -> bool:
-        """Whether masks are made for a server that follows the protocol."""
-        security = self.setting.security
-        masked = security is not None and security.protocol == "pairwise-masks"
-        return security is not None and masked and security.server == "honest-but-curious"
+        return observing.circumstances_of(self)
 
     @property
     def dropouts(self) -> int:
         """How many silos' noise may be missing from a round."""
-        return max((kind.facts.noise.tolerated_dropouts for kind in self.kinds), default=0)
+        return observing.dropouts_of(self)
 
     def rests_on(self, observer: str) -> tuple[str, ...]:
         """Return what the number before an observer rests on; nothing where there is none."""
@@ -216,66 +82,11 @@ class Evidence:
 
     def assumed(self, observer: str) -> tuple[str, ...]:
         """Return what is supposed of what reaches an observer, as no protocol can carry it."""
-        seen = [believed(kind.facts, self.setting, observer) for kind in self.kinds]
-        beside = list(seen)
-        for kind, one in zip(self.kinds, seen, strict=True):
-            if one is not None and any(reach.sees == "nothing" for reach in one.reaches):
-                beside.append(believed(kind.facts, self.setting, MODEL))  # it is what they see
-        return tuple(
-            dict.fromkeys(text for one in beside if one is not None for text in one.assumed)
-        )
+        return observing.assumed(self, observer)
 
-    # --- rounds -----------------------------------------------------------------------------------
-
-    def seen(self, kind: Kind, observer: str) -> Seen:
-        """Return one round of a kind as an observer sees it."""
-        key = id(kind), observer
-        if key not in self._seen:
-            self._seen[key] = self._looked(kind, observer)
-        return self._seen[key]
-
-    def _looked(self, kind: Kind, observer: str) -> Seen:
-        true = supported(kind.facts, self.setting, observer)
-        stated = self._ungrouped(kind.stated.get(observer))
-        if stated is None:
-            return Seen(true, true, None, "same")
-        if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
-            return Seen(true, true, stated, "weaker")
-        if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
-            return Seen(true, true, stated, "weaker")
-        return Seen(
-            weaker_of(stated, self._without_sample(kind, observer, stated, true)),
-            true,
-            stated,
-            compared(stated, true),
-        )
-
-    def _without_sample(
-        self, kind: Kind, observer: str, stated: ev.Event, true: ev.Event
-    ) -> ev.Event:
-        """Return what the facts support, without their sample where the stated event has none.
-
-        Facts about a sample, beside an event that counts on none, are not those of what was run:
-        no sample is the weaker part of the one, and the noise may be that of the other.
-        """
-        if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
-            return true
-        return supported(kind.facts, self.setting, observer, sampled=False)
-
-    def _of_any_silo(self, kind: Kind) -> bool:
-        """Return whether what a round states for `silo` is for silos with records of the unit too.
-
-        Earlier versions stated one number for both where weights are by records.
-        """
-        weighted = kind.facts.weights.rule == "records" and kind.facts.contribution.unit == "user"
-        return weighted and SILO_WITH_RECORDS not in kind.stated
-
-    def _ungrouped(self, event: ev.Event | None) -> ev.Event | None:
-        """Return a stated event for one record, where it is stated for the group of the promise."""
-        claimed = self.ledger.opened.claim.group
-        if isinstance(event, ev.Group) and event.size == claimed and claimed > 1:
-            return event.event
-        return event
+    def sees_released(self, observer: str) -> bool:
+        """Return whether an observer's number is never below the model's; see `observing`."""
+        return observing.sees_released(self, observer)
 
     # --- totals -----------------------------------------------------------------------------------
 
@@ -311,33 +122,6 @@ class Evidence:
         model = self.total(MODEL, group=group, whole=whole, ignoring=ignoring, tuned=tuned)
         return model if model.upper > found.upper else found
 
-    def sees_released(self, observer: str) -> bool:
-        """Return whether an observer's number counts what is released beside what reaches it.
-
-        A server's always did.  Others' does where the log states what reaches them: the number of
-        a silo, for a unit of which it holds nothing, was given by itself before.
-        """
-        if observer in (MODEL, SERVER):
-            return observer == SERVER
-        return any(
-            kind.facts.reach_to(observer) is not None or observer in kind.facts.missing
-            for kind in self.kinds
-        )
-
-    def alone(self, observer: str, *, whole: bool | None = None) -> Total:
-        """Return the total by what reaches an observer, without what is released beside it.
-
-        A claim, and a last line, before a silo are about what lies in the others, and that is what
-        they are held against.  `whole` as in `total`; as in `settled` where it is left out.
-        """
-        left = self.ledger.closed is not None if whole is None else whole
-        if observer in (MODEL, SERVER) or not self.sees_released(observer):
-            return self.total(observer, whole=left)
-        key = observer, None, left, frozenset[str](), "alone"
-        if key not in self._totals:
-            self._totals[key] = self._summed(observer, whole=left)
-        return self._totals[key]
-
     def _for_groups(self, size: int) -> Evidence:
         """Return the same log for units of so many records, or of so many of what is promised."""
         clipped = {kind.facts.contribution.unit for kind in self.kinds}
@@ -366,7 +150,7 @@ class Evidence:
                 newest = max(self.kinds, key=lambda kind: max(kind.lines))
                 extra[self._counted(newest, observer, stated=stated)] = more
             for event, count in extra.items():
-                wrapped = self._grouped(event)
+                wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + count
             relation = self.setting.neighbours
             lower = None if stated else below
@@ -383,7 +167,7 @@ class Evidence:
         counts = self._counts(observer, frozenset(), 1, stated=False)
         if self.ledger.closed is not None:
             for event, count in self._left(observer, stated=False).items():
-                wrapped = self._grouped(event)
+                wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + count
         return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
 
@@ -400,11 +184,11 @@ class Evidence:
     ) -> Counts:
         counts: Counts = {}
         for kind in self.kinds:
-            event = self._grouped(self._counted(kind, observer, stated=stated))
+            event = self.grouped(self._counted(kind, observer, stated=stated))
             counts[event] = counts.get(event, 0) + len(kind.spent) * times
         for cause, event in self.doubts.extras:
             if cause not in ignoring:
-                wrapped = self._grouped(event)
+                wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + 1
         return counts
 
@@ -430,7 +214,7 @@ class Evidence:
         if silent and len(self.ledger.spent) == self.ledger.rounds >= plan.rounds:
             return {}
         left = self.planned(known).left
-        held = self._held(known) if left else {}
+        held = self.held(known) if left else {}
         found: Counts = {}
         for event, count in left.items():
             cost, times = None if silent else event, count
@@ -445,29 +229,6 @@ class Evidence:
             found[cost] = found.get(cost, 0) + times
         return found
 
-    def _held(self, observer: str) -> dict[ev.Event, list[tuple[Kind, int]]]:
-        """Return which kinds of rounds may stand for an event, and how often each states it."""
-        held: dict[ev.Event, list[tuple[Kind, int]]] = {}
-        for kind in self.kinds:
-            stated = self._ungrouped(kind.stated.get(observer))
-            try:
-                parts = {} if stated is None else tally([(stated, 1)])
-            except PrivplanError:
-                continue
-            if len(parts) > 1 and self.seen(kind, observer).verdict in ("same", "weaker"):
-                continue  # a round is more than each of its events, which are known to hold
-            for event, count in parts.items():
-                held.setdefault(event, []).append((kind, count))
-        return held
-
-    def _grouped(self, event: ev.Event) -> ev.Event:
-        size = self.setting.group
-        if size == 1 or isinstance(event, ev.NoGuarantee):
-            return event
-        if not 1 < size <= LARGEST_COUNT:
-            return ev.NoGuarantee(f"a unit of {size} records cannot be accounted")
-        return ev.Group(size, event)
-
     @cached_property
     def _below(self) -> Counts:
         """Events that data attain before the model, and so before a server that sees it too."""
@@ -475,7 +236,7 @@ class Evidence:
         for kind in self.kinds:
             event = attained(kind.facts, self.setting)
             if event is not None:
-                wrapped = self._grouped(event)
+                wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + len(kind.spent)
         return counts
 
@@ -486,44 +247,3 @@ class Evidence:
         that is not closed may go on, so its rounds are counted as far as they are.
         """
         return self.total(observer, group=group, whole=self.ledger.closed is not None)
-
-    # --- the plan ---------------------------------------------------------------------------------
-
-    def unplanned_views(self, observer: str) -> tuple[int, ...]:
-        """Return the lines of rounds that say nothing of an observer whom the plan knows."""
-        if observer not in self.ledger.opened.plan.events:
-            return ()
-        silent = [kind for kind in self.kinds if observer not in kind.stated]
-        return tuple(sorted(line for kind in silent for line in kind.lines))
-
-    def missing(self, observer: str, event: ev.Event) -> bool:
-        """Return whether an event that is said to hold all rounds holds fewer, or weaker ones."""
-        made = [
-            (own, len(kind.spent))
-            for kind in self.kinds
-            if (own := self._ungrouped(kind.stated.get(observer))) is not None
-        ]
-        said = self._ungrouped(event)
-        try:
-            told = tally([(said, 1)]) if said is not None else {}
-            found = beside(told, tally(made))
-        except PrivplanError:
-            return False
-        if any(isinstance(one, ev.NoGuarantee) for one in told):
-            return False
-        return bool(found.beyond or found.foreign)
-
-    def planned(self, observer: str) -> Planned:
-        """Return the plan for an observer beside what was made; both empty where it has none."""
-        plan = self._ungrouped(self.ledger.opened.plan.events.get(observer))
-        if plan is None:
-            return Planned({}, {}, {})
-        made = [
-            (event, len(kind.spent))
-            for kind in self.kinds
-            if (event := self._ungrouped(kind.stated.get(observer))) is not None
-        ]
-        try:
-            return beside(tally([(plan, 1)]), tally(made))
-        except PrivplanError as error:
-            return Planned({ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {})

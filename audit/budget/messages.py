@@ -4,7 +4,8 @@ Who sees each of them, and who sent it, sees the local event: a value within the
 2C under replace-one and by C under zero-out, with the noise of one message.  Where a unit may be
 absent, its message is, and nothing is hidden from who counts them.  Randomized response and its
 like have no common noise: their epsilon stands in the event, which is taken as a fact, and what
-stands around it is not.  Where a unit sends some coordinates (`chosen`), each is a message.
+stands around it is not.  Each draw of a round is a message of every unit; a log that announces
+fewer draws than coordinates that are `chosen` is read as if each of these was one.
 
 Who sees the sum of messages sees the noise of all that can be relied on, if it is Gaussian and the
 facts say how many shares there are; a unit is replaced and not taken away, so their number stays.
@@ -22,7 +23,7 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
 from .bounds import bound, weight
 from .facts import SUMS, Facts, Setting, Unproven, share_variance
-from .samples import parts_of
+from .samples import on_sample, parts_of
 from .sums import noisy
 
 _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
@@ -33,9 +34,18 @@ _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
 
 
 def see_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
-    """Return what all messages of one unit reveal, with its name."""
+    """Return what one message reveals, with the name of its unit."""
     _require_oblivious(facts, reach)
-    return repeated(copies(facts), local(facts, setting))
+    return local(facts, setting)
+
+
+def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what all messages that a unit sends in a round reveal, with its name.
+
+    No sample hides any of them.
+    """
+    base = on_sample(see_messages(facts, setting, reach), facts, setting, hidden=False)
+    return repeated(sent(facts) * times(facts), base)
 
 
 def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
@@ -45,7 +55,7 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
     shares = facts.shares - known
     apart = setting.neighbours == "add-remove" or setting.scope(own.unit) == "finer"
     apart |= facts.sampling.method != "none"  # then how many send is left to chance
-    if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart or copies(facts) > 1:
+    if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
         return see_messages(facts, setting, reach)
     moved = bound(facts, setting) * weight(facts, setting)
     return ev.Gaussian(root_down(share_variance(noise) * shares / moved**2))
@@ -53,9 +63,8 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
 
 def local(facts: Facts, setting: Setting) -> ev.Event:
     """Return what one message reveals of its sender, from the facts of its noise."""
-    if facts.noise.family not in SUMS:
-        return _stated(facts)[0]
-    if setting.neighbours == "add-remove":
+    shown = facts.contribution.terms == "message" or facts.noise.family in SUMS
+    if shown and setting.neighbours == "add-remove":
         raise Unproven("a unit that is absent sends no message, which shows whoever counts them")
     return randomizer(facts, setting)
 
@@ -68,11 +77,29 @@ def randomizer(facts: Facts, setting: Setting) -> ev.Event:
     return noisy(replace(facts, shares=1), setting, moved)
 
 
-def copies(facts: Facts) -> int:
-    """Return how many messages one unit sends: as many as anything in the intent says."""
+def sent(facts: Facts) -> int:
+    """Return how many messages a unit sends in a round with the draws that were announced.
+
+    As many as anything in the intent says: each draw is a message, of each as many as the stated
+    event has of it, and what is sampled is `chosen` of some coordinates.
+    """
     said = [reach.chosen or 1 for _, reach in facts.reaches or ()]
     stated = _stated(facts)[1] if facts.noise.family not in SUMS else 1
-    return max([1, *said, stated])
+    return max([_announced(facts) * stated, *said])
+
+
+def times(facts: Facts) -> int:
+    """Return how often a round was made: once, where no more was drawn than was announced."""
+    return -(-facts.draws // _announced(facts))
+
+
+def is_one_each(facts: Facts) -> bool:
+    """Return whether each draw is one message; fewer draws than `chosen` coordinates are not."""
+    return sent(facts) == _announced(facts)
+
+
+def _announced(facts: Facts) -> int:
+    return max(facts.noise.draws, 1)
 
 
 def is_oblivious(facts: Facts) -> bool:
@@ -110,15 +137,20 @@ def _stated(facts: Facts) -> tuple[ev.Event, int]:
     return event, max(1, -(-times // max(facts.noise.draws, 1)))
 
 
-def in_one_dimension(facts: Facts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event:
-    """Return a randomizer whose blanket is known: of one value, or by its local epsilon alone.
+def mixable(facts: Facts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event | None:
+    """Return a randomizer of which a shuffle bound is known, as whoever sees a mix sees it.
 
-    Laplace noise on a vector within an l1 ball is as private as on a value, but other messages look
-    less like it, so only its epsilon counts; Gaussian noise on a vector has none.
+    A number has the blanket of its noise.  Of a vector only the local epsilon counts: Laplace noise
+    on a vector within an l1 ball is as private as on a number, but other messages look less like
+    it.  Gaussian noise on a vector has no such epsilon, and no bound: None.  A message is a number
+    where `each_coordinate` is one, or where no more numbers were released than were drawn.
     """
-    if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or facts.single or each_coordinate:
+    width = facts.width
+    by_draw = width is not None and width <= _announced(facts)
+    number = facts.single or each_coordinate or (facts.contribution.terms == "message" and by_draw)
+    if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or number:
         return inner
     if isinstance(inner, ev.Laplace):
         epsilon = Fraction(2) / Fraction(inner.noise_multiplier)
         return ev.Local(float(epsilon) * (1.0 + 1e-15))
-    raise Unproven(f"no shuffle bound is known for vectors with `{inner.type}` noise")
+    return None

@@ -48,6 +48,16 @@ _PROTOCOLS: Final[Mapping[str, str]] = {
 }
 _RINGS: Final = (32, 64)
 
+_NUMBERS: Final = (
+    *("threshold", "degree", "ring_bits", "key_bits", "count_limit", "count_cap"),
+    *("records_per_count", "slots", "chosen"),
+)
+_USED: Final[Mapping[str, tuple[str, ...]]] = {
+    "additive-shares": ("ring_bits",),
+    "shuffler": ("key_bits",),
+}
+"""The numbers that the protocols use of which every version states 0 for all others."""
+
 
 def settled(facts: Facts, setting: Setting) -> tuple[Facts, Setting]:
     """Return facts and setting as far as they can be relied on together; twice is as once.
@@ -82,6 +92,7 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
     aggregation, noise = setting.aggregation, facts.noise
     if _PROTOCOLS.get(aggregation) != own.protocol:
         yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
+    yield from _without_use(own)
     if own.protocol == "shuffler":
         yield from _unmixed(facts, setting, own)
         return
@@ -105,6 +116,15 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
         yield from _unfit_weights(facts, own)
     if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
         yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
+
+
+def _without_use(own: Security) -> Iterator[str]:
+    """Yield numbers that a protocol has no use for, so that another one's facts stand here."""
+    if own.protocol not in _USED:
+        return
+    for name in _NUMBERS:
+        if getattr(own, name) and name not in _USED[own.protocol]:
+            yield f"`{name}` is {getattr(own, name):,}, and the protocol has no use for it"
 
 
 def _undefended(own: Security) -> Iterator[str]:

@@ -4,6 +4,27 @@ The randomizer is that of the noise facts, the number of messages that of the re
 tell what they sent and those who may be missing, and at most what the protocol lets through.  What
 the log concludes (`Shuffle` in an event) is not looked at.  Where mixing is not proven, what each
 message reveals by itself holds all the same: who sees them without their senders sees no more.
+Several messages of a unit are mixed one by one only where `granularity` says so.
+
+**Coordinates that are sampled and padded.**  How many users send is known from above only, and so
+is how many of them collude.  The worst case is the most of both: N users, c colluders, and the
+event of N - c users padded to n_p - c, whatever may be missing.
+
+Proof.  Let n <= N users send, of whom c' <= c tell what they sent.  Reveal that: in a dimension
+they take a <= c' of the n_p places, as each user has a coordinate once.  Of the n - c' - 1 others
+let R be those whose messages are revealed (all, or those told from dummies: see
+`amplification/shuffling/double`), a sum of so many independent Bernoulli variables.  What is left
+to hide in are D = n_p - a - R places.  Let R* be the same sum over N - c - 1 users.  As
+n - c' - 1 <= (N - c - 1) + (c - c'), and each variable is at most 1, R <= R* + (c - c') for a
+common draw of both, so D >= n_p - c' - R* - (c - c') = (n_p - c) - R*, the places of the event that
+is returned.  A dimension is full without the user where a and the others come to n_p or more; then
+in the same draw the others of the event come to n_p - c or more.  So both events that are charged
+are within those of the event, and on the rest there are at least as many places, of which more are
+a post-processing.  Missing users are smaller n.  Under add-remove a round is given up where all
+messages overflow, which is covered by the same comparison.  Where c leaves no place, colluders may
+fill a dimension: then the local event counts, and none under add-remove.
+
+A plain shuffle has no dummies, so there fewer users are the worst case.
 """
 
 from __future__ import annotations
@@ -13,28 +34,32 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated
 from .facts import Facts, Setting, Unproven
 from .messages import (
-    copies,
-    in_one_dimension,
     is_oblivious,
+    is_one_each,
     local,
+    mixable,
     randomizer,
-    see_messages,
+    see_all_messages,
+    sent,
+    times,
 )
 from .samples import require_population
 
 
 def see_shuffled(facts: Facts, setting: Setting, reach: Reach, *, hidden: bool) -> ev.Event:
-    """Return what messages without senders reveal; `hidden`: the observer does not know the sample.
+    """Return what all messages of a round reveal without senders; already on their sample.
 
-    Already on its sample, where there is one.
+    `hidden`: the observer does not know the sample.
     """
     users = _messages(facts, setting, reach)
     if reach.dimensions is not None:
         return _coordinates(facts, setting, reach, users)
-    if copies(facts) > 1 or users < 2:
-        return see_messages(facts, setting, reach)
-    inner = in_one_dimension(facts, local(facts, setting), each_coordinate=False)
-    return _on_sample(facts, setting, ev.Shuffle(users, inner), hidden=hidden)
+    apart = reach.granularity == "coordinate" or facts.draws == 1
+    inner = mixable(facts, local(facts, setting), each_coordinate=False)
+    if users < 2 or inner is None or not apart or not is_one_each(facts):
+        return see_all_messages(facts, setting, reach)
+    shuffle = ev.Shuffle(users, inner)
+    return repeated(facts.draws, _on_sample(facts, setting, shuffle, hidden=hidden))
 
 
 def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
@@ -54,35 +79,35 @@ def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
 
 def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev.Event:
     """Return the event of users who send some coordinates, each mixed with its own kind."""
-    dimensions, chosen = reach.dimensions or 0, copies(facts)
+    dimensions, chosen = reach.dimensions or 0, sent(facts)
     by_itself = facts.sampling.method != "none" or users < 2 or chosen > dimensions
     if by_itself or reach.granularity != "coordinate":
-        return see_messages(facts, setting, reach)  # users who join by chance: no bound is known
+        return see_all_messages(facts, setting, reach)  # users who join by chance: no bound known
     if reach.padded_to is None and chosen == dimensions:
-        inner = in_one_dimension(facts, local(facts, setting), each_coordinate=True)
-        return repeated(dimensions, ev.Shuffle(users, inner))
+        inner = mixable(facts, local(facts, setting), each_coordinate=True)
+        assert inner is not None
+        return repeated(dimensions * times(facts), ev.Shuffle(users, inner))
     if reach.padded_to is None or reach.overflow is None or reach.selection is None:
         raise Unproven("the log does not say to how many messages a dimension is padded")
+    left = reach.padded_to - reach.colluders
+    if left < 1:
+        return see_all_messages(facts, setting, reach)  # colluders fill every place
     # Dummies stand in for who is absent, so only the value is hidden.
-    inner = in_one_dimension(facts, randomizer(facts, setting), each_coordinate=True)
+    inner = mixable(facts, randomizer(facts, setting), each_coordinate=True)
+    assert inner is not None
     selection = reach.selection if is_oblivious(facts) else "data-dependent"
-    return ev.SampledShuffle(
-        _senders(facts, setting, reach),
-        dimensions,
-        chosen,
-        max(reach.padded_to - reach.colluders, 1),
+    round_ = ev.SampledShuffle(
+        *(_senders(facts, setting, reach), dimensions, chosen, left),
         "coordinate",
         selection,
         reach.overflow,
         inner,
     )
+    return repeated(times(facts), round_)
 
 
 def _senders(facts: Facts, setting: Setting, reach: Reach) -> int:
-    """Return how many users may send: the more, the fewer places of a dimension hold dummies.
-
-    Those who tell what they sent take up to one place of every dimension, and are taken off both.
-    """
+    """Return how many users may send who do not collude, at most; see the module."""
     known = [reach.users or 0]
     if setting.security is not None:
         known.append(setting.security.parties)

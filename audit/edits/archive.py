@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import itertools
 import json
+import math
 import os
 import struct
 import zipfile
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
+
+import numpy as np
 
 from ...accountant.errors import InvalidInput
 
@@ -31,6 +35,11 @@ MOMENTS: Final = "normalisation_released"
 LONGEST_TEXT: Final = 2**26
 """Most bytes of a text that is read whole, 64 MiB."""
 
+MOST_STATES: Final = 8
+"""Most arrays of a state (`fl.frame.state`)."""
+
+_MOMENTS: Final = "normalisation_"
+
 _END: Final = struct.Struct("<4sHHHHIIH")
 _MAGIC: Final = b"\x93NUMPY\x01\x00"
 _LENGTH: Final = struct.Struct("<H")
@@ -42,7 +51,8 @@ _PIECE: Final = 2**20
 class StoredModel:
     """What a file of a model holds: the digests of its arrays, and what it says of itself.
 
-    `moments` is None where it holds none.
+    `moments` is None where it holds none.  `beside` are all other arrays of float64, by name, as
+    the digest of a state takes them (`fl.frame.state`); some may be what a phase released once.
     """
 
     digest: str
@@ -50,6 +60,17 @@ class StoredModel:
     run_id: str
     round: int
     measured: tuple[tuple[int, Mapping[str, float]], ...]
+    beside: tuple[tuple[str, bytes], ...] = ()
+
+    def holds_state(self, digests: Collection[str]) -> bool:
+        """Return whether arrays beside the model are a state of one of these digests."""
+        if len(self.beside) > MOST_STATES:
+            return False
+        return any(
+            hashlib.sha256(b"".join(content for _, content in some)).hexdigest() in digests
+            for size in range(len(self.beside), 0, -1)
+            for some in itertools.combinations(self.beside, size)
+        )
 
     @classmethod
     def read(cls, path: Path) -> StoredModel:
@@ -67,6 +88,7 @@ class StoredModel:
                     str(about["run_id"]),
                     int(about["round"]),
                     tuple((int(n), _numbers(values)) for n, values, _ in about["measured"]),
+                    tuple(one for name in _others(names) if (one := _kept(arrays, name))),
                 )
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
@@ -141,6 +163,32 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
                 piece.byteswap()
             found.update(piece.tobytes())
     return found.hexdigest()
+
+
+def _others(names: set[str]) -> list[str]:
+    """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
+    found = sorted(name.removesuffix(".npy") for name in names)
+    others = [one for one in found if one not in (PARAMETERS, ABOUT)]
+    return [one for one in others if not one.startswith(_MOMENTS)][: MOST_STATES + 1]
+
+
+def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
+    """Return an array of any shape as the digest of a state takes it; None for one of no floats.
+
+    Raises `ValueError` where its header does not say how long it is.
+    """
+    place = f"{name}.npy"
+    with arrays.open(place) as file:
+        if np.lib.format.read_magic(file) != (1, 0):
+            raise ValueError
+        shape, turned, kind = np.lib.format.read_array_header_1_0(file)
+        left = arrays.getinfo(place).file_size - file.tell()
+        if kind not in (np.dtype("<f8"), np.dtype(">f8")):
+            return None
+        if math.prod(shape) * 8 != left:
+            raise ValueError
+        content = np.frombuffer(file.read(left), kind).reshape(shape, order="F" if turned else "C")
+    return name, f"{name}{shape}\n".encode() + content.astype("<f8").tobytes()
 
 
 def _text(arrays: zipfile.ZipFile, name: str) -> bytes:

@@ -16,9 +16,11 @@ from ..budget.ledger import Ledger
 from ..budget.phases import configured, models_of, moments_of, released, training_of
 from .archive import StoredModel, text_of
 from .contradiction import Contradiction, History
+from .lineage import states_of
 from .models import SHOWN
 
 MODEL: Final = "model.npz"
+CHECKPOINT: Final = "checkpoint.npz"
 METRICS: Final = "metrics.json"
 
 _NEXT: Final = "Keep to the file that a trusted copy of the folder holds, beside its own log."
@@ -27,7 +29,7 @@ _NEXT: Final = "Keep to the file that a trusted copy of the folder holds, beside
 def beside(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
     """Return how the model and the measurements in a folder differ from what its log names."""
     found = []
-    for name, looked in ((MODEL, _model), (METRICS, _metrics)):
+    for name, looked in ((MODEL, _model), (CHECKPOINT, _checkpoint), (METRICS, _metrics)):
         path = Path(folder) / name
         if not path.exists():
             continue
@@ -41,7 +43,7 @@ def beside(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
 
 
 def _contradiction(name: str, what: str) -> Contradiction:
-    if name == MODEL:
+    if name != METRICS:
         why = "The log speaks of the model that it names; of another one it says nothing, whatever "
         why += "that one shows of anybody."
         return Contradiction("foreign-model", what, why, _NEXT)
@@ -79,6 +81,7 @@ def _model(path: Path, history: History) -> Iterator[str]:
             f"{MODEL} says that its model {own.digest[:SHOWN]} is of before the first round, which "
             f"starts from {first[:SHOWN]}."
         )
+    yield from _foreign_state(MODEL, own, ledger)
     moments = moments_of(ledger)
     release = None if moments is None else released(moments)
     stated = None if release is None else release.aggregate
@@ -88,6 +91,23 @@ def _model(path: Path, history: History) -> Iterator[str]:
             f"{_digest(stated)}."
         )
     yield from _unmeasured(MODEL, dict(own.measured), ledger)
+
+
+def _checkpoint(path: Path, history: History) -> Iterator[str]:
+    """Yield where a run would go on from another state than its last release left."""
+    own, ledger = StoredModel.read(path), history.ledger
+    if own.run_id == ledger.opened.run_id:
+        yield from _foreign_state(CHECKPOINT, own, ledger)
+
+
+def _foreign_state(name: str, own: StoredModel, ledger: Ledger) -> Iterator[str]:
+    """Yield that what is kept beside a model is not what was released with it."""
+    states = states_of(ledger, own.digest)
+    if states and not own.holds_state(states):
+        yield (
+            f"{name} holds another state beside its model than the one that the log released with "
+            f"it, {' or '.join(sorted(one[:SHOWN] for one in states))}."
+        )
 
 
 def _digest(value: str | None) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Literal
 
+from ...accountant.records import RoundRelease
 from ..budget.ledger import Ledger, Spent
 from ..budget.phases import models_of, released
 
@@ -76,6 +77,38 @@ class Lineage:
             return
         self.named += 1
         self.last, self._before = (release.model_out,), one.intent.model_in
+
+
+def stateless(ledger: Ledger) -> tuple[int, ...]:
+    """Return the lines of releases without a state, where others of their phase have one.
+
+    What a system keeps beside its model has the same arrays from its first round to its last.
+    """
+    lines: dict[str, list[int]] = {}
+    stating: set[str] = set()
+    for one in models_of(ledger):
+        for number, release in one.releases:
+            if release.state_out is None:
+                lines.setdefault(one.intent.phase, []).append(number)
+            else:
+                stating.add(one.intent.phase)
+    return tuple(sorted(number for phase in stating for number in lines.get(phase, [])))
+
+
+def states_of(ledger: Ledger, model: str) -> frozenset[str]:
+    """Return the digests of the states that were released with a model; none where none was.
+
+    Where the last release left it, and did not start from it, that release's alone.
+    """
+    made = [
+        (one.intent.model_in, release)
+        for one in models_of(ledger)
+        if isinstance(release := released(one), RoundRelease) and release.model_out is not None
+    ]
+    if made and made[-1][1].model_out == model and made[-1][0] != model:
+        made = made[-1:]
+    with_it = [release.state_out for _, release in made if release.model_out == model]
+    return frozenset(state for state in with_it if state is not None)
 
 
 def _steps(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..budget.phases import configured, models_of, training_of
 from .contradiction import History, NotStated, Seen, edit
-from .lineage import Lineage
+from .lineage import Lineage, stateless
 
 SHOWN = 16
 """Digits of a digest that are shown."""
@@ -93,7 +93,7 @@ def foreign_length(history: History) -> Seen | NotStated | None:
     "same, and is not in the numbers here.",
 )
 def broken_lineage(history: History) -> Seen | NotStated | None:
-    """Fire where a round starts from a model that nothing before it has left."""
+    """Fire where a round starts from a model that nothing before it has left, or lacks a state."""
     lineage = history.lineage
     if lineage.breaks:
         first = lineage.breaks[0]
@@ -103,6 +103,9 @@ def broken_lineage(history: History) -> Seen | NotStated | None:
             f"before it leave {due}.",
             tuple(one.number for one in lineage.breaks),
         )
+    silent = stateless(history.ledger)
+    if silent:
+        return Seen("Some rounds release a state beside their model, and others do not.", silent)
     return _partly(lineage)
 
 

@@ -122,7 +122,7 @@ def close_under_reports(evidence: Evidence) -> Found | None:
         what = f"The last line is at delta {closed.delta:g}, the promise at {evidence.delta:g}."
         return Found(what, where, left_over(evidence))
     for observer, stated in closed.epsilon.items():
-        derived = evidence.alone(observer).upper  # a run states what an observer sees by itself
+        derived = evidence.settled(observer).upper
         if derived > stated * (1.0 + CLOSE):
             return Found(
                 f"The last line states epsilon {stated:.6g} before {observer!r}; the facts "
@@ -151,8 +151,8 @@ def plan_exceeds_claim(evidence: Evidence) -> Found | None:
     claim = evidence.ledger.opened.claim
     if claim.epsilon is None or claim.observer not in evidence.ledger.opened.plan.events:
         return None
-    spent = evidence.alone(claim.observer).upper
-    whole = evidence.alone(claim.observer, whole=True).upper
+    spent = evidence.settled(claim.observer).upper
+    whole = evidence.total(claim.observer, whole=True).upper
     most = claim.epsilon * (1.0 + 1e-9)
     if spent > most or whole <= most:
         return None

@@ -356,7 +356,15 @@ def test_a_vector_within_a_ball_is_mixed_by_its_epsilon_alone() -> None:
     assert 0.5 <= event.event.epsilon <= 0.5 + 1e-12
     assert upper(one, "analyzer") < upper(many, "analyzer") < upper(many, "shuffler")
     gaussian = sent(reaches, security=mixing(1000), values=5, family="gaussian", norm="l2")
-    assert math.isinf(upper(gaussian, "analyzer"))
+    assert supported(gaussian, "analyzer") == supported(gaussian, "shuffler")
+    assert supported(gaussian, "shuffler") == ev.Gaussian(supported_noise(gaussian))
+    assert supported_noise(gaussian) == pytest.approx(4.0)
+
+
+def supported_noise(records: Records) -> float:
+    found = supported(records, "shuffler")
+    assert isinstance(found, ev.Gaussian)
+    return found.noise_multiplier
 
 
 def test_users_who_are_drawn_are_as_many_as_surely_send() -> None:
