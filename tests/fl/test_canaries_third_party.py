@@ -23,7 +23,7 @@ from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
 from privplan.fl.frame.declaration import Declaration
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in, declared
 from privplan.fl.promise import PHASE
 from privplan.fl.settings import DataSettings, PrivacySettings, RunSettings, Settings
 from privplan.fl.settings import TrainingSettings as Training
@@ -146,6 +146,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         name: Declaration(
             name=name,
             make=f"{__name__}:{maker}",
+            summary="a toy",
             package="toys",
             carrier=f"{__name__}:carry",
             canaries=2_000,
@@ -153,9 +154,11 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         for name, maker in MAKERS.items()
     }
-    known["toy-alone"] = Declaration(name="toy-alone", make=f"{__name__}:rows", package="toys")
+    known["toy-alone"] = Declaration(
+        name="toy-alone", make=f"{__name__}:rows", summary="a toy", package="toys"
+    )
     for name, own in known.items():
-        monkeypatch.setitem(declared(), name, own)
+        monkeypatch.setitem(built_in(), name, own)
 
 
 def settings(system: str, neighbours: Any = "add-remove") -> Settings:
