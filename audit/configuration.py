@@ -10,7 +10,7 @@ import math
 import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
@@ -21,6 +21,10 @@ from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CLOSE: Final = 1e-9
 """Relative difference of two numbers that rounding explains."""
@@ -78,6 +82,18 @@ def require_as_configured(ledger: Ledger) -> None:
             "One of them was edited, or they are of two runs.",
             "Give the folder of a run as privplan left it.",
         )
+
+
+def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
+    """Return what the first round starts from, (D,), where the system of a run says that itself.
+
+    None where that is the first model of `[training]`.  Raises `determined.NotStated` where the
+    system that ran has none, does not say, or is not known here.
+    """
+    try:
+        return determined.first_of(_Configuration(opened))
+    except PrivplanError:
+        raise NotStated(f"what {opened.system:.60} starts from") from None
 
 
 class _Configuration:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from ..accountant.errors import InvalidInput
 from ..accountant.mechanisms import FineGaussian, Gaussian
@@ -29,9 +29,13 @@ from ..accountant.records import (
     Weights,
 )
 from .evaluation import source_of
-from .frame.declaration import AS_PUBLISHED, Declaration, Read
+from .frame.declaration import AS_PUBLISHED, NORMALISE, OURS, Declaration, Read
 from .frame.systems import declaration_of
-from .sealed_items import NORMALISE, TRAIN, sealed_items
+from .sealed_items import sealed_items
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _RING_BITS: Final = 64
 """Integers are masked modulo 2^64 (`fl.secagg.masked`)."""
@@ -83,11 +87,14 @@ class Determines:
 
     `phase` is what a round states, but for the normalising phase, which is of every system; see
     `phase_of`.  `security` are the parameters of its own protocols, beside plain and masked sums.
-    Both raise `NotStated` where a key is missing.
+    `first` is the vector that its first round starts from, (D,) float64, of which each round
+    releases as many numbers; it returns None where the configuration does not give it.  Without
+    `first` it is the first model of `[training]`.  All raise `NotStated` where a key is missing.
     """
 
     phase: Callable[[Read, RoundIntent, int | None], Phase]
     security: Callable[[Read], Security] | None = None
+    first: Callable[[Read], NDArray[np.float64] | None] | None = None
 
 
 def system_of(read: Read) -> Declaration:
@@ -108,10 +115,27 @@ def _determines(read: Read) -> Determines | None:
 
 def phase_names(read: Read) -> tuple[str, ...]:
     """Return the phases of a run, in their order; `NotStated` for a system that is not known."""
-    if system_of(read).determines is None:
+    system = system_of(read)
+    if system.determines is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
     private = read("data", "normalisation") == "private"
-    return (NORMALISE, TRAIN) if private else (TRAIN,)
+    return ((NORMALISE,) if private else ()) + system.phase_names(read)
+
+
+def first_of(read: Read) -> NDArray[np.float64] | None:
+    """Return the vector that the first round starts from, as the system's own function gives it.
+
+    None where that is the first model of `[training]` (`fl.initial`).  Raises `NotStated` where a
+    system has none, or does not say.
+    """
+    determines, system = _determines(read), system_of(read)
+    if determines is not None and determines.first is not None:
+        first = determines.first(read)
+        if first is not None:
+            return first
+    elif system.trains and (determines is not None or system.package == OURS):
+        return None
+    raise NotStated(f"what {system.name} starts from")
 
 
 def phase_of(read: Read, intent: RoundIntent, values: int | None) -> Phase:

@@ -22,6 +22,7 @@ from .checkpoint import Checkpoint
 from .datasets import federate, load
 from .evaluation import Declaration, declaration_of
 from .federation import Federation
+from .frame.declaration import NORMALISE
 from .frame.declaration import Declaration as Declared
 from .frame.phases import checked_phases, last_round
 from .frame.rounds import name_in
@@ -156,6 +157,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     system = build(settings, federation, local_of(settings, federation, model), streams)
     plan = system.plan()
     checked_phases(system.phases, plan.phases)
+    require_declared(settings, system)
     prepared = Prepared(
         settings,
         federation,
@@ -171,6 +173,20 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     )
     first_state(prepared)  # what cannot be kept is better known now
     return prepared
+
+
+def require_declared(settings: Settings, system: System) -> None:
+    """Raise `InvalidInput` where the phases of a system are not those that it declares."""
+    declaration, tables = settings.system, settings.tables()
+    declared_names = declaration.phase_names(lambda table, key: getattr(tables[table], key))
+    names = tuple(phase.name for phase in system.phases if phase.name != NORMALISE)
+    if names != tuple(declared_names):
+        raise InvalidInput(
+            f"{name_in(system.name, declaration)} declares the phases "
+            f"{', '.join(declared_names)}, and has {', '.join(names) or 'none'}.",
+            "An audit reads what rounds state phase by phase, as they were declared.",
+            "Give their names, in order, as `phases` of the declaration.",
+        )
 
 
 def model_of(settings: Settings, federation: Federation) -> Model | None:

@@ -10,26 +10,40 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from .frame.declaration import Read
+from .frame.declaration import NORMALISE, Read, Sealed
 from .frame.systems import declaration_of
 
-TRAIN: Final = "train"
-NORMALISE: Final = "normalise"
-"""The phases of a run; `fl.promise` and `fl.normalising` name them, and need more than this."""
+RELEASE: Final = "release"
+"""The phase of `fl.user_sum.UserSum`."""
 
 RECOMPUTED: Final = "recomputed"
 RESIDUALS: Final = "residuals"
 NOISE: Final = (RECOMPUTED, RESIDUALS)
 """What is sealed of every noisy sum (`fl.recomputed`, `fl.residuals`)."""
 
+NORMS: Final = ("clipped", "norm_largest", "norm_median", "not_finite", "terms")
+"""What is sealed of the terms that are clipped (`fl.uldp.facts.about_norms`)."""
+
+
+def of_user_sum(*phases: str) -> Sealed:
+    """Return what `fl.user_sum.UserSum` seals in each of these phases, for a declaration."""
+    return lambda _: dict.fromkeys(phases or (RELEASE,), (*NORMS, *NOISE))
+
 
 def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
     """Return the names of the items that each release seals, by phase, in alphabetical order.
 
-    Raises `InvalidInput` for a system that is not known.
+    Raises `InvalidInput` for a system that is not known, or whose own function fails.
     """
-    sealed = declaration_of(read("run", "system")).sealed
-    items = {TRAIN: ()} if sealed is None else sealed(read)
+    system = declaration_of(read("run", "system"))
+    items: Mapping[str, tuple[str, ...]]
+    if system.sealed is None:
+        items = dict.fromkeys(system.phase_names(read), ())
+    else:
+        try:
+            items = system.sealed(read)
+        except KeyError as error:  # a key that a system without such a table asks for
+            raise system.failed("sealed", error) from error
     sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
     if read("data", "normalisation") == "private":
         sorted_items[NORMALISE] = NOISE

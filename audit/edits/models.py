@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..budget.phases import configured, models_of, training_of
 from .contradiction import History, NotStated, Seen, edit
 from .lineage import Lineage, stateless
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 SHOWN = 16
 """Digits of a digest that are shown."""
+
+
+def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated | None:
+    """Return what the system of a run says that it starts from; None where that is its model."""
+    from ...fl.determined import NotStated as Missing
+    from ..configuration import first_of
+
+    try:
+        return first_of(history.ledger.opened)
+    except Missing as missing:
+        return NotStated(f"{question}: nothing here says {missing}.")
 
 
 @edit(
@@ -24,11 +41,19 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
         return None
     if first is None:
         return NotStated("The model that the first round starts from: no round names one.")
+    question = "Whether the first round starts from the initial model"
+    stated = _stated(history, question)
+    if isinstance(stated, NotStated):
+        return stated
+    if stated is not None:
+        from ...fl.system import digest
+
+        return None if first == digest(stated) else _another(history, first, digest(stated))
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
     model, data, seed = (configured(history.ledger, *name) for name in names)
     unknown = NotStated(
-        "Whether the first round starts from the initial model: the configuration does not name a "
-        "model, a seed and data that this version of privplan knows."
+        f"{question}: the configuration does not name a model, a seed and data that this "
+        "version of privplan knows."
     )
     if model is None or data is None or seed is None:
         return unknown
@@ -39,6 +64,10 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
         return unknown
     if first == due or first == initial_digest(model, data, seed, fused=True):
         return None
+    return _another(history, first, due)
+
+
+def _another(history: History, first: str, due: str) -> Seen:
     where = next(one for one in history.ledger.spent if one.intent.model_in is not None)
     return Seen(
         f"The first round starts from the model {first[:SHOWN]}; the initial one of the "
@@ -62,18 +91,19 @@ def foreign_length(history: History) -> Seen | NotStated | None:
         return None
     if not history.lineage.named:  # it may be what stands beside a model
         return NotStated("Whether rounds release as many values as the model has: none names one.")
-    model, data = configured(ledger, "training", "model"), configured(ledger, "data", "name")
-    unknown = NotStated(
-        "Whether rounds release as many values as the model has: the configuration does not name a "
-        "model and data that this version of privplan knows."
-    )
-    if model is None or data is None:
-        return unknown
+    question = "Whether rounds release as many values as the model has"
+    stated = _stated(history, question)
+    if isinstance(stated, NotStated):
+        return stated
     from ...fl.initial import initial_size
 
-    due = initial_size(model, data)
+    model, data = configured(ledger, "training", "model"), configured(ledger, "data", "name")
+    due = initial_size(model, data) if stated is None else stated.size
     if due is None:
-        return unknown
+        return NotStated(
+            f"{question}: the configuration does not name a model and data that this version of "
+            "privplan knows."
+        )
     bad = [(number, release.values) for number, release in released if release.values != due]
     if not bad:
         return None

@@ -22,6 +22,7 @@ from .entering import MOST_ROWS, Viewing, canary_rows, canary_training
 from .federation import canary_federation
 from .local import NORM, Beside, CanaryLocal
 from .settled import PUBLIC, settled, silos_of
+from .sums import canary_sum
 from .view import Look, View, watched
 from .watch import Memory, Watching
 from .work import Work, meetings, usual_work
@@ -50,6 +51,7 @@ __all__ = [
     "by_phase",
     "canary_federation",
     "canary_rows",
+    "canary_sum",
     "canary_training",
     "carrier",
     "conduct",

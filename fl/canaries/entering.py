@@ -62,11 +62,12 @@ def canary_training(asked: Asked, *, clip: float, view: Viewing) -> Seen:
     return watched(asked, system, coins, view(system, local.columns), streams)
 
 
-def canary_rows(asked: Asked, *, clip: float, view: Viewing) -> Seen:
+def canary_rows(asked: Asked, *, clip: float, view: Viewing, everywhere: bool = False) -> Seen:
     """Rehearse a system that clips the rows of its users, and sums them: nothing is trained.
 
-    Each of m units has one record, in one silo in its turn (never in that which watches): a row of
-    m numbers, `NORM` times `clip` along its own column and with its own sign.  A unit that is out
+    Each of m units has one record, in one silo in its turn (never in that which watches), or one in
+    each of these with `everywhere`: a row of m numbers, `NORM` times `clip` along its own column
+    and with its own sign.  A unit that is out
     has no record (`add-remove`), the opposite row (`replace-one`) or one of zeros (`zero-out`).
     Rows are the same in all rounds, so signs do not alternate.  `clip` is above 0 and finite.
     Raises `InvalidInput` for more than `MOST_ROWS` canaries, where public records are to be beside
@@ -81,14 +82,14 @@ def canary_rows(asked: Asked, *, clip: float, view: Viewing) -> Seen:
             f"Give at most {MOST_ROWS:,}, and declare as many as `canaries` of the system.",
         )
     coins, streams = flip(asked.canaries, asked.rng()), asked.streams()
-    federation = _of_rows(asked, coins, NORM * clip)
+    federation = _of_rows(asked, coins, NORM * clip, everywhere)
     local = CanaryLocal(coins, federation, clip=clip)
     system = build(asked.settings, federation, local, streams)
     seen = replace(view(system, coins.columns), alternates=False)
     return watched(asked, system, coins, seen, streams)
 
 
-def _of_rows(asked: Asked, coins: Coins, length: float) -> Federation:
+def _of_rows(asked: Asked, coins: Coins, length: float, everywhere: bool) -> Federation:
     """Return a federation in which each unit's record is its row."""
     units, silos = np.arange(asked.canaries), asked.silos
     silo = units % silos
@@ -98,6 +99,10 @@ def _of_rows(asked: Asked, coins: Coins, length: float) -> Federation:
     there = coins.into if out is None else np.ones(len(coins), bool)
     table = np.zeros((asked.canaries, silos), np.int64)
     table[units[there], silo[there]] = 1
+    if everywhere:
+        table[there] = 1
+        if asked.observer == "silo" and silos > 1:
+            table[:, OWN] = 0
     federation = canary_federation(table, features=asked.canaries)
     unit = federation.user
     towards = np.where(coins.into, 1.0, out or 0.0) * coins.signs * length

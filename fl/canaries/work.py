@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ..frame.systems import declared
 
 if TYPE_CHECKING:
     from ..settings import Settings
+
+
+BY_ROWS: Final = 1_000
+"""Canaries of a system that does not train and names no number: each has a column of its own."""
 
 
 class Work(Protocol):
@@ -42,6 +46,8 @@ def usual_canaries(settings: Settings) -> int | None:
     """Return how many canaries suit a system where one costs more than usual; None elsewhere."""
     declaration = declared().get(settings.run.system)
     usual = None if declaration is None else declaration.canaries
+    if declaration is not None and usual is None and not declaration.trains:
+        return BY_ROWS
     if usual is None or isinstance(usual, int):
         return usual
     return usual.get(settings.security.aggregation)

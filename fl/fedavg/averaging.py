@@ -21,9 +21,11 @@ from ...accountant.plan import Plan, PlannedPhase, given
 from ..aggregation import float_sum
 from ..federation import Federation
 from ..frame.phases import Phase
+from ..frame.reaches import Route, reaches_of
 from ..frame.rounds import Draft, NoisySum, make_round
 from ..frame.state import Arrays, State
 from ..local import Local
+from ..observers import MODEL
 from ..promise import PHASE, claimed
 from ..setup import Setup, public_features_only, setup
 from ..system import Opening, Parameters, Round, digest
@@ -110,7 +112,8 @@ class FedAvg:
                 clip_enforced=False,
             )
 
-        return make_round(gate, _intent(number, parameters), work)
+        route = Route(own.aggregation, own.silos, self.aggregator.security)
+        return make_round(gate, _intent(number, parameters, route), work)
 
     @cached_property
     def _plan(self) -> Plan:
@@ -129,7 +132,7 @@ def fedavg(settings: Settings, federation: Federation, local: Local, _: Streams)
     return FedAvg(setup(settings, federation, local))
 
 
-def _intent(number: int, parameters: Parameters) -> records.RoundIntent:
+def _intent(number: int, parameters: Parameters, route: Route) -> records.RoundIntent:
     return records.RoundIntent(
         round=number,
         phase=PHASE,
@@ -138,4 +141,5 @@ def _intent(number: int, parameters: Parameters) -> records.RoundIntent:
         noise=records.Noise("none", 0.0, shares=0, draws=0),
         sensitivity=math.inf,
         model_in=digest(parameters),
+        reaches=reaches_of((MODEL,), route),
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..keys import AGGREGATIONS, SHARED, SOME, UNITS
-from .declaration import Declaration, Table
+from .declaration import NORMALISE, Declaration, Table
 from .key import Key
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -44,6 +44,7 @@ def require_sound(system: Declaration) -> None:
             raise _wrong(system, field, "must be a function", value)
     if not isinstance(system.rules, tuple) or not all(map(callable, system.rules)):
         raise _wrong(system, "rules", "must be a tuple of functions", system.rules)
+    _require_phases(system)
     if system.rounds is not None:
         _checked(system, "rounds", validate.count, system.rounds)
     _require_canaries(system)
@@ -52,6 +53,19 @@ def require_sound(system: Declaration) -> None:
     _require_keys(system)
     if system.trains:
         _require_defaults(system)
+
+
+def _require_phases(system: Declaration) -> None:
+    names = system.phases
+    if callable(names):
+        return
+    words = isinstance(names, tuple) and all(
+        isinstance(name, str) and _NAME.fullmatch(name) for name in names
+    )
+    if not words or not names or len(set(names)) < len(names):
+        raise _wrong(system, "phases", "must be a tuple of names, each once, or a function", names)
+    if NORMALISE in names:
+        raise _wrong(system, "phases", "must not name the phase of all systems", NORMALISE)
 
 
 def _require_canaries(system: Declaration) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
-from .key import Key
+from .key import Key as Key
 
 if TYPE_CHECKING:
     from ..defaults import Defaults
@@ -32,12 +32,21 @@ Read: TypeAlias = Callable[[str, str], Any]
 Sealed: TypeAlias = Callable[[Read], Mapping[str, tuple[str, ...]]]
 """From a configuration to the names of the items that each release seals, by phase."""
 
+Phases: TypeAlias = tuple[str, ...] | Callable[[Read], tuple[str, ...]]
+"""The names of phases in their order, or from a configuration to them."""
+
 Adjust: TypeAlias = "Callable[[str, Defaults], Defaults]"
 """From a data set and how it is usually trained on to how a system trains on it."""
 
 
 OURS: Final = "privplan"
 """The package that brings the systems of `fl`."""
+
+TRAIN: Final = "train"
+"""The phase of a system that names none."""
+
+NORMALISE: Final = "normalise"
+"""The phase in which moments of features are released, which is of every system."""
 
 AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so."""
@@ -89,9 +98,11 @@ class Declaration:
         `carrier`      the function that puts canaries in and returns what an observer sees of
                        them (`fl.canaries.Carrier`); None where nobody can
         `canaries`     how many an attack takes where one costs more than usual, or that by
-                       aggregation
+                       aggregation; None: as usual, and 1,000 for a system that does not train
         `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
     What its log says:
+        `phases`       the names of its phases in their order, as its rounds state them, or a
+                       function of the configuration; not that of moments, which is of all systems
         `sealed`       the items that each of its releases seals; None: none
     """
 
@@ -114,8 +125,13 @@ class Declaration:
     determines: str | None = None
     carrier: str | None = None
     sealed: Sealed | None = None
+    phases: Phases = (TRAIN,)
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
+
+    def phase_names(self, read: Read) -> tuple[str, ...]:
+        """Return the names of its phases under a configuration, in their order."""
+        return self.phases(read) if callable(self.phases) else self.phases
 
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..frame.declaration import Read
-from ..sealed_items import NOISE, TRAIN
-
-_NORMS: Final = ("clipped", "norm_largest", "norm_median", "not_finite", "terms")
-"""What `fl.uldp.facts.about_norms` seals."""
+from ..frame.declaration import TRAIN, Read
+from ..sealed_items import NOISE, NORMS
 
 _JOINED: Final = "joined"
 
 
 def of_naive(_: Read) -> Mapping[str, tuple[str, ...]]:
     """Return what ULDP-NAIVE seals."""
-    return {TRAIN: (*_NORMS, *NOISE)}
+    return {TRAIN: (*NORMS, *NOISE)}
 
 
 def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
@@ -27,8 +24,8 @@ def of_group(_: Read) -> Mapping[str, tuple[str, ...]]:
 def of_weighted(read: Read) -> Mapping[str, tuple[str, ...]]:
     """Return what ULDP-AVG and ULDP-SGD seal: who joined, where a party draws that."""
     if read("security", "aggregation") != "private-weighting":
-        return {TRAIN: (*_NORMS, *NOISE, _JOINED)}
+        return {TRAIN: (*NORMS, *NOISE, _JOINED)}
     if read("uldp", "as_published"):
-        return {TRAIN: (*_NORMS, _JOINED)}
+        return {TRAIN: (*NORMS, _JOINED)}
     drawn = read("privacy", "sampling_rate") < 1.0 and read("security", "slots") is None
-    return {TRAIN: (*_NORMS, *NOISE, _JOINED) if drawn else (*_NORMS, *NOISE)}
+    return {TRAIN: (*NORMS, *NOISE, _JOINED) if drawn else (*NORMS, *NOISE)}

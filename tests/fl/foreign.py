@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -46,20 +48,42 @@ def install(
     (about / "entry_points.txt").write_text(f"[privplan.systems]\n{entry.format(module)}\n")
 
 
-def python(place: Path, program: str, **more: str) -> str:
+def as_pip(place: Path, project: Path, version: str = "1.0") -> Path:
+    """Do with the packages of a project what pip would do: copy them, and leave its metadata."""
+    described = tomllib.loads((project / "pyproject.toml").read_text())
+    name = described["project"]["name"]
+    for package in described["tool"]["setuptools"]["packages"]:
+        if project != place:
+            shutil.copytree(project / package, place / package)
+    about = place / f"{name.replace('-', '_')}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    groups = described["project"]["entry-points"].items()
+    lines = [
+        line
+        for group, entries in groups
+        for line in (f"[{group}]", *(f"{one} = {value}" for one, value in entries.items()))
+    ]
+    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return place
+
+
+def python(place: Path, program: str, *, check: bool = True) -> str:
     """Return what a program prints in a process that has the packages of a folder."""
-    return _done(place, [sys.executable, "-c", textwrap.dedent(program)], **more).stdout
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    return started(place, command, check=check).stdout
 
 
 def privplan(place: Path, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Return how a command ended in a process that has the packages of a folder."""
     program = [sys.executable, "-m", "privplan.cli", *words]
-    return _done(place, program, check=False, cwd=cwd)
+    return started(place, program, check=False, cwd=cwd)
 
 
-def _done(
+def started(
     place: Path, program: list[str], *, check: bool = True, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
+    """Return how a process ended that has the packages of a folder."""
     path = os.pathsep.join(filter(None, (str(place), os.environ.get("PYTHONPATH", ""))))
     done = subprocess.run(
         program,

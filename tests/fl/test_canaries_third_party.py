@@ -146,7 +146,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         name: Declaration(
             name=name,
             make=f"{__name__}:{maker}",
-            summary="a system of a test",
+            summary="a toy",
             package="toys",
             carrier=f"{__name__}:carry",
             canaries=2_000,
@@ -155,7 +155,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         for name, maker in MAKERS.items()
     }
     known["toy-alone"] = Declaration(
-        name="toy-alone", make=f"{__name__}:rows", summary="a system of a test", package="toys"
+        name="toy-alone", make=f"{__name__}:rows", summary="a toy", package="toys"
     )
     for name, own in known.items():
         monkeypatch.setitem(built_in(), name, own)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import tomllib
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,7 @@ import pytest
 from privplan.fl import preparation
 from privplan.fl.frame.systems import declaration_of
 
-from .foreign import ROOT, privplan, python
+from .foreign import ROOT, as_pip, privplan, python
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -45,22 +44,14 @@ def installed(place: Path, version: str = "1.0") -> Path:
     assert set(files) == {
         "damped_avg/__init__.py",
         "damped_avg/system.py",
+        "heavy_avg/system.py",
         "pyproject.toml",
         "run.toml",
     }
     for name, content in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(content)
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    about = place / f"damped_avg-{version}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
-    )
-    entries = project["entry-points"]["privplan.systems"].items()
-    lines = "".join(f"{name} = {value}\n" for name, value in entries)
-    (about / "entry_points.txt").write_text(f"[privplan.systems]\n{lines}")
-    return place
+    return as_pip(place, place, version)
 
 
 def killed(place: Path) -> Path:
@@ -128,13 +119,26 @@ def test_it_is_resumed_and_not_with_another_version(tmp_path: Path) -> None:
     refused = privplan(other, "run", "--resume", "--out", "out")
     assert refused.returncode == 2
     said = " ".join(refused.stderr.split())
-    assert "begun with version 1.0 of package damped-avg; this is 2.0" in said
+    assert "was begun with damped-avg 1.0; here is damped-avg 2.0" in said
     shutil.move(tmp_path / "kept", place / "damped_avg-1.0.dist-info")
     resumed = privplan(place, "run", "--resume", "--out", "out")
     assert resumed.returncode == 0, resumed.stderr
     audited = json.loads(privplan(place, "audit", "budget", "out", "--json").stdout)
     assert audited["ok"] is True
     assert audited["result"]["rounds"] == 3
+
+
+def test_hooks_of_the_section_run_and_are_resumed(tmp_path: Path) -> None:
+    place = installed(tmp_path / "package")
+    declared = place / "damped_avg" / "__init__.py"
+    source = declared.read_text().replace("damped_avg.system:damped", "heavy_avg.system:heavy")
+    declared.write_text(source)
+    killed(place)
+    resumed = privplan(place, "run", "--resume", "--out", "out")
+    assert resumed.returncode == 0, resumed.stderr
+    audited = json.loads(privplan(place, "audit", "budget", "out", "--json").stdout)
+    assert audited["ok"] is True
+    assert audited["result"]["hazards"] == audited["result"]["not_stated"] == []
 
 
 HOOKS = """

@@ -46,6 +46,9 @@ SYSTEMS = {
     "doubled": "means:doubled",
 }
 
+PHASES = {"stages": ("warm", "release")}
+"""Names of phases, where they are not one."""
+
 
 def enter() -> None:
     """Declare these systems, as an entry point of their package would."""
@@ -56,6 +59,7 @@ def enter() -> None:
             summary="a system of a test",
             package=PACKAGE,
             trains=not make.startswith("means"),
+            phases=PHASES.get(name, ("release",) if make.startswith("means") else ("train",)),
             measure="means:measure" if make.startswith("means") else None,
         )
 

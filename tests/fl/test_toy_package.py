@@ -1,0 +1,268 @@
+"""A package of 60 lines brings a system: run, killed, resumed, audited, attacked and reported.
+
+It is installed as pip would install it, and everything happens in processes of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import privplan as pp
+from privplan.fl.checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint
+
+from ..sweeps import sweep
+from .foreign import ROOT, as_pip, python, started
+
+pytestmark = pytest.mark.skipif(
+    any(find_spec(name) is None for name in ("sklearn", "cryptography")),
+    reason="runs need the extra `fl`",
+)
+
+PROJECT = ROOT / "tests" / "packages" / "toy_mean"
+
+NOISE, ROUNDS, SEED = 2.0, 4, 7
+
+RUN = f"""
+[run]
+system = "toy-mean"
+rounds = {ROUNDS}
+
+[data]
+name = "breast-cancer"
+users = 100
+silos = 3
+
+[privacy]
+noise_multiplier = {NOISE}
+delta = 0.001
+
+[toy]
+clip = 3.0
+
+[log]
+save_models = true
+"""
+
+WITHOUT_TORCH = """
+import sys
+from privplan.cli.__main__ import main
+try:
+    main()
+finally:
+    print("torch" if "torch" in sys.modules else "no torch", file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    where = tmp_path / "package"
+    where.mkdir()
+    (where / "run.toml").write_text(RUN)
+    return as_pip(where, PROJECT)
+
+
+def seeded(place: Path) -> None:
+    text = RUN.replace("[data]", f"seed = {SEED}\n\n[data]")
+    (place / "run.toml").write_text(text)
+
+
+def command(place: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process that must not have loaded torch."""
+    done = started(place, [sys.executable, "-c", WITHOUT_TORCH, *words], check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.split("\n")[-2] == "no torch"
+    return done
+
+
+def audited(place: Path, folder: str = "out") -> Any:
+    return json.loads(command(place, "audit", "budget", folder, "--json").stdout)["result"]
+
+
+def killed(place: Path, number: int) -> None:
+    """Begin the run in `out`; its process is killed after a round."""
+    program = f"""
+        import os, signal
+        import privplan as pp
+        def kill(measured, _):
+            if measured.round == {number}:
+                print("killed", flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+        pp.run("run.toml", "out", report=kill)
+    """
+    assert python(place, program, check=False) == "killed\n"
+    assert Checkpoint.read(place / "out" / CHECKPOINT).round == number
+
+
+def uninterrupted(place: Path, cut: int) -> Any:
+    """Return model and velocity of one process that takes other streams after round `cut`."""
+    program = f"""
+        import json, sys
+        from pathlib import Path
+        from privplan.accountant.mechanisms import Gate
+        from privplan.accountant.odometer import Odometer
+        from privplan.accountant.randomness import Streams
+        from privplan.fl.canaries import Memory
+        from privplan.fl.preparation import prepare
+        from privplan.fl.settings import read_settings
+        prepared = prepare(read_settings(Path("run.toml")))
+        odometer = Odometer.for_plan(prepared.plan)
+        gates = [Gate(odometer, Memory(), Streams.seeded({SEED}, part)) for part in (0, 1)]
+        system = prepared.system
+        model, state = system.initial(), system.initial_state()
+        (phase,) = system.phases
+        for number in range(1, {ROUNDS} + 1):
+            moved = phase.make(number, model, gates[number > {cut}], state)
+            model, state = moved.parameters, moved.state
+        print(json.dumps([model.tolist(), state["velocity"].tolist()]))
+    """
+    return json.loads(python(place, program))
+
+
+def test_the_package_has_60_lines() -> None:
+    files = [*PROJECT.rglob("*.py")]
+    assert sum(len(file.read_text().splitlines()) for file in files) <= 60
+    for file in files:
+        imported = [line for line in file.read_text().splitlines() if "import" in line]
+        assert {line.split()[1].partition(".")[0] for line in imported} <= {
+            "dataclasses",
+            "numpy",
+            "privplan",
+        }
+
+
+def test_it_is_listed_planned_and_run(place: Path) -> None:
+    shown = command(place, "explain", "run").stdout
+    assert "toy-mean" in shown
+    assert "[toy]  what only toys have" in shown
+    assert "toy-mean 1.0" in python(
+        place, "from privplan.cli.main import app; app(['doctor'], standalone_mode=False)"
+    )
+    planned = command(place, "run", "run.toml", "--dry-run").stdout
+    assert "epsilon" in planned
+    assert not (place / "out").exists()
+    command(place, "run", "run.toml", "--out", "out")
+    models = sorted((place / "out" / MODELS).iterdir())
+    assert len(models) == ROUNDS
+    kept = Checkpoint.read(place / "out" / MODEL)
+    assert set(kept.arrays()) == {"features", "label"}
+    assert (kept.parameters == kept.state["velocity"]).all()
+    measured = json.loads((place / "out" / "metrics.json").read_text())
+    assert [set(one["metrics"]) for one in measured["rounds"]] == ROUNDS * [{"distance"}]
+
+
+def test_it_is_audited_and_nothing_is_left_to_say(place: Path) -> None:
+    command(place, "run", "run.toml", "--out", "out")
+    command(place, "audit", "log", "out")
+    result = audited(place)
+    assert result["hazards"] == []
+    assert result["not_stated"] == []
+    rounds = pp.events.Compose((pp.events.Gaussian(NOISE),) * ROUNDS)
+    proven = pp.account(rounds, delta=0.001).epsilon
+    assert result["epsilon"]["upper"] == pytest.approx(proven.upper, rel=1e-9)
+    assert result["claimed"] >= result["epsilon"]["upper"]
+    assert result["supported"] is True
+
+
+@pytest.mark.parametrize("cut", sweep((1, 2, 3), quick=1))
+def test_it_is_killed_and_ends_where_it_would_have(cut: int, place: Path) -> None:
+    seeded(place)
+    killed(place, cut)
+    command(place, "run", "--resume", "--out", "out")
+    kept = Checkpoint.read(place / "out" / MODEL)
+    model, velocity = uninterrupted(place, cut)
+    assert kept.parameters.tolist() == model
+    assert kept.state["velocity"].tolist() == velocity
+    assert np.abs(velocity).max() > 0.0
+
+
+def test_a_run_that_was_cut_off_audits_like_any(place: Path) -> None:
+    killed(place, 2)
+    command(place, "run", "--resume", "--out", "out")
+    result = audited(place)
+    assert (result["rounds"], result["hazards"], result["not_stated"]) == (ROUNDS, [], [])
+
+
+def test_it_is_attacked_and_reported(place: Path) -> None:
+    command(place, "run", "run.toml", "--out", "out")
+    found = json.loads(command(place, "audit", "attack", "out", "--json").stdout)["result"]
+    by_tier = {one["tier"]: one for one in found["tiers"]}
+    assert set(by_tier) == {"claim", "robust", "residual"}
+    assert found["skipped"] == []
+    assert by_tier["claim"]["value"] > 1.0
+    assert not any(one["contradicted"] for one in found["tiers"])
+    refused = command(place, "audit", "attack", "out", "--tier", "membership", code=3)
+    assert "toy-mean (package toy-mean) trains no model" in refused.stderr
+    command(place, "report", "out", "-o", "page.html")
+    assert "toy-mean" in (place / "page.html").read_text()
+
+
+HALF = """
+
+class Half(ToyMean):
+    state = ToyMean.state
+
+    def round(self, *given):
+        from privplan.accountant.mechanisms import gaussian
+        drawn = gaussian.discrete_gaussian
+        gaussian.discrete_gaussian = lambda stream, count, scale: drawn(stream, count, scale / 2)
+        try:
+            return super().round(*given)
+        finally:
+            gaussian.discrete_gaussian = drawn
+"""
+
+
+@pytest.mark.slow  # a run and an attack in processes of their own
+def test_half_the_noise_is_contradicted(place: Path) -> None:
+    module = place / "toy_mean" / "system.py"
+    module.write_text(module.read_text() + HALF)
+    declared = place / "toy_mean" / "__init__.py"
+    declared.write_text(declared.read_text().replace("system:ToyMean", "system:Half"))
+    command(place, "run", "run.toml", "--out", "out")
+    audited(place)  # what the log says is sound; what was drawn is not
+    done = command(place, "audit", "attack", "out", "--json", code=1)
+    found = json.loads(done.stdout)["result"]["tiers"]
+    assert {one["tier"] for one in found if one["contradicted"]} >= {"claim", "residual"}
+
+
+def test_it_is_signed(place: Path) -> None:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    (place / "key.pem").write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    )
+    public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
+    (place / "public.pem").write_bytes(public)
+    (place / "run.toml").write_text(RUN + 'sign_key = "key.pem"\n')
+    command(place, "run", "run.toml", "--out", "out")
+    words = ("audit", "log", "out", "--public-key", "public.pem", "--json")
+    signature = json.loads(command(place, *words).stdout)["result"]["signature"]
+    assert signature is not None
+
+
+@pytest.mark.slow  # as the commands do, which the tests above have
+def test_it_is_run_and_resumed_from_python(place: Path) -> None:
+    killed(place, 1)
+    program = """
+        import sys
+        import privplan as pp
+        expected = pp.plan_run("run.toml")
+        outcome = pp.resume("out")
+        print(expected.rounds, outcome.result.rounds, sorted(outcome.metrics))
+        print("torch" if "torch" in sys.modules else "no torch")
+    """
+    assert python(place, program).split("\n")[:2] == [
+        f"{ROUNDS} {ROUNDS} ['distance']",
+        "no torch",
+    ]
