@@ -15,11 +15,12 @@ from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan, PlannedPhase
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
+from .frame.declaration import USUAL
 from .frame.phases import Phase
 from .frame.reaches import Route, checked_reaches, is_sampled, reaches_of
 from .frame.rounds import Draft, make_round, name_in
 from .frame.state import Arrays, State, states
-from .frame.systems import declared
+from .frame.systems import known
 from .local import Local
 from .normalising import Normalising
 from .observers import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
@@ -58,7 +59,12 @@ class Setup:
 
     @property
     def coalitions(self) -> tuple[int, ...]:
-        """With how many silos the server is accounted for, where silos collude with it."""
+        """With how many silos the server is accounted for, where silos collude with it.
+
+        Among peers there is no server: who colludes there is counted with the peer.
+        """
+        if self.aggregation == "shares":
+            return ()
         named = coalitions_in((self.privacy.observer, *self.privacy.observers))
         return tuple(sorted({*named, self.security.colluders} - {0}))
 
@@ -84,17 +90,9 @@ class Promised:
     phase: ClassVar[str] = PHASE
     """The name of the phase whose rounds it makes."""
 
-    aggregations: ClassVar[tuple[Aggregation, ...]] = ("plain", "masked")
-    """By which protocols its updates can be summed."""
-
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        if setup.aggregation not in self.aggregations:
-            raise Unsupported(
-                f"{setup.name} has no aggregation {setup.aggregation!r}.",
-                "What the server sees decides what it learns, so none is taken for another.",
-                f"Use one of {', '.join(self.aggregations)}.",
-            )
+        require_aggregation(setup)
         self.aggregator = setup.aggregator
 
     @property
@@ -145,7 +143,7 @@ class Promised:
         Then silos that tell the server what they know add nothing to it but what they hold.
         """
         found = dict(self.views(noise_multiplier))
-        if self.setup.privacy.group > 1:
+        if self.setup.privacy.group > 1 and SERVER in found:
             holder = found.get(SILO_WITH_RECORDS, found[SERVER])
             for colluders in self.setup.coalitions:
                 found.setdefault(Coalition(colluders).name, found[SERVER])
@@ -241,7 +239,7 @@ class Promised:
         noise = planned.noise_multiplier
         mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
         intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        whose = name_in(self.name, declared().get(self.name))
+        whose = name_in(self.name, known(self.name))
         return make_round(gate, intent, work, state=states(self), whose=whose)
 
     @property
@@ -298,6 +296,18 @@ def _bearing(settings: Settings, silos: int) -> SecuritySettings:
             f"Name at most {max(0, silos - 2)} of them, or have more silos.",
         )
     return replace(settings.security, colluders=told)
+
+
+def require_aggregation(setup: Setup) -> None:
+    """Raise `Unsupported` for an aggregation that the system's declaration does not name."""
+    declaration = known(setup.name)
+    words = USUAL if declaration is None else declaration.aggregations
+    if setup.aggregation not in words:
+        raise Unsupported(
+            f"{setup.name} has no aggregation {setup.aggregation!r}.",
+            "What the server sees decides what it learns, so none is taken for another.",
+            f"Use one of {', '.join(words)}.",
+        )
 
 
 def users_only(setup: Setup) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from ..frame.systems import declared
+from ..frame.systems import known
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -32,7 +32,7 @@ def usual_work(settings: Settings, silos: int, canaries: int) -> int:
 
 def work_of(settings: Settings) -> Work:
     """Return what says how much work a round of these settings is."""
-    declaration = declared().get(settings.run.system)
+    declaration = known(settings.run.system)
     if declaration is None or declaration.canary_work is None:
         return usual_work
     return cast("Work", declaration.load(declaration.canary_work))
@@ -40,7 +40,7 @@ def work_of(settings: Settings) -> Work:
 
 def usual_canaries(settings: Settings) -> int | None:
     """Return how many canaries suit a system where one costs more than usual; None elsewhere."""
-    declaration = declared().get(settings.run.system)
+    declaration = known(settings.run.system)
     usual = None if declaration is None else declaration.canaries
     if usual is None or isinstance(usual, int):
         return usual
