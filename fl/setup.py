@@ -18,7 +18,7 @@ from .federation import Federation
 from .frame.declaration import USUAL
 from .frame.phases import Phase
 from .frame.reaches import Route, checked_reaches, is_sampled, reaches_of
-from .frame.rounds import Draft, make_round, name_in
+from .frame.rounds import Draft, make_round, name_in, release_beside
 from .frame.state import Arrays, State, states
 from .frame.systems import known
 from .local import Local
@@ -29,6 +29,9 @@ from .settings import SecuritySettings
 from .system import Aggregation, Opening, Parameters, Privacy, Round, digest
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..accountant.mechanisms import Gate, Ticket
     from .parties import Network
     from .settings import Settings, TrainingSettings
@@ -222,25 +225,56 @@ class Promised:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
         `sampling` says who takes part, `draws` how many noisy sums are released, `phase` which
-        phase of the plan the round is of: the last one, if None.  Raises as
+        phase of the plan the round is of: the last one, if None; or the last part of one (`part_of`
+        of `fl.frame.rounds`), after `release_beside` has released the others.  Raises as
         `fl.frame.rounds.make_round`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
-        about = About(
+        noise = planned.noise_multiplier
+        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
+        about = self._about(number, planned, sampling, draws, digest(parameters))
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        whose = name_in(self.name, known(self.name))
+        return make_round(gate, intent, work, state=states(self), whose=whose)
+
+    def release_beside(
+        self,
+        number: int,
+        gate: Gate,
+        mechanism: Mechanism,
+        work: Callable[[Ticket], NDArray[np.float64]],
+        *,
+        phase: PlannedPhase,
+        sampling: records.Sampling | None = None,
+        draws: int = 1,
+    ) -> NDArray[np.float64]:
+        """Make a release of a round that is no model, before the one that is; return its values.
+
+        `phase` is that part of the plan's phase (`part_of` of `fl.frame.rounds`), `mechanism` draws
+        its noise.  Where a run is cut off before the round is whole, the rest of it is spent.
+        """
+        about = self._about(number, phase, sampling, draws, None)
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        return release_beside(gate, intent, work)
+
+    def _about(
+        self,
+        number: int,
+        planned: PlannedPhase,
+        sampling: records.Sampling | None,
+        draws: int,
+        model: str | None,
+    ) -> About:
+        return About(
             number,
             planned.name,
             records.Sampling() if sampling is None else sampling,
             {who: event for who, event in planned.views.items() if who != "model"},
-            digest(parameters),
+            model,
             planned.event,
             draws,
             self.reaches(),
         )
-        noise = planned.noise_multiplier
-        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
-        intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        whose = name_in(self.name, known(self.name))
-        return make_round(gate, intent, work, state=states(self), whose=whose)
 
     @property
     def normalising(self) -> Normalising | None:

@@ -23,7 +23,7 @@ from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
 from privplan.fl.frame.declaration import Declaration
-from privplan.fl.frame.systems import declared
+from privplan.fl.frame.systems import built_in, declared
 from privplan.fl.promise import PHASE
 from privplan.fl.settings import DataSettings, PrivacySettings, RunSettings, Settings
 from privplan.fl.settings import TrainingSettings as Training
@@ -34,7 +34,6 @@ from privplan.fl.system import Round, digest
 class Summed(Promised):
     """The running sum of clipped rows, one for each user, with noise from every silo."""
 
-    aggregations = ("plain",)
     rule: Any = "none"
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
@@ -49,7 +48,7 @@ class Summed(Promised):
         left = ev.Gaussian(noise_multiplier * math.sqrt((silos - 1) / silos))
         return {"model": event, "server": event, "silo": left}
 
-    def round(self, number: int, parameters: Any, gate: Any) -> Round:
+    def round(self, number: int, parameters: Any, gate: Any, state: Any = None) -> Round:  # noqa: ARG002
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
         about = About(number, PHASE, views=self.promise.views, model_in=digest(parameters))
         stated = replace(about, event_override=self.promise.event)
@@ -146,16 +145,20 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
         name: Declaration(
             name=name,
             make=f"{__name__}:{maker}",
+            summary="a system of a test",
             package="toys",
+            aggregations=("plain",),
             carrier=f"{__name__}:carry",
             canaries=2_000,
             canary_work=f"{__name__}:work",
         )
         for name, maker in MAKERS.items()
     }
-    known["toy-alone"] = Declaration(name="toy-alone", make=f"{__name__}:rows", package="toys")
+    known["toy-alone"] = Declaration(
+        name="toy-alone", make=f"{__name__}:rows", summary="a system of a test", package="toys"
+    )
     for name, own in known.items():
-        monkeypatch.setitem(declared(), name, own)
+        monkeypatch.setitem(built_in(), name, own)
 
 
 def settings(system: str, neighbours: Any = "add-remove") -> Settings:
