@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias, TypeVar, cast
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.mechanisms import FineGaussian, Gaussian
@@ -107,7 +107,14 @@ def _determines(read: Read) -> Determines | None:
     if system.determines is None:
         return None
     reference = system.determines
-    return _asked(system, lambda: cast("Determines", system.load(reference)), loading=True)
+    return _asked(system, lambda: _facts_at(system, reference), loading=True)
+
+
+def _facts_at(system: Declaration, reference: str) -> Determines:
+    found = system.load(reference)
+    if not isinstance(found, Determines):
+        raise TypeError(f"{reference} of {system.name} is no `Determines`")
+    return found
 
 
 def _asked(system: Declaration, call: Callable[[], Answer], *, loading: bool = False) -> Answer:

@@ -45,7 +45,7 @@ class Counted(Means):
 
         def work(ticket: Any) -> Draft:
             (total,) = mechanism.noisy(ticket, [mechanism.total(rows)], ["noise"])
-            return Draft(total / max(float(count[0]), 1.0), aggregate=total)
+            return Draft(total / max(float(count[0]), 2.0), aggregate=total)
 
         return self.make_round(number, parameters, gate, work, phase=part_of(planned, 1))
 
