@@ -22,6 +22,7 @@ import numpy as np
 
 from ..accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ..accountant.records import RunOpen
+from ..fl.frame.systems import exactly_named
 from ..fl.log import BadLine, LogWriter, Sealed, read
 from ..fl.log.canonical import SEALED
 from ..fl.log.reader import log_of
@@ -68,6 +69,7 @@ Tell = Callable[[str], None]
 """Told in a few words what is done next."""
 
 
+@exactly_named()
 def attack(
     folder: str | Path,
     asked: Asked | None = None,

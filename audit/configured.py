@@ -20,7 +20,7 @@ from ..accountant import validate
 from ..accountant.account import account
 from ..accountant.errors import InvalidInput
 from ..accountant.records import RunOpen
-from ..fl.frame.systems import declaration_of, keys_by_table
+from ..fl.frame.systems import declaration_of, exactly_named, keys_by_table
 from ..fl.observers import SILO, SILO_WITH_RECORDS
 from ..fl.resumption import require_same_settings
 from ..fl.settings import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
@@ -36,6 +36,7 @@ _NEAR: Final = 1e-6
 """How much two machines may differ in the same epsilon, of it."""
 
 
+@exactly_named()
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
@@ -62,6 +63,7 @@ def settings_in(opened: RunOpen) -> Settings:
     return Settings(**{"training": NO_TRAINING, **read}, table=special)
 
 
+@exactly_named()
 def require_same_file(folder: Path, opened: RunOpen) -> None:
     """Raise `InvalidInput` where a folder's own configuration is not that of its log."""
     place = folder / CONFIG
@@ -72,6 +74,7 @@ def require_same_file(folder: Path, opened: RunOpen) -> None:
             raise _refused(said(found), "One of them was edited, or they are of two runs.")
 
 
+@exactly_named()
 def path_in(folder: Path) -> Path | None:
     """Return the path of the data that a folder's configuration names, if any; nothing is read."""
     place = folder / CONFIG

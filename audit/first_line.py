@@ -13,6 +13,7 @@ from typing import Final
 
 from ..accountant.errors import PrivplanError
 from ..accountant.records import RunOpen
+from ..fl.frame.systems import exactly_named
 from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, tables_in
 from ..fl.settings_file import content_of, parse
 
@@ -91,6 +92,7 @@ def _taken(what: str) -> Difference:
     return Difference(what, "something", "nothing of it", 1, "every run")
 
 
+@exactly_named()
 def beside(folder: str | Path, opened: RunOpen) -> Comparison:
     """Return the configuration in a log's first line beside the file that its folder holds.
 

@@ -186,10 +186,12 @@ def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
     from .crypto import packages
 
     if own.aggregation == "shares":
-        packages.require(packages.MASKS)
-        from .secagg.shares import Shares, require_peers
+        from .secagg.peers import require_peers
 
         require_peers(silos, colluders=own.colluders, dropouts=own.dropouts)
+        packages.require(packages.MASKS)
+        from .secagg.shares import Shares
+
         return Shares(silos, colluders=own.colluders, keep=own.keep_transcripts)
     if silos - own.dropouts < 2:
         raise InvalidInput(

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar
 
-from ..accountant.errors import InvalidInput
+from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.mechanisms import FineGaussian, Gaussian
 from ..accountant.records import (
     Contribution,
@@ -32,6 +32,7 @@ from .evaluation import source_of
 from .frame.declaration import AS_PUBLISHED, NORMALISE, OURS, Declaration, Read
 from .frame.systems import declaration_of
 from .sealed_items import sealed_items
+from .secagg.peers import security_among
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +48,8 @@ LATER: Final = (
     ("evaluation", "source"),
 )
 """Keys that configurations did not always have: a log that lacks one meant something of its own."""
+
+Answer = TypeVar("Answer")
 
 Mechanism: TypeAlias = Gaussian | FineGaussian
 
@@ -110,7 +113,30 @@ def _determines(read: Read) -> Determines | None:
     system = system_of(read)
     if system.determines is None:
         return None
-    return cast("Determines", system.load(system.determines))
+    reference = system.determines
+    return _asked(system, lambda: _facts_at(system, reference), loading=True)
+
+
+def _facts_at(system: Declaration, reference: str) -> Determines:
+    found = system.load(reference)
+    if not isinstance(found, Determines):
+        raise TypeError(f"{reference} of {system.name} is no `Determines`")
+    return found
+
+
+def _asked(system: Declaration, call: Callable[[], Answer], *, loading: bool = False) -> Answer:
+    """Return what the code of a system says; `NotStated` where another package's code fails.
+
+    Of what it refuses while `loading`, too: that is about the package, and not about the log.
+    """
+    try:
+        return call()
+    except NotStated:
+        raise
+    except (Exception, SystemExit) as error:
+        if system.package == OURS or (isinstance(error, PrivplanError) and not loading):
+            raise
+        raise NotStated(f"what {system.name} of package {system.package} determines") from None
 
 
 def phase_names(read: Read) -> tuple[str, ...]:
@@ -149,7 +175,7 @@ def phase_of(read: Read, intent: RoundIntent, values: int | None) -> Phase:
     determines = _determines(read)
     if determines is None:
         raise NotStated(f"rounds of {read('run', 'system')}")
-    return determines.phase(read, intent, values)
+    return _asked(system_of(read), lambda: determines.phase(read, intent, values))
 
 
 # --- the first line -------------------------------------------------------------------------------
@@ -202,8 +228,7 @@ def _as_published(read: Read) -> object:
 
 
 def _sealed(read: Read) -> object:
-    system_of(read)
-    return sealed_items(read)
+    return _asked(system_of(read), lambda: sealed_items(read))
 
 
 def source(read: Read) -> object:
@@ -245,10 +270,13 @@ def security_of(read: Read) -> Security | None:
         return None
     if aggregation == "masked":
         return _masks(read, silos)
+    if aggregation == "shares":
+        return security_among(silos, read("security", "colluders"))
     determines = _determines(read)
     if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
-    return determines.security(read)
+    own = determines.security
+    return _asked(system_of(read), lambda: own(read))
 
 
 def _masks(read: Read, silos: int) -> Security:

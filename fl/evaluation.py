@@ -24,7 +24,7 @@ BUNDLED: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True)
-class Declaration:
+class EvaluationData:
     """Whether a model is measured on test data, who says that they are public, and why so.
 
     `source` is None where none is stated, which only runs of earlier versions may do.
@@ -35,7 +35,9 @@ class Declaration:
     why: str
 
 
-EARLIER: Final = Declaration(True, None, "declared public by an earlier version, source not stated")
+EARLIER: Final = EvaluationData(
+    True, None, "declared public by an earlier version, source not stated"
+)
 """Of a run that was begun before test data had to be declared: it goes on as it began."""
 
 
@@ -50,20 +52,20 @@ def source_of(name: str, test: str | None, source: str | None, evaluate_every: i
     return source or bundled if test == "public" or bundled is not None else None
 
 
-def declaration_of(settings: Settings) -> Declaration:
+def evaluation_data(settings: Settings) -> EvaluationData:
     """Return what the settings say of the test data, or what follows where they say nothing."""
     own, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
     source = source_of(name, own.test, own.source, every)
     if source is not None:
         said = 'test = "public" in [evaluation]'
-        return Declaration(
+        return EvaluationData(
             True, source, said if own.test else f"{name} is published with scikit-learn"
         )
     if own.test == "none":
-        return Declaration(False, None, 'test = "none" in [evaluation]')
+        return EvaluationData(False, None, 'test = "none" in [evaluation]')
     if every == 0:
-        return Declaration(False, None, "evaluate_every = 0 in [run]")
-    return Declaration(
+        return EvaluationData(False, None, "evaluate_every = 0 in [run]")
+    return EvaluationData(
         False,
         None,
         "data from a path are not taken to be public unless [evaluation] says so, with a source",

@@ -29,7 +29,8 @@ _LESS: Final = 1.0 - 1e-9
 _MOST_SLOTS: Final = 256
 
 _NEXT: Final[Mapping[str, Aggregation]] = {"plain": "masked", "masked": "private-weighting"}
-"""One step on in what is kept from the server."""
+"""One step on in what is kept from the server; `shares` has none, and a peer learns there what a
+silo does under masks."""
 
 
 @dataclass(frozen=True)

@@ -262,7 +262,8 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
             "colluders",
             at_least(0),
             "how many silos may tell the server all they know; what they learn together is a row "
-            "of its own, and masks are made to bear them; at most all silos but two",
+            "of its own, and masks are made to bear them; at most all silos but two (shares: how "
+            "many may tell a peer, at most all silos but three)",
             "as many as `observer` and `observers` name, or 0",
             "It is a number of silos.",
         ),

@@ -104,6 +104,7 @@ class Normalising:
             aggregation=self.security.aggregation,
             tolerated_dropouts=self.security.dropouts,
             coalitions=tuple(sorted({*self.coalitions, self.security.colluders} - {0})),
+            colluders=self.security.colluders,
         )
 
     def restate(self, views: Mapping[str, ev.Event]) -> None:

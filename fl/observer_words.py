@@ -45,7 +45,10 @@ TABLE: Final[Mapping[str, Sentences]] = {
         "a silo that holds some of the unit",
         in_a_run="a silo that holds some of the user's records, for those in other silos",
     ),
-    "peer": Sentences("a peer that holds nothing of the unit"),
+    "peer": Sentences(
+        "a peer that holds nothing of the unit",
+        in_a_run="a peer, which sees the sum and knows what it added, for records in other silos",
+    ),
     "client": Sentences("a client that holds nothing of the unit"),
     "coordinator": Sentences("the coordinator"),
     "shuffler": Sentences("the shuffler"),

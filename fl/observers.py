@@ -39,6 +39,9 @@ ANALYZER: Final = "analyzer"
 NAMED: Final = (MODEL, SERVER, SILO)
 """Those whose numbers a verdict is about, where a configuration names no others."""
 
+AMONG_PEERS: Final = (MODEL, PEER)
+"""Likewise, where silos are peers and there is no server; nobody else sees anything there."""
+
 WORDS: Final = (
     *(MODEL, SERVER, SILO, SILO_WITH_RECORDS),
     *(PEER, CLIENT, COORDINATOR, SHUFFLER, ANALYZER),

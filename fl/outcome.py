@@ -11,7 +11,7 @@ from typing import Final
 from ..accountant.guarantee import Guarantee
 from . import durable
 from .checkpoint import Measured
-from .evaluation import Declaration
+from .evaluation import EvaluationData
 
 FORMAT: Final = "privplan-metrics/1"
 
@@ -26,7 +26,7 @@ NOTE: Final = (
 def write_metrics(
     path: Path,
     about: Mapping[str, object],
-    test: Declaration,
+    test: EvaluationData,
     measured: Sequence[Measured],
     guarantees: Mapping[str, Guarantee],
 ) -> None:
@@ -50,7 +50,7 @@ def write_metrics(
     durable.write(path, text.encode())
 
 
-def _of_metrics(test: Declaration) -> str:
+def _of_metrics(test: EvaluationData) -> str:
     if not test.public:
         return f"There are no metrics: {test.why}."
     if test.source is None:

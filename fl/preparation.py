@@ -20,14 +20,13 @@ from ..accountant.records import Randomness
 from ..accountant.slack import require_small
 from .checkpoint import Checkpoint
 from .datasets import federate, load
-from .evaluation import Declaration, declaration_of
+from .evaluation import EvaluationData, evaluation_data
 from .federation import Federation
-from .frame.declaration import NORMALISE
-from .frame.declaration import Declaration as Declared
+from .frame.declaration import NORMALISE, Declaration
 from .frame.phases import checked_phases, last_round
 from .frame.rounds import name_in
 from .frame.state import Arrays, Shape, State, states
-from .frame.systems import declaration_of as declared
+from .frame.systems import declaration_of
 from .local import Local, NoTraining, TorchLocal
 from .settings import Settings
 from .system import Opening, Parameters, Parted, System, build
@@ -61,7 +60,7 @@ class Prepared:
     plan: Plan
     opening: Opening
     dataset: dict[str, str]
-    test: Declaration
+    test: EvaluationData
     segment: int = 0
     parts: Mapping[str, Shape] = field(default_factory=dict)
 
@@ -89,7 +88,7 @@ class Prepared:
     @property
     def whose(self) -> str:
         """The system and its package, as messages name them."""
-        return name_in(self.system.name, declared(self.system.name))
+        return name_in(self.system.name, declaration_of(self.system.name))
 
     @property
     def promises(self) -> bool:
@@ -148,7 +147,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     does not allow one round, `Unsupported`, `TargetUnreachable`, and `MissingExtra` where a
     package is absent.
     """
-    declaration = declared(settings.run.system)
+    declaration = declaration_of(settings.run.system)
     federation, dataset = _federation(settings)
     model = model_of(settings, federation)
     seed = settings.run.seed
@@ -167,7 +166,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         plan,
         system.opening(),
         dataset,
-        declaration_of(settings),
+        evaluation_data(settings),
         segment,
         _parts(system, model, declaration),
     )
@@ -191,7 +190,7 @@ def require_declared(settings: Settings, system: System) -> None:
 
 def model_of(settings: Settings, federation: Federation) -> Model | None:
     """Return the model that a system trains; None, and no torch, for one that does not train."""
-    if not declared(settings.run.system).trains:
+    if not declaration_of(settings.run.system).trains:
         return None
     from .models import model_named
 
@@ -297,7 +296,7 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     return evaluate(prepared.model, parameters, prepared.federation)
 
 
-def _parts(system: System, model: Model | None, declaration: Declared) -> dict[str, Shape]:
+def _parts(system: System, model: Model | None, declaration: Declaration) -> dict[str, Shape]:
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
     whose, width = name_in(system.name, declaration), system.initial().size
     parts: Mapping[str, Shape] = {} if model is None else model.parts

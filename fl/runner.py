@@ -43,8 +43,8 @@ from ..accountant.records import (
 )
 from . import durable
 from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
-from .evaluation import EARLIER, Declaration
-from .frame.declaration import Declaration as SystemDeclaration
+from .evaluation import EARLIER, EvaluationData
+from .frame.declaration import Declaration
 from .frame.phases import MakeRound, Once, Phase
 from .frame.rounds import checked_round
 from .frame.state import Arrays, State
@@ -88,7 +88,7 @@ class RunResult:
     measured: tuple[Measured, ...]
     parameters: Parameters
     model: str
-    test: Declaration
+    test: EvaluationData
 
 
 def run(
@@ -307,7 +307,7 @@ class _Conduct:
             append_transcripts(self.folder, network)
 
     @property
-    def _declaration(self) -> SystemDeclaration:
+    def _declaration(self) -> Declaration:
         return declaration_of(self.prepared.system.name)
 
     @property

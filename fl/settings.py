@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
@@ -18,7 +18,7 @@ from ..accountant.errors import InvalidInput
 from ..accountant.records import Relation, Unit
 from .frame.declaration import AS_PUBLISHED, Declaration
 from .frame.systems import built_in, declaration_of, family_tables
-from .observers import MODEL, NAMED
+from .observers import AMONG_PEERS, MODEL, NAMED
 from .sealed_items import sealed_items
 
 Kind = TypeVar("Kind")
@@ -170,6 +170,9 @@ class Settings:
     log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
+        if self.security.aggregation == "shares" and self.privacy.observers == NAMED:
+            among = replace(self.privacy, observers=AMONG_PEERS)  # of the others there is none
+            object.__setattr__(self, "privacy", among)
         declared = declaration_of(self.run.system).table
         kind = types.NoneType if declared is None else declared.settings
         if isinstance(self.table, kind):

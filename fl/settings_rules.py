@@ -11,7 +11,8 @@ from typing import Final
 from .evaluation import BUNDLED
 from .frame.declaration import OURS, Complaint, Given, Rule
 from .frame.systems import declaration_of, declared, promising_nothing, with_use_for
-from .observers import coalition_of, coalitions_in
+from .observers import AMONG_PEERS, coalition_of, coalitions_in
+from .secagg.peers import FEWEST
 
 _PROTECTED: Final[Mapping[str, str]] = {
     "user": "all records of a user together",
@@ -194,6 +195,36 @@ def _coalition(given: Given) -> Complaint | None:
     return None
 
 
+def _among_peers(given: Given) -> Complaint | None:
+    """Refuse what silos cannot have that add up among themselves."""
+    if _aggregation(given) != "shares":
+        return None
+    what = 'has aggregation = "shares" in [security], and '
+    for name in observers_in(given):
+        if name not in AMONG_PEERS:
+            return (
+                f"{what}names {name} in [privacy]",
+                "There is no server among peers, and every silo is one: it sees the sum, of which "
+                "it can take its own part off.",
+                'Name "model" and "peer"; `colluders` in [security] says how many may tell a peer '
+                "what they know.",
+            )
+    if given.get("training", {}).get("weighting") == "records":
+        return (
+            f'{what}weighting = "records" in [training]',
+            "A peer that holds a record of a user would learn from its weight how many it has.",
+            'Write weighting = "uniform", or aggregation = "masked".',
+        )
+    silos = given["data"].get("silos", FEWEST)
+    if silos < FEWEST:
+        return (
+            f"{what}silos = {silos} in [data]",
+            "Of two, each learns what the other sent, and one has nobody to add up with.",
+            f"Write silos = {FEWEST} or more, or another aggregation.",
+        )
+    return None
+
+
 def _slots(given: Given) -> Complaint | None:
     slots = given.get("security", {}).get("slots")
     if slots is None:
@@ -318,6 +349,7 @@ _RULES: Final[tuple[Rule, ...]] = (
     _hidden_weights,
     _other_aggregation,
     _coalition,
+    _among_peers,
     _slots,
     _unit,
     _noise,

@@ -15,11 +15,12 @@ from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan, PlannedPhase
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
+from .frame.declaration import USUAL
 from .frame.phases import Phase
 from .frame.reaches import Route, checked_reaches, is_sampled, reaches_of
-from .frame.rounds import Draft, make_round, name_in
+from .frame.rounds import Draft, make_round, name_in, release_beside
 from .frame.state import Arrays, State, states
-from .frame.systems import declared
+from .frame.systems import known
 from .local import Local
 from .normalising import Normalising
 from .observers import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
@@ -28,6 +29,9 @@ from .settings import SecuritySettings
 from .system import Aggregation, Opening, Parameters, Privacy, Round, digest
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from ..accountant.mechanisms import Gate, Ticket
     from .parties import Network
     from .settings import Settings, TrainingSettings
@@ -58,7 +62,12 @@ class Setup:
 
     @property
     def coalitions(self) -> tuple[int, ...]:
-        """With how many silos the server is accounted for, where silos collude with it."""
+        """With how many silos the server is accounted for, where silos collude with it.
+
+        Among peers there is no server: who colludes there is counted with the peer.
+        """
+        if self.aggregation == "shares":
+            return ()
         named = coalitions_in((self.privacy.observer, *self.privacy.observers))
         return tuple(sorted({*named, self.security.colluders} - {0}))
 
@@ -84,17 +93,9 @@ class Promised:
     phase: ClassVar[str] = PHASE
     """The name of the phase whose rounds it makes."""
 
-    aggregations: ClassVar[tuple[Aggregation, ...]] = ("plain", "masked")
-    """By which protocols its updates can be summed."""
-
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        if setup.aggregation not in self.aggregations:
-            raise Unsupported(
-                f"{setup.name} has no aggregation {setup.aggregation!r}.",
-                "What the server sees decides what it learns, so none is taken for another.",
-                f"Use one of {', '.join(self.aggregations)}.",
-            )
+        require_aggregation(setup)
         self.aggregator = setup.aggregator
 
     @property
@@ -145,7 +146,7 @@ class Promised:
         Then silos that tell the server what they know add nothing to it but what they hold.
         """
         found = dict(self.views(noise_multiplier))
-        if self.setup.privacy.group > 1:
+        if self.setup.privacy.group > 1 and SERVER in found:
             holder = found.get(SILO_WITH_RECORDS, found[SERVER])
             for colluders in self.setup.coalitions:
                 found.setdefault(Coalition(colluders).name, found[SERVER])
@@ -224,25 +225,56 @@ class Promised:
         """Make one round of the plan: one intent, what `work` draws under it, and its release.
 
         `sampling` says who takes part, `draws` how many noisy sums are released, `phase` which
-        phase of the plan the round is of: the last one, if None.  Raises as
+        phase of the plan the round is of: the last one, if None; or the last part of one (`part_of`
+        of `fl.frame.rounds`), after `release_beside` has released the others.  Raises as
         `fl.frame.rounds.make_round`.
         """
         planned = self.promise.plan.phases[-1] if phase is None else phase
-        about = About(
+        noise = planned.noise_multiplier
+        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
+        about = self._about(number, planned, sampling, draws, digest(parameters))
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        whose = name_in(self.name, known(self.name))
+        return make_round(gate, intent, work, state=states(self), whose=whose)
+
+    def release_beside(
+        self,
+        number: int,
+        gate: Gate,
+        mechanism: Mechanism,
+        work: Callable[[Ticket], NDArray[np.float64]],
+        *,
+        phase: PlannedPhase,
+        sampling: records.Sampling | None = None,
+        draws: int = 1,
+    ) -> NDArray[np.float64]:
+        """Make a release of a round that is no model, before the one that is; return its values.
+
+        `phase` is that part of the plan's phase (`part_of` of `fl.frame.rounds`), `mechanism` draws
+        its noise.  Where a run is cut off before the round is whole, the rest of it is spent.
+        """
+        about = self._about(number, phase, sampling, draws, None)
+        intent = mechanism.intent(about, self.setup.privacy.neighbours)
+        return release_beside(gate, intent, work)
+
+    def _about(
+        self,
+        number: int,
+        planned: PlannedPhase,
+        sampling: records.Sampling | None,
+        draws: int,
+        model: str | None,
+    ) -> About:
+        return About(
             number,
             planned.name,
             records.Sampling() if sampling is None else sampling,
             {who: event for who, event in planned.views.items() if who != "model"},
-            digest(parameters),
+            model,
             planned.event,
             draws,
             self.reaches(),
         )
-        noise = planned.noise_multiplier
-        mechanism = self.mechanism(self.promise.noise_multiplier if noise is None else noise)
-        intent = mechanism.intent(about, self.setup.privacy.neighbours)
-        whose = name_in(self.name, declared().get(self.name))
-        return make_round(gate, intent, work, state=states(self), whose=whose)
 
     @property
     def normalising(self) -> Normalising | None:
@@ -298,6 +330,18 @@ def _bearing(settings: Settings, silos: int) -> SecuritySettings:
             f"Name at most {max(0, silos - 2)} of them, or have more silos.",
         )
     return replace(settings.security, colluders=told)
+
+
+def require_aggregation(setup: Setup) -> None:
+    """Raise `Unsupported` for an aggregation that the system's declaration does not name."""
+    declaration = known(setup.name)
+    words = USUAL if declaration is None else declaration.aggregations
+    if setup.aggregation not in words:
+        raise Unsupported(
+            f"{setup.name} has no aggregation {setup.aggregation!r}.",
+            "What the server sees decides what it learns, so none is taken for another.",
+            f"Use one of {', '.join(words)}.",
+        )
 
 
 def users_only(setup: Setup) -> None:

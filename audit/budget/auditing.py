@@ -12,6 +12,7 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
+from ...fl.frame.systems import exactly_named
 from ...fl.log.unbegun import UNBEGUN
 from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
@@ -35,6 +36,7 @@ MOST_LEFT: Final = 10**9
 """More rounds than that are not searched for."""
 
 
+@exactly_named()
 def audit_budget(
     folder: str | Path,
     *,
@@ -89,6 +91,7 @@ def audit_budget(
     )
 
 
+@exactly_named()
 def audit_ledger(
     ledger: Ledger,
     chain: Chain,

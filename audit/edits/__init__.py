@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...accountant.errors import InvalidInput
+from ...fl.frame.systems import exactly_named
 from ...fl.log.reader import Scan
 from ..budget.ledger import Entry, Ledger
 from . import closing, models, repeats, rounds, streams
@@ -30,6 +31,7 @@ _ROOMS = (rounds, models, streams, repeats, closing)
 """Loaded so that their rules are entered."""
 
 
+@exactly_named()
 def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     """Return how the log in a folder contradicts itself, or the files beside it; () for nothing.
 
@@ -44,6 +46,7 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     return (*own, *beside(folder, history))
 
 
+@exactly_named()
 def require_unedited(folder: str | Path) -> None:
     """Raise `InvalidInput`, with the first contradiction, where a log cannot be as a run left it.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
+from ...fl.frame.systems import exactly_named
 from ...fl.log.reader import BadLine, log_of
 from ...fl.log.unbegun import NEXT, UNBEGUN, WHY
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
@@ -90,6 +91,7 @@ def contradicts(one: Measurement) -> bool:
     return one.contradicted or (above and not one.unusual)
 
 
+@exactly_named()
 def read(
     folder: str | Path,
     *,

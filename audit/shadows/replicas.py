@@ -121,7 +121,7 @@ def _replica(
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
-    from ...fl.evaluation import declaration_of
+    from ...fl.evaluation import evaluation_data
     from ...fl.local import TorchLocal
     from ...fl.models import model_named
     from ...fl.system import build
@@ -138,7 +138,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
         system.plan(),
         system.opening(),
         {},
-        declaration_of(settings),
+        evaluation_data(settings),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from ...accountant.errors import Unsupported
-from ..frame.systems import declared
+from ..frame.systems import declared, known
 from .asked import Carrier
 
 if TYPE_CHECKING:
@@ -17,10 +17,10 @@ def carrier(settings: Settings) -> Carrier:
 
     Raises `Unsupported` for a system that none does.
     """
-    known, system = declared(), settings.run.system
-    declaration = known.get(system)
+    system = settings.run.system
+    declaration = known(system)
     if declaration is None or declaration.carrier is None:
-        carried = ", ".join(name for name in sorted(known) if known[name].carrier is not None)
+        carried = ", ".join(sorted(one.name for one in declared().values() if one.carrier))
         raise Unsupported(
             f"{system} cannot be rehearsed with canaries.",
             "Its declaration names no carrier, so nothing says how one of its units is put in and "

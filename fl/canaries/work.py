@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from ..frame.systems import declared
+from ..frame.systems import known
 
 if TYPE_CHECKING:
     from ..settings import Settings
@@ -36,7 +36,7 @@ def usual_work(settings: Settings, silos: int, canaries: int) -> int:
 
 def work_of(settings: Settings) -> Work:
     """Return what says how much work a round of these settings is."""
-    declaration = declared().get(settings.run.system)
+    declaration = known(settings.run.system)
     if declaration is None or declaration.canary_work is None:
         return usual_work
     return cast("Work", declaration.load(declaration.canary_work))
@@ -44,7 +44,7 @@ def work_of(settings: Settings) -> Work:
 
 def usual_canaries(settings: Settings) -> int | None:
     """Return how many canaries suit a system where one costs more than usual; None elsewhere."""
-    declaration = declared().get(settings.run.system)
+    declaration = known(settings.run.system)
     usual = None if declaration is None else declaration.canaries
     if declaration is not None and usual is None and not declaration.trains:
         return BY_ROWS

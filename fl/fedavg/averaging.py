@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.errors import Unsupported
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, given
 from ..aggregation import float_sum
@@ -27,7 +26,7 @@ from ..frame.state import Arrays, State
 from ..local import Local
 from ..observers import MODEL
 from ..promise import PHASE, claimed
-from ..setup import Setup, public_features_only, setup
+from ..setup import Setup, public_features_only, require_aggregation, setup
 from ..system import Opening, Parameters, Round, digest
 
 if TYPE_CHECKING:
@@ -46,13 +45,7 @@ class FedAvg:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         public_features_only(setup)
-        if setup.aggregation not in ("plain", "masked"):
-            raise Unsupported(
-                f"fedavg has no aggregation {setup.aggregation!r}.",
-                "It has no weights to hide and no messages to shuffle, and its log would say "
-                "otherwise.",
-                "Use aggregation 'plain' or 'masked'.",
-            )
+        require_aggregation(setup)
         self.aggregator = setup.aggregator
 
     @property

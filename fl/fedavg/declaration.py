@@ -11,6 +11,7 @@ SYSTEMS: Final = (
         name="fedavg",
         summary="federated averaging without noise: what privacy costs is measured against it",
         make=f"{__package__}.averaging:fedavg",
+        aggregations=("plain", "masked", "shares"),
         promises=False,
         uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
         determines=f"{__package__}.determined:FEDAVG",

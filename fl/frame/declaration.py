@@ -52,6 +52,10 @@ AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so."""
 
 
+USUAL: Final = ("plain", "masked")
+"""The aggregations of a system that declares none: sums that a server gets."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """The table of a configuration that only one family of systems has.
@@ -116,7 +120,7 @@ class Declaration:
     rules: tuple[Rule, ...] = ()
     adjust: Adjust | None = None
     rounds: int | None = None
-    aggregations: tuple[str, ...] = ("plain", "masked")
+    aggregations: tuple[str, ...] = USUAL
     units: tuple[str, ...] = ("user",)
     promises: bool = True
     trains: bool = True
@@ -136,17 +140,18 @@ class Declaration:
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.
 
-        Raises `InvalidInput`, naming the package, where another package has no such thing.
+        Raises `InvalidInput`, naming the package, where another package has no such thing, or
+        fails to be imported.
         """
         module, _, attribute = reference.partition(":")
         try:
             return getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
+        except (Exception, SystemExit) as error:  # whatever another package does
             if self.package == OURS:
                 raise
             raise self.failed(reference, error) from error
 
-    def failed(self, what: str, error: Exception) -> InvalidInput:
+    def failed(self, what: str, error: BaseException) -> InvalidInput:
         """Return the refusal of a system whose code did not do what it declares."""
         reason = " ".join(str(error).split())
         return InvalidInput(

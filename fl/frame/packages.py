@@ -38,13 +38,26 @@ class Foreign:
 @cache
 def foreign() -> tuple[Foreign, ...]:
     """Return the systems of all other packages that are installed, by package and entry."""
-    entries = metadata.entry_points(group=GROUP)
-    listed = [
-        system
-        for entry in sorted(set(entries), key=lambda entry: (_package(entry), entry.name))
-        for system in _systems(entry)
-    ]
-    return _without_clashes(listed)
+    return _of(_entries())
+
+
+@cache
+def foreign_named(name: str) -> tuple[Foreign, ...]:
+    """Return the systems of this name, loading only entry points that are named so themselves.
+
+    Whatever else such an entry point brings is left out.
+    """
+    found = _of([entry for entry in _entries() if entry.name == name])
+    return tuple(entry for entry in found if entry.name == name)
+
+
+def _entries() -> list[metadata.EntryPoint]:
+    entries = set(metadata.entry_points(group=GROUP))
+    return sorted(entries, key=lambda entry: (_package(entry), entry.name))
+
+
+def _of(entries: list[metadata.EntryPoint]) -> tuple[Foreign, ...]:
+    return _without_clashes([system for entry in entries for system in _systems(entry)])
 
 
 def _package(entry: metadata.EntryPoint) -> str:

@@ -8,15 +8,17 @@ sums, and how that moves its model (`Draft`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Ticket
+from ...accountant.plan import PlannedPhase
 from ..system import Parameters, Round, System, digest
 from .phases import Phase
 from .state import Arrays, State, state_digest, states
@@ -92,6 +94,46 @@ def make_round(
             clip_enforced=draft.clip_enforced,
         )
     return Round(draft.parameters, released, kept)
+
+
+def part_of(planned: PlannedPhase, place: int, name: str | None = None) -> PlannedPhase:
+    """Return one release of each round of a phase whose rounds are several, in the plan's order.
+
+    The plan has a `Compose` for every observer; `place` is which of its events, from 0.  Each
+    release has its own `name` in the log, that of the phase if None: the one that makes the model.
+    A `Phase` of a system is the whole one; this says what one intent of a round states.  Raises
+    `InvalidInput` where the plan has no such part before somebody.
+    """
+    return replace(
+        planned,
+        name=planned.name if name is None else name,
+        event=_part(planned.event, place),
+        views={who: _part(event, place) for who, event in planned.views.items()},
+    )
+
+
+def release_beside(
+    gate: Gate, intent: records.RoundIntent, work: Callable[[Ticket], NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Make a release of a round that is no model, such as a noisy count beside a noisy sum.
+
+    `work` returns what is released, an array of any shape; the log keeps its digest.  The release
+    that makes the model is the last of its round (`make_round`).  Raises as `make_round`.
+    """
+    with gate.open(intent) as ticket:
+        values = work(ticket)
+        ticket.close(aggregate=values.tobytes(), values=values.size)
+    return values
+
+
+def _part(event: ev.Event, place: int) -> ev.Event:
+    if not isinstance(event, ev.Compose) or not 0 <= place < len(event.events):
+        raise InvalidInput(
+            f"A round of {event} has no release {place}.",
+            "A round of several releases is planned as a `Compose` of them, before each observer.",
+            "Return such events from `views`.",
+        )
+    return event.events[place]
 
 
 def checked_round(system: System, declaration: Declaration | None, moved: Round) -> Round:

@@ -1,20 +1,27 @@
 """Every system that can be run, by name: those of this package, and those of other packages.
 
-Other packages are looked for only where a name is not one of ours, and where all are listed.
+Other packages are looked for only where a name is not one of ours, and where all are listed.  Who
+reads a stranger's log does so within `exactly_named`: then a name that the log gives loads no code
+but that of an installed package whose entry point has this very name.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
 from ..keys import SHARED
 from .declaration import Declaration, Table
 from .key import Key
+
+if TYPE_CHECKING:
+    from .packages import Foreign
 
 _FOLDERS: Final = ("fedavg", "uldp")
 """Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
@@ -30,11 +37,33 @@ def built_in() -> dict[str, Declaration]:
     return known
 
 
+_ASKED: ContextVar[set[str] | None] = ContextVar("systems asked for by name", default=None)
+"""Within `exactly_named`, the names that were asked for; None outside of it."""
+
+
+@contextmanager
+def exactly_named() -> Iterator[None]:
+    """Load, within this, no package but those whose entry points have a name that is asked for."""
+    token = _ASKED.set(set(_ASKED.get() or ()))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def _foreign() -> tuple[Foreign, ...]:
+    """Return the systems of other packages: of all, or of those that were asked for by name."""
+    from .packages import foreign, foreign_named
+
+    asked = _ASKED.get()
+    if asked is None:
+        return foreign()
+    return tuple(entry for name in sorted(asked) for entry in foreign_named(name))
+
+
 def declared() -> dict[str, Declaration]:
     """Return the declaration of every system that can be run, those of other packages last."""
-    from .packages import foreign
-
-    others = (entry.system for entry in foreign())
+    others = (entry.system for entry in _foreign())
     return built_in() | {system.name: system for system in others if system is not None}
 
 
@@ -45,12 +74,13 @@ def declaration_of(system: object) -> Declaration:
     """
     if isinstance(system, str) and system in built_in():
         return built_in()[system]
-    from .packages import foreign
-
+    asked = _ASKED.get()
+    if asked is not None and isinstance(system, str):
+        asked.add(system)
     known = declared()
     if isinstance(system, str) and system in known:
         return known[system]
-    troubles = {entry.name: entry.trouble for entry in foreign() if entry.trouble is not None}
+    troubles = {entry.name: entry.trouble for entry in _foreign() if entry.trouble is not None}
     if isinstance(system, str) and system in troubles:
         raise troubles[system]
     close = difflib.get_close_matches(str(system).lower(), known, n=1)
@@ -59,6 +89,14 @@ def declaration_of(system: object) -> Declaration:
         " ".join(trouble.what for trouble in troubles.values()),
         f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
     )
+
+
+def known(system: str) -> Declaration | None:
+    """Return the declaration of a system; None for a name that is not known."""
+    try:
+        return declaration_of(system)
+    except InvalidInput:
+        return None
 
 
 def promising_nothing() -> tuple[str, ...]:

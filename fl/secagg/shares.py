@@ -14,17 +14,13 @@ from typing import Final
 import numpy as np
 
 from ...accountant import records
-from ...accountant.errors import InvalidInput, ProtocolFault, there_are
+from ...accountant.errors import InvalidInput, ProtocolFault
 from ..aggregation import Integers, Silo, Sum
 from ..crypto.fixed_point import FixedPoint
 from ..crypto.keys import Identity, fresh
 from ..parties import Network, silo_name
 from .decentralised import Group, decentralised_sum
-
-FEWEST: Final = 3
-"""Silos below which the sum, less one's own vector, is another's."""
-
-RING_BITS: Final = 64
+from .peers import RING_BITS, require_peers, security_among
 
 _SESSION_BYTES: Final = 16
 
@@ -58,14 +54,7 @@ class Shares:
     @property
     def security(self) -> records.Security:
         """The public facts of the protocol, for the log."""
-        silos = len(self._roster)
-        return records.Security(
-            "additive-shares",
-            parties=silos,
-            fewest=silos,
-            ring_bits=RING_BITS,
-            colluders=self._colluders,
-        )
+        return security_among(len(self._roster), self._colluders)
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
         """Return the sum of what the silos make in round `number`, vectors of `length`.
@@ -95,29 +84,6 @@ class Shares:
         inputs = {silo_name(place): _integers(silo, place) for place, silo in enumerate(silos)}
         totals = decentralised_sum(self._posts, group, self._identities, session, number, inputs)
         return Sum(totals[silo_name(0)], tuple(range(len(silos))))
-
-
-def require_peers(silos: int, *, colluders: int = 0, dropouts: int = 0) -> None:
-    """Raise `InvalidInput` where silos cannot add up among themselves, or too few would hide."""
-    if dropouts:
-        raise InvalidInput(
-            "`dropouts` in [security] must be 0 for additive shares.",
-            "Every share is needed: without one of them there is no sum.",
-            'Leave `dropouts` out, or write aggregation = "masked".',
-        )
-    if silos < FEWEST:
-        raise InvalidInput(
-            f"Additive shares need {FEWEST} silos, and {there_are(silos, 'silo')}.",
-            "Of two, each learns what the other sent.",
-            'Have more silos, or write aggregation = "plain".',
-        )
-    if colluders > silos - FEWEST:
-        raise InvalidInput(
-            f"`colluders` in [security] must be from 0 to {silos - FEWEST} for additive shares of "
-            f"{silos} silos; it is {colluders}.",
-            "A peer and its colluders know what all of them sent; two others must be left.",
-            "Lower `colluders`, or have more silos.",
-        )
 
 
 def _integers(silo: Silo, place: int) -> Integers:

@@ -25,7 +25,8 @@ _WEIGHTED: Final = (
 
 _PUBLISHED: Final = (rules.no_moments, rules.published_protocol, rules.no_target)
 
-_ALL: Final = ("plain", "masked", "private-weighting")
+_ALL: Final = ("plain", "masked", "private-weighting", "shares")
+_SUMS: Final = ("plain", "masked", "shares")
 
 _GROUPS: Final = ("group_records", "record_rate")
 
@@ -45,6 +46,7 @@ SYSTEMS: Final = (
         uses=("privacy.normalisation_noise", "training.clip", *_LOCAL),
         rules=(rules.no_moments, rules.no_target),
         adjust=defaults.naive,
+        aggregations=_SUMS,
         determines=f"{__package__}.determined:NAIVE",
         sealed=sealing.of_naive,
         carrier=f"{_NAIVE}:carry",

@@ -94,6 +94,8 @@ def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
         sampling = Sampling("poisson", "user", rate, "server")
         if slots is not None:
             sampling = replace(sampling, drawn_by="oblivious-transfer")
+        elif read("security", "aggregation") == "shares":
+            sampling = replace(sampling, drawn_by="shared-secret")
     users, silos = read("data", "users"), read("data", "silos")
     constant = Normaliser("constant", rate * users * silos)
     return phase_made(mechanism, read("privacy", "neighbours"), 1, sampling, constant)

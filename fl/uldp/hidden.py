@@ -21,7 +21,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,7 @@ from ..recomputed import ITEM as RECOMPUTED
 from ..setup import Setup
 from ..system import Opening, Parameters
 from .facts import norms_of
-from .weighted import Drawer, Summed, Weighting
+from .weighted import Summed, Weighting
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
 from .weighting.terms import WeightingTerms, common_multiple
@@ -73,7 +73,7 @@ class Hidden(Weighting):
     the sampling rate.
     """
 
-    aggregations = ("private-weighting",)
+    hidden = True
     state = State()
 
     def __init__(
@@ -134,7 +134,7 @@ class Hidden(Weighting):
         return up(Fraction(self._chosen, self.setup.security.slots))
 
     @property
-    def drawn_by(self) -> Drawer:
+    def drawn_by(self) -> Literal["server", "oblivious-transfer"]:
         """Who draws the sample of users, where there is one."""
         return "server" if self.setup.security.slots is None else "oblivious-transfer"
 

@@ -35,7 +35,7 @@ from ..federation import Federation
 from ..frame.rounds import Draft, NoisySum
 from ..frame.state import Arrays, State
 from ..local import Local
-from ..observers import Coalition
+from ..observers import AMONG_PEERS, MODEL, PEER, Coalition
 from ..promise import Promise, unproven
 from ..recomputed import Recomputed
 from ..residuals import Residuals
@@ -98,18 +98,26 @@ class Naive(Promised):
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return one round as who sees the model, the server, and one of the silos see it.
 
+        Among peers there is no server, and a peer, alone or with colluders, learns no more than a
+        silo does (`sums`).
+
         A server that sees every silo's update learns no more than one that sees their sum: a user
         may swing every silo as far, in one direction, so the sum shows all that there is to see.
         Silos that tell the server what they know take themselves out of that sum.
         """
         own, silos, relation = self.setup, self.setup.silos, self.setup.privacy.neighbours
+        peers = own.aggregation == "shares"
         coalitions = [
             Coalition(colluders, holds)
             for colluders in self.setup.coalitions
             for holds in (False, True)
         ]
         if self.as_published:
-            whom = ("model", "server", "silo") if silos > 1 else ("model", "server")
+            whom: tuple[str, ...] = ("model", "server", "silo")
+            if peers:
+                whom = AMONG_PEERS
+            elif silos == 1:
+                whom = ("model", "server")
             return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)
         stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
 
@@ -127,6 +135,8 @@ class Naive(Promised):
                 tolerated_dropouts=missing,
             ).event
 
+        if peers:  # what its colluders sent is not hidden from it: it learns less of the rest
+            return {MODEL: seen(silos), PEER: seen(silos - 1)}
         views = {"model": seen(silos), "server": seen(silos)}
         if silos > 1:
             views["silo"] = seen(silos - 1)  # it knows its own noise

@@ -52,7 +52,7 @@ class Published(Weighting):
     protocol has no room for: now, not in the first round.
     """
 
-    aggregations = ("private-weighting",)
+    hidden = True
     state = State()
 
     def __init__(self, setup: Setup, *, step: str) -> None:

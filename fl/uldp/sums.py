@@ -13,6 +13,7 @@ it (`drawn_by`):
     private-weighting    likewise, and no silo learns who takes part: where the server draws, it
                          sends each silo something for every user, which looks alike (it encrypts
                          1/B or 0, afresh in every round); in an oblivious transfer nobody knows
+    shares               there is no server: every silo is a peer, and sees the sum
 
     server               the server knows the sample
     shared-secret        the silos know it, from a secret that they share, and the server does not
@@ -26,6 +27,24 @@ takes its own noise off, and what it knows of the sample.
 A silo that holds a record of a user applies its weight.  Uniform ones tell nothing; by records, in
 the clear, the weight is n_su/N_u and tells N_u without any noise, so against that silo nothing
 holds, and all other numbers rest on N_u reaching nobody else.
+
+**A peer under additive shares sees what a silo under masks is taken to see, and nothing more.**
+A silo under masks is given the sum S of all noisy vectors, what it sent itself, and its own draws;
+its number is for that.  Under shares, beside these, a peer receives a share of each other vector, a
+slice of each partial sum, and S again, slice by slice.  A share travels as a seed, under keys of
+two peers (X25519), and expands (AES) to words that cannot be told from uniform ones in Z_{2^64}.
+So of any two others who tell nothing, each has given the other words that nobody else has, and
+their partial sums are uniform among those that add up with the rest to S, whatever their vectors
+are: all that a peer receives can be drawn from S and from what it has, without any other vector.
+It is post-processing of the view under masks.
+
+Likewise for a peer and c others who pool what they know, while two are left: they see S less c + 1
+vectors, as a server with c + 1 silos does under masks (`coalition_release`).  Of even weights that
+is a shift of sqrt((|S|-c-1) / |S|) / sigma, less as c grows, for what they hold is not hidden from
+them.  There is one row for all peers, so it states the largest, a peer by itself, and is for up to
+c colluders.  By records a peer that holds a record of a user would learn N_u, so weights are even;
+then what a peer holds of the unit changes nothing.  Peers know the sample: they train on it, and
+draw it from a secret that they share.
 
 All of this is for parties that follow the protocol, and silos that collude with the server have a
 number of their own.  Under masks they know the sample and their own noise, and see the sum of the
@@ -49,10 +68,11 @@ from ...accountant.mechanisms import Gaussian
 from ...accountant.mechanisms.clip import ROOM
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import up
-from ..observers import Coalition
+from ..observers import MODEL, PEER, Coalition
+from ..secagg.peers import require_peers
 from .weights import stated
 
-AGGREGATIONS: Final = ("plain", "masked", "private-weighting")
+AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares")
 ALONE: Final = ev.NoGuarantee("who takes off the noise that it knows may be left with none")
 
 DRAWERS: Final = ("server", "shared-secret", "oblivious-transfer")
@@ -102,18 +122,22 @@ def weighted_views(
     drawn_by: str = "server",
     tolerated_dropouts: int = 0,
     coalitions: Sequence[int] = (),
+    colluders: int = 0,
 ) -> dict[str, ev.Event]:
     """Return one sum as who sees the result, the server, one of the silos, and coalitions see it.
 
     `rate` is the probability that a user joins, `tolerated_dropouts` how many silos' noise may be
-    missing (`masked` only), `coalitions` with how many silos the server is accounted for.
+    missing (`masked` only), `coalitions` with how many silos the server is accounted for, and
+    `colluders` how many silos may tell a peer what they know (`shares` only).
 
     `silo` has nothing of the user, and `silo-with-records` has some: where that makes a difference
     it has a view of its own, which no sample hides.  With weights by records in the clear that view
-    is no guarantee, as the silo knows N_u.
+    is no guarantee, as the silo knows N_u.  Under `shares` there are two views: who sees the
+    result, and `peer`, one of the silos with its colluders.
 
     Raises `InvalidInput` for what does not go together: weights that are public under private
-    weighting, an oblivious transfer or a tolerated dropout without its protocol.
+    weighting, others under shares, an oblivious transfer or a tolerated dropout without its
+    protocol, a server that draws where there is none, and too few silos for shares.
     """
     _check(rule, aggregation, drawn_by, tolerated_dropouts)
     worst, private = uldp.worst_weights(silos), aggregation == "private-weighting"
@@ -166,6 +190,15 @@ def weighted_views(
             tolerated_dropouts=tolerated_dropouts,
         ).event
 
+    if aggregation == "shares":
+        require_peers(silos, colluders=colluders)
+        if rate < 1.0 and drawn_by != "shared-secret":
+            raise InvalidInput(
+                "Under additive shares there is no server that could draw.",
+                next_step="Give drawn_by = 'shared-secret': peers draw the sample alike.",
+            )
+        alone = by_silo(holds=False, knows=True)  # its colluders make it no larger
+        return {MODEL: seen(worst, separately=False, knows=False), PEER: alone}
     views = {
         "model": seen(worst, separately=False, knows=False),
         "server": seen(split, separately=apart, knows=drawn_by == "server"),
@@ -197,6 +230,12 @@ def _check(rule: str, aggregation: str, drawn_by: str, tolerated_dropouts: int) 
             f"Private weighting hides weights by records; they are {rule!r}.",
             "Uniform weights are public.",
             "Give weighting = 'records', or aggregation = 'masked'.",
+        )
+    if aggregation == "shares" and rule != "uniform":
+        raise InvalidInput(
+            f"Additive shares are for uniform weights; they are by {rule!r}.",
+            "A peer that holds a record of a user would learn from its weight how many it has.",
+            "Give weighting = 'uniform', or another aggregation.",
         )
     if validate.count_from(0, tolerated_dropouts=tolerated_dropouts) and aggregation != "masked":
         raise InvalidInput(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records, validate
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
@@ -53,7 +53,7 @@ Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Par
 
 T = TypeVar("T", bound="Weighting")
 
-Drawer: TypeAlias = Literal["server", "oblivious-transfer"]
+Drawer: TypeAlias = Literal["server", "oblivious-transfer", "shared-secret"]
 
 SAMPLING: Final = "sampling/users"
 """The stream that draws who joins."""
@@ -90,9 +90,18 @@ class Weighting(Promised):
     heterogeneous networks*, MLSys, arXiv 1812.06127, Algorithm 2.
     """
 
+    hidden: ClassVar[bool] = False
+    """Whether it sums under weights that nobody sees; each way of summing says so."""
+
     def __init__(self, setup: Setup, *, step: str) -> None:
         super().__init__(setup)
         users_only(setup)
+        if (setup.aggregation == "private-weighting") != self.hidden:
+            raise Unsupported(
+                f"{type(self).__name__} of {setup.name} has no aggregation {setup.aggregation!r}.",
+                "What the server sees decides what it learns, so none is taken for another.",
+                "Have the system made by its name, which chooses by the aggregation.",
+            )
         if setup.aggregation == "private-weighting" and setup.normalising is not None:
             raise InvalidInput(
                 f"{setup.name} under private weighting does not normalise by private moments.",
@@ -103,6 +112,12 @@ class Weighting(Promised):
             raise InvalidInput(
                 "Private weighting hides weights by records; uniform weights are public.",
                 next_step="Give weighting = 'records', or aggregation = 'masked'.",
+            )
+        if setup.aggregation == "shares" and setup.training.weighting != "uniform":
+            raise InvalidInput(
+                f"{setup.name} among peers has uniform weights; they are by records.",
+                "A peer that holds a record of a user would learn from its weight how many it has.",
+                "Give weighting = 'uniform', or aggregation = 'masked'.",
             )
         validate.non_negative(proximal=self.proximal)
         if self.proximal and isinstance(setup.local, Proximal):
@@ -123,6 +138,7 @@ class Weighting(Promised):
             drawn_by=self.drawn_by,
             tolerated_dropouts=own.security.dropouts,
             coalitions=own.coalitions,
+            colluders=own.security.colluders,
         )
 
     def start(self, parameters: Parameters, state: Arrays, number: int) -> Parameters:  # noqa: ARG002
@@ -194,8 +210,8 @@ class Weighting(Promised):
 
     @property
     def drawn_by(self) -> Drawer:
-        """Who draws the sample of users, where there is one."""
-        return "server"
+        """Who draws the sample of users, where there is one: peers, from a secret they share."""
+        return "shared-secret" if self.setup.aggregation == "shares" else "server"
 
     def joining(self, ticket: Ticket) -> NDArray[np.bool_]:
         """Return which users join, in all silos alike: (users,)."""

@@ -34,7 +34,6 @@ from privplan.fl.system import Round, digest
 class Summed(Promised):
     """The running sum of clipped rows, one for each user, with noise from every silo."""
 
-    aggregations = ("plain",)
     rule: Any = "none"
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
@@ -148,6 +147,7 @@ def _declared(monkeypatch: pytest.MonkeyPatch) -> None:
             make=f"{__name__}:{maker}",
             summary="a toy",
             package="toys",
+            aggregations=("plain",),
             carrier=f"{__name__}:carry",
             canaries=2_000,
             canary_work=f"{__name__}:work",

@@ -18,7 +18,7 @@ from privplan.audit.configured import settings_in
 from privplan.audit.verify import verify
 from privplan.fl import evaluation
 from privplan.fl.datasets.registry import load
-from privplan.fl.evaluation import BUNDLED, EARLIER, declaration_of
+from privplan.fl.evaluation import BUNDLED, EARLIER, evaluation_data
 from privplan.fl.keys import DATASETS
 from privplan.fl.log import LogWriter, read
 from privplan.fl.preparation import prepare, randomness
@@ -77,7 +77,7 @@ def cards(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize("name", DATASETS)
 def test_bundled_data_are_public_and_no_others(name: str) -> None:
-    found = declaration_of(of(name))
+    found = evaluation_data(of(name))
     assert found.public == (name in BUNDLED)
     assert found.source == BUNDLED.get(name)
     assert found.why
@@ -90,17 +90,17 @@ def test_bundled_data_need_no_path_and_are_published_where_they_say(name: str) -
 
 
 def test_a_declaration_with_a_source_counts_and_none_is_none(cards: Any) -> None:
-    found = declaration_of(cards(more=PUBLIC))
+    found = evaluation_data(cards(more=PUBLIC))
     assert (found.public, found.source) == (True, "Example Bank, doi 10.1234/5678")
-    assert declaration_of(of(more=PUBLIC)).source == found.source
+    assert evaluation_data(of(more=PUBLIC)).source == found.source
     for settings in (of(more=NONE), cards(more=NONE), of(run="evaluate_every = 0")):
-        assert not declaration_of(settings).public
-    assert "evaluate_every = 0" in declaration_of(of(run="evaluate_every = 0")).why
+        assert not evaluation_data(settings).public
+    assert "evaluate_every = 0" in evaluation_data(of(run="evaluate_every = 0")).why
 
 
 def test_settings_that_were_made_without_a_file_assume_nothing_either(cards: Any) -> None:
     claimed = replace(cards(), evaluation=EvaluationSettings(test="public"))
-    assert not declaration_of(claimed).public  # without a source
+    assert not evaluation_data(claimed).public  # without a source
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_source_that_is_a_path_is_refused(source: str) -> None:
 )
 def test_a_source_may_be_an_address_or_a_title(source: str) -> None:
     found = of(more=f'[evaluation]\ntest = "public"\nsource = "{source}"')
-    assert declaration_of(found).source == source
+    assert evaluation_data(found).source == source
 
 
 # --- runs -----------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_run_goes_on_as_it_was_declared(more: str, cards: Any, tmp_path: Path)
     cut(settings, folder)
     result = resumed(settings, folder)
     assert verify(folder).complete
-    assert result.test == declaration_of(settings)
+    assert result.test == evaluation_data(settings)
     assert bool(evaluations(folder)) == (more == PUBLIC)
 
 
@@ -247,7 +247,7 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began(
 
     with monkeypatch.context() as patch:
         patch.setattr(Settings, "to_json", before)
-        patch.setattr("privplan.fl.preparation.declaration_of", lambda _: EARLIER)
+        patch.setattr("privplan.fl.preparation.evaluation_data", lambda _: EARLIER)
         cut(settings, folder)
     for declared in (PUBLIC, NONE):
         with pytest.raises(InvalidInput, match=r"\[evaluation\] test"):

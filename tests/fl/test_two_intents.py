@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,20 +22,15 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
+from privplan.fl.forecast import forecast
+from privplan.fl.frame.rounds import part_of
+from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
 from privplan.fl.log.canonical import LOG
-from privplan.fl.preparation import Prepared, prepare, randomness
+from privplan.fl.preparation import prepare, randomness
+from privplan.fl.resumption import taken_up
 from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import (
-    DataSettings,
-    LogSettings,
-    PrivacySettings,
-    RunSettings,
-    Settings,
-    TrainingSettings,
-)
-from privplan.fl.system import Parameters, Round
-from privplan.fl.uldp.weighted import Weighted
+from privplan.fl.settings import Settings
 
 from ..accountant.test_mechanisms import Memory
 from ..audit import forging
@@ -46,67 +42,42 @@ pytestmark = pytest.mark.skipif(
     reason="runs need the extra `fl`",
 )
 
-ROUNDS = 3
-OWN = Settings(
-    run=RunSettings(system="uldp-avg", rounds=ROUNDS),
-    data=DataSettings(name="breast-cancer", users=6, silos=1),
-    privacy=PrivacySettings(noise_multiplier=5.0, delta=1e-3),
-    training=TrainingSettings(
-        clip=0.1, local_rate=0.1, global_rate=2.0, local_epochs=1, batch=64, model="logistic"
-    ),
-    log=LogSettings(save_models=True),
-)
 COUNT = Laplace(bound=1.0, scale=20.0)
 COUNTED = "count"
 
 
-class Counted(Weighted):
-    """ULDP-AVG that first releases how many users are there."""
+@pytest.fixture(scope="module", autouse=True)
+def conducting() -> Iterator[Any]:
+    """Return the module that makes runs of systems of another package, with these declared."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent / "brought"))
+        import conducting
 
-    name = "counted-avg"  # type: ignore[assignment]
-
-    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
-        seen = super().views(noise_multiplier)
-        return {who: ev.Compose((COUNT.event("add-remove"), one)) for who, one in seen.items()}
-
-    def round(self, number: int, parameters: Parameters, gate: Gate) -> Round:
-        views = {who: part(event, 0) for who, event in self.promise.views.items()}
-        with gate.open(COUNT.intent(About(number, COUNTED, views=views), "add-remove")) as ticket:
-            users = COUNT.noisy(ticket, COUNT.total(np.ones((self.setup.users, 1))), "count")
-            ticket.close(aggregate=users.tobytes())
-        return super().round(number, parameters, gate)
-
-    def _about(self, number: int, parameters: Parameters) -> About:
-        own = super()._about(number, parameters)
-        views = {who: part(event, 1) for who, event in own.views.items()}
-        return replace(own, views=views, event_override=part(self.promise.event, 1))
+        for name in conducting.SYSTEMS:
+            patch.setitem(built_in(), name, None)
+        conducting.enter()
+        yield conducting
 
 
-def part(event: ev.Event, place: int) -> ev.Event:
-    assert isinstance(event, ev.Compose)
-    return event.events[place]
+ROUNDS = 4
 
 
-def prepared(segment: int = 0) -> Prepared:
-    made = prepare(OWN, segment=segment)
-    assert isinstance(made.system, Weighted)
-    system = Counted(made.system.setup, step="average")
-    named = replace(OWN, run=replace(OWN.run, system=system.name))
-    plan, opening = system.plan(), system.opening()
-    return replace(made, settings=named, system=system, plan=plan, opening=opening)
+def settings(conducting: Any) -> Settings:
+    """Return those of a run whose randomness is the system's, so that an audit has no error."""
+    own: Settings = conducting.settings_of("counted")
+    privacy = replace(own.privacy, noise_multiplier=5.0, delta=1e-3)
+    return replace(own, run=replace(own.run, seed=None), privacy=privacy)
 
 
-def started(folder: Path) -> RunResult:
-    own = prepared()
+def started(own: Settings, folder: Path) -> RunResult:
     with LogWriter.create(folder) as writer:
-        return carry_out(own, folder, writer)
+        return carry_out(prepare(own), folder, writer)
 
 
-def resumed(folder: Path) -> RunResult:
-    own = prepared(verify(folder).recoveries + 1)
-    writer, progress = LogWriter.resume(folder, randomness=randomness(OWN))
+def resumed(own: Settings, folder: Path) -> RunResult:
+    writer, progress = LogWriter.resume(folder, randomness=randomness(own))
     with writer:
-        return carry_out(own, folder, writer, progress=progress)
+        return carry_out(taken_up(own, progress), folder, writer, progress=progress)
 
 
 def of(folder: Path, kind: type[records.Record]) -> list[records.Record]:
@@ -114,10 +85,10 @@ def of(folder: Path, kind: type[records.Record]) -> list[records.Record]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(conducting: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     folder.mkdir()
-    started(folder)
+    started(settings(conducting), folder)
     return folder
 
 
@@ -157,9 +128,70 @@ def test_both_are_counted_and_the_audit_finds_the_same_number(whole: Path) -> No
     assert report.released == ROUNDS
 
 
+def test_a_forecast_the_plan_the_run_and_the_audit_say_one_number(
+    conducting: Any, tmp_path: Path
+) -> None:
+    own = settings(conducting)
+    expected = {one.observer: one.epsilon.upper for one in forecast(own).observers}
+    planned = {who: one.epsilon.upper for who, one in prepare(own).plan.guarantees.items()}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    result = started(own, folder)
+    made = {who: one.epsilon.upper for who, one in result.guarantees.items()}
+    assert expected == planned == made
+    rows = {row.observer: row.total.upper for row in audit_budget(folder).rows}
+    assert rows == pytest.approx(made, rel=1e-6)
+    assert result.measured[-1].epsilon["model"] == pytest.approx(made["model"])
+
+
+def test_a_target_pays_for_both_intents(conducting: Any, tmp_path: Path) -> None:
+    own = settings(conducting)
+    own = replace(own, privacy=replace(own.privacy, epsilon=2.0, noise_multiplier=None))
+    folder = tmp_path / "run"
+    folder.mkdir()
+    started(own, folder)
+    report = audit_budget(folder)
+    assert report.claim is not None
+    assert report.claim.epsilon == 2.0
+    assert report.ok, report.hazards
+    assert 1.99 < report.total.upper <= 2.0
+
+
+class Stop(Exception):
+    """What a test raises between two intents."""
+
+
+def test_the_rest_of_a_round_that_was_cut_is_spent_and_not_made_up(
+    conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import counts
+
+    def stop(number: int) -> None:
+        if number == 2:
+            raise Stop
+
+    own, folder = settings(conducting), tmp_path / "run"
+    folder.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(counts.Counted, "between", staticmethod(stop))
+        with pytest.raises(Stop):
+            started(own, folder)
+    before = audit_budget(folder)
+    assert (before.spent, before.released) == (2, 2)  # the count of round 2 was
+    result = resumed(own, folder)
+    intents = [(one.round, one.phase) for one in of(folder, records.RoundIntent)]  # type: ignore[attr-defined]
+    pairs = [(number, phase) for number in (1, 2, 3, 4) for phase in (COUNTED, "release")]
+    assert intents == [pair for pair in pairs if pair != (2, "release")]
+    assert (result.rounds, result.planned) == (ROUNDS - 1, ROUNDS)
+    report = audit_budget(folder)
+    whole = result.guarantees["model"].epsilon.upper
+    assert report.total.upper == pytest.approx(whole, rel=1e-6)  # the whole plan, and no less
+    require_right(folder)
+
+
 def test_each_intent_states_its_own_event_and_only_one_a_model(whole: Path) -> None:
     intents = of(whole, records.RoundIntent)
-    assert [one.phase for one in intents] == [COUNTED, "train"] * ROUNDS  # type: ignore[attr-defined]
+    assert [one.phase for one in intents] == [COUNTED, "release"] * ROUNDS  # type: ignore[attr-defined]
     for one in intents:
         assert (one.model_in is None) == (one.phase == COUNTED)  # type: ignore[attr-defined]
         assert type(one.event) is (ev.Laplace if one.phase == COUNTED else ev.Gaussian)  # type: ignore[attr-defined]
@@ -168,7 +200,7 @@ def test_each_intent_states_its_own_event_and_only_one_a_model(whole: Path) -> N
 # --- cut off --------------------------------------------------------------------------------------
 
 
-def cuts(place: Path) -> list[Path]:
+def cuts(own: Settings, place: Path) -> list[Path]:
     """Return folders with what a kill before each write of a run leaves."""
     left: list[Path] = []
     folder = place / "run"
@@ -181,7 +213,7 @@ def cuts(place: Path) -> list[Path]:
     folder.mkdir()
     end = before_each_write(copied)
     try:
-        started(folder)
+        started(own, folder)
     finally:
         end()
     return left
@@ -189,11 +221,12 @@ def cuts(place: Path) -> list[Path]:
 
 @pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_run_that_is_cut_off_anywhere_goes_on_and_contradicts_nothing(
-    every: int, tmp_path: Path
+    every: int, conducting: Any, tmp_path: Path
 ) -> None:
     """Before each write; in the quick form before some of them."""
-    between = 0
-    for folder in cuts(tmp_path)[::every]:
+    own, between = settings(conducting), 0
+    promised = forecast(own).observers[0].epsilon.upper
+    for folder in cuts(own, tmp_path)[::every]:
         begun_at_all = (folder / LOG).exists() and of(folder, records.RunOpen)
         if not begun_at_all or of(folder, records.RunClose):
             continue
@@ -203,8 +236,9 @@ def test_a_run_that_is_cut_off_anywhere_goes_on_and_contradicts_nothing(
         report = audit_budget(folder)
         assert not [one for one in report.hazards if one.severity == "error"], folder
         between += len(intents) % 2 == 1 and len(releases) == len(intents)
-        resumed(folder)
+        result = resumed(own, folder)
         require_right(folder)
+        assert result.guarantees["model"].epsilon.upper == promised
         after = of(folder, records.RoundIntent)
         assert after[: len(intents)] == intents
         begun = {one.round for one in intents}  # type: ignore[attr-defined]
@@ -239,18 +273,18 @@ def test_a_count_that_was_cut_out_is_missed(whole: Path, tmp_path: Path) -> None
 
 
 def test_a_sum_that_was_cut_out_is_missed(whole: Path, tmp_path: Path) -> None:
-    assert "uneven-rounds" in edited(whole, tmp_path, without(2, "train"))
+    assert "uneven-rounds" in edited(whole, tmp_path, without(2, "release"))
 
 
 def test_the_last_sum_is_missed_too(whole: Path, tmp_path: Path) -> None:
-    assert "uneven-rounds" in edited(whole, tmp_path, without(ROUNDS, "train"))
+    assert "uneven-rounds" in edited(whole, tmp_path, without(ROUNDS, "release"))
 
 
 def test_the_other_order_is_no_round(whole: Path, tmp_path: Path) -> None:
     def turned(lines: Lines) -> Lines:
         for line in lines:
             if line["type"] == "round.intent" and line["round"] == 2:
-                line["phase"] = {"train": COUNTED, COUNTED: "train"}[line["phase"]]
+                line["phase"] = {"release": COUNTED, COUNTED: "release"}[line["phase"]]
         return lines
 
     assert "uneven-rounds" in edited(whole, tmp_path, turned)
@@ -260,7 +294,7 @@ def test_two_intents_of_one_phase_are_two_rounds(whole: Path, tmp_path: Path) ->
     def one_phase(lines: Lines) -> Lines:
         for line in lines:
             if line["type"] == "round.intent" and line["round"] == 2:
-                line["phase"] = "train"
+                line["phase"] = "release"
         return lines
 
     assert "missing-rounds" in edited(whole, tmp_path, one_phase)
@@ -312,6 +346,19 @@ def test_whole_rounds_leave_no_part_open() -> None:
     own.spend(ev.Repeat(2, ROUND))
     assert own.would_exceed(second)
     assert own.would_exceed(first)
+
+
+def test_a_part_of_a_plan_is_one_release_of_each_of_its_rounds() -> None:
+    planned = PlannedPhase("train", 5.0, ROUND, 2, {"model": ROUND, "server": ROUND})
+    count = part_of(planned, 0, COUNTED)
+    assert (count.name, count.event, count.rounds) == (COUNTED, ROUND.events[0], 2)
+    assert count.views == dict.fromkeys(("model", "server"), ROUND.events[0])
+    assert part_of(planned, 1).name == "train"
+    for place in (-1, 2):
+        with pytest.raises(InvalidInput, match="has no release"):
+            part_of(planned, place)
+    with pytest.raises(InvalidInput, match="has no release 0"):
+        part_of(replace(planned, views={"model": SUM.event("add-remove")}), 0)
 
 
 def test_two_tickets_may_be_open_at_once_and_each_has_its_own_streams() -> None:

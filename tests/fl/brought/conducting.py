@@ -15,7 +15,7 @@ from typing import Any
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.frame.declaration import Declaration
+from privplan.fl.frame.declaration import USUAL, Declaration
 from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
@@ -44,10 +44,16 @@ SYSTEMS = {
     "means": "means:make",
     "stages": "means:stages",
     "doubled": "means:doubled",
+    "counted": "counts:counted",
 }
 
 PHASES = {"stages": ("warm", "release")}
 """Names of phases, where they are not one."""
+
+
+def is_light(make: str) -> bool:
+    """Return whether a system trains nothing."""
+    return make.startswith(("means", "counts"))
 
 
 def enter() -> None:
@@ -58,14 +64,15 @@ def enter() -> None:
             make=make,
             summary="a system of a test",
             package=PACKAGE,
-            trains=not make.startswith("means"),
-            phases=PHASES.get(name, ("release",) if make.startswith("means") else ("train",)),
-            measure="means:measure" if make.startswith("means") else None,
+            trains=not is_light(make),
+            phases=PHASES.get(name, ("release",) if is_light(make) else ("train",)),
+            aggregations=("plain",) if is_light(make) else USUAL,
+            measure="means:measure" if is_light(make) else None,
         )
 
 
 def settings_of(system: str, *, model: str = "mlp", **privacy: Any) -> Settings:
-    trains = not SYSTEMS.get(system, "").startswith("means")
+    trains = not is_light(SYSTEMS.get(system, ""))
     return Settings(
         run=RunSettings(system=system, rounds=ROUNDS, seed=SEED),
         data=DataSettings(

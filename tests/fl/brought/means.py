@@ -32,7 +32,6 @@ NOTHING = ev.NoGuarantee("a system of a test")
 class Means(Promised):
     """Each round releases the noisy mean of the users' first records; `average` is over rounds."""
 
-    aggregations = ("plain",)
     phase = "release"
 
     @property
