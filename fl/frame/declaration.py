@@ -130,7 +130,7 @@ class Declaration:
                 raise
             raise self.failed(reference, error) from error
 
-    def failed(self, what: str, error: Exception) -> InvalidInput:
+    def failed(self, what: str, error: BaseException) -> InvalidInput:
         """Return the refusal of a system whose code did not do what it declares."""
         reason = " ".join(str(error).split())
         return InvalidInput(
