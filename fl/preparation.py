@@ -23,8 +23,10 @@ from .datasets import federate, load
 from .evaluation import EvaluationData, evaluation_data
 from .federation import Federation
 from .frame.declaration import NORMALISE, Declaration
+from .frame.fitness import checked_parts, measured, require_opening
+from .frame.naming import naming
 from .frame.phases import checked_phases, last_round
-from .frame.rounds import name_in
+from .frame.rounds import finite_model, name_in
 from .frame.state import Arrays, Shape, State, states
 from .frame.systems import declaration_of
 from .local import Local, NoTraining, TorchLocal
@@ -153,10 +155,19 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
-    system = build(settings, federation, local_of(settings, federation, model), streams)
-    plan = system.plan()
-    checked_phases(system.phases, plan.phases)
-    require_declared(settings, system)
+    whose = name_in(settings.run.system, declaration)
+    local = local_of(settings, federation, model)
+    with naming(declaration, "make"):
+        system = build(settings, federation, local, streams)
+    with naming(declaration, "plan"):
+        plan = system.plan()
+    with naming(declaration, "phases"):
+        checked_phases(system.phases, plan.phases)
+        require_declared(settings, system)
+    with naming(declaration, "opening"):
+        opening = require_opening(system.opening(), plan, settings, whose)
+    with naming(declaration, "initial"):
+        first = finite_model(system.initial(), None, f"The first model of {whose}")
     prepared = Prepared(
         settings,
         federation,
@@ -164,11 +175,11 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         system,
         streams,
         plan,
-        system.opening(),
+        opening,
         dataset,
         evaluation_data(settings),
         segment,
-        _parts(system, model, declaration),
+        _parts(system, model, first.size, declaration),
     )
     first_state(prepared)  # what cannot be kept is better known now
     return prepared
@@ -287,8 +298,9 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
         return {}
     system = prepared.settings.system
     if system.measure is not None:
-        numbers = cast("Measure", system.load(system.measure))(prepared, parameters)
-        return {str(name): float(value) for name, value in numbers.items()}
+        with naming(system, system.measure):
+            how = cast("Measure", system.load(system.measure))
+            return measured(how(prepared, parameters.copy()), name_in(system.name, system))
     if prepared.trained is None:
         return {}
     from .metrics import evaluate
@@ -296,17 +308,12 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
     return evaluate(prepared.model, parameters, prepared.federation)
 
 
-def _parts(system: System, model: Model | None, declaration: Declaration) -> dict[str, Shape]:
+def _parts(
+    system: System, model: Model | None, size: int, declaration: Declaration
+) -> dict[str, Shape]:
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
-    whose, width = name_in(system.name, declaration), system.initial().size
     parts: Mapping[str, Shape] = {} if model is None else model.parts
-    if isinstance(system, Parted):
-        parts = system.parts
-    whole = sum(math.prod(shape) for shape in parts.values())
-    if parts and whole != width:
-        raise InvalidInput(
-            f"`parts` of {whose} have {whole:,} numbers; its vector has {width:,}.",
-            "The parts of what is released are all of it, one behind the other.",
-            "Give the shape of each part.",
-        )
-    return dict(parts)
+    with naming(declaration, "parts"):
+        if isinstance(system, Parted):
+            parts = system.parts
+    return checked_parts(parts, size, name_in(system.name, declaration))

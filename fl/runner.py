@@ -290,11 +290,20 @@ class _Conduct:
         if phase.first <= self.kept.round <= phase.last and self._due(self.kept.round):
             self._measure()  # a run that was cut off before it measured what it had kept
         for number in range(max(phase.first, self.spent + 1), phase.last + 1):
+            earlier, before = self.gate.releases, self.kept.parameters
             try:
-                moved = make(number, self.kept.parameters, self.gate, self.kept.state)
+                moved = make(number, before.copy(), self.gate, self.kept.state)
             finally:
                 self._keep_transcripts()
-            moved = checked_round(self.prepared.system, self._declaration, moved)
+            moved = checked_round(
+                self.prepared.system, self._declaration, moved, before.size, self.gate
+            )
+            if self.gate.releases == earlier:
+                raise InvalidInput(
+                    f"Round {number} of {self.prepared.whose} released nothing.",
+                    "The model of a round that is not in the log is no part of the run.",
+                    "Open an intent in every round, and close it (`make_round`).",
+                )
             self.spent, self.released = number, self.released + 1
             self._keep(number, moved)
             if self._due(number):

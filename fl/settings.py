@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from ..accountant.errors import InvalidInput
+from ..accountant.errors import InvalidInput, kind_of
 from ..accountant.records import Relation, Unit
 from .frame.declaration import AS_PUBLISHED, Declaration
 from .frame.systems import built_in, declaration_of, family_tables
@@ -157,7 +157,7 @@ class Settings:
     `table` is the one that only the family of its system has (`Declaration.table`), None where
     there is none.  Where it is left out, or is that of another family and says nothing, all of its
     keys have their defaults.  `of` reads it.  Raises `InvalidInput` for a system that is not known,
-    and for what the table of another family says.
+    for a table that is none, and for what the table of another family says.
     """
 
     run: RunSettings
@@ -170,6 +170,13 @@ class Settings:
     log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
+        for name, shared in _SHARED.items():
+            if not isinstance(getattr(self, name), shared):
+                raise InvalidInput(
+                    f"`{name}` must be {shared.__name__}; it is {kind_of(getattr(self, name))}.",
+                    "Each table of a configuration has a type of its own.",
+                    "Make the settings with `read_settings`.",
+                )
         if self.security.aggregation == "shares" and self.privacy.observers == NAMED:
             among = replace(self.privacy, observers=AMONG_PEERS)  # of the others there is none
             object.__setattr__(self, "privacy", among)
@@ -179,7 +186,8 @@ class Settings:
             return
         usual = _usual(kind)
         if isinstance(usual, kind) and (
-            self.table is None or self.table == _usual(type(self.table))
+            self.table is None
+            or (is_dataclass(self.table) and self.table == _usual(type(self.table)))
         ):
             object.__setattr__(self, "table", usual)
         else:
@@ -256,14 +264,18 @@ def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
 def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
     """Return the type of each table of a log's configuration, as its system has them.
 
-    Of a system that is not known here, only those that all systems share.
+    Of a system that is not known here, only those that all systems share; and [training] only where
+    the configuration has it, since nobody here knows whether the system trains.
     """
     run = configuration.get("run")
     name = run.get("system") if isinstance(run, Mapping) else None
     try:
         return tables_of(declaration_of(name))
     except InvalidInput:
-        return tables_of(None)
+        shared = tables_of(None)
+        if "training" not in configuration:
+            del shared["training"]
+        return shared
 
 
 def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:

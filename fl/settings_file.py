@@ -17,6 +17,7 @@ from . import keys
 from .defaults import Defaults, adjusted, usual
 from .frame.declaration import Given
 from .frame.key import Key
+from .frame.naming import naming
 from .frame.systems import declaration_of, declared, keys_by_table
 from .observers import coalitions_in
 from .settings import (
@@ -158,6 +159,14 @@ class _Reader:
                 f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
             ) from None
 
+        except Exception as error:  # whatever a range of another package does
+            raise self.refusal(
+                f"has `{key.name}` in [{table}], whose range cannot be asked "
+                f"({type(error).__name__})",
+                "Every value is held against the range of its key.",
+                "Repair the package whose table it is: privplan doctor",
+            ) from error
+
     def _unknown(self, what: str, word: str, known: Iterable[str]) -> PrivplanError:
         names = list(known)
         close = difflib.get_close_matches(word.lower(), names, n=1)
@@ -190,7 +199,8 @@ def completed(given: Given) -> Settings:
     special = None
     if system.table is not None:
         keys_given = given.get(system.table.name, {})
-        special = system.table.settings(**keys_given)
+        with naming(system, "table.settings"):
+            special = system.table.settings(**keys_given)
         if system.table.group is not None:
             privacy["group"] = keys_given.get(system.table.group, 1)
     return Settings(

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from .evaluation import BUNDLED
-from .frame.declaration import OURS, Complaint, Given, Rule
+from .frame.declaration import Complaint, Given, Rule
+from .frame.naming import naming
 from .frame.systems import declaration_of, declared, promising_nothing, with_use_for
 from .observers import AMONG_PEERS, coalition_of, coalitions_in
 from .secagg.peers import FEWEST
@@ -52,12 +53,11 @@ def _of_system(given: Given) -> Complaint | None:
     """Return the first complaint of the rules that the system declares."""
     system = declaration_of(_system(given))
     for rule in system.rules:
-        try:
+        with naming(system, "rules"):
             said = rule(given)
-        except Exception as error:  # whatever a rule of another package does
-            if system.package == OURS:
-                raise
-            raise system.failed("rules", error) from error
+            if said is not None:
+                what, why, step = map(str.strip, said)
+                said = what, why, step
         if said is not None:
             return said
     return None

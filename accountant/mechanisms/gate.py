@@ -30,7 +30,7 @@ class Gate:
     each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
     threads; several tickets may be open at once, with streams of different names.  `run_id` is the
     name of the run, once it has one: sealed items then say of which release they are.  `releases`
-    counts those that were recorded.
+    counts those that were recorded; `model` is the last one of a model, its number and digest.
 
     A round may open several intents, one after the other or at once, each in a phase of its own and
     with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
@@ -49,6 +49,7 @@ class Gate:
         self._lent: set[str] = set()
         self.run_id = ""
         self.releases = 0
+        self.model: tuple[int, str] | None = None
 
     def open(self, intent: records.RoundIntent) -> Ticket:
         """Spend and record what is about to be released, and return the ticket to draw it.
@@ -100,7 +101,10 @@ class Gate:
             self._broken = True  # until the recorder has kept it
             seq = self._recorder.append(record)
             self._broken = False
-            self.releases += isinstance(record, records.RoundRelease)
+            if isinstance(record, records.RoundRelease):
+                self.releases += 1
+                if record.model_out is not None:
+                    self.model = seq, record.model_out
             return seq
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:

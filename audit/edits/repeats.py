@@ -41,5 +41,6 @@ def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
                 yield f"The commitment `{name:.40}`", commitment, number
             if release.aggregate is not None and draws_noise(one.intent):
                 yield "The noisy sum", release.aggregate, number
-            if release.model_out is not None and draws_noise(one.intent):
+            summed = release.model_out == release.aggregate  # the sum itself may be the model
+            if release.model_out is not None and not summed and draws_noise(one.intent):
                 yield "The model", release.model_out, number

@@ -16,6 +16,9 @@ from .declaration import NORMALISE, Declaration, Table
 from .key import Key
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_LONGEST: Final = 60
+"""Most characters of a name."""
+
 _IDENTIFIER: Final = re.compile(r"[a-z][a-z0-9_]*")
 _REFERENCE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -25,7 +28,11 @@ _TYPES: Final = (bool, int, float, str)
 
 def require_sound(system: Declaration) -> None:
     """Raise `InvalidInput`, naming package and field, where a declaration cannot be used."""
-    if not isinstance(system.name, str) or not _NAME.fullmatch(system.name):
+    if (
+        not isinstance(system.name, str)
+        or len(system.name) > _LONGEST
+        or not _NAME.fullmatch(system.name)
+    ):
         raise _wrong(system, "name", "must be small letters, digits and hyphens", system.name)
     if not isinstance(system.summary, str) or not system.summary.strip():
         raise _wrong(system, "summary", "must say in one line what it is", system.summary)

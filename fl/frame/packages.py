@@ -6,8 +6,10 @@ with one of them is said where systems are listed and where it is asked for, and
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
@@ -69,9 +71,12 @@ def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
     version = "?" if entry.dist is None else entry.dist.version
     where = f"The entry point `{entry.name}` of package {package}"
     try:
-        value = entry.load()
+        with redirect_stdout(sys.stderr):  # what it prints is no answer of ours
+            value = entry.load()
         declarations = getattr(value, "SYSTEMS", value)
-    except (Exception, SystemExit) as error:  # whatever another package does when it is imported
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # whatever another package does when it is imported
         reason = " ".join(str(error).split())
         trouble = InvalidInput(
             f"{where} cannot be loaded: {type(error).__name__}: {reason:.200}.",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate
 from ...accountant.plan import PlannedPhase
 from .state import Arrays, State
@@ -95,6 +95,26 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
     They are those of the plan, in its order, and no two of them have a round's number in common.
     """
     listed = tuple(phases)
+    for phase in listed:
+        if not isinstance(phase, Phase):
+            raise InvalidInput(
+                f"The phases must be of type Phase; one is {kind_of(phase)}.",
+                "A phase says what is planned, and what one round of it does.",
+                "Return a tuple of `Phase`.",
+            )
+        if type(phase.first) is not int:
+            raise InvalidInput(
+                f"The first round of the phase {phase.name!r} must be an integer; it is "
+                f"{kind_of(phase.first)}.",
+                "Rounds are known by their numbers, in the log and on resume.",
+                "Number them through the whole run; those from 1 on are the rounds of [run].",
+            )
+        if not callable(phase.make) and phase.once is None:
+            raise InvalidInput(
+                f"`make` of the phase {phase.name!r} must be a function.",
+                "It makes each round of the phase.",
+                "Give the function that makes a round.",
+            )
     if [phase.name for phase in listed] != [phase.name for phase in planned]:
         raise InvalidInput(
             f"The phases are {_names([phase.name for phase in listed])}, and the plan has "

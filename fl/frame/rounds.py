@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
 from ..system import Parameters, Round, System, digest
@@ -78,22 +78,31 @@ def make_round(
 
     `state` is what the system keeps beside its model, by which what `work` returns is checked
     before the release; `whose` names it in what is said.  Raises what `work` and the gate raise,
-    and `InvalidInput` for a state that is not the one stated: then the round has no release.
+    and `InvalidInput` for what is no draft, for a model that is not one vector of finite float64,
+    and for a state that is not the one stated: then the round has no release.
     """
     with gate.open(intent) as ticket:
         draft = work(ticket)
+        _require(Draft, draft, whose)
+        model = finite_model(draft.parameters, None, f"The next model of {whose}")
+        if not isinstance(draft.aggregate, np.ndarray | None):
+            raise InvalidInput(
+                f"The aggregate of {whose} must be an array; it is {kind_of(draft.aggregate)}.",
+                "The log keeps a digest of it.",
+                "Give the noisy sum, or None.",
+            )
         kept = (state or State()).checked(draft.state, whose)
         released = ticket.close(
             normaliser=draft.normaliser,
             aggregate=None if draft.aggregate is None else draft.aggregate.tobytes(),
-            model_out=digest(draft.parameters),
+            model_out=digest(model),
             state_out=state_digest(kept),
             sealed=draft.sealed,
-            values=draft.parameters.size if draft.values is None else draft.values,
+            values=model.size if draft.values is None else draft.values,
             shares=draft.shares,
             clip_enforced=draft.clip_enforced,
         )
-    return Round(draft.parameters, released, kept)
+    return Round(model, released, kept)
 
 
 def part_of(planned: PlannedPhase, place: int, name: str | None = None) -> PlannedPhase:
@@ -136,13 +145,25 @@ def _part(event: ev.Event, place: int) -> ev.Event:
     return event.events[place]
 
 
-def checked_round(system: System, declaration: Declaration | None, moved: Round) -> Round:
-    """Return what a round has left, with a state that is what the system says that it keeps.
+def checked_round(
+    system: System, declaration: Declaration | None, moved: Round, size: int, gate: Gate
+) -> Round:
+    """Return what a round has left: a model that it released, and a state that was stated.
 
-    Raises `InvalidInput`, which names the package, the system and the array.
+    `size` is the length of every model of the run, and `gate` what released it.  The arrays are
+    the run's own: what the system does to its arrays later changes no model.  Raises
+    `InvalidInput`, which names the package, the system and the array.
     """
-    state = (states(system) or State()).checked(moved.state, name_in(system.name, declaration))
-    return Round(moved.parameters, moved.released, state)
+    whose = name_in(system.name, declaration)
+    _require(Round, moved, whose)
+    model = finite_model(moved.parameters, size, f"The next model of {whose}")
+    if gate.model != (moved.released, digest(model)):
+        raise InvalidInput(
+            f"The next model of {whose} is not the one that its round released.",
+            "A run goes on from what stands in its log, and from nothing else.",
+            "Return what `make_round` returns, and change nothing of it.",
+        )
+    return Round(model, moved.released, (states(system) or State()).checked(moved.state, whose))
 
 
 def name_in(system: str, declaration: Declaration | None) -> str:
@@ -174,10 +195,37 @@ def rehearsed_rounds(
         for number in range(phase.first, phase.last + 1):
             if done == most:
                 return
-            moved = checked_round(system, None, phase.make(number, parameters, gate, state))
+            made = phase.make(number, parameters.copy(), gate, state)
+            moved = checked_round(system, None, made, parameters.size, gate)
             state = {**state, **moved.state}
             yield number, parameters, Round(moved.parameters, moved.released, state)
             parameters, done = moved.parameters, done + 1
+
+
+def finite_model(parameters: object, size: int | None, whose: str) -> Parameters:
+    """Return a copy of a model (D,) float64 whose numbers are finite; `size` is D, if known.
+
+    Raises `InvalidInput` for anything else.
+    """
+    if size is None:
+        size = max(int(np.size(parameters)), 1) if isinstance(parameters, np.ndarray) else 1
+    model = require_model(parameters, size, whose)
+    if not np.isfinite(model).all():
+        raise InvalidInput(
+            f"{whose} is not finite.",
+            "From a model that is no number there is no way on.",
+            "Lower the learning rates of [training], or give more noise, in a new run.",
+        )
+    return model.copy()
+
+
+def _require(kind: type[Any], given: object, whose: str) -> None:
+    if not isinstance(given, kind):
+        raise InvalidInput(
+            f"A round of {whose} must return a {kind.__name__}; it returned {kind_of(given)}.",
+            "What is released, and what the next round starts from, is said there.",
+            f"Return a {kind.__name__}.",
+        )
 
 
 def require_model(parameters: object, size: int, whose: str) -> Parameters:

@@ -84,5 +84,7 @@ class Anchors:
         return "its key is none" if beside is None else signing.complaint(beside, head, prev)
 
 
-def _is_head(given: str) -> bool:
+def _is_head(given: object) -> bool:
+    if not isinstance(given, str):
+        return False
     return FEWEST_DIGITS <= len(given) <= 64 and is_hash(given.ljust(64, "0"))

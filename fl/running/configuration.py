@@ -6,10 +6,11 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ...accountant.errors import InvalidInput
+from ...accountant.errors import InvalidInput, kind_of
 from ..frame.key import Key
 from ..frame.systems import keys_by_table
 from ..settings import Settings
@@ -26,6 +27,9 @@ _PRIVACY: Final = re.compile(
     rb"^[ \t]*\[[ \t]*privacy[ \t]*\][ \t]*(?:#[^\r\n]*)?(?=\r?$)", re.MULTILINE
 )
 """The line that begins the table [privacy]."""
+
+_PATHS: Final = (("data", "path"), ("log", "sign_key"))
+"""Keys whose values are paths."""
 
 _FIRST: Final = ("run", "data", "privacy", "security")
 """Tables on which defaults of other tables depend, in the order in which they do."""
@@ -57,7 +61,7 @@ class Configuration:
         """
         if isinstance(given, (str, Path)):
             return cls.read(Path(given))
-        tables = tables_of(given) if isinstance(given, Settings) else given
+        tables = _told(given) if isinstance(given, Settings) else given
         content = text_of(tables)
         settings = parse(content, NAME)
         if isinstance(given, Settings) and settings != given:
@@ -111,6 +115,31 @@ def tables_of(settings: Settings) -> dict[str, dict[str, Any]]:
     }
 
 
+def _told(settings: Settings) -> dict[str, dict[str, Any]]:
+    _require_plain(settings)
+    try:
+        return tables_of(settings)
+    except (TypeError, ValueError, OverflowError):  # an integer without end, or worse
+        raise InvalidInput(
+            "The settings hold a value that no key of a configuration has.",
+            "A key has a text, a truth, a number or a tuple of texts.",
+            "Make the settings with `read_settings`, or give a mapping of tables.",
+        ) from None
+
+
+def _require_plain(settings: Settings) -> None:
+    """Raise `InvalidInput` where settings that were made by hand hold what no key has."""
+    for table, at in _tables(settings).items():
+        for key, value in vars(at).items():
+            kinds = (str, Path) if (table, key) in _PATHS else (str, Path, Real, tuple)
+            if value is not None and not isinstance(value, kinds):
+                raise InvalidInput(
+                    f"The settings give `{key}` in [{table}] {kind_of(value)}.",
+                    "A key has a text, a truth, a number or a tuple of texts.",
+                    "Make the settings with `read_settings`, or give a mapping of tables.",
+                )
+
+
 def _missing(
     settings: Settings, tables: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, Any]]:
@@ -120,7 +149,17 @@ def _missing(
         for key in keys_by_table(everywhere=True)[table]:
             value, usual = getattr(held[table], key.name), getattr(said[table], key.name)
             if value != usual and value is not None and key.name not in tables.get(table, {}):
+                _require_in_range(table, key, value)
                 yield table, key.name, value
+
+
+def _require_in_range(table: str, key: Key, value: object) -> None:
+    try:
+        key.check(**{key.name: str(value) if (table, key.name) in _PATHS else value})
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"The settings, [{table}]: {error.what}", error.why or key.why, error.next_step
+        ) from None
 
 
 def _tables(settings: Settings) -> dict[str, object]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from pathlib import Path
 from typing import Final
 
-from ...accountant.errors import InvalidInput, PrivplanError
+from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from .. import durable
 from ..log.canonical import LOG, SEALED
 
@@ -18,6 +19,33 @@ _UNCONFIGURED: Final = (LOG, SEALED, f".{CONFIG}.part")
 
 _BEGUN: Final = (*_UNCONFIGURED, CONFIG)
 """What a run that was cut off before its first line may have left."""
+
+
+def folder_at(given: object) -> Path:
+    """Return the folder of a run; raise `InvalidInput` for what can be the path of none."""
+    if not isinstance(given, (str, os.PathLike)) or not isinstance(os.fspath(given), str):
+        raise InvalidInput(
+            f"`folder` must be a path; it is {kind_of(given)}.",
+            "A run keeps its log and its model in a folder.",
+            "Give a text or a `Path`.",
+        )
+    folder = Path(given)
+    reason = ""
+    try:
+        folder.lstat()
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        pass  # whether it can be made is seen when it is
+    except UnicodeError:
+        reason = "it holds half a character"
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+    if reason:
+        raise InvalidInput(
+            f"The folder {str(folder)!r:.60} cannot be used: {reason}.",
+            "A run keeps its log and its model in a folder.",
+            "Give another folder.",
+        )
+    return folder
 
 
 def is_fresh(folder: Path) -> bool:

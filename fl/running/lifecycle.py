@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...accountant import rounding
+from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.guarantee import Guarantee
 from ..forecast import Forecast, forecast
+from ..frame.key import flag
 from ..interruption import terminable
 from ..preparation import Prepared
 from ..runner import Report, RunResult, carry_out
 from ..system import Parameters
 from .configuration import Configuration, Given
+from .folder import folder_at
 from .starting import Ready, begin, take_up
 from .stopped import RunInterrupted, between_rounds, explained
 from .warnings import warnings_of
@@ -101,7 +104,8 @@ def run(
     >>> outcome.result.rounds, outcome.guarantee.epsilon.upper <= 8.0
     (2, True)
     """
-    target = Path(folder)
+    target = folder_at(folder)
+    _require_function(report)
     with _resumable(target):
         configuration = _accepted(settings, accept_delta)
         return _outcome(begin(configuration, target), report)
@@ -143,8 +147,9 @@ def resume(
     >>> outcome.result.rounds
     2
     """
-    target = Path(folder)
-    given = None if head is None else head.strip().lower()
+    target = folder_at(folder)
+    _require_function(report)
+    given = head.strip().lower() if isinstance(head, str) else head
     with _resumable(target, given):
         configuration = None if settings is None else Configuration.of(settings)
         return _outcome(take_up(configuration, target, given), report)
@@ -175,11 +180,21 @@ def carried_out(ready: Ready, report: Report | None = None) -> RunResult:
     """
     with explained(ready.folder, ready.writer), terminable():
         return carry_out(
-            ready.prepared, ready.folder, ready.writer, progress=ready.progress, report=report
+            ready.prepared, ready.place, ready.writer, progress=ready.progress, report=report
+        )
+
+
+def _require_function(report: object) -> None:
+    if report is not None and not callable(report):
+        raise InvalidInput(
+            f"`report` must be a function; it is {kind_of(report)}.",
+            "It is called after each round that was measured, when that round is spent.",
+            "Give a function of what was measured and the number of rounds planned.",
         )
 
 
 def _accepted(given: Given, accept_delta: bool) -> Configuration:
+    flag(accept_delta=accept_delta)
     configuration = Configuration.of(given)
     return configuration.with_accepted_delta() if accept_delta else configuration
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,7 @@ from .configuration import Configuration
 from .folder import (
     CONFIG,
     discard,
+    folder_at,
     is_blank,
     is_fresh,
     keep_configuration,
@@ -41,13 +42,18 @@ NEW: Final = "privplan run CONFIG.toml --out DIR"
 class Ready:
     """A run that may go: everything that can be checked beforehand was checked.
 
-    `progress` is how far a run had come that was cut off; None for a new one.
+    `progress` is how far a run had come that was cut off; None for a new one.  `place` is the
+    folder wherever the program goes meanwhile: its name may be that of another run's elsewhere.
     """
 
     prepared: Prepared
     folder: Path
     writer: LogWriter
     progress: Progress | None = None
+    place: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", self.folder.absolute())
 
 
 def begin(configuration: Configuration, folder: Path, *, again: bool = False) -> Ready:
@@ -57,6 +63,7 @@ def begin(configuration: Configuration, folder: Path, *, again: bool = False) ->
     is cleared; so it is where not even the configuration was kept, by which it could be resumed.
     Raises `InvalidInput` where it holds anything else, and what `prepare` raises.
     """
+    folder_at(folder)
     again = again or left_unconfigured(folder)
     if not again:
         _require_empty(folder)
@@ -85,6 +92,7 @@ def take_up(given: Configuration | None, folder: Path, head: str | None = None) 
     Raises `InvalidInput` where log, configuration, data and kept model do not belong together,
     where the run is closed, and where another process is writing it.
     """
+    folder_at(folder)
     configuration = _copied(given, folder)
     if head is not None:
         _require_head(folder, head)
@@ -191,8 +199,15 @@ def _require_empty(folder: Path) -> None:
     raise InvalidInput(
         f"{folder} is not an empty folder.",
         "One folder holds one run, and nothing is written over.",
-        how_to_go_on(folder) if (folder / CONFIG).is_file() else "Give a new folder.",
+        _how_to_leave(folder),
     )
+
+
+def _how_to_leave(folder: Path) -> str:
+    """Return what to do about a folder that is not empty: go on with its run, or leave it."""
+    if (folder / CONFIG).is_file() and (folder / LOG).is_file():
+        return how_to_go_on(folder)
+    return "Give a new folder."
 
 
 def _require_sound(seen: Standing, folder: Path) -> None:

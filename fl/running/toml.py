@@ -69,12 +69,19 @@ def _value(value: object, table: str, key: str) -> str:
         return "true" if value else "false"
     if isinstance(value, (str, Path)):
         return _quoted(str(value))
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Real):
-        return repr(float(value))
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_value(item, table, key) for item in value)}]"
+    try:
+        if isinstance(value, Integral):
+            return str(int(value))
+        if isinstance(value, Real):
+            return repr(float(value))
+        if isinstance(value, (list, tuple)):
+            return f"[{', '.join(_value(item, table, key) for item in value)}]"
+    except (OverflowError, ValueError, RecursionError):
+        raise InvalidInput(
+            f"`{key}` in [{table}] is {kind_of(value)} that no configuration can hold.",
+            "A number has an end that can be written, and a list does not hold itself.",
+            f"Give `{key}` a smaller one.",
+        ) from None
     step = "Leave it out to have the default." if value is None else "Give one of these."
     raise InvalidInput(
         f"`{key}` in [{table}] is {kind_of(value)}, which a configuration cannot hold.",
