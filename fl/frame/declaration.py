@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
+from ..observers import NAMED
 from .key import Key
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ class Declaration:
         `rules`        what else its keys demand of one another
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set
-        `aggregations` what the server may see, as in [security]
+        `aggregations` what the server may see, as in [security]; where `plain` is none of them,
+                       the first is what a configuration means that says nothing of it
+        `observers`    whose numbers a verdict is about, where a configuration names no others
         `units`        what it protects
         `promises`     whether it promises anything; where not, [privacy] is refused
         `trains`       whether it trains a model; where not, it has no [training]
@@ -106,6 +109,7 @@ class Declaration:
     adjust: Adjust | None = None
     rounds: int | None = None
     aggregations: tuple[str, ...] = ("plain", "masked")
+    observers: tuple[str, ...] = NAMED
     units: tuple[str, ...] = ("user",)
     promises: bool = True
     trains: bool = True
@@ -116,6 +120,11 @@ class Declaration:
     sealed: Sealed | None = None
     canaries: int | Mapping[str, int] | None = None
     canary_work: str | None = None
+
+    @property
+    def usual_aggregation(self) -> str:
+        """What a configuration means that says nothing of aggregation."""
+        return "plain" if "plain" in self.aggregations else self.aggregations[0]
 
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.
