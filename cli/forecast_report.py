@@ -99,7 +99,7 @@ def _text(found: Forecast, path: Path) -> str:
 
 
 def _observers(found: Forecast) -> str:
-    """Return a line for each observer, and below it what its number rests on."""
+    """Return a line for each observer, and below it who it is and what its number rests on."""
     lines = [("before", "epsilon", "lowered most by")]
     lines += [(one.observer, _number(one), _said(one.lowered_by)) for one in found.observers]
     wide, narrow = (max(len(line[place]) for line in lines) + 3 for place in (0, 1))
@@ -109,12 +109,25 @@ def _observers(found: Forecast) -> str:
 
 
 def _below(found: Forecast, expected: Expected, indent: str) -> str:
+    who = paragraph(indent, _who(found, expected.observer))
     if math.isinf(expected.epsilon.upper):
         reason = describe.no_guarantee(found.prepared.plan.seen_by(expected.observer))
-        return "" if reason is None else paragraph(f"{indent}because ", reason)
+        return who if reason is None else f"{who}\n{paragraph(f'{indent}because ', reason)}"
     if not expected.rests_on:
-        return ""
-    return paragraph(f"{indent}rests on: ", "; ".join(expected.rests_on))
+        return who
+    return f"{who}\n{paragraph(f'{indent}rests on: ', '; '.join(expected.rests_on))}"
+
+
+def _who(found: Forecast, observer: str) -> str:
+    """Return an observer in words, with what it sees."""
+    from ..fl.observer_words import in_a_run
+    from ..fl.observers import SILO_WITH_RECORDS, coalition_of, phrase
+
+    prepared = found.prepared
+    if coalition_of(observer) is not None:
+        return phrase(observer, prepared.settings.security.dropouts)
+    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
+    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
 def _number(expected: Expected) -> str:

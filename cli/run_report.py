@@ -34,6 +34,11 @@ _APART: Final = (
     "for coalitions that are named."
 )
 
+_MIXED: Final = (
+    "Users, the shuffler and the analyzer follow the protocol, and none of them tells another what "
+    "it knows, but for users that are counted as colluders."
+)
+
 
 def line_of(measured: Measured) -> str:
     """Return one line on the model after a round, and what was spent by then."""
@@ -105,9 +110,12 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     data, rounds = own.federation, f"{result.rounds:,} of {own.settings.run.rounds:,} rounds"
     trained = (
         f"{own.system.name} on {data.name}: {rounds}, {data.users:,} users, {data.silos:,} silos, "
-        f"{own.width:,} parameters"
+        f"{own.width:,} {'numbers' if own.trained is None else 'parameters'}"
     )
-    rows = [("trained", trained), *_proven_rows(ready, result)]
+    rows = [
+        ("trained" if own.trained is not None else "released", trained),
+        *_proven_rows(ready, result),
+    ]
     moments = own.settings.privacy.normalisation_noise
     if moments is not None:
         noise = rounding.as_given(moments)
@@ -148,6 +156,12 @@ def _protocol(security: Security) -> str:
         allowed = f", {missing:,} of which may be missing" if missing else ""
         ring = f"under pairwise masks, modulo 2^{security.ring_bits}"
         return f"{ring}: {security.parties:,} silos{allowed}"
+    if security.protocol == "additive-shares":
+        ring = f"as additive shares, modulo 2^{security.ring_bits}"
+        return f"{ring}, among {security.parties:,} silos, without a server"
+    if security.protocol == "shuffler":
+        told = f", {security.colluders:,} of which may collude" if security.colluders else ""
+        return f"from messages through a shuffler: {security.parties:,} users{told}"
     drawn = ", as published" if security.noise == "multiples" else ""
     if security.slots:
         drawn = f"; users drawn by 1-of-{security.slots:,} oblivious transfer"
@@ -231,7 +245,9 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
     found = describe.assumptions(
         own.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
-    if own.federation.silos > 1:
+    if own.opening.aggregation == "shuffle":
+        found += (_MIXED,)
+    elif own.federation.silos > 1:
         found += (_APART,)
     return (
         *found,

@@ -34,6 +34,8 @@ TABLE: Final[Mapping[str, Sentences]] = {
             "plain": "which sees every silo's noisy update",
             "masked": "which sees only the sum of the silos' noisy updates",
             "private-weighting": "which sees only the noisy sum, and nobody's weights",
+            "shares": "which sees only the sum of the silos' noisy updates",
+            "shuffle": "which sees all noisy messages, and not who sent them",
         },
     ),
     "silo": Sentences(
@@ -48,11 +50,24 @@ TABLE: Final[Mapping[str, Sentences]] = {
     "peer": Sentences(
         "a peer that holds nothing of the unit",
         in_a_run="a peer, which sees the sum and knows what it added, for records in other silos",
+        sees={"shares": "which sees the noisy sum, and knows its own noise"},
     ),
-    "client": Sentences("a client that holds nothing of the unit"),
-    "coordinator": Sentences("the coordinator"),
-    "shuffler": Sentences("the shuffler"),
-    "analyzer": Sentences("whoever sees the shuffled messages"),
+    "client": Sentences(
+        "a client that holds nothing of the unit",
+        sees={"shuffle": "which knows its own messages, and sees the others' without senders"},
+    ),
+    "coordinator": Sentences(
+        "the coordinator",
+        sees={"shares": "which sees who takes part, and no number of theirs"},
+    ),
+    "shuffler": Sentences(
+        "the shuffler",
+        sees={"shuffle": "which knows who sent each message, and its own dummies"},
+    ),
+    "analyzer": Sentences(
+        "whoever sees the shuffled messages",
+        sees={"shuffle": "dummies among them, without their senders"},
+    ),
 }
 """Observers by their names; coalitions are worded in `fl.observers`."""
 

@@ -82,9 +82,17 @@ _TOLD_NOTHING: Final[Mapping[str, str]] = {
     CLIENT: "neither another client nor who sums tells it what they know",
     COORDINATOR: "nobody who takes part tells the coordinator what they know",
     SHUFFLER: "the analyzer tells the shuffler no more than what is released",
-    ANALYZER: "the shuffler tells the analyzer nothing of who sent what",
+    ANALYZER: "nobody tells the analyzer who sent what",
 }
 """What a number before an observer rests on, by whom it is told nothing."""
+
+MIXED: Final = (
+    "the shuffler follows the protocol: it mixes all messages, adds every dummy, and tells nobody "
+    "who sent what"
+)
+SENT_ALONE: Final = "no user tells it what it sent, beyond those that are counted"
+"""What a number rests on before who sees messages without their senders, or anything made of
+them."""
 
 OTHERS_PART: Final = (
     "hidden is what the other silos hold of the unit, and not that it holds some itself"
@@ -166,6 +174,9 @@ def _of_weights(own: Circumstances) -> tuple[str, ...]:
 def _of_view(observer: str, own: Circumstances) -> tuple[str, ...]:
     """Return what must be true of who sees, and of whom it is told what they know."""
     coalition, part = coalition_of(observer), (OTHERS_PART,) * holds_part(observer)
+    if own.aggregation == "shuffle" and observer not in (SHUFFLER, COORDINATOR):
+        alone = () if observer == MODEL else (SENT_ALONE,)
+        return () if coalition is not None else (*part, MIXED, *alone)
     if observer in _TOLD_NOTHING:
         return (_TOLD_NOTHING[observer],)
     if own.private or own.silos < 2:

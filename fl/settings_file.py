@@ -194,8 +194,10 @@ def completed(given: Given) -> Settings:
     data.setdefault("silos", defaults.silos)
     privacy = tables["privacy"]
     privacy.setdefault("unit", system.units[0] if system.promises else None)
+    privacy.setdefault("observers", system.observers)
     told = max(coalitions_in(observers_in(given)), default=0)
     tables["security"].setdefault("colluders", told)
+    tables["security"].setdefault("aggregation", system.usual_aggregation)
     special = None
     if system.table is not None:
         keys_given = given.get(system.table.name, {})

@@ -105,7 +105,8 @@ def _promises(given: Given) -> bool:
 
 
 def _aggregation(given: Given) -> str:
-    return str(given.get("security", {}).get("aggregation", "plain"))
+    usual = declaration_of(_system(given)).usual_aggregation
+    return str(given.get("security", {}).get("aggregation", usual))
 
 
 def _unused_protocol(given: Given) -> Complaint | None:

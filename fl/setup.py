@@ -15,7 +15,7 @@ from ..accountant.mechanisms.base import Mechanism
 from ..accountant.plan import Plan, PlannedPhase
 from .aggregation import Aggregator, Plain, aggregator
 from .federation import Federation
-from .frame.declaration import USUAL
+from .frame.declaration import OURS, USUAL
 from .frame.phases import Phase
 from .frame.reaches import Route, checked_reaches, is_sampled, reaches_of
 from .frame.rounds import Draft, make_round, name_in, release_beside
@@ -123,11 +123,17 @@ class Promised:
             messages=made.contribution.terms == "message",
         )
         drawn = is_sampled(seen[MODEL])
-        found = {
+        return {
             name: replace(reach, knows_sample=drawn and not is_sampled(seen[name]))
             for name, reach in reaches_of(seen, route).items()
         }
-        return checked_reaches(found, self.name)
+
+    def stated_reaches(self) -> Mapping[str, records.Reach] | None:
+        """Return `reaches`; raise `InvalidInput`, naming package and field, for what cannot be."""
+        stated, own = self.reaches(), known(self.name)
+        if stated is None:
+            return None
+        return checked_reaches(stated, self.name, OURS if own is None else own.package)
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return what draws the noise of this multiplier."""
@@ -165,9 +171,11 @@ class Promised:
     def plan(self) -> Plan:
         """Return what will be released, fixed before the first release.
 
-        Raises `InvalidInput` for noise or a clip that no mechanism takes: now, not in a round.
+        Raises `InvalidInput` for noise or a clip that no mechanism takes, and for reaches that
+        cannot be: now, not in a round.
         """
         self.mechanism(self.promise.noise_multiplier)
+        self.stated_reaches()
         return self.promise.plan
 
     def opening(self) -> Opening:
@@ -177,8 +185,13 @@ class Promised:
             self.promise.planned,
             records.Population(self.setup.users, self.setup.silos),
             self.setup.aggregation,
-            self.aggregator.security,
+            self.security,
         )
+
+    @property
+    def security(self) -> records.Security | None:
+        """The facts of the protocol by which its updates, or messages, travel."""
+        return self.aggregator.security
 
     @property
     def network(self) -> Network | None:
@@ -273,7 +286,7 @@ class Promised:
             model,
             planned.event,
             draws,
-            self.reaches(),
+            self.stated_reaches(),
         )
 
     @property
@@ -289,7 +302,7 @@ class Promised:
 def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
     """Return what the settings say that a system is made of."""
     own = settings.privacy
-    security = _bearing(settings, federation.silos)
+    security = _bearing(settings, federation)
     by = aggregator(security, federation.silos)
     return Setup(
         settings.run.system,
@@ -314,12 +327,15 @@ def setup(settings: Settings, federation: Federation, local: Local) -> Setup:
     )
 
 
-def _bearing(settings: Settings, silos: int) -> SecuritySettings:
+def _bearing(settings: Settings, federation: Federation) -> SecuritySettings:
     """Return settings that bear the coalitions that are named; `InvalidInput` for too large ones.
 
-    Of all silos two must be left to hide among.
+    Of all silos two must be left to hide among; of all users, where these send messages.
     """
-    own = settings.privacy
+    own, silos = settings.privacy, federation.silos
+    if settings.security.aggregation == "shuffle":
+        _require_two_left(settings.security.colluders, federation.users)
+        return settings.security
     named = max(coalitions_in((own.observer, *own.observers)), default=0)
     told = max(named, settings.security.colluders)
     if told > max(0, silos - 2):
@@ -330,6 +346,18 @@ def _bearing(settings: Settings, silos: int) -> SecuritySettings:
             f"Name at most {max(0, silos - 2)} of them, or have more silos.",
         )
     return replace(settings.security, colluders=told)
+
+
+def _require_two_left(colluders: int, users: int) -> None:
+    """Raise `InvalidInput` where shuffled messages have nobody to hide among."""
+    if users - colluders < 2:
+        told = f", and `colluders` is {colluders:,}" if colluders else ""
+        raise InvalidInput(
+            f"A shuffle needs two users who tell nothing; there {'is' if users == 1 else 'are'} "
+            f"{users:,}{told}.",
+            "One message is not hidden among others that are known.",
+            "Have more `users` in [data], or lower `colluders` in [security].",
+        )
 
 
 def require_aggregation(setup: Setup) -> None:

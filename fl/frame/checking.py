@@ -12,6 +12,7 @@ from typing import Any, Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..keys import AGGREGATIONS, SHARED, SOME, UNITS
+from ..observers import WORDS
 from .declaration import NORMALISE, Declaration, Table
 from .key import Key
 
@@ -57,6 +58,7 @@ def require_sound(system: Declaration) -> None:
     _require_canaries(system)
     _require_words(system, "aggregations", AGGREGATIONS)
     _require_words(system, "units", UNITS)
+    _require_words(system, "observers", WORDS)
     _require_keys(system)
     if system.trains:
         _require_defaults(system)

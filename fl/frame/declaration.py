@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
+from ..observers import NAMED
 from .key import Key as Key
 
 if TYPE_CHECKING:
@@ -87,7 +88,9 @@ class Declaration:
         `rules`        what else its keys demand of one another
         `adjust`       how it trains on a data set, from how that is usually trained on
         `rounds`       its usual number of rounds; None: that of the data set
-        `aggregations` what the server may see, as in [security]
+        `aggregations` what the server may see, as in [security]; where `plain` is none of them,
+                       the first is what a configuration means that says nothing of it
+        `observers`    whose numbers a verdict is about, where a configuration names no others
         `units`        what it protects
         `promises`     whether it promises anything; where not, [privacy] is refused
         `trains`       whether it trains a model; where not, it has no [training]
@@ -121,6 +124,7 @@ class Declaration:
     adjust: Adjust | None = None
     rounds: int | None = None
     aggregations: tuple[str, ...] = USUAL
+    observers: tuple[str, ...] = NAMED
     units: tuple[str, ...] = ("user",)
     promises: bool = True
     trains: bool = True
@@ -136,6 +140,11 @@ class Declaration:
     def phase_names(self, read: Read) -> tuple[str, ...]:
         """Return the names of its phases under a configuration, in their order."""
         return self.phases(read) if callable(self.phases) else self.phases
+
+    @property
+    def usual_aggregation(self) -> str:
+        """What a configuration means that says nothing of aggregation."""
+        return "plain" if "plain" in self.aggregations else self.aggregations[0]
 
     def load(self, reference: str) -> Any:
         """Return what a reference of this declaration names.
