@@ -62,7 +62,7 @@ def enter() -> None:
             summary="a system of a test",
             package=PACKAGE,
             trains=not is_light(make),
-            aggregations=("plain",) if is_light(make) else USUAL,
+            aggregations=("plain",) if is_light(make) else (*USUAL, "private-weighting"),
             measure="means:measure" if is_light(make) else None,
         )
 
