@@ -66,7 +66,7 @@ def enter() -> None:
             package=PACKAGE,
             trains=not is_light(make),
             phases=PHASES.get(name, ("release",) if is_light(make) else ("train",)),
-            aggregations=("plain",) if is_light(make) else USUAL,
+            aggregations=("plain",) if is_light(make) else (*USUAL, "private-weighting"),
             measure="means:measure" if is_light(make) else None,
         )
 
