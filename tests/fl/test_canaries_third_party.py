@@ -49,7 +49,7 @@ class Summed(Promised):
         left = ev.Gaussian(noise_multiplier * math.sqrt((silos - 1) / silos))
         return {"model": event, "server": event, "silo": left}
 
-    def round(self, number: int, parameters: Any, gate: Any) -> Round:
+    def round(self, number: int, parameters: Any, gate: Any, _: Any = None) -> Round:
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
         about = About(number, PHASE, views=self.promise.views, model_in=digest(parameters))
         stated = replace(about, event_override=self.promise.event)
