@@ -304,9 +304,10 @@ class Shuffle(Event):
 class SampledShuffle(Event):
     """Each of `users` sends `chosen` of `dimensions` coordinates through shufflers.
 
-    A dimension is padded to `padded_to` messages; `overflow` says what happens beyond that
-    (`refuse`, `cap`).  `granularity` is what is shuffled (`coordinate`, `tuple`), `selection` how
-    coordinates are chosen (`oblivious`, `data-dependent`).  Range: `chosen` <= `dimensions`.
+    A dimension is padded to `padded_to` messages; `overflow` says what happens beyond that: the
+    round stops (`refuse`), or messages of that dimension are dropped, whatever they hold (`cap`).
+    `granularity` is what is shuffled (`coordinate`, `tuple`), `selection` how coordinates are
+    chosen (`oblivious`, `data-dependent`).  Range: `chosen` <= `dimensions`.
     """
 
     type: ClassVar[str] = "sampled-shuffle"

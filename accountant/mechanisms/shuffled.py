@@ -24,6 +24,9 @@ class Shuffled:
     and what is left is a round of the others, padded to n_p - c or more; more dummies than that are
     a post-processing.  Where the others leave c places free, no dimension overflows, whatever the c
     do.
+    Where they may not, a cap may keep the message of a user instead of one that the observer knows,
+    which no randomizer hides: so beside colluders a cap is accounted as a refusal
+    (`overflow_beside`).
 
     Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
     Raises `InvalidInput`.
@@ -85,7 +88,8 @@ class Shuffled:
     def without(self, colluders: int) -> Shuffled:
         """Return what is left for the others where so many of the users tell all they know.
 
-        Raises `InvalidInput` where nothing is left.
+        A cap that may be needed becomes a refusal (`overflow_beside`).  Raises `InvalidInput` where
+        nothing is left.
         """
         told = validate.count_from(0, colluders=colluders)
         left = None if self.padded_to is None else self.padded_to - told
@@ -95,7 +99,9 @@ class Shuffled:
                 "Nobody, or no place of a coordinate, is left to hide among.",
                 "Have more users, or more places for each coordinate.",
             )
-        return replace(self, users=self.users - told, padded_to=left)
+        users = self.users - told
+        overflow = overflow_beside(told, users, left, self.overflow)
+        return replace(self, users=users, padded_to=left, overflow=overflow)
 
     def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
         """Return what reaches who sees the mix of these, which are all who send.
@@ -115,3 +121,27 @@ class Shuffled:
             selection=self.selection if sampled else None,
             overflow=self.overflow if sampled else None,
         )
+
+
+def overflow_beside(
+    colluders: int, users: int, padded_to: int | None, overflow: Literal["refuse", "cap"]
+) -> Literal["refuse", "cap"]:
+    """Return the overflow by which a round is accounted beside those who tell what they sent.
+
+    `users` and `padded_to` are what is left without these.  It is `refuse` where they tell and a
+    dimension may overflow.  Proof.  Outside the event that the users alone have more than
+    `padded_to` messages in a dimension, nothing is dropped, whatever the colluders do, so both
+    rounds are the same; under add-remove that event is charged in full, and a choice that depends
+    on the data then has no guarantee.  With an oblivious choice under replace-one and zero-out, who
+    is dropped depends on the sets alone; at most the colluders' places are known, and nothing
+    is charged either way.
+    A cap would promise too much.  In one dimension padded to 2, one user sends a bit by randomized
+    response and another tells that 1 was sent, so nobody sees two messages of 0; if a third user
+    sends 0 they are seen with positive probability, at every epsilon, while two users padded to 1
+    are promised the local one.
+
+    >>> overflow_beside(1, 2, 1, "cap"), overflow_beside(0, 2, 1, "cap")
+    ('refuse', 'cap')
+    """
+    fits = padded_to is None or users <= padded_to
+    return overflow if fits or not colluders else "refuse"

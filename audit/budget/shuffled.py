@@ -21,8 +21,10 @@ is returned.  A dimension is full without the user where a and the others come t
 in the same draw the others of the event come to n_p - c or more.  So both events that are charged
 are within those of the event, and on the rest there are at least as many places, of which more are
 a post-processing.  Missing users are smaller n.  Under add-remove a round is given up where all
-messages overflow, which is covered by the same comparison.  Where c leaves no place, colluders may
-fill a dimension: then the local event counts, and none under add-remove.
+messages overflow, which is covered by the same comparison; so is a round that is cut, where c
+is not 0: a user's message may be kept instead of one that is known (`overflow_beside`).  Where c
+leaves no place, colluders may fill a dimension: then the local event counts, and none under
+add-remove.
 
 A plain shuffle has no dummies, so there fewer users are the worst case.
 """
@@ -30,6 +32,7 @@ A plain shuffle has no dummies, so there fewer users are the worst case.
 from __future__ import annotations
 
 from ...accountant import events as ev
+from ...accountant.mechanisms.shuffled import overflow_beside
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated
 from .facts import Facts, Setting, Unproven
@@ -96,11 +99,12 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
     inner = mixable(facts, randomizer(facts, setting), each_coordinate=True)
     assert inner is not None
     selection = reach.selection if is_oblivious(facts) else "data-dependent"
+    senders = _senders(facts, setting, reach)
     round_ = ev.SampledShuffle(
-        *(_senders(facts, setting, reach), dimensions, chosen, left),
+        *(senders, dimensions, chosen, left),
         "coordinate",
         selection,
-        reach.overflow,
+        overflow_beside(reach.colluders, senders, left, reach.overflow),
         inner,
     )
     return repeated(times(facts), round_)

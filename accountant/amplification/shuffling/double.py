@@ -42,6 +42,19 @@ one of four users.
 (the other users', and dummies).  That needs no F under replace-one: whether a dimension overflows
 depends on the sets alone, and a cap that drops messages at random drops the same ones.
 
+Under add-remove a user also arrives in dimensions that are **full** of m >= n_p others.  A cap
+needs no F for that.  Proof.  Reveal the sets, and the order of arrival if that decides what is
+kept; then dimensions are independent, so one is enough.  Draw n_p - 1 of the others to be kept,
+and one more, z.  Without the user z is kept, too.  With the user, z is kept but with some
+probability q (n_p over m + 1 for random ones; 0 or 1 by an order), and the user's message is
+instead.  So P is (1 - q) Q plus q times a mixture, over z, of R(x) among n_p - 1 messages of the
+randomizer, and Q is the same mixture of R(x_z) among these.  By joint convexity the hockey stick
+is at most q times that of two values of one user among n_p, whose worst pair is (0, 1): what is
+charged for a dummy's place, too.  It takes that z is sent by the randomizer and not known: a
+colluder's message is another point mass, so `mechanisms.shuffled` and the audit charge that
+event.  And it takes that a message is dropped in its dimension alone: a cap that drops all
+messages of a user moves up to 2 k dimensions.
+
 A bare local epsilon: dummies are then messages of a further value of R, and L under omega is at
 most the clones' variable in convex order, being its mean given the message.  Of gamma it is known
 that it is at least e^-epsilon.
@@ -118,7 +131,11 @@ def oblivious_bound(event: ev.SampledShuffle, neighbours: Neighbours, failure: f
 
 
 def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
-    """Return the bound that reveals who sends what: no gain from sampling."""
+    """Return the bound that reveals who sends what: no gain from sampling.
+
+    Under `add-remove` a round that stops is charged in full; a cap needs nothing for full
+    dimensions, where the user's message is kept instead of another user's (the module's proof).
+    """
     failure = 0.0
     if neighbours == "add-remove" and event.overflow == "refuse":
         failure = overflow_probability(event)
