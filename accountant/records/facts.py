@@ -105,10 +105,11 @@ class Security(Fact):
     `private-weighting` (and nobody sees a user's weights), `additive-shares` (peers learn the sum
     alone, without a server) or `shuffler` (messages lose their senders).  `parties` take part
     (`shuffler`: units that send messages), at least `fewest` must reach the end, `threshold` of a
-    party's `degree` neighbours recover what it leaves behind.  `ring_bits` is the size of the ring
-    in which is summed, `key_bits` that of a Paillier key; numbers that a protocol has no use for
-    are 0.  `count_limit` is the public bound on a user's count N_u, `count_cap` that on one silo's
-    part of it, `records_per_count` how many records count once; `slots` and `chosen` are those of
+    party's `degree` neighbours recover what it leaves behind.  `ring_bits` is the size of the
+    ring in which is summed, `key_bits` that of a Paillier key (`shuffler`: of the key under
+    which messages are locked, 256 on a curve); numbers that a protocol has no use for are 0.
+    `count_limit` is the public bound on a user's count N_u, `count_cap` that on one silo's part
+    of it, `records_per_count` how many records count once; `slots` and `chosen` are those of
     the oblivious transfer.  `noise` says where the noise stands: on `every-residue` of what is
     decrypted, or on `multiples` only, as it was published, which leaves the rest without any.
     `server` says from which server updates are hidden: from one that sends what it likes

@@ -8,7 +8,7 @@ What of the round reaches the observer (`reached`) chooses the formula, one for 
     sum-less-own    the sum without one's own share    likewise, less one's own
     shuffled                                           messages without senders
     one-share       the sum with one share             the local event
-    nothing         what is released                   what is released
+    nothing         what is released                   likewise; each, before who adds dummies
 
 What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
 away where it does.  A unit draws on a sample only against who does not know it (`samples`), and
@@ -28,6 +28,7 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
+from ...fl.observers import COORDINATOR, SERVER, SHUFFLER
 from .facts import MODEL, SUMS, Facts, Setting, Unproven
 from .messages import (
     is_oblivious,
@@ -76,7 +77,8 @@ def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = 
         found = believed(facts, setting, observer)
         if found is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
-        return weakest([_seen(case, reach) for reach in found.reaches])
+        counted = [one for reach in found.reaches for one in _counted(case.facts, observer, reach)]
+        return weakest([_seen(case, reach) for reach in counted])
     except Unproven as error:
         return ev.NoGuarantee(str(error))
     except PrivplanError as error:
@@ -120,6 +122,30 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
     return several(base, facts, setting, hidden=hidden)
+
+
+def _counted(facts: Facts, observer: str, reach: Reach) -> tuple[Reach, ...]:
+    """Return the reaches that are derived for one: of a mixer, and of fewer colluders.
+
+    What colluders hold themselves is not hidden from them: of even weights the number of who takes
+    its own share off may fall as more of them tell.  In between it has no maximum (its square goes
+    as (S - c)^2 / (k - c)), so none of them and all are enough.
+    """
+    reach = _of_mixer(facts, observer, reach)
+    if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
+        return (reach,)
+    return reach, replace(reach, colluders=0)
+
+
+def _of_mixer(facts: Facts, observer: str, reach: Reach) -> Reach:
+    """Return what reaches who adds dummies: it knows them, so in what is released they hide nobody.
+
+    It routes by coordinate, and how few others sent one is not bounded: each message counts,
+    encrypted or not.
+    """
+    padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
+    blind = reach.sees in ("nothing", "sum") and observer in (SHUFFLER, COORDINATOR, SERVER)
+    return replace(reach, sees="each") if padded and blind and facts.messages else reach
 
 
 def _without(facts: Facts, reach: Reach) -> Facts:

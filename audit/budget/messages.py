@@ -55,6 +55,7 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
     shares = facts.shares - known
     apart = setting.neighbours == "add-remove" or setting.scope(own.unit) == "finer"
     apart |= facts.sampling.method != "none"  # then how many send is left to chance
+    apart |= not _is_sent_by_all(facts)
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
         return see_messages(facts, setting, reach)
     moved = bound(facts, setting) * weight(facts, setting)
@@ -96,6 +97,19 @@ def times(facts: Facts) -> int:
 def is_one_each(facts: Facts) -> bool:
     """Return whether each draw is one message; fewer draws than `chosen` coordinates are not."""
     return sent(facts) == _announced(facts)
+
+
+def _is_sent_by_all(facts: Facts) -> bool:
+    """Return whether every unit surely sends a message to each sum: none chooses among them.
+
+    Several draws may be messages of a few coordinates each, unless all coordinates are sent.
+    """
+    stated = [reach for _, reach in facts.reaches or () if reach.chosen is not None]
+    if any(reach.chosen != reach.dimensions for reach in stated):
+        return False
+    if not stated:
+        return sent(facts) == 1
+    return is_one_each(facts) and facts.width in (None, sent(facts))
 
 
 def _announced(facts: Facts) -> int:

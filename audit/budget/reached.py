@@ -196,6 +196,9 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
     wide = stated.dimensions
     if wide is not None and facts.width is not None and wide != facts.width:
         yield f"{wide:,} dimensions are mixed, and {facts.width:,} values were released"
+    draws, chosen = facts.noise.draws, stated.chosen
+    if chosen is not None and draws > 1 and draws != chosen:
+        yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
     said = {reach.chosen for _, reach in facts.reaches or ()} - {None}
     if len(said) > 1:
         yield f"`chosen` is {' and '.join(f'{one:,}' for one in sorted(map(int, said)))}"  # type: ignore[arg-type]

@@ -80,7 +80,10 @@ class Shuffling:
     def security(self) -> records.Security:
         """The public facts of the protocol, for the log."""
         own = self.terms.clients
-        return records.Security("shuffler", parties=own, fewest=own, colluders=self._colluders)
+        bits = 8 * len(self._key.public)  # on a curve
+        return records.Security(
+            "shuffler", parties=own, fewest=own, key_bits=bits, colluders=self._colluders
+        )
 
     def round(
         self,

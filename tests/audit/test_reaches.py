@@ -19,10 +19,12 @@ from privplan.audit.budget.order import covers, simplified
 from privplan.audit.budget.protocol import settled
 from privplan.audit.budget.reached import believed
 from privplan.audit.budget.samples import route_of
+from privplan.audit.budget.sums import see_less_own
 from privplan.audit.budget.total import total
 from privplan.fl.frame.reaches import reaches_of
 
 from .ledgers import (
+    DELTA,
     SECURE,
     Records,
     also,
@@ -373,6 +375,26 @@ def shared(**fields: Any) -> Records:
         intents(contribution=part(unit="silo")),
         opening(claim=part(unit="silo")),
     )(log)
+
+
+@pytest.mark.parametrize("told", [1, 2])
+@pytest.mark.parametrize("stated", [False, True])
+def test_colluders_who_hide_nothing_from_themselves_make_no_number_smaller(
+    told: int, stated: bool
+) -> None:
+    """Of even weights less lies elsewhere as more tell: the most of none and all of them counts."""
+    log = weighted(2, silos=5, views=False)
+    peers = replace(masks(5, 5), protocol="additive-shares", threshold=0, degree=0, ring_bits=64)
+    alone = opening(aggregation="shares", security=peers)(log)
+    some = opening(security=replace(peers, colluders=told))(alone)
+    if stated:
+        some = stating(some, peer=Reach("sum-less-own", colluders=told))
+    assert upper(some, "peer") == upper(alone, "peer")
+    (kind,), setting = evidence(some).kinds, evidence(some).setting
+    facts, setting = settled(kind.facts, setting)
+    fewer = see_less_own(facts, setting, Reach("sum-less-own", colluders=told))
+    least = total({fewer: 2}, delta=DELTA, neighbours=setting.neighbours)
+    assert least.upper < upper(alone, "peer")
 
 
 def test_peers_see_the_sum_less_their_own() -> None:

@@ -169,8 +169,12 @@ BLIND: Final = Reach("nothing", knows_sample=True, also=("identities", "sizes"))
 
 
 def test_ciphertexts_show_a_shuffler_what_is_released() -> None:
-    log = small({"shuffler": BLIND}, security=mixing(100, key_bits=256))
-    assert upper(log, "shuffler") == upper(log) == HONEST
+    log = small(
+        {"shuffler": BLIND, "analyzer": Reach("shuffled", users=100)},
+        security=mixing(100, key_bits=256),
+        values=1,
+    )
+    assert upper(log, "shuffler") == upper(log) < local_number(1, ev.Laplace(4.0), 1e-4)
     assert not hazards(log)
     open_ = small({"shuffler": BLIND})
     assert "reach-contradicted" in hazards(open_)
@@ -180,6 +184,79 @@ def test_ciphertexts_show_a_shuffler_what_is_released() -> None:
     trusted = small({"shuffler": BLIND}, security=None)
     assert "reach-assumed" in hazards(trusted)
     assert any(one.startswith("assumed: the shuffler holds") for one in row(trusted, "shuffler"))
+
+
+@pytest.mark.parametrize("observer", ["shuffler", "coordinator"])
+@pytest.mark.parametrize("sees", ["nothing", "sum"])
+def test_who_adds_dummies_knows_them(observer: str, sees: Any) -> None:
+    """What is released hides a unit among them, and before the shuffler they hide nobody."""
+    blind = replace(BLIND, sees=sees)
+    encrypted = small({observer: blind}, security=mixing(100, key_bits=256))
+    assert upper(encrypted) == HONEST
+    assert upper(encrypted, observer) == WORST
+    for none in ({observer: blind}, {}):
+        assert upper(small(none, security=None), observer) == WORST
+    assert upper(small({}, security=mixing(100, key_bits=256)), observer) == WORST
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_draw_for_each_message_is_one_round_of_coordinates(rounds: int) -> None:
+    """`LaplaceMessages.noise` announces as many draws as a unit sends messages."""
+    log = small(noise=Noise("laplace", 4.0, draws=6, grid=2.0**-24), rounds=rounds)
+    once = small(rounds=rounds)
+    for observer in ("analyzer", "shuffler", "model"):
+        assert upper(log, observer) == upper(once, observer)
+
+
+@pytest.mark.parametrize("draws", [2, 5, 7, 12])
+def test_draws_that_are_not_the_messages_contradict(draws: int) -> None:
+    log = small(noise=Noise("laplace", 4.0, draws=draws, grid=2.0**-24))
+    assert "reach-contradicted" in hazards(log)
+    assert upper(log, "analyzer") >= WORST
+
+
+SHARED: Final = Noise("gaussian", math.sqrt(50) * 3.0, 50, 3.0, 0, 1, 2.0**-24)
+
+
+@pytest.mark.parametrize(
+    ("draws", "told", "whole"),
+    [
+        (1, None, True),
+        (6, None, False),  # which may be six of any number of coordinates
+        (6, Reach("sum"), False),
+        (6, Reach("sum", dimensions=60, chosen=6), False),
+        (1, Reach("sum", dimensions=60, chosen=1), False),
+        (6, Reach("sum", dimensions=6, chosen=6), True),
+        (6, Reach("sum", dimensions=60, chosen=60), False),
+    ],
+)
+def test_a_sum_has_the_noise_of_who_surely_sends_to_it(
+    draws: int, told: Reach | None, whole: bool
+) -> None:
+    log = sent(
+        None if told is None else {"model": told},
+        users=50,
+        values=6 if whole else 60,
+        aggregation="plain",
+        norm="l2",
+        noise=replace(SHARED, draws=draws),
+    )
+    share = 3.0 * (math.sqrt(50) if whole else 1.0)
+    least = 60 if told is not None and told.chosen == 60 else draws
+    assert upper(log) == pytest.approx(local_number(least, ev.Gaussian(share)), rel=1e-6)
+
+
+def test_draws_of_which_nothing_is_said_are_not_mixed() -> None:
+    log = sent(
+        None,
+        users=100,
+        values=60,
+        security=mixing(100),
+        noise=Noise("laplace", 4.0, draws=6, grid=2.0**-24),
+        delta=1e-4,
+    )
+    for observer in ("model", "analyzer", "shuffler"):
+        assert upper(log, observer) == WORST
 
 
 def row(records: Records, observer: str) -> tuple[str, ...]:

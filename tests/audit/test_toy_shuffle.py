@@ -25,11 +25,6 @@ from ..fl.foreign import privplan, python
 from ..packages import shuffled
 from ..packages.toys import install, installed
 
-COUNTED_ONCE = pytest.mark.xfail(
-    strict=True, reason="an audit multiplies the draws of messages by the messages of a draw"
-)
-"""To be taken out with that."""
-
 
 @pytest.fixture(autouse=True)
 def toy(tmp_path: Path) -> Iterator[None]:
@@ -46,7 +41,6 @@ def number(event: ev.Event, delta: float) -> float:
     return pp.account(event, delta=delta, neighbours="replace-one").epsilon.upper
 
 
-@COUNTED_ONCE
 def test_double_as_printed_is_derived_from_a_log_of_its_size(tmp_path: Path) -> None:
     shuffled.run_as_printed(tmp_path / "out")
     report = audit_budget(tmp_path / "out")
@@ -62,7 +56,6 @@ def test_double_as_printed_is_derived_from_a_log_of_its_size(tmp_path: Path) -> 
     assert 40 < found["shuffler"] < 40.5
 
 
-@COUNTED_ONCE
 @pytest.mark.parametrize("colluders", [0, 2])
 def test_each_observer_has_the_number_of_its_facts(tmp_path: Path, colluders: int) -> None:
     run(shuffled.settings(colluders=colluders), tmp_path / "out")
@@ -83,7 +76,6 @@ def test_each_observer_has_the_number_of_its_facts(tmp_path: Path, colluders: in
         assert row.rests_on
 
 
-@COUNTED_ONCE
 @pytest.mark.parametrize("observer", ["shuffler", "model"])
 def test_a_promise_may_be_for_any_of_them(tmp_path: Path, observer: str) -> None:
     result = run(shuffled.settings(observer=observer), tmp_path / "out")
@@ -157,7 +149,6 @@ def killed(place: Path, config: str) -> Path:
     return place / "out"
 
 
-@COUNTED_ONCE
 def test_it_is_killed_and_resumed_with_its_state(tmp_path: Path) -> None:
     place = install("toy_shuffle", tmp_path / "package")
     folder = killed(place, shuffled.text(rounds=3))
@@ -183,7 +174,6 @@ def test_it_is_killed_and_resumed_with_its_state(tmp_path: Path) -> None:
     )
 
 
-@COUNTED_ONCE
 @pytest.mark.slow  # five processes of their own
 def test_every_page_names_the_observers_in_words(tmp_path: Path) -> None:
     pytest.importorskip("jinja2")

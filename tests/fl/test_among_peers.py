@@ -219,8 +219,8 @@ def test_the_audit_finds_what_the_run_promised(
     assert report.worst.named == 2
     model, peer = (result.guarantees[who].epsilon.upper for who in AMONG_PEERS)
     assert rows["model"].total.upper == pytest.approx(model, rel=1e-6)
-    # Who sees the sum sees the model, so its row is never below the model's.
-    assert rows["peer"].total.upper == pytest.approx(max(model, peer), rel=1e-6)
+    # It is about what lies elsewhere, so of even weights it may be below the model's.
+    assert rows["peer"].total.upper == pytest.approx(peer, rel=1e-6)
     intents = of(tmp_path / "run", records.RoundIntent)
     drawn = "sampling_rate" in privacy
     told = security.get("colluders", 0)

@@ -48,6 +48,7 @@ SYSTEMS: Final = (
         rules=(replaces_users,),
         rounds=3,
         aggregations=("shuffle",),
+        phases=("release",),
         observers=("model", "analyzer", "shuffler"),
         trains=False,
         measure="toy_shuffle.system:measure",
