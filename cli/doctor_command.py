@@ -119,8 +119,17 @@ def foreign_systems() -> list[dict[str, str | None]]:
 
 
 def _foreign_text(system: Mapping[str, str | None]) -> str:
-    whose = f"{system['package']} {system['version']}"
-    return whose if system["trouble"] is None else f"{whose}: CANNOT BE USED. {system['trouble']}"
+    from ..fl.frame.packages import has_entry
+
+    whose, name = f"{system['package']} {system['version']}", str(system["system"])
+    if system["trouble"] is not None:
+        return f"{whose}: CANNOT BE USED. {system['trouble']}"
+    if has_entry(name):
+        return whose
+    return (
+        f"{whose}: RUNS, AND ITS LOGS ARE NOT COMPARED. No entry point is named {name}, "
+        "and a log loads no other."
+    )
 
 
 def self_test(engine: str) -> SelfTest:

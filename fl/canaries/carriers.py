@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, cast
 
 from ...accountant.errors import Unsupported
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
 def carrier(settings: Settings) -> Carrier:
     """Return what carries the system of these settings.
 
-    Raises `Unsupported` for a system that none does.
+    Raises `Unsupported` for a system that none does, and `InvalidInput` for what is no carrier: one
+    such as `canary_training` takes more than `Asked`.
     """
     system = settings.run.system
     declaration = known(system)
@@ -27,4 +29,10 @@ def carrier(settings: Settings) -> Carrier:
             "seen.",
             f"Rehearse one of {carried}, or give its declaration a `carrier`.",
         )
-    return cast("Carrier", declaration.load(declaration.carrier))
+    carry = declaration.load(declaration.carrier)
+    try:
+        inspect.signature(carry).bind(None)
+    except (TypeError, ValueError) as error:
+        reason = TypeError(f"a carrier takes one argument, `Asked`; {error}")
+        raise declaration.failed(declaration.carrier, reason) from error
+    return cast("Carrier", carry)

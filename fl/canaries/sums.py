@@ -10,8 +10,11 @@ all parts alike, so their sum says as much.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
+import numpy as np
+
+from ...accountant.errors import Unsupported
 from ..observers import SILO
 from .asked import OWN, Asked, Seen
 from .coins import Floats, Indices
@@ -24,11 +27,18 @@ if TYPE_CHECKING:
     from ..user_sum import UserSum
 
 
+KEPT: Final = 0.9
+"""Least share of a canary's row, of length 1, that lies in its own column."""
+
+
 def canary_sum(asked: Asked) -> Seen:
     """Rehearse a `fl.user_sum.UserSum`: units enter by a row of the same direction in each silo.
 
-    Its `row` must begin with what keeps the direction of a record, as the mean of records does, and
-    be 0 elsewhere for features and labels of 0.  A carrier; raises as `canary_rows`.
+    A canary is a record with one feature that is ten clips long, all others and its label 0.  The
+    `row` of it must have nearly all of its length in the number at the place of that feature, as
+    the mean of records has: a square of the feature beside it would be longer, and the clip would
+    cut away what is looked for.  A carrier, named in a declaration as it is; raises as
+    `canary_rows`, and `Unsupported` for a system with another `row`.
     """
     from ..user_sum import clip_of
 
@@ -39,6 +49,7 @@ def canary_sum(asked: Asked) -> Seen:
 
 
 def _view(system: UserSum, columns: Indices, asked: Asked) -> View:
+    _require_direction(system)
     mechanism = system.mechanism(system.promise.noise_multiplier)
     alone = asked.observer == SILO and asked.silos > 1
     left = (asked.silos - 1) / asked.silos if alone else 1.0
@@ -52,3 +63,25 @@ def _view(system: UserSum, columns: Indices, asked: Asked) -> View:
         return seen
 
     return View(system.clip * left / std, look)
+
+
+def _require_direction(system: UserSum) -> None:
+    """Raise `Unsupported` where a canary's row does not keep the direction of its record."""
+    from ..user_sum import Held
+
+    federation = system.setup.federation
+    if not len(federation.features):  # no unit is in
+        return
+    features = federation.features[:1].astype(np.float64)
+    row = system.row(Held(features, federation.labels[:1]))
+    at, length = int(np.abs(features[0]).argmax()), float(np.linalg.norm(row))
+    kept = abs(float(row[at])) / length if length > 0.0 else 0.0
+    if not kept >= KEPT:
+        raise Unsupported(
+            f"`canary_sum` cannot rehearse {system.name}: {kept:.2g} of a canary's row lies in the "
+            f"direction of its record, and {KEPT} is needed.",
+            "A canary has one large feature, and is looked for at its place in the row: what else "
+            "the row has is noise to it, or takes its place under the clip.",
+            "Bound the rest of what `row` returns, or give the system a carrier of its own, as "
+            '"To add an attack" in CONTRIBUTING.md says.',
+        )

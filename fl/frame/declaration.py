@@ -61,6 +61,7 @@ USUAL: Final = ("plain", "masked")
 class Table:
     """The table of a configuration that only one family of systems has.
 
+    `name` is small letters, digits and _, and begins with a letter.
     `settings` is a frozen dataclass with a field for each key; its defaults are those of the keys.
     `about` is what the table says, for a heading; `group` the key, if there is one, that bounds how
     many records of a user take part.

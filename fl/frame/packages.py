@@ -1,6 +1,7 @@
 """Systems that other packages bring, by entry points of the group `privplan.systems`.
 
-An entry names a `Declaration`, a tuple of them, or a module or class with `SYSTEMS`.  What is wrong
+An entry names a `Declaration`, a tuple of them, or a module or class with `SYSTEMS`.  It has the
+name of a system: several may name one module, each for one of its systems.  What is wrong
 with one of them is said where systems are listed and where it is asked for, and stops no other.
 """
 
@@ -53,13 +54,21 @@ def foreign_named(name: str) -> tuple[Foreign, ...]:
     return tuple(entry for entry in found if entry.name == name)
 
 
+def has_entry(name: str) -> bool:
+    """Return whether an entry point has this name: by it alone a log finds its system."""
+    return any(entry.name == name for entry in _entries())
+
+
 def _entries() -> list[metadata.EntryPoint]:
     entries = set(metadata.entry_points(group=GROUP))
     return sorted(entries, key=lambda entry: (_package(entry), entry.name))
 
 
 def _of(entries: list[metadata.EntryPoint]) -> tuple[Foreign, ...]:
-    return _without_clashes([system for entry in entries for system in _systems(entry)])
+    listed: list[Foreign] = []
+    for entry in entries:  # several entry points may name one module: each system counts once
+        listed += [system for system in _systems(entry) if system not in listed]
+    return _without_clashes(listed)
 
 
 def _package(entry: metadata.EntryPoint) -> str:

@@ -2,7 +2,8 @@
 
 Other packages are looked for only where a name is not one of ours, and where all are listed.  Who
 reads a stranger's log does so within `exactly_named`: then a name that the log gives loads no code
-but that of an installed package whose entry point has this very name.
+but that of an installed package whose entry point has this very name.  So a package that brings
+several systems has an entry point for each.
 """
 
 from __future__ import annotations
@@ -83,9 +84,12 @@ def declaration_of(system: object) -> Declaration:
     troubles = {entry.name: entry.trouble for entry in _foreign() if entry.trouble is not None}
     if isinstance(system, str) and system in troubles:
         raise troubles[system]
+    unnamed = ""
+    if asked is not None and isinstance(system, str):
+        unnamed = " No package here has an entry point of that name, and a log loads no other."
     close = difflib.get_close_matches(str(system).lower(), known, n=1)
     raise InvalidInput(
-        f"`system` must be one of {', '.join(known)}; it is {system!r:.60}.",
+        f"`system` must be one of {', '.join(known)}; it is {system!r:.60}.{unnamed}",
         " ".join(trouble.what for trouble in troubles.values()),
         f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
     )

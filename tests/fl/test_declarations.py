@@ -424,6 +424,55 @@ def test_an_entry_names_one_or_several(tmp_path: Path, entry: str, more: str) ->
     assert "toy-avg toy-system\n" in python(tmp_path, LIST)
 
 
+def test_several_entries_may_name_one_module_each_for_one_of_its_systems(tmp_path: Path) -> None:
+    two = "SYSTEMS = (system(), system(name='toy-sgd'))\n"
+    for_both = "toy-avg = {0}\ntoy-sgd = {0}"
+    install(tmp_path, "toy-system", HEAD + two, entry=for_both)
+    listed = python(tmp_path, LIST)
+    assert "toy-avg toy-system\n" in listed
+    assert "toy-sgd toy-system\n" in listed
+    said = privplan(tmp_path, "doctor").stdout
+    assert "CANNOT" not in said
+    assert "NOT COMPARED" not in said
+
+
+def test_a_system_without_an_entry_of_its_name_is_said_to_be_compared_by_nobody(
+    tmp_path: Path,
+) -> None:
+    two = "SYSTEMS = (system(), system(name='toy-sgd'))\n"
+    install(tmp_path, "toy-system", HEAD + two, entry="toy-avg = {}")
+    said = " ".join(privplan(tmp_path, "doctor").stdout.split())
+    assert said.count("NOT COMPARED") == 1
+    assert "No entry point is named toy-sgd" in said
+    program = """
+        from privplan.accountant.errors import InvalidInput
+        from privplan.fl.frame.systems import declaration_of, exactly_named
+        with exactly_named():
+            try:
+                declaration_of("toy-sgd")
+            except InvalidInput as error:
+                print(error.what)
+    """
+    assert "No package here has an entry point of that name" in python(tmp_path, program)
+
+
+def test_what_takes_more_than_one_argument_is_no_carrier(tmp_path: Path) -> None:
+    source = "SYSTEMS = (system(carrier='privplan.fl.canaries:canary_training'),)\n"
+    install(tmp_path, "toy-system", HEAD + source, entry="toy-avg = {}")
+    program = """
+        from types import SimpleNamespace
+        from privplan.accountant.errors import InvalidInput
+        from privplan.fl.canaries import carrier
+        try:
+            carrier(SimpleNamespace(run=SimpleNamespace(system="toy-avg")))
+        except InvalidInput as error:
+            print(error.what)
+    """
+    said = python(tmp_path, program)
+    assert said.startswith("Package toy-system: system toy-avg, `privplan.fl.canaries:canary_train")
+    assert "a carrier takes one argument, `Asked`" in said
+
+
 def test_a_configuration_of_another_package_is_checked_like_ours(tmp_path: Path) -> None:
     install(tmp_path, "toy-system", HEAD + "SYSTEMS = (system(),)\n")
     program = """

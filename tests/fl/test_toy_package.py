@@ -204,6 +204,26 @@ def test_it_is_attacked_and_reported(place: Path) -> None:
     assert "toy-mean" in (place / "page.html").read_text()
 
 
+SQUARES = """
+
+class Squares(ToyMean):
+    state = ToyMean.state
+
+    def row(self, held):
+        return np.append((held.features**2).mean(axis=0), 10_000.0)
+"""
+
+
+def test_canaries_whose_row_loses_their_direction_are_refused(place: Path) -> None:
+    source = place / "toy_mean" / "system.py"
+    source.write_text(source.read_text() + SQUARES)
+    declared = place / "toy_mean" / "__init__.py"
+    declared.write_text(declared.read_text().replace("system:ToyMean", "system:Squares"))
+    command(place, "run", "run.toml", "--out", "out")
+    refused = command(place, "audit", "attack", "out", "--tier", "claim", code=3).stderr
+    assert "`canary_sum` cannot rehearse toy-mean" in refused
+
+
 HALF = """
 
 class Half(ToyMean):
