@@ -27,10 +27,12 @@ from ..accountant import events as ev
 from ..accountant import validate
 from ..accountant.mechanisms import About, Gate, Gaussian
 from ..accountant.plan import PlannedPhase
+from ..accountant.records import Reach
 from .aggregation import Aggregator, Plain, noisy_sum
 from .datasets import normalise
 from .federation import Federation
 from .frame.phases import Follow, Keep, Once, Phase
+from .frame.reaches import Route, reaches_of
 from .frame.state import Arrays, State
 from .moments import Moments
 from .recomputed import Recomputed
@@ -107,6 +109,17 @@ class Normalising:
             colluders=self.security.colluders,
         )
 
+    @property
+    def reaches(self) -> Mapping[str, Reach]:
+        """What of it reaches each observer, as the frame's table has it; nobody is drawn."""
+        route = Route(
+            self.security.aggregation,
+            self.federation.silos,
+            self.aggregator.security,
+            self.mechanism.noise().tolerated_dropouts,
+        )
+        return reaches_of(self.views, route)
+
     def restate(self, views: Mapping[str, ev.Event]) -> None:
         """State from now on what a log announced; what is drawn is the same."""
         self.__dict__["views"] = dict(views)
@@ -153,7 +166,13 @@ class Normalising:
         """
         mechanism = self.mechanism
         others = {who: event for who, event in self.views.items() if who != "model"}
-        about = About(ROUND, NORMALISE, views=others, event_override=self.views["model"])
+        about = About(
+            ROUND,
+            NORMALISE,
+            views=others,
+            event_override=self.views["model"],
+            reaches=self.reaches,
+        )
         intent = mechanism.intent(about, self.neighbours)
         width = 2 * self._width + self.counted
         again = Recomputed(intent, mechanism, self.federation.silos, width)

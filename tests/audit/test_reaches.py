@@ -249,6 +249,23 @@ def test_an_observer_that_nobody_knows_has_no_number() -> None:
     assert math.isinf(upper(log, "bystander"))
 
 
+@pytest.mark.parametrize("stated", [False, True])
+def test_nobody_knows_what_a_stranger_sees_of_a_sum(stated: bool) -> None:
+    """Not even where nobody is ever absent, so that one message alone would have a number."""
+    found = evidence(opening(claim=part(neighbours="replace-one"))(LOGS["plain"]))
+    (kind,) = found.kinds
+    facts = with_reaches(kind.facts, bystander=EACH) if stated else kind.facts
+    assert isinstance(supported(facts, found.setting, "bystander"), ev.NoGuarantee)
+    server = supported(kind.facts, found.setting, "server")
+    assert not isinstance(server, ev.NoGuarantee)
+
+
+def test_who_sees_nothing_but_the_release_rests_on_what_the_model_does() -> None:
+    seen = {"model": Reach("sum", rests_on=("nobody looks",)), "server": Reach("nothing")}
+    rows = {row.observer: row for row in audited(stating(LOGS["plain-records"], **seen)).rows}
+    assert "assumed: nobody looks" in rows["server"].rests_on
+
+
 def silent_in(records: Records, rounds: set[int]) -> Records:
     return [
         replace(one, reaches=None) if isinstance(one, RoundIntent) and one.round in rounds else one

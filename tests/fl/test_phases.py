@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,40 @@ def test_a_phase_makes_models_or_is_one_release() -> None:
 def test_rounds_are_shared_out_in_order() -> None:
     plans = [planned("a", 2), planned("b", 3)]
     assert [shared_out(plans, made) for made in (0, 1, 3, 9)] == [[0, 0], [1, 0], [2, 1], [2, 3]]
+
+
+@runs
+@pytest.mark.parametrize(
+    ("system", "declared"),
+    [
+        ("stages", ("warm",)),
+        ("stages", ("release", "warm")),
+        ("stages", ("warm", "release", "cool")),
+        ("means", ("train",)),
+        ("means", lambda read: ("a",) * read("run", "rounds")),
+    ],
+)
+def test_a_system_has_the_phases_that_it_declares(
+    system: str, declared: Any, conducting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(built_in()[system], phases=declared)
+    monkeypatch.setitem(built_in(), system, own)
+    names = ", ".join(declared if isinstance(declared, tuple) else conducting.ROUNDS * ["a"])
+    said = rf"{system} \(package numpy\) declares the phases {names}, and has"
+    with pytest.raises(InvalidInput, match=said):
+        prepare(conducting.settings_of(system))
+
+
+@runs
+def test_a_system_may_declare_its_phases_by_what_it_is_asked_for(
+    conducting: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = replace(
+        built_in()["means"],
+        phases=lambda read: ("release",) if read("run", "rounds") == conducting.ROUNDS else (),
+    )
+    monkeypatch.setitem(built_in(), "means", own)
+    assert prepare(conducting.settings_of("means")).rounds == conducting.ROUNDS
 
 
 # -- in a run -----------------------------------------------------------------------------------

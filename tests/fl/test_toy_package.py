@@ -148,7 +148,11 @@ def test_it_is_listed_planned_and_run(place: Path) -> None:
     planned = command(place, "run", "run.toml", "--dry-run").stdout
     assert "epsilon" in planned
     assert not (place / "out").exists()
-    command(place, "run", "run.toml", "--out", "out")
+    said = command(place, "run", "run.toml", "--out", "out").stdout
+    assert "released" in said
+    assert "trained" not in said
+    assert "31 numbers" in said
+    assert "parameters" not in said
     models = sorted((place / "out" / MODELS).iterdir())
     assert len(models) == ROUNDS
     kept = Checkpoint.read(place / "out" / MODEL)
@@ -201,7 +205,10 @@ def test_it_is_attacked_and_reported(place: Path) -> None:
     refused = command(place, "audit", "attack", "out", "--tier", "membership", code=3)
     assert "toy-mean (package toy-mean) trains no model" in refused.stderr
     command(place, "report", "out", "-o", "page.html")
-    assert "toy-mean" in (place / "page.html").read_text()
+    page = (place / "page.html").read_text()
+    assert "toy-mean" in page
+    assert "released" in page
+    assert "trained" not in page
 
 
 SQUARES = """
