@@ -138,14 +138,16 @@ def _counted(facts: Facts, observer: str, reach: Reach) -> tuple[Reach, ...]:
 
 
 def _of_mixer(facts: Facts, observer: str, reach: Reach) -> Reach:
-    """Return what reaches who adds dummies: it knows them, so in what is released they hide nobody.
+    """Return what reaches who mixes messages, or adds dummies to them: each, encrypted or not.
 
-    It routes by coordinate, and how few others sent one is not bounded: each message counts,
-    encrypted or not.
+    The shuffler knows the order, so where messages are released it knows whose each is; no fact of
+    a log says that only their sum is.  Who adds dummies knows them, so they hide nobody from it: it
+    routes by coordinate, and how few others sent one is not bounded.
     """
     padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
-    blind = reach.sees in ("nothing", "sum") and observer in (SHUFFLER, COORDINATOR, SERVER)
-    return replace(reach, sees="each") if padded and blind and facts.messages else reach
+    mixes = observer == SHUFFLER or (padded and observer in (COORDINATOR, SERVER))
+    blind = reach.sees in ("nothing", "sum")
+    return replace(reach, sees="each") if mixes and blind and facts.messages else reach
 
 
 def _without(facts: Facts, reach: Reach) -> Facts:
