@@ -22,8 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-import numpy as np
-
 from ...accountant.errors import InvalidInput
 
 FORMAT: Final = "privplan-model/1"
@@ -177,6 +175,8 @@ def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
 
     Raises `ValueError` where its header does not say how long it is.
     """
+    import numpy as np
+
     place = f"{name}.npy"
     with arrays.open(place) as file:
         if np.lib.format.read_magic(file) != (1, 0):

@@ -17,13 +17,18 @@ SHOWN = 16
 
 
 def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated | None:
-    """Return what the system of a run says that it starts from; None where that is its model."""
+    """Return what the system of a run says that it starts from; None where that is its model.
+
+    Where a configuration names no system, its model is what there is to compare with.
+    """
     from ...fl.determined import NotStated as Missing
     from ..configuration import first_of
 
     try:
         return first_of(history.ledger.opened)
     except Missing as missing:
+        if configured(history.ledger, "run", "system") is None:
+            return None
         return NotStated(f"{question}: nothing here says {missing}.")
 
 

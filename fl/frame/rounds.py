@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import records
-from ...accountant.errors import InvalidInput, kind_of
+from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
 from ..system import Parameters, Round, System, digest
@@ -222,9 +222,10 @@ def finite_model(parameters: object, size: int | None, whose: str) -> Parameters
 def _require(kind: type[Any], given: object, whose: str) -> None:
     if not isinstance(given, kind):
         raise InvalidInput(
-            f"A round of {whose} must return a {kind.__name__}; it returned {kind_of(given)}.",
+            f"A round of {whose} must return {with_article(kind.__name__)}; it returned "
+            f"{kind_of(given)}.",
             "What is released, and what the next round starts from, is said there.",
-            f"Return a {kind.__name__}.",
+            f"Return {with_article(kind.__name__)}.",
         )
 
 

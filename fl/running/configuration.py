@@ -119,6 +119,8 @@ def _told(settings: Settings) -> dict[str, dict[str, Any]]:
     _require_plain(settings)
     try:
         return tables_of(settings)
+    except InvalidInput:  # which is a ValueError, and names the key
+        raise
     except (TypeError, ValueError, OverflowError):  # an integer without end, or worse
         raise InvalidInput(
             "The settings hold a value that no key of a configuration has.",

@@ -78,6 +78,7 @@ def lying(means: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
             summary="a system of a test",
             package="numpy",
             trains=False,
+            phases=("release",),
         )
         monkeypatch.setitem(built_in(), "liar", declared)
         return pp.run(TABLES, "out")
