@@ -21,14 +21,14 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
 
     Where a configuration names no system, its model is what there is to compare with.
     """
+    if configured(history.ledger, "run", "system") is None:
+        return None
     from ...fl.determined import NotStated as Missing
     from ..configuration import first_of
 
     try:
         return first_of(history.ledger.opened)
     except Missing as missing:
-        if configured(history.ledger, "run", "system") is None:
-            return None
         return NotStated(f"{question}: nothing here says {missing}.")
 
 
