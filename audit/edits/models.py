@@ -19,9 +19,14 @@ SHOWN = 16
 def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated | None:
     """Return what the system of a run says that it starts from; None where that is its model.
 
-    Where a configuration names no system, its model is what there is to compare with.
+    Where a configuration names no system, its model is what there is to compare with; and what is
+    trained by a system of this package starts from its model, so no code is loaded to say so.
     """
-    if configured(history.ledger, "run", "system") is None:
+    from ...fl.frame.systems import built_in
+
+    name = configured(history.ledger, "run", "system")
+    system = built_in().get(name) if isinstance(name, str) else None
+    if name is None or (system is not None and system.trains):
         return None
     from ...fl.determined import NotStated as Missing
     from ..configuration import first_of
