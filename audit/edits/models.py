@@ -86,6 +86,17 @@ def _another(history: History, first: str, due: str) -> Seen:
     )
 
 
+def _model_size(history: History) -> int | None:
+    """Return how many parameters the configured model has; None for what is not known here."""
+    model = configured(history.ledger, "training", "model")
+    data = configured(history.ledger, "data", "name")
+    if model is None or data is None:
+        return None
+    from ...fl.initial import initial_size
+
+    return initial_size(model, data)
+
+
 @edit(
     "foreign-length",
     why="A round of training releases one noisy number for each parameter of the model, which the "
@@ -105,10 +116,7 @@ def foreign_length(history: History) -> Seen | NotStated | None:
     stated = _stated(history, question)
     if isinstance(stated, NotStated):
         return stated
-    from ...fl.initial import initial_size
-
-    model, data = configured(ledger, "training", "model"), configured(ledger, "data", "name")
-    due = initial_size(model, data) if stated is None else stated.size
+    due = _model_size(history) if stated is None else stated.size
     if due is None:
         return NotStated(
             f"{question}: the configuration does not name a model and data that this version of "
