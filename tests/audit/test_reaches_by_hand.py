@@ -64,7 +64,7 @@ def masked_messages(*, silos: int = 7, told: int = 2) -> Records:
     share = Noise("gaussian", 3.0 * math.sqrt(silos), silos, 3.0, 0, 1, 2.0**-24)
     return also(
         opening(
-            claim=part(unit="silo", neighbours="replace-one"),
+            claim=part(unit="silo", neighbours="replace-one", epsilon=None),
             aggregation="masked",
             security=masks(silos, silos, told),
         ),
