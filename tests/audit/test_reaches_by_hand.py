@@ -12,7 +12,9 @@ from typing import Any, Final
 
 import pytest
 
+import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.mechanisms import LaplaceMessages, Shuffled
 from privplan.accountant.records import Noise, Reach, RoundIntent
 from privplan.audit.budget.derive import supported
 
@@ -28,10 +30,12 @@ from .ledgers import (
     masks,
     opening,
     part,
+    releases,
     upper,
     weighted,
 )
 from .shuffling import mixing, sent
+from .test_messages_audited import of_mechanism
 from .test_reaches import silent_in, stating
 from .test_shuffled_logs import EACH, enumerated
 
@@ -252,3 +256,69 @@ def test_a_stranger_to_an_earlier_log_of_responses_sees_each_of_them() -> None:
     assert event(log, "bystander") == ev.RandomizedResponse(1.5, 2)
     many = intents(noise=part(draws=3))(log)
     assert event(many, "bystander") == ev.Repeat(3, ev.RandomizedResponse(1.5, 2))
+
+
+@pytest.mark.parametrize("users", [None, 50])
+def test_which_coordinates_are_sent_may_tell_unless_it_is_said_that_no_data_choose(
+    users: int | None,
+) -> None:
+    """A unit that sends what its data choose is known by that, however its values are mixed."""
+    sees: Any = "shuffled" if users else "sum"
+    seen = Reach(sees, users=users, also=("index-sets",))
+    log = sent({"analyzer": seen}, users=50, values=1, security=mixing(50))
+    assert math.isinf(upper(log, "analyzer"))
+    known = sent({"analyzer": seen, "shuffler": EACH}, users=50, values=1, security=mixing(50))
+    assert math.isfinite(upper(known, "analyzer"))  # one of them says that it is oblivious
+
+
+def test_one_message_more_than_was_announced_counts_in_full() -> None:
+    """Seven messages under an intent of six each: whose sender is known shows seven."""
+    mixed = LaplaceMessages(1.0, 4.0, shuffled=Shuffled(40, 60, 6, 50))
+    assert mixed.shuffled is not None
+    reaches = {"analyzer": mixed.shuffled.reach(), "shuffler": EACH}
+    log = of_mechanism(mixed, draws=6, values=60, users=40, reaches=reaches)
+    more = releases(draws=7)(log)
+    seven = pp.account(ev.Repeat(7, ev.Laplace(4.0)), delta=1e-6, neighbours="replace-one")
+    assert upper(more, "shuffler") >= seven.epsilon.upper
+    assert event(more, "analyzer") == ev.Repeat(2, event(log, "analyzer"))
+
+
+def test_a_small_weight_takes_nothing_off_a_message() -> None:
+    """It has its noise when it is weighted, so both shrink."""
+    log = sent({"server": EACH}, users=50, values=1, aggregation="plain")
+    light = intents(weights=part(largest_sum=0.25), sensitivity=0.5)(log)
+    assert event(light, "server") == event(log, "server") == ev.Laplace(4.0)
+
+
+def test_nobody_is_told_of_what_a_number_assumes_where_there_is_none() -> None:
+    assumed = Reach("each", rests_on=("nobody looks",))
+    for neighbours, fine in (("replace-one", True), ("add-remove", False)):
+        log = sent(
+            {"server": assumed}, users=50, values=1, aggregation="plain", neighbours=neighbours
+        )
+        assert math.isfinite(upper(log, "server")) == fine
+        assert ("reach-assumed" in {one.id for one in audited(log).hazards}) == fine
+
+
+def test_more_rounds_like_the_last_are_about_what_lies_elsewhere() -> None:
+    """A silo that takes its own part off has the number of what lies elsewhere, and no other."""
+    log = stating(weighted(1, aggregation="masked"), silo=Reach("sum-less-own", colluders=0))
+    elsewhere = math.sqrt(3) / SIGMA * math.sqrt(0.8)
+    assert evidence(log).with_more("silo", 2).upper == pytest.approx(gaussian(elsewhere), rel=1e-6)
+
+
+def test_who_sees_each_part_of_a_release_sees_the_release() -> None:
+    """Even parts with half of the noise each move by less than their sum does without one."""
+    log = stating(weighted(1, dropouts=1), analyzer=Reach("each", dropouts=1))
+    (kind,) = evidence(log).kinds
+    apart = evidence(log).seen(kind, "analyzer").supported
+    assert isinstance(apart, ev.Gaussian)
+    assert apart.noise_multiplier == pytest.approx(SIGMA / 2 * math.sqrt(5), rel=1e-6)
+    assert upper(log, "analyzer") == upper(log) == pytest.approx(gaussian(1 / SIGMA), rel=1e-6)
+    more = evidence(log).with_more("analyzer", 2).upper
+    assert more == pytest.approx(gaussian(math.sqrt(3) / SIGMA), rel=1e-6)
+
+
+def test_a_sum_with_the_noise_of_one_has_a_fifth_of_its_variance() -> None:
+    log = stating(weighted(1), server=Reach("one-share"))
+    assert upper(log, "server") == pytest.approx(gaussian(math.sqrt(5) / SIGMA), rel=1e-6)
