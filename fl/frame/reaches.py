@@ -53,8 +53,7 @@ class Route:
     """How one round's terms travel: what the table depends on.
 
     `unit` is what is clipped together, `messages` says that each unit sends a message of its own,
-    and `dropouts` of the noise shares may be missing.  `mixed` is what the analyzer sees, where the
-    system says more of it than the number of parties.
+    and `dropouts` of the noise shares may be missing.
     """
 
     aggregation: str
@@ -64,7 +63,6 @@ class Route:
     sampling: Sampling = field(default_factory=Sampling)
     unit: str = "user"
     messages: bool = False
-    mixed: Reach | None = None
 
     @property
     def shuffled(self) -> bool:
@@ -159,9 +157,7 @@ def _of_coalition(coalition: Coalition, route: Route) -> Reach:
 
 
 def _mixed(route: Route) -> Reach:
-    """Return what the analyzer sees: as the system says it, or of all parties of the protocol."""
-    if route.mixed is not None:
-        return route.mixed
+    """Return what the analyzer sees, of all parties of the protocol."""
     users = None if route.security is None else route.security.parties
     return Reach("shuffled", colluders=route.told, users=users)
 

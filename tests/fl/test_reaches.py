@@ -60,8 +60,6 @@ def test_a_client_of_a_shuffler_knows_one_message_more() -> None:
     route = Route("shuffle", 1, MIXING)
     assert reach_of("analyzer", route) == Reach("shuffled", colluders=3, users=100)
     assert reach_of("client", route) == Reach("shuffled", colluders=4, users=100)
-    told = Reach("shuffled", users=90, dimensions=9, chosen=9, granularity="coordinate")
-    assert reach_of("analyzer", replace(route, mixed=told)) == told
 
 
 @pytest.mark.parametrize(("bits", "blind"), [(0, False), (256, True), (1024, False), (3072, True)])
