@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final, Literal, TypeAlias
@@ -14,6 +13,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.mechanisms import Shuffled
 from ..bodies import Body, Limits, room
+from ..crypto.keys import framed
 from ..crypto.sealed_box import BOX_BYTES
 
 SHUFFLER: Final = "shuffler"
@@ -133,10 +133,8 @@ class Terms:
     def tag(self, session: bytes, round: int, public: bytes) -> bytes:
         """Return what every message begins with: it belongs to this round, terms and receiver."""
         numbers = (round, self.clients, self.dimensions, self.chosen, self.width, self.count)
-        digest = hashlib.sha256(b"privplan shuffled message")
-        for part in (session, public, self.overflow.encode(), *(str(n).encode() for n in numbers)):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.digest()[:TAG_BYTES]
+        parts = (session, public, self.overflow.encode(), *(str(n).encode() for n in numbers))
+        return framed(b"privplan shuffled message", *parts)[:TAG_BYTES]
 
     def packed(self, tag: bytes, places: Integers, messages: Integers) -> list[bytes]:
         """Return the content of a box for each message: (m,) places, (m, width) integers."""
