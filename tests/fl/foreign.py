@@ -34,6 +34,19 @@ def system(**changes):
 """
 """A sound declaration, of which tests change one thing."""
 
+LIST = """
+    from privplan.fl.frame.systems import declared
+    for name, system in declared().items():
+        print(name, system.package)
+"""
+
+SHOW = """
+    from privplan.cli.doctor_command import foreign_systems
+    from privplan.cli.run_page import run_page
+    print("---", *(system["trouble"] for system in foreign_systems()), "---", run_page())
+"""
+"""Programs that list the systems, and show what is wrong with packages."""
+
 
 def install(
     place: Path, package: str, source: str, *, version: str = "1.0", entry: str = "toy = {}:SYSTEMS"
