@@ -50,8 +50,8 @@ def foreign_named(name: str) -> tuple[Foreign, ...]:
 
     Whatever else such an entry point brings is left out.
     """
-    found = _of([entry for entry in _entries() if entry.name == name])
-    return tuple(entry for entry in found if entry.name == name)
+    entries = _of([entry for entry in _entries() if entry.name == name])
+    return tuple(entry for entry in entries if entry.name == name)
 
 
 def has_entry(name: str) -> bool:

@@ -98,8 +98,8 @@ def reach_of(observer: str, route: Route) -> Reach | None:
 
 def reaches_of(observers: Iterable[str], route: Route) -> dict[str, Reach]:
     """Return what of one round reaches each of some observers that the table has."""
-    found = {name: reach_of(name, route) for name in observers}
-    return {name: reach for name, reach in found.items() if reach is not None}
+    reaches = {name: reach_of(name, route) for name in observers}
+    return {name: reach for name, reach in reaches.items() if reach is not None}
 
 
 def is_encrypted(security: Security | None) -> bool:
@@ -217,15 +217,15 @@ SAMPLERS: Final = (
 
 def parts_of(event: ev.Event | None) -> list[ev.Event]:
     """Return an event and everything inside it."""
-    found, waiting = [], [] if event is None else [event]
+    parts, waiting = [], [] if event is None else [event]
     while waiting:
-        own = waiting.pop()
-        found.append(own)
-        waiting += getattr(own, "events", ())
-        inner = getattr(own, "event", None)
+        part = waiting.pop()
+        parts.append(part)
+        waiting += getattr(part, "events", ())
+        inner = getattr(part, "event", None)
         if isinstance(inner, ev.Event):
             waiting.append(inner)
-    return found
+    return parts
 
 
 def is_sampled(event: ev.Event | None) -> bool:
@@ -294,7 +294,7 @@ def checked_reaches(
             f"{who} must state `reaches` by observer; it is {kind_of(reaches)}.",
             next_step='Give an object such as {"model": Reach("sum")}.',
         )
-    found: dict[str, Reach] = {}
+    checked: dict[str, Reach] = {}
     for name, stated in reaches.items():
         if not isinstance(name, str) or (name not in WORDS and coalition_of(name) is None):
             close = difflib.get_close_matches(str(name).lower()[:60], (*WORDS, "server+2"), n=1)
@@ -310,8 +310,8 @@ def checked_reaches(
                 "What reaches an observer decides its number, so no field is guessed.",
                 "Correct what the system's `reaches` returns.",
             )
-        found[name] = reach
-    return found
+        checked[name] = reach
+    return checked
 
 
 def _as_reach(stated: object, name: str, who: str) -> Reach:

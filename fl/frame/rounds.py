@@ -132,14 +132,14 @@ def release_beside(
     return values
 
 
-def _part(event: ev.Event, place: int) -> ev.Event:
-    if not isinstance(event, ev.Compose) or not 0 <= place < len(event.events):
+def _part(event: ev.Event, index: int) -> ev.Event:
+    if not isinstance(event, ev.Compose) or not 0 <= index < len(event.events):
         raise InvalidInput(
-            f"A round of {event} has no release {place}.",
+            f"A round of {event} has no release {index}.",
             "A round of several releases is planned as a `Compose` of them, before each observer.",
             "Return such events from `views`.",
         )
-    return event.events[place]
+    return event.events[index]
 
 
 def checked_round(
@@ -187,8 +187,8 @@ def rehearsed_rounds(
         for number in range(phase.first, phase.last + 1):
             if done == most:
                 return
-            made = phase.make(number, parameters.copy(), gate, state)
-            moved = checked_round(system, None, made, parameters.size, gate)
+            returned = phase.make(number, parameters.copy(), gate, state)
+            moved = checked_round(system, None, returned, parameters.size, gate)
             state = {**state, **moved.state}
             yield number, parameters, Round(moved.parameters, moved.released, state)
             parameters, done = moved.parameters, done + 1

@@ -127,8 +127,8 @@ class Terms:
             )
         if self.chosen == self.dimensions:
             return Shuffled(self.clients).without(colluders)
-        own = (self.clients, self.dimensions, self.chosen, self.padded_to)
-        return Shuffled(*own, overflow=self.overflow).without(colluders)
+        sizes = (self.clients, self.dimensions, self.chosen, self.padded_to)
+        return Shuffled(*sizes, overflow=self.overflow).without(colluders)
 
     def tag(self, session: bytes, round: int, public: bytes) -> bytes:
         """Return what every message begins with: it belongs to this round, terms and receiver."""
@@ -148,7 +148,7 @@ class Terms:
     def unpacked(self, tag: bytes, contents: list[bytes]) -> tuple[Integers, Integers] | None:
         """Return the places and the integers of contents; None where one belongs elsewhere."""
         size = self.box - BOX_BYTES
-        if any(len(one) != size or one[:TAG_BYTES] != tag for one in contents):
+        if any(len(content) != size or content[:TAG_BYTES] != tag for content in contents):
             return None
         table = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, size)
         after = TAG_BYTES + _PLACE_BYTES
