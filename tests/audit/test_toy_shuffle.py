@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,9 @@ from privplan.fl.shuffling import Shuffling
 
 from ..fl.foreign import killed, privplan
 from ..packages import shuffled
-from ..packages.toys import install, installed
+from ..packages.toys import for_each_test, install
 
-
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path) -> Iterator[None]:
-    """Have the package installed."""
-    with installed("toy_shuffle", tmp_path / "site"):
-        yield
+toy = for_each_test("toy_shuffle")
 
 
 def rows(folder: Path) -> dict[str, Any]:

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from privplan.fl.frame.packages import foreign
 
@@ -19,6 +22,17 @@ def install(name: str, place: Path) -> Path:
     """Copy a package of this folder into one of `sys.path`, with its entry points; return that."""
     place.mkdir(exist_ok=True)
     return as_pip(place, PACKAGES / name)
+
+
+def for_each_test(name: str) -> Any:
+    """Return a fixture that has a package of this folder installed for every test of a module."""
+
+    @pytest.fixture(autouse=True)
+    def toy(tmp_path: Path) -> Iterator[None]:
+        with installed(name, tmp_path / "site"):
+            yield
+
+    return toy
 
 
 @contextmanager
