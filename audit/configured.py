@@ -238,7 +238,7 @@ def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:
     if value is None or (value == math.inf and _unused(table, name, opened)):
         return  # what clips nothing has an infinite bound
     keys = keys_by_table(everywhere=table not in keys_by_table())
-    key = next((one for one in keys[table] if one.name == name), None)
+    key = next((declared for declared in keys[table] if declared.name == name), None)
     try:
         if key is None:
             validate.count(**{name: value})  # `group`, which a file says under [uldp]

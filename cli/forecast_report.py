@@ -118,12 +118,12 @@ def _below(found: Forecast, expected: Expected, indent: str) -> str:
     return f"{who}\n{paragraph(f'{indent}rests on: ', '; '.join(expected.rests_on))}"
 
 
-def _who(found: Forecast, observer: str) -> str:
+def _who(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
     from ..fl.observer_words import in_a_run
     from ..fl.observers import SILO_WITH_RECORDS, coalition_of, phrase
 
-    prepared = found.prepared
+    prepared = forecast.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts)
     apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1

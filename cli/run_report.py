@@ -242,15 +242,15 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
     if not own.promises:
         return ()
     claim = own.opening.claim
-    found = describe.assumptions(
+    texts = describe.assumptions(
         own.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
     if own.opening.aggregation == "shuffle":
-        found += (_MIXED,)
+        texts += (_MIXED,)
     elif own.federation.silos > 1:
-        found += (_APART,)
+        texts += (_APART,)
     return (
-        *found,
+        *texts,
         "The numbers of users, silos and rounds are public"
         + (", and so are the test records." if own.test.public else "."),
         "Nothing but the released models and the published log leaves the run.",

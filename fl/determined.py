@@ -118,10 +118,10 @@ def _determines(read: Read) -> Determines | None:
 
 
 def _facts_at(system: Declaration, reference: str) -> Determines:
-    found = system.load(reference)
-    if not isinstance(found, Determines):
+    facts = system.load(reference)
+    if not isinstance(facts, Determines):
         raise TypeError(f"{reference} of {system.name} is no `Determines`")
-    return found
+    return facts
 
 
 def _asked(system: Declaration, call: Callable[[], Answer], *, loading: bool = False) -> Answer:
@@ -275,8 +275,8 @@ def security_of(read: Read) -> Security | None:
     determines = _determines(read)
     if determines is None or determines.security is None:
         raise NotStated(f"[security] aggregation {aggregation}")
-    own = determines.security
-    return _asked(system_of(read), lambda: own(read))
+    stated = determines.security
+    return _asked(system_of(read), lambda: stated(read))
 
 
 def _masks(read: Read, silos: int) -> Security:

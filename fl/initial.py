@@ -66,7 +66,7 @@ def initial_size(model: object, data: object) -> int | None:
     parts = _PARTS.get(model) if isinstance(model, str) else None
     if shape is None or parts is None:
         return None
-    return sum(one.size if isinstance(one, Fixed) else sum(one.sizes) for one in parts(*shape))
+    return sum(part.size if isinstance(part, Fixed) else sum(part.sizes) for part in parts(*shape))
 
 
 def _made(parts: list[Part], seed: int, draw: Callable[[Floats, float], Floats]) -> Floats:

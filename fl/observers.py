@@ -165,26 +165,26 @@ def rests_on(observer: str, own: Circumstances) -> tuple[str, ...]:
     return (*_of_weights(own), *_of_view(observer, own), *_of_search(own.trials))
 
 
-def _of_weights(own: Circumstances) -> tuple[str, ...]:
-    if own.private:
+def _of_weights(circumstances: Circumstances) -> tuple[str, ...]:
+    if circumstances.private:
         return (FOLLOWED,)
-    return (COUNTS_UNKNOWN,) if own.clear else ()
+    return (COUNTS_UNKNOWN,) if circumstances.clear else ()
 
 
-def _of_view(observer: str, own: Circumstances) -> tuple[str, ...]:
+def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     """Return what must be true of who sees, and of whom it is told what they know."""
     coalition, part = coalition_of(observer), (OTHERS_PART,) * holds_part(observer)
-    if own.aggregation == "shuffle" and observer not in (SHUFFLER, COORDINATOR):
+    if circumstances.aggregation == "shuffle" and observer not in (SHUFFLER, COORDINATOR):
         alone = () if observer == MODEL else (SENT_ALONE,)
         return () if coalition is not None else (*part, MIXED, *alone)
     if observer in _TOLD_NOTHING:
         return (_TOLD_NOTHING[observer],)
-    if own.private or own.silos < 2:
+    if circumstances.private or circumstances.silos < 2:
         return part
-    honest = (HONEST_SERVER,) * own.honest_server
+    honest = (HONEST_SERVER,) * circumstances.honest_server
     if coalition is not None:
-        return (*part, _told_by(coalition.colluders), *_missing(own.dropouts), *honest)
-    if observer == SERVER and own.aggregation == "masked":
+        return (*part, _told_by(coalition.colluders), *_missing(circumstances.dropouts), *honest)
+    if observer == SERVER and circumstances.aggregation == "masked":
         return ("no silo tells the server what it knows", *honest)
     if observer in (SILO, SILO_WITH_RECORDS):
         return (*part, "neither the server nor another silo tells it what it knows")

@@ -245,19 +245,19 @@ def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress)
     """
     place = next((path for path in places if path.exists()), None)
     if place is None:
-        found = first_checkpoint(prepared, progress.opened.run_id)
+        kept = first_checkpoint(prepared, progress.opened.run_id)
     else:
-        found = Checkpoint.read(place)
-    own = digest(found.parameters)
+        kept = Checkpoint.read(place)
+    own = digest(kept.parameters)
     last = next(reversed(released_models(progress)), None)
-    if found.run_id != progress.opened.run_id:
+    if kept.run_id != progress.opened.run_id:
         raise _foreign(place, "belongs to another run")
     if last is None:
-        if found.round == 0:
-            return found
+        if kept.round == 0:
+            return kept
         raise _foreign(place, "stands for a release, and the log has none of a model")
     if own == last.model_out or own == progress.intents[last.intent].model_in:
-        return found
+        return kept
     raise _foreign(place, "is not the one that the log released last")
 
 

@@ -113,14 +113,14 @@ class Promised:
         Who knows the sample is who is promised an event without one.
         """
         opened, seen = self.opening(), {MODEL: self.promise.event, **self.promise.views}
-        made = self.mechanism(self.promise.noise_multiplier)
+        mechanism = self.mechanism(self.promise.noise_multiplier)
         route = Route(
             opened.aggregation,
             self.setup.silos,
             opened.security,
-            made.noise().tolerated_dropouts,
-            unit=made.contribution.unit,
-            messages=made.contribution.terms == "message",
+            mechanism.noise().tolerated_dropouts,
+            unit=mechanism.contribution.unit,
+            messages=mechanism.contribution.terms == "message",
         )
         drawn = is_sampled(seen[MODEL])
         return {
@@ -130,10 +130,12 @@ class Promised:
 
     def stated_reaches(self) -> Mapping[str, records.Reach] | None:
         """Return `reaches`; raise `InvalidInput`, naming package and field, for what cannot be."""
-        stated, own = self.reaches(), known(self.name)
+        stated, declaration = self.reaches(), known(self.name)
         if stated is None:
             return None
-        return checked_reaches(stated, self.name, OURS if own is None else own.package)
+        return checked_reaches(
+            stated, self.name, OURS if declaration is None else declaration.package
+        )
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:
         """Return what draws the noise of this multiplier."""
@@ -332,11 +334,11 @@ def _bearing(settings: Settings, federation: Federation) -> SecuritySettings:
 
     Of all silos two must be left to hide among; of all users, where these send messages.
     """
-    own, silos = settings.privacy, federation.silos
+    privacy, silos = settings.privacy, federation.silos
     if settings.security.aggregation == "shuffle":
         _require_two_left(settings.security.colluders, federation.users)
         return settings.security
-    named = max(coalitions_in((own.observer, *own.observers)), default=0)
+    named = max(coalitions_in((privacy.observer, *privacy.observers)), default=0)
     told = max(named, settings.security.colluders)
     if told > max(0, silos - 2):
         what = f"`colluders` is {told}" if named < told else f"server+{named} is named"

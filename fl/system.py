@@ -184,5 +184,5 @@ def build(settings: Settings, federation: Federation, local: Local, streams: Str
     `local` is the training inside its silos, which a system without gradients never asks.
     Raises `InvalidInput` for a name that is not known and for settings that do not fit the system.
     """
-    own = declaration_of(settings.run.system)
-    return cast("Maker", own.load(own.make))(settings, federation, local, streams)
+    declaration = declaration_of(settings.run.system)
+    return cast("Maker", declaration.load(declaration.make))(settings, federation, local, streams)

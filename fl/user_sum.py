@@ -113,47 +113,42 @@ class UserSum(Promised):
 
     def mechanism(self, noise_multiplier: float) -> Gaussian:
         """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
-        own = self.setup
+        users, silos, dropouts = self.setup.users, self.setup.silos, self.setup.security.dropouts
         return user_sum(
-            noise_multiplier,
-            clip=self.clip,
-            users=own.users,
-            silos=own.silos,
-            dropouts=own.security.dropouts,
+            noise_multiplier, clip=self.clip, users=users, silos=silos, dropouts=dropouts
         )
 
     def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
         """Return one round as who sees the release, the server, and one of the silos see it."""
-        own = self.setup
         return weighted_views(
             noise_multiplier,
-            silos=own.silos,
+            silos=self.setup.silos,
             rule=_RULE,
-            neighbours=own.privacy.neighbours,
-            aggregation=own.aggregation,
-            tolerated_dropouts=own.security.dropouts,
-            coalitions=own.coalitions,
+            neighbours=self.setup.privacy.neighbours,
+            aggregation=self.setup.aggregation,
+            tolerated_dropouts=self.setup.security.dropouts,
+            coalitions=self.setup.coalitions,
         )
 
     def round(
         self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
     ) -> Round:
         """Make one round: every user's rows, clipped and summed in each silo, with its noise."""
-        own, size = self.setup, parameters.size
+        size, silos, users = parameters.size, self.setup.silos, self.setup.users
         before = self.initial_state() if state is None else state
         mechanism = self.mechanism(self.promise.noise_multiplier)
         rows, silo, user = self._rows(size)
-        weights = np.full(len(rows), 1.0 / own.silos)
+        weights = np.full(len(rows), 1.0 / silos)
 
         def work(ticket: Ticket) -> Draft:
-            totals, norms = mechanism.totals(rows, silo, own.silos, weights), norms_of(rows)
-            again = Recomputed(ticket.intent, mechanism, own.silos, size)
+            totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
+            again = Recomputed(ticket.intent, mechanism, silos, size)
             again.add(rows, silo, norms, weights, user)
             watch = self.residuals.watch(ticket.intent.noise)
             arrived = noisy_sum(
                 self.aggregator, number, mechanism, ticket, list(totals), watch=watch
             )
-            noisy = NoisySum(mechanism.units(arrived.total), float(own.users))
+            noisy = NoisySum(mechanism.units(arrived.total), float(users))
             moved, after = self.server_step(parameters, noisy, before, number)
             return Draft(
                 require_model(moved, size, f"What {self.name} releases"),
@@ -163,7 +158,7 @@ class UserSum(Promised):
                 sealed={
                     **watch.items(),
                     **again.items(totals),
-                    **about_norms([norms[silo == one] for one in range(own.silos)], self.clip),
+                    **about_norms([norms[silo == index] for index in range(silos)], self.clip),
                 },
                 shares=len(arrived.silos),
             )
@@ -172,14 +167,14 @@ class UserSum(Promised):
 
     def _rows(self, size: int) -> tuple[NDArray[np.float64], Indices, Indices]:
         """Return rows (n, D), one for each user in each silo, and the silo and user of each."""
-        own = self.setup.federation
-        features = own.features.reshape(len(own.features), -1)
-        pairs = own.pairs()
+        federation = self.setup.federation
+        features = federation.features.reshape(len(federation.features), -1)
+        pairs = federation.pairs()
         rows = np.zeros((len(pairs), size))
-        for place in range(len(pairs)):
-            held = pairs.records(place)
-            row = self.row(Held(features[held].astype(np.float64), own.labels[held]))
-            rows[place] = require_model(row, size, f"A row of {self.name}")
+        for pair in range(len(pairs)):
+            held = pairs.records(pair)
+            row = self.row(Held(features[held].astype(np.float64), federation.labels[held]))
+            rows[pair] = require_model(row, size, f"A row of {self.name}")
         return rows, pairs.silo, pairs.user
 
 

@@ -94,8 +94,8 @@ class Messages(Mechanism):
 
         Raises `Unsupported` under add-remove: that a unit sends is seen.
         """
-        one = self.message_event(self._seen_to_send(relation))
-        return one if validate.count(draws=draws) == 1 else ev.Repeat(draws, one)
+        message = self.message_event(self._seen_to_send(relation))
+        return message if validate.count(draws=draws) == 1 else ev.Repeat(draws, message)
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return one message; `Unsupported` on a sample, which shows in who sends."""
@@ -118,10 +118,10 @@ class Messages(Mechanism):
         if self.contribution.source == "private":
             require_public("private", what="A bound on messages")
         seen = as_neighbours(relation)
-        one = self.base_event(seen, is_by_chance(sampling or records.Sampling()))
+        message = self.base_event(seen, is_by_chance(sampling or records.Sampling()))
         if self.shuffled is None:
             return self.local_event(relation, draws)
-        return self.shuffled.event(one, validate.count(draws=draws))
+        return self.shuffled.event(message, validate.count(draws=draws))
 
     def _seen_to_send(self, relation: str) -> Neighbours:
         kind = as_neighbours(relation)

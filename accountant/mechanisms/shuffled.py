@@ -46,7 +46,7 @@ class Shuffled:
     def __post_init__(self) -> None:
         validate.count(users=self.users)
         given = [self.dimensions, self.chosen, self.padded_to]
-        if any(one is None for one in given) != all(one is None for one in given):
+        if any(value is None for value in given) != all(value is None for value in given):
             raise InvalidInput(
                 "`dimensions`, `chosen` and `padded_to` go together.",
                 "They say which coordinates are sent, and what hides how many.",
@@ -66,8 +66,8 @@ class Shuffled:
                     "Who receives them sees which belong together.",
                     "Give granularity = 'coordinate', or state the local event.",
                 )
-            one = ev.Shuffle(self.users, message)
-            return one if draws == 1 else ev.Repeat(draws, one)
+            mixed = ev.Shuffle(self.users, message)
+            return mixed if draws == 1 else ev.Repeat(draws, mixed)
         if draws != self.chosen:
             raise InvalidInput(
                 f"Each unit sends {self.chosen} coordinates, so a round has as many draws; it has "

@@ -131,7 +131,7 @@ def audit_ledger(
         ),
         hazards=worst_first((*looked.hazards, *more)),
         spent=ledger.rounds,
-        released=rounds_of(one for one in ledger.spent if one.releases),
+        released=rounds_of(spent for spent in ledger.spent if spent.releases),
         planned_rounds=ledger.opened.plan.rounds,
         dangling=ledger.dangling,
         complete=closed is not None,

@@ -9,22 +9,22 @@ from .facts import Facts, Setting, Unproven
 
 def moves(facts: Facts, setting: Setting) -> Fraction:
     """Return how far one unit moves the noisy sum, from the facts: the sensitivity."""
-    own = facts.contribution
-    silos = max(setting.silos, facts.noise.shares, 1) if own.terms == "silo-delta" else 1
-    return _crossing(facts, setting) * Fraction(own.bound) * weight(facts, setting) * silos
+    contribution = facts.contribution
+    silos = max(setting.silos, facts.noise.shares, 1) if contribution.terms == "silo-delta" else 1
+    return _crossing(facts, setting) * Fraction(contribution.bound) * weight(facts, setting) * silos
 
 
 def bound(facts: Facts, setting: Setting) -> Fraction:
     """Return the contribution bound C; a stated sensitivity that is larger makes it larger."""
-    own = moves(facts, setting)
-    excess = max(Fraction(1), Fraction(facts.sensitivity) / own)
+    sensitivity = moves(facts, setting)
+    excess = max(Fraction(1), Fraction(facts.sensitivity) / sensitivity)
     return Fraction(facts.contribution.bound) * _crossing(facts, setting) * excess / setting.reach
 
 
 def bound_apart(facts: Facts, setting: Setting) -> Fraction:
     """Return C times the sum of weights for formulas that know a uniform weight to be 1/S."""
-    own = weight(facts, setting)
-    return bound(facts, setting) * (max(own, Fraction(1)) if is_uniform(facts) else own)
+    largest = weight(facts, setting)
+    return bound(facts, setting) * (max(largest, Fraction(1)) if is_uniform(facts) else largest)
 
 
 def _crossing(facts: Facts, setting: Setting) -> int:
@@ -40,17 +40,17 @@ def weight(facts: Facts, setting: Setting) -> Fraction:
 
     A message has its noise when it is weighted, so a small weight takes nothing off.
     """
-    own = Fraction(facts.weights.largest_sum)
+    largest = Fraction(facts.weights.largest_sum)
     if is_unweighted(facts, setting):
-        return max(own, Fraction(setting.silos))
-    return own if facts.contribution.terms == "unit" else max(own, Fraction(1))
+        return max(largest, Fraction(setting.silos))
+    return largest if facts.contribution.terms == "unit" else max(largest, Fraction(1))
 
 
 def is_unweighted(facts: Facts, setting: Setting) -> bool:
     """Return whether every silo counts a user's term once, so that its weights sum to S."""
-    own = facts.contribution
+    terms = facts.contribution.terms, facts.contribution.unit
     apart = setting.silos >= 2 and facts.noise.shares >= 2
-    return apart and facts.weights.rule == "none" and own.terms == "unit" and own.unit == "user"
+    return apart and facts.weights.rule == "none" and terms == ("unit", "user")
 
 
 def is_uniform(facts: Facts) -> bool:

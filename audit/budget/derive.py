@@ -74,10 +74,10 @@ def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = 
         case = _Case.of(facts, setting, sampled=sampled)
         if case.facts.voids:
             raise Unproven("; ".join(case.facts.voids))
-        found = believed(facts, setting, observer)
-        if found is None:
+        seen = believed(facts, setting, observer)
+        if seen is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
-        counted = [one for reach in found.reaches for one in _counted(case.facts, observer, reach)]
+        counted = [part for reach in seen.reaches for part in _counted(case.facts, observer, reach)]
         return weakest([_seen(case, reach) for reach in counted])
     except Unproven as error:
         return ev.NoGuarantee(str(error))
@@ -164,13 +164,13 @@ def _without(facts: Facts, reach: Reach) -> Facts:
 
 def _released(case: _Case, reach: Reach) -> ev.Event:
     """Return what is released, as who may know the sample sees it."""
-    found = believed(*case.stated, MODEL)
-    assert found is not None
-    known = [one for one in found.reaches if one.sees != "nothing"]
+    seen = believed(*case.stated, MODEL)
+    assert seen is not None
+    known = [part for part in seen.reaches if part.sees != "nothing"]
     return weakest(
         [
-            _seen(case, replace(one, knows_sample=one.knows_sample or reach.knows_sample))
-            for one in known
+            _seen(case, replace(part, knows_sample=part.knows_sample or reach.knows_sample))
+            for part in known
         ]
     )
 
@@ -188,7 +188,7 @@ def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:
     """Raise `Unproven` where what is seen beside a reach depends on data."""
     if "index-sets" in reach.also and not is_oblivious(facts):
         raise Unproven("which coordinates a unit sends depends on its data, and is seen")
-    stated = any(one.selection is not None for _, one in facts.reaches or ())
+    stated = any(part.selection is not None for _, part in facts.reaches or ())
     if "index-sets" in reach.also and not stated:
         raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
     apart = facts.messages or facts.contribution.unit == "silo"

@@ -77,8 +77,8 @@ class Evidence(Rounds):
         """Return what the number before an observer rests on; nothing where there is none."""
         if math.isinf(self.settled(observer).upper):
             return ()
-        found = rests_on(observer, self.circumstances)
-        return tuple(dict.fromkeys((*found, *self.assumed(observer))))
+        assumptions = rests_on(observer, self.circumstances)
+        return tuple(dict.fromkeys((*assumptions, *self.assumed(observer))))
 
     def assumed(self, observer: str) -> tuple[str, ...]:
         """Return what is supposed of what reaches an observer, as no protocol can carry it."""

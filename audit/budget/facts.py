@@ -199,7 +199,9 @@ class Facts:
             strange,
             None if own.reaches is None else tuple(sorted(own.reaches.items(), key=_name)),
             missing,
-            None if own.reaches is None else max((one.values for one in releases), default=None),
+            None
+            if own.reaches is None
+            else max((release.values for release in releases), default=None),
         )
 
     def reach_to(self, observer: str) -> Reach | None:

@@ -25,14 +25,19 @@ class Kind:
     @property
     def lines(self) -> tuple[int, ...]:
         """The lines of the intents."""
-        return tuple(one.number for one in self.spent)
+        return tuple(spent.number for spent in self.spent)
 
 
 def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
     """Return the different rounds of a log."""
-    found: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
-    vectors = {one.intent.phase for one in ledger.spent for _, r in one.releases if r.values > 1}
-    known = {one.intent.phase for one in ledger.spent if one.releases} - vectors
+    kinds: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
+    vectors = {
+        intended.intent.phase
+        for intended in ledger.spent
+        for _, r in intended.releases
+        if r.values > 1
+    }
+    known = {intended.intent.phase for intended in ledger.spent if intended.releases} - vectors
     unsaid = unstated(ledger)
     for spent in ledger.spent:
         single = spent.intent.phase in known
@@ -40,10 +45,10 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
             spent, doubts.of_intent(spent), single=single, missing=unsaid.get(spent.seq, ())
         )
         views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
-        found.setdefault((facts, views), []).append(spent)
+        kinds.setdefault((facts, views), []).append(spent)
     return tuple(
         Kind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
-        for (facts, views), same in found.items()
+        for (facts, views), same in kinds.items()
     )
 
 
@@ -53,17 +58,20 @@ def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
     An earlier version stated nothing of that, so rounds without any statement, of which the last
     lies before a recovery and the first with one behind it, lack nothing.
     """
-    found: dict[int, tuple[str, ...]] = {}
-    for phase in {one.intent.phase for one in ledger.spent}:
-        rounds = [one for one in ledger.spent if one.intent.phase == phase]
-        said = {name for one in rounds for name in one.intent.reaches or ()}
+    silences: dict[int, tuple[str, ...]] = {}
+    for phase in {spent.intent.phase for spent in ledger.spent}:
+        rounds = [spent for spent in ledger.spent if spent.intent.phase == phase]
+        said = {name for spent in rounds for name in spent.intent.reaches or ()}
         if not said:
             continue
-        first = min(one.number for one in rounds if one.intent.reaches is not None)
-        resumed = max((one.number for one in ledger.recoveries if one.number < first), default=0)
-        for one in rounds:
-            silent = one.intent.reaches is None and one.number < resumed
-            lacking = said - set(one.intent.reaches or ())
+        first = min(spent.number for spent in rounds if spent.intent.reaches is not None)
+        resumed = max(
+            (recovery.number for recovery in ledger.recoveries if recovery.number < first),
+            default=0,
+        )
+        for spent in rounds:
+            silent = spent.intent.reaches is None and spent.number < resumed
+            lacking = said - set(spent.intent.reaches or ())
             if lacking and not silent:
-                found[one.seq] = tuple(sorted(lacking))
-    return found
+                silences[spent.seq] = tuple(sorted(lacking))
+    return silences

@@ -104,8 +104,8 @@ def rounds_of(spent: Iterable[Spent]) -> int:
     under one number are two rounds, of which one should not be there.
     """
     phases: dict[int, Counter[str]] = {}
-    for one in spent:
-        phases.setdefault(one.intent.round, Counter())[one.intent.phase] += 1
+    for intended in spent:
+        phases.setdefault(intended.intent.round, Counter())[intended.intent.phase] += 1
     return sum(max(counted.values()) for counted in phases.values())
 
 

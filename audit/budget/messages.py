@@ -50,10 +50,10 @@ def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
 
 def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     """Return what the sum of all messages reveals; each of them, where their noise is not known."""
-    own, noise = facts.contribution, facts.noise
+    contribution, noise = facts.contribution, facts.noise
     known = reach.colluders + (reach.sees == "sum-less-own")
     shares = facts.shares - known
-    apart = setting.neighbours == "add-remove" or setting.scope(own.unit) == "finer"
+    apart = setting.neighbours == "add-remove" or setting.scope(contribution.unit) == "finer"
     apart |= facts.sampling.method != "none"  # then how many send is left to chance
     apart |= not _is_sent_by_all(facts)
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:

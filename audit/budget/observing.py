@@ -41,19 +41,19 @@ _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
 def observers_of(rounds: Rounds) -> tuple[str, ...]:
     """Return who sees something of a run: by its structure, and whoever the log names."""
     opened, closed = rounds.ledger.opened, rounds.ledger.closed
-    found = [MODEL]
+    observers = [MODEL]
     shared = any(kind.facts.noise.shares >= 2 for kind in rounds.kinds)  # by whom, if not silos?
-    found += _OTHERS.get(rounds.setting.aggregation, ())
+    observers += _OTHERS.get(rounds.setting.aggregation, ())
     if _has_server(rounds) and (rounds.setting.silos >= 2 or shared):
-        found += [SERVER, SILO]
+        observers += [SERVER, SILO]
         if any(_differs(rounds, kind) for kind in rounds.kinds):
-            found.append(SILO_WITH_RECORDS)
-        found += _coalitions(rounds)
-    found += [opened.claim.observer, *opened.plan.events]
-    found += [name for kind in rounds.kinds for name in kind.stated]
-    found += [name for kind in rounds.kinds for name, _ in kind.facts.reaches or ()]
-    found += [] if closed is None else [*closed.epsilon, *closed.events]
-    return tuple(dict.fromkeys(found))
+            observers.append(SILO_WITH_RECORDS)
+        observers += _coalitions(rounds)
+    observers += [opened.claim.observer, *opened.plan.events]
+    observers += [name for kind in rounds.kinds for name in kind.stated]
+    observers += [name for kind in rounds.kinds for name, _ in kind.facts.reaches or ()]
+    observers += [] if closed is None else [*closed.epsilon, *closed.events]
+    return tuple(dict.fromkeys(observers))
 
 
 def _has_server(rounds: Rounds) -> bool:
@@ -68,10 +68,10 @@ def _has_server(rounds: Rounds) -> bool:
 
 def _coalitions(rounds: Rounds) -> list[str]:
     """Return the coalitions that the protocol is stated for; private weighting admits none."""
-    own = rounds.setting.security
-    if own is None or own.protocol not in ("pairwise-masks", "private-weighting"):
+    security = rounds.setting.security
+    if security is None or security.protocol not in ("pairwise-masks", "private-weighting"):
         return []
-    told = 1 if own.protocol == "private-weighting" else own.colluders
+    told = 1 if security.protocol == "private-weighting" else security.colluders
     return [Coalition(told, holds).name for holds in (False, True)] if told else []
 
 
@@ -106,7 +106,7 @@ def _is_elsewhere(kind: Kind, reach: Reach) -> bool:
 def circumstances_of(rounds: Rounds) -> Circumstances:
     """Return what the numbers' assumptions depend on, as the log states it."""
     kinds = [kind.facts for kind in rounds.kinds]
-    records = any(one.weights.rule == "records" for one in kinds)
+    records = any(facts.weights.rule == "records" for facts in kinds)
     return Circumstances(
         rounds.setting.aggregation,
         "records" if records else "uniform",
@@ -133,7 +133,9 @@ def assumed(rounds: Rounds, observer: str) -> tuple[str, ...]:
     """Return what is supposed of what reaches an observer, as no protocol can carry it."""
     seen = [believed(kind.facts, rounds.setting, observer) for kind in rounds.kinds]
     beside = list(seen)
-    for kind, one in zip(rounds.kinds, seen, strict=True):
-        if one is not None and any(reach.sees == "nothing" for reach in one.reaches):
+    for kind, reached in zip(rounds.kinds, seen, strict=True):
+        if reached is not None and any(reach.sees == "nothing" for reach in reached.reaches):
             beside.append(believed(kind.facts, rounds.setting, MODEL))  # it is what they see
-    return tuple(dict.fromkeys(text for one in beside if one is not None for text in one.assumed))
+    return tuple(
+        dict.fromkeys(text for reached in beside if reached is not None for text in reached.assumed)
+    )

@@ -74,19 +74,19 @@ def weakest(events: Sequence[ev.Event]) -> ev.Event:
     >>> weakest([ev.Gaussian(5.0), ev.Gaussian(4.0)])
     Gaussian(noise_multiplier=4.0)
     """
-    found = events[0]
+    event = events[0]
     for other in events[1:]:
-        plain, next_plain = simplified(found), simplified(other)
+        plain, next_plain = simplified(event), simplified(other)
         if covers(plain, next_plain, 0.0):
             continue
         joined = _joined(plain, next_plain)
         if covers(next_plain, plain, 0.0):
-            found = other
+            event = other
         elif joined is not None and covers(joined, plain, 0.0) and covers(joined, next_plain, 0.0):
-            found = joined
+            event = joined
         else:
-            found = ev.Compose((found, other))  # who sees both sees more than who sees either
-    return found
+            event = ev.Compose((event, other))  # who sees both sees more than who sees either
+    return event
 
 
 def _joined(one: ev.Event, other: ev.Event) -> ev.Event | None:

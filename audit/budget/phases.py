@@ -49,10 +49,12 @@ def models_of(ledger: Ledger) -> tuple[Spent, ...]:
     intent states no model, in a round in which another one does.
     """
     training = training_of(ledger)
-    with_model = {one.intent.round for one in training if _states_model(one)}
-    stating = {one.intent.phase for one in training if _states_model(one)}
-    beside = {one.intent.phase for one in training if one.intent.round in with_model} - stating
-    return tuple(one for one in training if one.intent.phase not in beside)
+    with_model = {spent.intent.round for spent in training if _states_model(spent)}
+    stating = {spent.intent.phase for spent in training if _states_model(spent)}
+    beside = {
+        spent.intent.phase for spent in training if spent.intent.round in with_model
+    } - stating
+    return tuple(spent for spent in training if spent.intent.phase not in beside)
 
 
 def alike(ledger: Ledger) -> list[list[Spent]]:

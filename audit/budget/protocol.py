@@ -118,13 +118,13 @@ def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[s
         yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
 
 
-def _without_use(own: Security) -> Iterator[str]:
+def _without_use(security: Security) -> Iterator[str]:
     """Yield numbers that a protocol has no use for, so that another one's facts stand here."""
-    if own.protocol not in _USED:
+    if security.protocol not in _USED:
         return
     for name in _NUMBERS:
-        if getattr(own, name) and name not in _USED[own.protocol]:
-            yield f"`{name}` is {getattr(own, name):,}, and the protocol has no use for it"
+        if getattr(security, name) and name not in _USED[security.protocol]:
+            yield f"`{name}` is {getattr(security, name):,}, and the protocol has no use for it"
 
 
 def _undefended(own: Security) -> Iterator[str]:
@@ -143,38 +143,40 @@ def _undefended(own: Security) -> Iterator[str]:
             yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
 
 
-def _unshared(facts: Facts, own: Security) -> Iterator[str]:
+def _unshared(facts: Facts, security: Security) -> Iterator[str]:
     """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
-    if own.parties < LEAST_PEERS:
-        yield f"of {own.parties:,} peers one could take its own vector off, and know the other's"
-    if own.fewest != own.parties or facts.noise.tolerated_dropouts:
+    if security.parties < LEAST_PEERS:
+        count = security.parties
+        yield f"of {count:,} peers one could take its own vector off, and know the other's"
+    if security.fewest != security.parties or facts.noise.tolerated_dropouts:
         yield "additive shares need every peer"
-    if own.parties - own.colluders < LEAST_PEERS:
-        yield f"{own.colluders:,} of {own.parties:,} peers may tell what they know"
-    if own.ring_bits not in _RINGS:
-        yield f"there is no ring of {own.ring_bits} bits"
-    if own.server != "honest-but-curious":
+    if security.parties - security.colluders < LEAST_PEERS:
+        yield f"{security.colluders:,} of {security.parties:,} peers may tell what they know"
+    if security.ring_bits not in _RINGS:
+        yield f"there is no ring of {security.ring_bits} bits"
+    if security.server != "honest-but-curious":
         yield "additive shares are for peers that follow the protocol"
 
 
-def _unmixed(facts: Facts, setting: Setting, own: Security) -> Iterator[str]:
+def _unmixed(facts: Facts, setting: Setting, security: Security) -> Iterator[str]:
     """Yield why a shuffler mixes nothing: there must be so many messages, each of one unit."""
     there = setting.size(facts.contribution.unit)
     if not facts.messages:
         yield f"terms of kind `{facts.contribution.terms}` are summed, and no messages"
     if facts.noise.family == "none":
         yield "messages without noise are mixed"
-    if facts.noise.shares not in (0, 1, own.parties):
-        yield f"{own.parties:,} parties send messages, of which {facts.noise.shares:,} have noise"
+    if facts.noise.shares not in (0, 1, security.parties):
+        shares = facts.noise.shares
+        yield f"{security.parties:,} parties send messages, of which {shares:,} have noise"
     if there is None:
         yield f"how many {facts.contribution.unit}s there are is not public"
-    elif own.parties > there:
-        yield f"{own.parties:,} parties send messages, and there are {there:,}"
-    if not 2 <= own.fewest <= own.parties:
-        yield f"{own.fewest:,} of {own.parties:,} messages may be let through"
-    elif own.fewest - own.colluders < 2:
-        yield f"{own.colluders:,} of {own.fewest:,} parties may tell what they know"
-    if own.server != "honest-but-curious":
+    elif security.parties > there:
+        yield f"{security.parties:,} parties send messages, and there are {there:,}"
+    if not 2 <= security.fewest <= security.parties:
+        yield f"{security.fewest:,} of {security.parties:,} messages may be let through"
+    elif security.fewest - security.colluders < 2:
+        yield f"{security.colluders:,} of {security.fewest:,} parties may tell what they know"
+    if security.server != "honest-but-curious":
         yield "a shuffler that lies mixes nothing"
 
 

@@ -185,9 +185,9 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
     """Yield why messages are not mixed as it is stated: other facts count them otherwise."""
     if not facts.messages:
         yield f"terms of kind `{facts.contribution.terms}` share their noise, and are no messages"
-    users, own = stated.users or 0, setting.security
-    if own is not None and own.protocol == "shuffler" and users > own.parties:
-        yield f"{users:,} messages are mixed, and {own.parties:,} parties send one"
+    users, security = stated.users or 0, setting.security
+    if security is not None and security.protocol == "shuffler" and users > security.parties:
+        yield f"{users:,} messages are mixed, and {security.parties:,} parties send one"
     there = setting.size(facts.contribution.unit)
     if there is not None and users > there:
         yield f"{users:,} messages are mixed, and there are {there:,} {facts.contribution.unit}s"
@@ -201,7 +201,7 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
         yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
     said = {reach.chosen for _, reach in facts.reaches or ()} - {None}
     if len(said) > 1:
-        yield f"`chosen` is {' and '.join(f'{one:,}' for one in sorted(map(int, said)))}"  # type: ignore[arg-type]
+        yield f"`chosen` is {' and '.join(f'{count:,}' for count in sorted(map(int, said)))}"  # type: ignore[arg-type]
 
 
 def _is_sender_hidden(facts: Facts, route: Route, stated: Reach) -> bool:
@@ -232,7 +232,7 @@ def _as_stated(stated: Reach) -> tuple[str, ...]:
     said = [
         "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
     ]
-    found = [f"{_ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
+    assumptions = [f"{_ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
     if len(said) > _SHOWN:
-        found.append(f"{_ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
-    return (*found, *((_TIMES,) if "times" in stated.also else ()))
+        assumptions.append(f"{_ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
+    return (*assumptions, *((_TIMES,) if "times" in stated.also else ()))

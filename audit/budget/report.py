@@ -66,17 +66,17 @@ class Worst:
     @property
     def text(self) -> str:
         """The worst number in words, how many of the others lie below it, and what lies above."""
-        found, others = _numbered(self.row), self.named - 1
+        words, others = _numbered(self.row), self.named - 1
         if others:
             if others == 1:
-                found += f"; the other asked for {'lies below it' if self.below else 'is as large'}"
+                words += f"; the other asked for {'lies below it' if self.below else 'is as large'}"
             else:
                 lie = "lies" if self.below == 1 else "lie"
-                found += f"; {self.below:,} of the {others:,} others asked for {lie} below it"
+                words += f"; {self.below:,} of the {others:,} others asked for {lie} below it"
         if self.beyond:
             rows = "; ".join(map(_numbered, self.beyond))
-            found += f"; worse, and not asked for: {rows}"
-        return found
+            words += f"; worse, and not asked for: {rows}"
+        return words
 
     def to_json(self) -> dict[str, object]:
         """Return it as a JSON object."""

@@ -109,33 +109,33 @@ class Rounds:
 
     def missing(self, observer: str, event: ev.Event) -> bool:
         """Return whether an event that is said to hold all rounds holds fewer, or weaker ones."""
-        made = [
-            (own, len(kind.spent))
+        stated = [
+            (view, len(kind.spent))
             for kind in self.kinds
-            if (own := self.ungrouped(kind.stated.get(observer))) is not None
+            if (view := self.ungrouped(kind.stated.get(observer))) is not None
         ]
         said = self.ungrouped(event)
         try:
             told = tally([(said, 1)]) if said is not None else {}
-            found = beside(told, tally(made))
+            compared = beside(told, tally(stated))
         except PrivplanError:
             return False
-        if any(isinstance(one, ev.NoGuarantee) for one in told):
+        if any(isinstance(part, ev.NoGuarantee) for part in told):
             return False
-        return bool(found.beyond or found.foreign)
+        return bool(compared.beyond or compared.foreign)
 
     def planned(self, observer: str) -> Planned:
         """Return the plan for an observer beside what was made; both empty where it has none."""
         plan = self.ungrouped(self.ledger.opened.plan.events.get(observer))
         if plan is None:
             return Planned({}, {}, {})
-        made = [
+        stated = [
             (event, len(kind.spent))
             for kind in self.kinds
             if (event := self.ungrouped(kind.stated.get(observer))) is not None
         ]
         try:
-            return beside(tally([(plan, 1)]), tally(made))
+            return beside(tally([(plan, 1)]), tally(stated))
         except PrivplanError as error:
             return Planned({ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {})
 

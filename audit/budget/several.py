@@ -47,5 +47,5 @@ def most_draws(facts: Facts, setting: Setting) -> int | None:
     least = 1
     if drawn.batch and drawn.population:
         least = -(-Fraction(announced * drawn.batch, drawn.population) // 1)
-    found = max(drawn.most_draws, int(least)) + max(facts.draws - announced, 0)
-    return found if found < facts.draws else None
+    most = max(drawn.most_draws, int(least)) + max(facts.draws - announced, 0)
+    return most if most < facts.draws else None

@@ -33,8 +33,8 @@ def published_seed(
 
     def left_over(seed: int, users: int) -> list[int]:
         total = blinded[:users]
-        for one in hidden:
-            key = published.hide_seed(seed, one)
+        for hidden_seed in hidden:
+            key = published.hide_seed(seed, hidden_seed)
             masks = published.pair_masks(key, published.SETUP_ROUND, users, modulus, seed_bits)
             total = [(value - mask) % modulus for value, mask in zip(total, masks, strict=True)]
         return total
@@ -42,11 +42,11 @@ def published_seed(
     def counts(seed: int, users: int) -> list[int] | None:
         factors = published.blinding_factors(seed, users, modulus)
         wanted = left_over(seed, users)
-        found = [
+        matches = [
             next((c for c in range(count_limit + 1) if factor * c % modulus == value), None)
             for factor, value in zip(factors, wanted, strict=True)
         ]
-        return [c for c in found if c is not None] if None not in found else None
+        return [c for c in matches if c is not None] if None not in matches else None
 
     finding = search_seed(
         lambda seed: counts(seed, 1) is not None,

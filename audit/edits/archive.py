@@ -86,7 +86,7 @@ class StoredModel:
                     str(about["run_id"]),
                     int(about["round"]),
                     tuple((int(n), _numbers(values)) for n, values, _ in about["measured"]),
-                    tuple(one for name in _others(names) if (one := _kept(arrays, name))),
+                    tuple(state for name in _others(names) if (state := _kept(arrays, name))),
                 )
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
@@ -165,9 +165,9 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
 
 def _others(names: set[str]) -> list[str]:
     """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
-    found = sorted(name.removesuffix(".npy") for name in names)
-    others = [one for one in found if one not in (PARAMETERS, ABOUT)]
-    return [one for one in others if not one.startswith(_MOMENTS)][: MOST_STATES + 1]
+    arrays = sorted(name.removesuffix(".npy") for name in names)
+    others = [name for name in arrays if name not in (PARAMETERS, ABOUT)]
+    return [name for name in others if not name.startswith(_MOMENTS)][: MOST_STATES + 1]
 
 
 def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
@@ -177,12 +177,12 @@ def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
     """
     import numpy as np
 
-    place = f"{name}.npy"
-    with arrays.open(place) as file:
+    member = f"{name}.npy"
+    with arrays.open(member) as file:
         if np.lib.format.read_magic(file) != (1, 0):
             raise ValueError
         shape, turned, kind = np.lib.format.read_array_header_1_0(file)
-        left = arrays.getinfo(place).file_size - file.tell()
+        left = arrays.getinfo(member).file_size - file.tell()
         if kind not in (np.dtype("<f8"), np.dtype(">f8")):
             return None
         if math.prod(shape) * 8 != left:

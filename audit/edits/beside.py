@@ -95,18 +95,18 @@ def _model(path: Path, history: History) -> Iterator[str]:
 
 def _checkpoint(path: Path, history: History) -> Iterator[str]:
     """Yield where a run would go on from another state than its last release left."""
-    own, ledger = StoredModel.read(path), history.ledger
-    if own.run_id == ledger.opened.run_id:
-        yield from _foreign_state(CHECKPOINT, own, ledger)
+    stored, ledger = StoredModel.read(path), history.ledger
+    if stored.run_id == ledger.opened.run_id:
+        yield from _foreign_state(CHECKPOINT, stored, ledger)
 
 
-def _foreign_state(name: str, own: StoredModel, ledger: Ledger) -> Iterator[str]:
+def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[str]:
     """Yield that what is kept beside a model is not what was released with it."""
-    states = states_of(ledger, own.digest)
-    if states and not own.holds_state(states):
+    states = states_of(ledger, stored.digest)
+    if states and not stored.holds_state(states):
         yield (
             f"{name} holds another state beside its model than the one that the log released with "
-            f"it, {' or '.join(sorted(one[:SHOWN] for one in states))}."
+            f"it, {' or '.join(sorted(state[:SHOWN] for state in states))}."
         )
 
 
@@ -132,8 +132,8 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
             for who, one in content["guarantees"].items()
         }
         protects = {
-            str(who): {name: str(one[name]) for name in ("unit", "neighbours", "engine")}
-            for who, one in content["guarantees"].items()
+            str(who): {name: str(row[name]) for name in ("unit", "neighbours", "engine")}
+            for who, row in content["guarantees"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InvalidInput(f"{METRICS} is no table of measurements.") from None
@@ -154,7 +154,7 @@ def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
     yield "data", configured(ledger, "data", "name")
     yield "model", configured(ledger, "training", "model")
     yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
-    yield "released", sum(bool(one.releases) for one in models_of(ledger))
+    yield "released", sum(bool(spent.releases) for spent in models_of(ledger))
 
 
 def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iterator[str]:
@@ -175,15 +175,15 @@ def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iter
 def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger) -> Iterator[str]:
     """Yield guarantees for others than the first line protects, or of another engine."""
     claim, closed = ledger.opened.claim, ledger.closed
-    for who, own in protects.items():
+    for who, stated in protects.items():
         unit = claim.unit if claim.group == 1 else f"group of {claim.group:,} records"
         due = {"unit": unit, "neighbours": claim.neighbours}
         if closed is not None and who == claim.observer:
             due["engine"] = closed.engine
         for name, value in due.items():
-            if own[name] != value:
+            if stated[name] != value:
                 yield (
-                    f"{METRICS} says {name} {own[name]!r:.40} before {who!r:.40}, and the log "
+                    f"{METRICS} says {name} {stated[name]!r:.40} before {who!r:.40}, and the log "
                     f"{value!r:.40}."
                 )
 

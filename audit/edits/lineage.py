@@ -86,12 +86,12 @@ def stateless(ledger: Ledger) -> tuple[int, ...]:
     """
     lines: dict[str, list[int]] = {}
     stating: set[str] = set()
-    for one in models_of(ledger):
-        for number, release in one.releases:
+    for spent in models_of(ledger):
+        for number, release in spent.releases:
             if release.state_out is None:
-                lines.setdefault(one.intent.phase, []).append(number)
+                lines.setdefault(spent.intent.phase, []).append(number)
             else:
-                stating.add(one.intent.phase)
+                stating.add(spent.intent.phase)
     return tuple(sorted(number for phase in stating for number in lines.get(phase, [])))
 
 
@@ -100,14 +100,14 @@ def states_of(ledger: Ledger, model: str) -> frozenset[str]:
 
     Where the last release left it, and did not start from it, that release's alone.
     """
-    made = [
-        (one.intent.model_in, release)
-        for one in models_of(ledger)
-        if isinstance(release := released(one), RoundRelease) and release.model_out is not None
+    releases = [
+        (spent.intent.model_in, release)
+        for spent in models_of(ledger)
+        if isinstance(release := released(spent), RoundRelease) and release.model_out is not None
     ]
-    if made and made[-1][1].model_out == model and made[-1][0] != model:
-        made = made[-1:]
-    with_it = [release.state_out for _, release in made if release.model_out == model]
+    if releases and releases[-1][1].model_out == model and releases[-1][0] != model:
+        releases = releases[-1:]
+    with_it = [release.state_out for _, release in releases if release.model_out == model]
     return frozenset(state for state in with_it if state is not None)
 
 
@@ -116,9 +116,9 @@ def _steps(
 ) -> Iterator[tuple[Literal["start", "release", "recovery"], Spent | None]]:
     """Yield the intents and releases of training, and the recoveries, as their lines follow."""
     found: list[tuple[int, Literal["start", "release", "recovery"], Spent | None]] = []
-    for one in models_of(ledger):
-        found.append((one.number, "start", one))
-        found += [(number, "release", one) for number, _ in one.releases[:1]]
+    for spent in models_of(ledger):
+        found.append((spent.number, "start", spent))
+        found += [(number, "release", spent) for number, _ in spent.releases[:1]]
     found += [(one.number, "recovery", None) for one in ledger.recoveries]
-    for _, kind, spent in sorted(found, key=itemgetter(0)):
-        yield kind, spent
+    for _, kind, begun in sorted(found, key=itemgetter(0)):
+        yield kind, begun

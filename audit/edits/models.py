@@ -107,7 +107,7 @@ def foreign_length(history: History) -> Seen | NotStated | None:
     """Fire where a round of training released more or fewer values than the model has."""
     ledger = history.ledger
     rounds = models_of(ledger)
-    released = [one for spent in rounds for one in spent.releases]
+    released = [release for spent in rounds for release in spent.releases]
     if not released:
         return None
     if not history.lineage.named:  # it may be what stands beside a model

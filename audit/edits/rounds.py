@@ -55,17 +55,19 @@ def uneven_rounds(history: History) -> Seen | None:
     A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
     """
     ledger = history.ledger
-    rounds = [list(same) for _, same in groupby(training_of(ledger), lambda one: one.intent.round)]
-    if any(len({one.intent.phase for one in same}) < len(same) for same in rounds):
+    rounds = [
+        list(same) for _, same in groupby(training_of(ledger), lambda spent: spent.intent.round)
+    ]
+    if any(len({spent.intent.phase for spent in same}) < len(same) for same in rounds):
         return None  # missing-rounds says it
     before: dict[str, str | None] = {}
     for same in rounds:
-        for previous, one in zip([None, *same[:-1]], same, strict=True):
-            place = None if previous is None else previous.intent.phase
-            if before.setdefault(one.intent.phase, place) != place:
-                return _unlike(one, before[one.intent.phase], place)
+        for previous, spent in zip([None, *same[:-1]], same, strict=True):
+            behind = None if previous is None else previous.intent.phase
+            if before.setdefault(spent.intent.phase, behind) != behind:
+                return _unlike(spent, before[spent.intent.phase], behind)
     followed = set(before.values())
-    starts = [one.number for one in ledger.recoveries]
+    starts = [recovery.number for recovery in ledger.recoveries]
     for same, later in zip_longest(rounds, rounds[1:]):
         last = same[-1]
         if last.intent.phase not in followed:
@@ -80,12 +82,12 @@ def uneven_rounds(history: History) -> Seen | None:
     return None
 
 
-def _unlike(one: Spent, due: str | None, place: str | None) -> Seen:
-    words = ["first" if name is None else f"behind {name!r:.40}" for name in (place, due)]
+def _unlike(spent: Spent, due: str | None, behind: str | None) -> Seen:
+    words = ["first" if name is None else f"behind {name!r:.40}" for name in (behind, due)]
     return Seen(
-        f"In round {one.intent.round:,} {one.intent.phase!r:.40} stands {words[0]}, and elsewhere "
-        f"{words[1]}.",
-        (one.number,),
+        f"In round {spent.intent.round:,} {spent.intent.phase!r:.40} stands {words[0]}, and "
+        f"elsewhere {words[1]}.",
+        (spent.number,),
     )
 
 
@@ -146,19 +148,21 @@ def unknown_evaluation(history: History) -> Seen | None:
 )
 def repeated_evaluation(history: History) -> Seen | None:
     """Fire where a round is measured again, or after a later one, with no recovery in between."""
-    starts = [one.number for one in history.ledger.recoveries]
+    starts = [recovery.number for recovery in history.ledger.recoveries]
     latest: dict[int, int] = {}
-    for line, one in history.ledger.evaluations:
-        if one.data != "declared-public":
+    for line, measured in history.ledger.evaluations:
+        if measured.data != "declared-public":
             continue
         start = bisect_left(starts, line)
-        if one.round <= latest.get(start, -1):
-            again = "again" if one.round == latest[start] else f"behind round {latest[start]:,}"
+        if measured.round <= latest.get(start, -1):
+            again = (
+                "again" if measured.round == latest[start] else f"behind round {latest[start]:,}"
+            )
             return Seen(
-                f"Round {one.round:,} is measured {again}, and no recovery stands in between.",
+                f"Round {measured.round:,} is measured {again}, and no recovery stands in between.",
                 (line,),
             )
-        latest[start] = one.round
+        latest[start] = measured.round
     return None
 
 

@@ -75,10 +75,10 @@ def broken_streams(history: History) -> Seen | None:
 
 def _unlike_ours(segment: _Segment) -> Seen | None:
     """Return what no run of privplan states: too few bytes, or more in a round than before."""
-    for one in segment.rounds:
-        for number, release in one.releases:
-            stated = sum(max(own.last - own.first, 0) for own in release.streams)
-            least = least_bytes(one.intent, release)
+    for spent in segment.rounds:
+        for number, release in spent.releases:
+            stated = sum(max(stream.last - stream.first, 0) for stream in release.streams)
+            least = least_bytes(spent.intent, release)
             if stated < least:
                 return Seen(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
@@ -111,11 +111,11 @@ def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:
 def _uneven(segment: _Segment) -> tuple[int, int, int] | None:
     """Return the bytes that a round reads, those of rounds before it, and the line; or None."""
     known: dict[tuple[bool, str], int] = {}
-    for one in segment.rounds:
-        for number, release in one.releases:
-            for own in release.streams:
-                size = own.last - own.first
-                due = known.setdefault((one.intent.round == 0, own.stream), size)
+    for spent in segment.rounds:
+        for number, release in spent.releases:
+            for stream in release.streams:
+                size = stream.last - stream.first
+                due = known.setdefault((spent.intent.round == 0, stream.stream), size)
                 if size != due:
                     return size, due, number
     return None
@@ -189,9 +189,9 @@ def _hanging(ledger: Ledger) -> int:
 
 def _beyond_abort(ledger: Ledger) -> int:
     """Return the line behind an abort with which a run goes on or ends by itself; or 0."""
-    starts = [one.number for one in ledger.recoveries]
-    lasting = [one.number for one in ledger.spent]
-    lasting += [number for one in ledger.spent for number, _ in one.releases]
+    starts = [recovery.number for recovery in ledger.recoveries]
+    lasting = [spent.number for spent in ledger.spent]
+    lasting += [number for spent in ledger.spent for number, _ in spent.releases]
     lasting += [number for number, _ in ledger.evaluations]
     lasting += [ledger.closed_at] if ledger.closed is not None else []
     lasting.sort()
@@ -214,7 +214,7 @@ def _changed(same: list[Spent]) -> int:
     releases = [one for spent in same for one in spent.releases]
     of_round: dict[int, Counter[str]] = {}
     for spent in same:
-        most_of = max((len(own.streams) for _, own in spent.releases), default=0)
+        most_of = max((len(release.streams) for _, release in spent.releases), default=0)
         phases = of_round.setdefault(spent.intent.round, Counter())
         phases[spent.intent.phase] = max(phases[spent.intent.phase], most_of)
     most = max((phases.total() for phases in of_round.values()), default=0)

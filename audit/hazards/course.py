@@ -16,7 +16,7 @@ from .hazard import Found, left_over, rounds, rule
 )
 def more_rounds(evidence: Evidence) -> Found | None:
     """Fire where more was made than was planned."""
-    opened, made, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
+    opened, spent, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
     if evidence.setting.as_published and count <= opened.plan.rounds:
         return None
     beyond = any(evidence.planned(observer).beyond for observer in opened.plan.events)
@@ -24,7 +24,7 @@ def more_rounds(evidence: Evidence) -> Found | None:
         return None
     return Found(
         f"{rounds(opened.plan.rounds).capitalize()} were planned and {count:,} were made.",
-        tuple(one.number for one in made[opened.plan.rounds :]),
+        tuple(one.number for one in spent[opened.plan.rounds :]),
         left_over(evidence),
     )
 

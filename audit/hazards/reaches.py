@@ -20,16 +20,16 @@ from .hazard import Found, lines_of, rule
 )
 def reach_contradicted(evidence: Evidence) -> Found | None:
     """Fire where what is said to reach an observer is less than other facts say."""
-    found = [
-        (name, kind, one.contradicted[0])
-        for name, kind, one in _looked(evidence)
-        if one.contradicted
+    wrong = [
+        (name, kind, seen.contradicted[0])
+        for name, kind, seen in _looked(evidence)
+        if seen.contradicted
     ]
-    if not found:
+    if not wrong:
         return None
-    name, _, why = found[0]
-    lines = lines_of([kind for kind in evidence.kinds if any(kind is bad for _, bad, _ in found)])
-    return Found(f"What reaches {name!r} is contradicted: {why}.", lines, _left(evidence, name))
+    name, _, why = wrong[0]
+    what = f"What reaches {name!r} is contradicted: {why}."
+    return Found(what, _lines(evidence, wrong), _left(evidence, name))
 
 
 @rule(
@@ -86,29 +86,36 @@ def reach_missing(evidence: Evidence) -> Found | None:
 )
 def reach_assumed(evidence: Evidence) -> Found | None:
     """Fire where a number before an observer rests on an assumption about what reaches it."""
-    found = [(name, kind, one.assumed[0]) for name, kind, one in _looked(evidence) if one.assumed]
-    found = [one for one in found if math.isfinite(evidence.settled(one[0]).upper)]
-    if not found:
+    rests = [
+        (name, kind, seen.assumed[0]) for name, kind, seen in _looked(evidence) if seen.assumed
+    ]
+    rests = [seen for seen in rests if math.isfinite(evidence.settled(seen[0]).upper)]
+    if not rests:
         return None
-    name, _, text = found[0]
-    lines = lines_of([kind for kind in evidence.kinds if any(kind is own for _, own, _ in found)])
+    name, _, text = rests[0]
     what = text.removeprefix("assumed: ")
     return Found(
         f"The number before {name!r} assumes what no protocol here provides: {what}.",
-        lines,
+        _lines(evidence, rests),
         _left(evidence, name),
     )
 
 
+def _lines(evidence: Evidence, looked: list[tuple[str, Kind, str]]) -> tuple[int, ...]:
+    """Return the lines of all rounds of which something is said, in the order of their kinds."""
+    said = {id(kind) for _, kind, _ in looked}
+    return lines_of([kind for kind in evidence.kinds if id(kind) in said])
+
+
 def _looked(evidence: Evidence) -> list[tuple[str, Kind, Believed]]:
     """Return how far each stated reach is believed, by observer and kind of round."""
-    found = []
+    looked = []
     for kind in evidence.kinds:
         for name, _ in kind.facts.reaches or ():
-            one = believed(kind.facts, evidence.setting, name)
-            if one is not None:
-                found.append((name, kind, one))
-    return found
+            seen = believed(kind.facts, evidence.setting, name)
+            if seen is not None:
+                looked.append((name, kind, seen))
+    return looked
 
 
 def _left(evidence: Evidence, observer: str) -> float | None:

@@ -24,13 +24,13 @@ def misfits(ledger: Ledger, sealed: Sealed, folder: str | Path) -> tuple[Hazard,
     Raises `BadLine` for a bad log.
     """
     known = {item.commitment: item.value for item in sealed.items}
-    unopened = tuple(one.number for one in sealed.unopened(folder))
-    found = (
+    unopened = tuple(line.number for line in sealed.unopened(folder))
+    hazards = (
         _foreign(foreign_items(ledger, known)),
         _uncommitted(uncommitted(ledger, sealed)),
         _unopened(unopened, ledger) if unopened else None,
     )
-    return tuple(one for one in found if one is not None)
+    return tuple(hazard for hazard in hazards if hazard is not None)
 
 
 def require_fitting(ledger: Ledger, folder: str | Path) -> Sealed:
@@ -40,12 +40,12 @@ def require_fitting(ledger: Ledger, folder: str | Path) -> Sealed:
     machine that failed took with it is no such error.  Raises `BadLine` for a bad log.
     """
     sealed = Sealed.read(folder)
-    for one in misfits(ledger, sealed, folder):
-        if one.severity == "error":
+    for hazard in misfits(ledger, sealed, folder):
+        if hazard.severity == "error":
             raise InvalidInput(
-                f"The sidecar of {folder} and its log do not belong together. {one.what}",
-                one.why,
-                one.next_step,
+                f"The sidecar of {folder} and its log do not belong together. {hazard.what}",
+                hazard.why,
+                hazard.next_step,
             )
     return sealed
 
@@ -58,12 +58,12 @@ def foreign_items(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, ...
     """
     lines = []
     announced = ledger.opened.sealed is not None
-    taken_up = min((one.number for one in ledger.recoveries), default=math.inf)
+    taken_up = min((recovery.number for recovery in ledger.recoveries), default=math.inf)
     for spent in ledger.spent:
         for number, release in spent.releases:
-            own = ledger.opened.run_id, spent.seq, release.aggregate
-            values = {name: known.get(one) for name, one in release.sealed.items()}
-            moved = any(sealing.is_foreign(value, *own) for value in values.values())
+            identity = ledger.opened.run_id, spent.seq, release.aggregate
+            values = {name: known.get(commitment) for name, commitment in release.sealed.items()}
+            moved = any(sealing.is_foreign(value, *identity) for value in values.values())
             strange = any(
                 isinstance(values.get(name), Mapping)
                 and sealing.is_bound(values[name]) != announced
@@ -88,13 +88,13 @@ def uncommitted(ledger: Ledger, sealed: Sealed) -> tuple[int, ...]:
         for commitment in release.sealed.values()
     }
     excused = set(ledger.dangling)
-    found = {
+    intents = {
         intent
         for item in sealed.items
         if item.commitment not in committed
         and (intent := sealing.intent_of(item.value, ledger.opened.run_id)) is not None
     }
-    return tuple(sorted(found - excused))
+    return tuple(sorted(intents - excused))
 
 
 def _foreign(lines: tuple[int, ...]) -> Hazard | None:
@@ -146,13 +146,13 @@ def _unopened(lines: tuple[int, ...], ledger: Ledger) -> Hazard:
 def _last_kept(ledger: Ledger, unopened: tuple[int, ...]) -> set[int]:
     """Return which unopened releases stand last before a recovery, or before an open end."""
     releases = sorted(number for spent in ledger.spent for number, _ in spent.releases)
-    ends = [one.number for one in ledger.recoveries]
+    ends = [recovery.number for recovery in ledger.recoveries]
     if ledger.closed is None:
         ends.append(releases[-1] + 1 if releases else 0)
-    found = set()
+    last = set()
     for end in ends:
-        for number in reversed([one for one in releases if one < end]):
+        for number in reversed([line for line in releases if line < end]):
             if number not in unopened:
                 break
-            found.add(number)
-    return found
+            last.add(number)
+    return last

@@ -149,16 +149,16 @@ def read(
 def _course(ledger: Ledger) -> tuple[Spending, ...]:
     """Return what the first rounds of a log support, at up to `POINTS` of them."""
     observer, spent = ledger.opened.claim.observer, ledger.spent
-    numbers = [one.intent.round for one in spent]
+    numbers = [intended.intent.round for intended in spent]
     ends = [  # a round may have several intents, one behind the other
-        place + 1
-        for place, number in enumerate(numbers)
-        if place + 1 == len(numbers) or numbers[place + 1] != number
+        index + 1
+        for index, number in enumerate(numbers)
+        if index + 1 == len(numbers) or numbers[index + 1] != number
     ]
-    made = len(ends)
+    count = len(ends)
     found = []
-    points = max(FEWEST, POINTS * ROUNDS // max(ROUNDS, made))
-    for rounds in sorted({round(made * step / points) for step in range(1, points + 1)} - {0}):
+    points = max(FEWEST, POINTS * ROUNDS // max(ROUNDS, count))
+    for rounds in sorted({round(count * step / points) for step in range(1, points + 1)} - {0}):
         first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
         found.append(Spending(rounds, Evidence.of(first).total(observer).upper))
     return tuple(found)

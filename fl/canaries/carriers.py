@@ -22,7 +22,7 @@ def carrier(settings: Settings) -> Carrier:
     system = settings.run.system
     declaration = known(system)
     if declaration is None or declaration.carrier is None:
-        carried = ", ".join(sorted(one.name for one in declared().values() if one.carrier))
+        carried = ", ".join(sorted(other.name for other in declared().values() if other.carrier))
         raise Unsupported(
             f"{system} cannot be rehearsed with canaries.",
             "Its declaration names no carrier, so nothing says how one of its units is put in and "

@@ -8,6 +8,7 @@ What another party sent and does not check out is a `ProtocolFault`, whose sente
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Final, NoReturn
 
@@ -212,6 +213,15 @@ def _cipher(key: bytes) -> ChaCha20Poly1305:
     if len(key) != KEY_BYTES:
         raise InvalidInput("A key to lock with must have 32 bytes.")
     return ChaCha20Poly1305(key)
+
+
+def framed(purpose: bytes, *parts: bytes) -> bytes:
+    """Return a digest of parts for one purpose, each after its length: what is signed or bound."""
+    digest = hashlib.sha256(purpose)
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
 
 
 def _hkdf(secret: bytes, info: bytes, length: int) -> Secret:

@@ -50,8 +50,8 @@ def foreign_named(name: str) -> tuple[Foreign, ...]:
 
     Whatever else such an entry point brings is left out.
     """
-    found = _of([entry for entry in _entries() if entry.name == name])
-    return tuple(entry for entry in found if entry.name == name)
+    entries = _of([entry for entry in _entries() if entry.name == name])
+    return tuple(entry for entry in entries if entry.name == name)
 
 
 def has_entry(name: str) -> bool:
@@ -79,6 +79,11 @@ def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
     package = _package(entry)
     version = "?" if entry.dist is None else entry.dist.version
     where = f"The entry point `{entry.name}` of package {package}"
+
+    def broken(what: str, why: str) -> Foreign:
+        repair = f"Repair or remove {package}; other systems run without it."
+        return Foreign(package, version, entry.name, None, InvalidInput(what, why, repair))
+
     try:
         with redirect_stdout(sys.stderr):  # what it prints is no answer of ours
             value = entry.load()
@@ -87,21 +92,13 @@ def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
         raise
     except BaseException as error:  # whatever another package does when it is imported
         reason = " ".join(str(error).split())
-        trouble = InvalidInput(
-            f"{where} cannot be loaded: {type(error).__name__}: {reason:.200}.",
-            "Its systems are known only once it is imported.",
-            f"Repair or remove {package}; other systems run without it.",
-        )
-        yield Foreign(package, version, entry.name, None, trouble)
+        what = f"{where} cannot be loaded: {type(error).__name__}: {reason:.200}."
+        yield broken(what, "Its systems are known only once it is imported.")
         return
     several = declarations if isinstance(declarations, (tuple, list)) else (declarations,)
     if not several or not all(isinstance(system, Declaration) for system in several):
-        trouble = InvalidInput(
-            f"{where} names no declaration.",
-            "It must name a `Declaration`, a tuple of them, or an object with `SYSTEMS`.",
-            f"Repair or remove {package}; other systems run without it.",
-        )
-        yield Foreign(package, version, entry.name, None, trouble)
+        asked = "It must name a `Declaration`, a tuple of them, or an object with `SYSTEMS`."
+        yield broken(f"{where} names no declaration.", asked)
         return
     for system in several:
         whose = replace(system, package=package)

@@ -53,8 +53,7 @@ class Route:
     """How one round's terms travel: what the table depends on.
 
     `unit` is what is clipped together, `messages` says that each unit sends a message of its own,
-    and `dropouts` of the noise shares may be missing.  `mixed` is what the analyzer sees, where the
-    system says more of it than the number of parties.
+    and `dropouts` of the noise shares may be missing.
     """
 
     aggregation: str
@@ -64,7 +63,6 @@ class Route:
     sampling: Sampling = field(default_factory=Sampling)
     unit: str = "user"
     messages: bool = False
-    mixed: Reach | None = None
 
     @property
     def shuffled(self) -> bool:
@@ -100,8 +98,8 @@ def reach_of(observer: str, route: Route) -> Reach | None:
 
 def reaches_of(observers: Iterable[str], route: Route) -> dict[str, Reach]:
     """Return what of one round reaches each of some observers that the table has."""
-    found = {name: reach_of(name, route) for name in observers}
-    return {name: reach for name, reach in found.items() if reach is not None}
+    reaches = {name: reach_of(name, route) for name in observers}
+    return {name: reach for name, reach in reaches.items() if reach is not None}
 
 
 def is_encrypted(security: Security | None) -> bool:
@@ -159,9 +157,7 @@ def _of_coalition(coalition: Coalition, route: Route) -> Reach:
 
 
 def _mixed(route: Route) -> Reach:
-    """Return what the analyzer sees: as the system says it, or of all parties of the protocol."""
-    if route.mixed is not None:
-        return route.mixed
+    """Return what the analyzer sees, of all parties of the protocol."""
     users = None if route.security is None else route.security.parties
     return Reach("shuffled", colluders=route.told, users=users)
 
@@ -221,15 +217,15 @@ SAMPLERS: Final = (
 
 def parts_of(event: ev.Event | None) -> list[ev.Event]:
     """Return an event and everything inside it."""
-    found, waiting = [], [] if event is None else [event]
+    parts, waiting = [], [] if event is None else [event]
     while waiting:
-        own = waiting.pop()
-        found.append(own)
-        waiting += getattr(own, "events", ())
-        inner = getattr(own, "event", None)
+        part = waiting.pop()
+        parts.append(part)
+        waiting += getattr(part, "events", ())
+        inner = getattr(part, "event", None)
         if isinstance(inner, ev.Event):
             waiting.append(inner)
-    return found
+    return parts
 
 
 def is_sampled(event: ev.Event | None) -> bool:
@@ -298,7 +294,7 @@ def checked_reaches(
             f"{who} must state `reaches` by observer; it is {kind_of(reaches)}.",
             next_step='Give an object such as {"model": Reach("sum")}.',
         )
-    found: dict[str, Reach] = {}
+    checked: dict[str, Reach] = {}
     for name, stated in reaches.items():
         if not isinstance(name, str) or (name not in WORDS and coalition_of(name) is None):
             close = difflib.get_close_matches(str(name).lower()[:60], (*WORDS, "server+2"), n=1)
@@ -314,8 +310,8 @@ def checked_reaches(
                 "What reaches an observer decides its number, so no field is guessed.",
                 "Correct what the system's `reaches` returns.",
             )
-        found[name] = reach
-    return found
+        checked[name] = reach
+    return checked
 
 
 def _as_reach(stated: object, name: str, who: str) -> Reach:

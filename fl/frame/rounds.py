@@ -20,7 +20,6 @@ from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
 from ..system import Parameters, Round, System, digest
-from .phases import Phase
 from .state import Arrays, State, state_digest, states
 
 if TYPE_CHECKING:
@@ -33,9 +32,8 @@ class Draft:
 
     `parameters` is the new model (D,) and `state` what is kept beside it, both functions of
     released values.  `aggregate` is the noisy sum (or what follows from it), of which the log keeps
-    a digest; `values` is how many numbers are released, D if None; `shares` how many shares of the
-    noise arrived, where not all must.  `normaliser` is what the sum was divided by, a public
-    constant.  `sealed` is for the trusted auditor alone.
+    a digest; `shares` is how many shares of the noise arrived, where not all must.  `normaliser` is
+    what the sum was divided by, a public constant.  `sealed` is for the trusted auditor alone.
     """
 
     parameters: Parameters
@@ -43,7 +41,6 @@ class Draft:
     aggregate: NDArray[np.float64] | None = None
     normaliser: records.Normaliser | None = None
     sealed: Mapping[str, object] = field(default_factory=dict)
-    values: int | None = None
     shares: int | None = None
     clip_enforced: bool = True
 
@@ -98,7 +95,7 @@ def make_round(
             model_out=digest(model),
             state_out=state_digest(kept),
             sealed=draft.sealed,
-            values=model.size if draft.values is None else draft.values,
+            values=model.size,
             shares=draft.shares,
             clip_enforced=draft.clip_enforced,
         )
@@ -135,14 +132,14 @@ def release_beside(
     return values
 
 
-def _part(event: ev.Event, place: int) -> ev.Event:
-    if not isinstance(event, ev.Compose) or not 0 <= place < len(event.events):
+def _part(event: ev.Event, index: int) -> ev.Event:
+    if not isinstance(event, ev.Compose) or not 0 <= index < len(event.events):
         raise InvalidInput(
-            f"A round of {event} has no release {place}.",
+            f"A round of {event} has no release {index}.",
             "A round of several releases is planned as a `Compose` of them, before each observer.",
             "Return such events from `views`.",
         )
-    return event.events[place]
+    return event.events[index]
 
 
 def checked_round(
@@ -171,11 +168,6 @@ def name_in(system: str, declaration: Declaration | None) -> str:
     return system if declaration is None else f"{system} (package {declaration.package})"
 
 
-def model_phases(system: System) -> tuple[Phase, ...]:
-    """Return the phases of a system that make models."""
-    return tuple(phase for phase in system.phases if phase.make is not None)
-
-
 def rehearsed_rounds(
     system: System, gate: Gate, *, most: int | None = None
 ) -> Iterator[tuple[int, Parameters, Round]]:
@@ -195,8 +187,8 @@ def rehearsed_rounds(
         for number in range(phase.first, phase.last + 1):
             if done == most:
                 return
-            made = phase.make(number, parameters.copy(), gate, state)
-            moved = checked_round(system, None, made, parameters.size, gate)
+            returned = phase.make(number, parameters.copy(), gate, state)
+            moved = checked_round(system, None, returned, parameters.size, gate)
             state = {**state, **moved.state}
             yield number, parameters, Round(moved.parameters, moved.released, state)
             parameters, done = moved.parameters, done + 1

@@ -32,7 +32,7 @@ def text_of(tables: Mapping[str, Mapping[str, object]]) -> bytes:
             "It describes a run as a TOML file does.",
             'Give {"run": {"system": ...}, "data": {...}, ...}, or the path of a file.',
         )
-    found = []
+    texts = []
     for name, table in tables.items():
         if not isinstance(table, Mapping):
             raise InvalidInput(
@@ -41,9 +41,9 @@ def text_of(tables: Mapping[str, Mapping[str, object]]) -> bytes:
                 'Give a mapping, as in {"run": {"rounds": 10}}.',
             )
         lines = [f"{_key(key)} = {_value(value, name, key)}\n" for key, value in table.items()]
-        found.append("".join([f"[{_key(name)}]\n", *lines]))
+        texts.append("".join([f"[{_key(name)}]\n", *lines]))
     try:
-        return "\n".join(found).encode()
+        return "\n".join(texts).encode()
     except UnicodeEncodeError:
         raise InvalidInput(
             "A text of the configuration holds half a character.",

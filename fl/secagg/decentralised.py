@@ -169,10 +169,7 @@ class Group:
         parts += [one.encode() for one in grid]
         for name in self.peers:
             parts += [name.encode(), self.roster[name]]
-        digest = hashlib.sha256(b"privplan decentralised sum")
-        for part in parts:
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.digest()
+        return keys.framed(b"privplan decentralised sum", *parts)
 
 
 class Peer:
@@ -318,11 +315,8 @@ class Peer:
 
     def _said(self, name: str, what: type[Body], content: bytes, receiver: str) -> bytes:
         """Return what is signed: of a fixed length, whatever is said."""
-        digest = hashlib.sha256(b"privplan decentralised statement")
-        for part in (self._context, what.kind.encode(), name.encode(), receiver.encode(), content):
-            digest.update(len(part).to_bytes(8, "little"))
-            digest.update(part)
-        return digest.digest()
+        words = (what.kind.encode(), name.encode(), receiver.encode())
+        return keys.framed(b"privplan decentralised statement", self._context, *words, content)
 
     def _way(self, sender: str, receiver: str) -> bytes:
         places = (self._group.peers.index(name) for name in (sender, receiver))

@@ -43,7 +43,7 @@ class Shares:
         self.network = Network(names, keep=keep)
         self._posts = {name: self.network.post(name) for name in names}
         self._identities = {name: Identity.new() for name in names}
-        self._roster = {name: own.public for name, own in self._identities.items()}
+        self._roster = {name: identity.public for name, identity in self._identities.items()}
         most = 2.0 ** (62 - (silos - 1).bit_length())
         self._grid = FixedPoint(step=1.0, bound=most, terms=silos, modulus=2**RING_BITS)
         self._session = bytes(fresh(_SESSION_BYTES))
@@ -70,9 +70,9 @@ class Shares:
                 "Find out who it was, and begin another run.",
             )
         self._stopped = True  # until the sum is there
-        found = self._sum(number, silos, length)
+        total = self._sum(number, silos, length)
         self._stopped = False
-        return found
+        return total
 
     def _sum(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
         if len(silos) != len(self._roster):
@@ -81,16 +81,16 @@ class Shares:
         # A round may have several sums, and each is a session of its own.
         session = self._session + self._sums.to_bytes(8, "little")
         self._sums += 1
-        inputs = {silo_name(place): _integers(silo, place) for place, silo in enumerate(silos)}
+        inputs = {silo_name(index): _integers(silo, index) for index, silo in enumerate(silos)}
         totals = decentralised_sum(self._posts, group, self._identities, session, number, inputs)
         return Sum(totals[silo_name(0)], tuple(range(len(silos))))
 
 
-def _integers(silo: Silo, place: int) -> Integers:
+def _integers(silo: Silo, index: int) -> Integers:
     sent = silo()
     if not isinstance(sent, np.ndarray) or sent.dtype != np.dtype(np.int64):
         raise ProtocolFault(
-            f"{silo_name(place)} did not make integers of 64 bits.",
+            f"{silo_name(index)} did not make integers of 64 bits.",
             "Others would be cut off before they are summed, their noise too.",
             "Find out which model it has, and begin again.",
         )

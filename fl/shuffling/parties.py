@@ -61,9 +61,10 @@ class Shuffler:
             boxes = np.concatenate((boxes, self._made(added)))
         order = grouped_order(self._order.fork(), places)
         starts = np.searchsorted(places[order], np.arange(self._terms.dimensions))
-        for place, start in enumerate(starts):
-            own = order[start : start + self._terms.count]  # at random which, where some are left
-            self._post.send(ANALYZER, Mixed(place, boxes[own].tobytes()))
+        for coordinate, start in enumerate(starts):
+            # At random which, where some are left out.
+            chosen = order[start : start + self._terms.count]
+            self._post.send(ANALYZER, Mixed(coordinate, boxes[chosen].tobytes()))
         self._post.leave()
 
     def _gathered(self) -> tuple[Integers, np.ndarray[tuple[int, int], np.dtype[np.uint8]]]:
@@ -76,14 +77,14 @@ class Shuffler:
                 raise fault(f"{name} did not send {terms.chosen:,} messages.")
             if len(bundle.boxes) != terms.box * terms.chosen:
                 raise fault(f"{name} sent boxes of another length.")
-        joined = b"".join(one.places for one in bundles.values())
+        joined = b"".join(bundle.places for bundle in bundles.values())
         places = np.frombuffer(joined, "<u4").astype(np.int64).reshape(-1, terms.chosen)
         ranked = np.sort(places, axis=1)
         wrong = ranked[:, -1] >= terms.dimensions
         wrong |= (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
         if wrong.any():
             raise fault(f"{names[int(wrong.argmax())]} sent a coordinate that it may not send.")
-        boxes = np.frombuffer(b"".join(one.boxes for one in bundles.values()), np.uint8)
+        boxes = np.frombuffer(b"".join(bundle.boxes for bundle in bundles.values()), np.uint8)
         table = boxes.reshape(-1, terms.box)
         if len(np.unique(table, axis=0)) < len(table):
             raise fault("The same box was sent twice.")
@@ -123,17 +124,17 @@ class Analyzer:
     def receive(self) -> Received:
         """Return all messages, if every one of them is right."""
         terms = self._terms
-        raw = b"".join(self._boxes(place) for place in range(terms.dimensions))
+        raw = b"".join(self._boxes(coordinate) for coordinate in range(terms.dimensions))
         boxes = [raw[at : at + terms.box] for at in range(0, len(raw), terms.box)]
         if len(set(boxes)) < len(boxes):
             raise fault("The shuffler handed the same box on twice.")
-        contents = [one for one in self._key.opened(boxes) if one is not None]
+        contents = [content for content in self._key.opened(boxes) if content is not None]
         if len(contents) < len(boxes):
             raise fault("A box from the shuffler does not open.")
-        found = terms.unpacked(self._tag, [bytes(one) for one in contents])
-        if found is None:
+        unpacked = terms.unpacked(self._tag, [bytes(content) for content in contents])
+        if unpacked is None:
             raise fault("A message belongs to another round, or to another protocol.")
-        places, values = found
+        places, values = unpacked
         if not np.array_equal(places, np.repeat(np.arange(terms.dimensions), terms.count)):
             raise fault("A message was sent for another coordinate than it stands in.")
         most = 2**62 // terms.count
@@ -142,9 +143,9 @@ class Analyzer:
         self._post.leave()
         return Received(values.reshape(terms.dimensions, terms.count, terms.width))
 
-    def _boxes(self, place: int) -> bytes:
+    def _boxes(self, coordinate: int) -> bytes:
         mixed = self._post.receive(Mixed, SHUFFLER)
-        if mixed.place != place or len(mixed.boxes) != self._terms.box * self._terms.count:
+        if mixed.place != coordinate or len(mixed.boxes) != self._terms.box * self._terms.count:
             raise fault("The shuffler handed on another number of messages than agreed.")
         return mixed.boxes
 

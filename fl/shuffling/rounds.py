@@ -79,10 +79,10 @@ class Shuffling:
     @property
     def security(self) -> records.Security:
         """The public facts of the protocol, for the log."""
-        own = self.terms.clients
+        clients = self.terms.clients
         bits = 8 * len(self._key.public)  # on a curve
         return records.Security(
-            "shuffler", parties=own, fewest=own, key_bits=bits, colluders=self._colluders
+            "shuffler", parties=clients, fewest=clients, key_bits=bits, colluders=self._colluders
         )
 
     def round(
@@ -119,9 +119,9 @@ class Shuffling:
                 "Give `mechanism`.",
             )
         self._stopped = True  # until the messages are there
-        found = self._carried(number, ticket, sent, chosen, mechanism)
+        received = self._carried(number, ticket, sent, chosen, mechanism)
         self._stopped = False
-        return found
+        return received
 
     def _carried(
         self,
@@ -140,8 +140,8 @@ class Shuffling:
         post, order = self._posts[SHUFFLER], ticket.stream(ORDER)
         shuffler = Shuffler(terms, public, post, session, number, order, dummies)
         analyzer = Analyzer(terms, self._key, self._posts[ANALYZER], session, number)
-        for name, row, own in zip(self._clients, messages, places, strict=True):
-            Client(terms, public, self._posts[name], session, number).send(own, row)
+        for name, row, coordinates in zip(self._clients, messages, places, strict=True):
+            Client(terms, public, self._posts[name], session, number).send(coordinates, row)
         shuffler.mix()
         return analyzer.receive()
 

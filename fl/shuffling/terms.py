@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final, Literal, TypeAlias
@@ -14,6 +13,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.mechanisms import Shuffled
 from ..bodies import Body, Limits, room
+from ..crypto.keys import framed
 from ..crypto.sealed_box import BOX_BYTES
 
 SHUFFLER: Final = "shuffler"
@@ -127,16 +127,14 @@ class Terms:
             )
         if self.chosen == self.dimensions:
             return Shuffled(self.clients).without(colluders)
-        own = (self.clients, self.dimensions, self.chosen, self.padded_to)
-        return Shuffled(*own, overflow=self.overflow).without(colluders)
+        sizes = (self.clients, self.dimensions, self.chosen, self.padded_to)
+        return Shuffled(*sizes, overflow=self.overflow).without(colluders)
 
     def tag(self, session: bytes, round: int, public: bytes) -> bytes:
         """Return what every message begins with: it belongs to this round, terms and receiver."""
         numbers = (round, self.clients, self.dimensions, self.chosen, self.width, self.count)
-        digest = hashlib.sha256(b"privplan shuffled message")
-        for part in (session, public, self.overflow.encode(), *(str(n).encode() for n in numbers)):
-            digest.update(len(part).to_bytes(8, "little") + part)
-        return digest.digest()[:TAG_BYTES]
+        parts = (session, public, self.overflow.encode(), *(str(n).encode() for n in numbers))
+        return framed(b"privplan shuffled message", *parts)[:TAG_BYTES]
 
     def packed(self, tag: bytes, places: Integers, messages: Integers) -> list[bytes]:
         """Return the content of a box for each message: (m,) places, (m, width) integers."""
@@ -150,7 +148,7 @@ class Terms:
     def unpacked(self, tag: bytes, contents: list[bytes]) -> tuple[Integers, Integers] | None:
         """Return the places and the integers of contents; None where one belongs elsewhere."""
         size = self.box - BOX_BYTES
-        if any(len(one) != size or one[:TAG_BYTES] != tag for one in contents):
+        if any(len(content) != size or content[:TAG_BYTES] != tag for content in contents):
             return None
         table = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, size)
         after = TAG_BYTES + _PLACE_BYTES

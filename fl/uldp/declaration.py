@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from ..frame.declaration import Declaration
@@ -23,9 +24,6 @@ _WEIGHTED: Final = (
     "training.clip",
 )
 
-_PUBLISHED: Final = (rules.no_moments, rules.published_protocol, rules.no_target)
-
-_ALL: Final = ("plain", "masked", "private-weighting", "shares")
 _SUMS: Final = ("plain", "masked", "shares")
 
 _GROUPS: Final = ("group_records", "record_rate")
@@ -33,8 +31,23 @@ _GROUPS: Final = ("group_records", "record_rate")
 _NAIVE: Final = f"{__package__}.canaries.naive"
 _GROUP: Final = f"{__package__}.canaries.group"
 _USERS: Final = f"{__package__}.canaries.dispatch"
-_ENCRYPTED: Final = {"private-weighting": 200}
-"""Each canary is encrypted."""
+
+_AVERAGE: Final = Declaration(
+    name="uldp-avg",
+    summary="local training of each user, clipped and weighted over the silos",
+    make=f"{__package__}.weighted:average",
+    table=TABLE,
+    ignores=_GROUPS,
+    uses=(*_WEIGHTED, *_LOCAL),
+    rules=(rules.no_moments, rules.published_protocol, rules.no_target),
+    adjust=defaults.average,
+    aggregations=("plain", "masked", "private-weighting", "shares"),
+    determines=f"{__package__}.determined:WEIGHTED",
+    sealed=sealing.of_weighted,
+    carrier=f"{_USERS}:carry",
+    canaries={"private-weighting": 200},  # each is encrypted
+    canary_work=f"{_USERS}:work",
+)
 
 SYSTEMS: Final = (
     Declaration(
@@ -68,36 +81,13 @@ SYSTEMS: Final = (
         canaries=3_000,  # the cost grows with their square
         canary_work=f"{_GROUP}:work",
     ),
-    Declaration(
-        name="uldp-avg",
-        summary="local training of each user, clipped and weighted over the silos",
-        make=f"{__package__}.weighted:average",
-        table=TABLE,
-        ignores=_GROUPS,
-        uses=(*_WEIGHTED, *_LOCAL),
-        rules=_PUBLISHED,
-        adjust=defaults.average,
-        aggregations=_ALL,
-        determines=f"{__package__}.determined:WEIGHTED",
-        sealed=sealing.of_weighted,
-        carrier=f"{_USERS}:carry",
-        canaries=_ENCRYPTED,
-        canary_work=f"{_USERS}:work",
-    ),
-    Declaration(
+    _AVERAGE,
+    replace(
+        _AVERAGE,
         name="uldp-sgd",
         summary="one gradient of each user, clipped and weighted over the silos",
         make=f"{__package__}.weighted:gradient",
-        table=TABLE,
-        ignores=_GROUPS,
         uses=_WEIGHTED,
-        rules=_PUBLISHED,
         adjust=defaults.gradient,
-        aggregations=_ALL,
-        determines=f"{__package__}.determined:WEIGHTED",
-        sealed=sealing.of_weighted,
-        carrier=f"{_USERS}:carry",
-        canaries=_ENCRYPTED,
-        canary_work=f"{_USERS}:work",
     ),
 )

@@ -36,6 +36,8 @@ DOUBLE = Reach(
 )
 """FLAME's Double as printed: 157 of 7,850 coordinates, each padded to 333 messages."""
 
+SMALL = replace(DOUBLE, users=100, dimensions=60, chosen=6, padded_to=40)
+
 
 def mixing(users: int, *, fewest: int = 0, colluders: int = 0, key_bits: int = 0) -> Security:
     """Return the facts of a shuffler that mixes the messages of so many users."""

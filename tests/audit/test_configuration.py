@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 from privplan.fl.settings_file import parse
 
-from .forged import RUNS, Edit, Records, earlier, first_line, forged, set_in
+from .forged import Edit, Records, earlier, first_line, forged, set_in
 
 
 def comparison(folder: Path) -> Comparison:
@@ -251,14 +250,6 @@ def test_a_fact_that_the_configuration_does_not_make_is_an_error(tmp_path: Path,
     (hazard,) = (one for one in report.hazards if one.id == "configuration-mismatch")
     assert hazard.severity == "error"
     assert str(differences[0])[1:] in hazard.what
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("earlier")
-    with zipfile.ZipFile(RUNS) as packed:
-        packed.extractall(folder)
-    return folder
 
 
 def test_earlier_logs_are_what_their_configurations_make(runs: Path) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,15 +28,6 @@ CLOSE: Final = 1e-9
 
 LARGE_DELTA: Final = {"avg-delta": ({"delta-too-large": ("warning", "error")}, (True, False))}
 """A delta of .05 for 40 users: its severity before and now, and whether the audit passes."""
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the folders of all runs."""
-    folder = tmp_path_factory.mktemp("earlier")
-    with zipfile.ZipFile(HERE / "runs.zip") as packed:
-        packed.extractall(folder)
-    return folder
 
 
 def audited(folder: Path) -> BudgetReport:

@@ -14,7 +14,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import Noise, Reach, RoundRelease, Sampling
 
 from .ledgers import Records, audited, changed, evidence, intents, opening, part, upper
-from .shuffling import DOUBLE, FLAME_DELTA, mixing, sent
+from .shuffling import DOUBLE, FLAME_DELTA, SMALL, mixing, sent
 
 EACH: Final = Reach("each", knows_sample=True, selection="oblivious")
 PRINTED: Final = {"model": Reach("sum"), "analyzer": DOUBLE, "shuffler": EACH}
@@ -65,18 +65,6 @@ def test_what_a_log_concludes_is_not_looked_at() -> None:
     log = sent(PRINTED, security=mixing(1000), event=wishful, views={"analyzer": wishful})
     assert upper(log, "analyzer") == upper(sent(PRINTED, security=mixing(1000)), "analyzer")
     assert "event-mismatch" in {one.id for one in audited(log).hazards}
-
-
-SMALL: Final = Reach(
-    "shuffled",
-    users=100,
-    dimensions=60,
-    chosen=6,
-    padded_to=40,
-    granularity="coordinate",
-    selection="oblivious",
-    overflow="refuse",
-)
 
 
 def small(reaches: dict[str, Reach] | None = None, **given: Any) -> Records:

@@ -13,34 +13,24 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.fl import determined
-from privplan.fl.frame import packages, systems
+from privplan.fl.frame import systems
 from privplan.fl.frame.declaration import Declaration
 from privplan.fl.log import LogWriter
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
+from privplan.fl.running.toml import text_of
 from privplan.fl.settings_file import parse
 
 from ..audit.forging import forged
-from ..fl.foreign import python
+from ..fl import foreign
+from ..fl.wards import ward
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
     reason="runs need the extra `fl`",
 )
 
-RUN = b"""[run]
-system = "uldp-avg"
-rounds = 2
-[data]
-name = "breast-cancer"
-users = 6
-silos = 2
-[privacy]
-noise_multiplier = 5.0
-delta = 1e-3
-[training]
-local_epochs = 1
-"""
+RUN = text_of(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
 
 DECLARED = """
 from pathlib import Path
@@ -85,13 +75,8 @@ def install(
     place: Path, package: str, entry: str, system: str, determines: str = "nowhere:facts"
 ) -> None:
     """Put a package into a folder, with one entry point; who loads it leaves a file."""
-    module = package.replace("-", "_")
-    text = DECLARED.format(module=module, system=system, determines=determines)
-    (place / f"{module}.py").write_text(text)
-    about = place / f"{package}-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text(f"[{packages.GROUP}]\n{entry} = {module}\n")
+    text = DECLARED.format(module=package.replace("-", "_"), system=system, determines=determines)
+    foreign.install(place, package, text, entry=f"{entry} = {{}}")
 
 
 def loaded(place: Path) -> list[str]:
@@ -102,7 +87,7 @@ def test_an_audit_loads_no_package_that_the_log_does_not_name(whole: Path, tmp_p
     of_another(whole, tmp_path, "other")
     install(tmp_path, "first-toys", "first", "first-avg")
     install(tmp_path, "other-toys", "others", "other")  # the entry has another name
-    said = python(tmp_path, AUDIT)
+    said = foreign.python(tmp_path, AUDIT)
     assert loaded(tmp_path) == []
     assert "'[run] system'" in said
 
@@ -111,7 +96,7 @@ def test_it_loads_the_one_whose_entry_has_the_very_name(whole: Path, tmp_path: P
     of_another(whole, tmp_path, "other")
     install(tmp_path, "first-toys", "first", "first-avg")
     install(tmp_path, "other-toys", "other", "other")
-    said = python(tmp_path, AUDIT)
+    said = foreign.python(tmp_path, AUDIT)
     assert loaded(tmp_path) == ["other_toys"]
     assert "what other of package other-toys determines" in said  # `nowhere` is no module
 
@@ -121,10 +106,10 @@ def test_a_package_that_fails_to_import_stops_no_audit(
     last: str, whole: Path, tmp_path: Path
 ) -> None:
     of_another(whole, tmp_path, "other")
-    without = python(tmp_path, AUDIT)
+    without = foreign.python(tmp_path, AUDIT)
     install(tmp_path, "other-toys", "other", "other")
     (tmp_path / "other_toys.py").write_text(last)
-    assert python(tmp_path, AUDIT) == without
+    assert foreign.python(tmp_path, AUDIT) == without
     assert "'[run] system'" in without
 
 
@@ -143,7 +128,7 @@ def test_code_that_fails_when_it_is_asked_stops_no_audit(
     of_another(whole, tmp_path, "other")
     install(tmp_path, "other-toys", "other", "other", "toy_facts:FACTS")
     (tmp_path / "toy_facts.py").write_text(facts)
-    said = python(tmp_path, AUDIT)
+    said = foreign.python(tmp_path, AUDIT)
     assert "what other of package other-toys determines" in said
 
 
@@ -157,7 +142,7 @@ def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
         with exactly_named():
             print(known("other"))
     """
-    assert python(tmp_path, program).split() == ["None", "other-toys", "None"]
+    assert foreign.python(tmp_path, program).split() == ["None", "other-toys", "None"]
 
 
 def test_our_own_code_hides_no_error() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +20,11 @@ from privplan.fl.checkpoint import MODEL, MODELS, Checkpoint
 from privplan.fl.running import resume, run
 from privplan.fl.shuffling import Shuffling
 
-from ..fl.foreign import privplan, python
+from ..fl.foreign import killed, privplan
 from ..packages import shuffled
-from ..packages.toys import install, installed
+from ..packages.toys import for_each_test, install
 
-
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path) -> Iterator[None]:
-    """Have the package installed."""
-    with installed("toy_shuffle", tmp_path / "site"):
-        yield
+toy = for_each_test("toy_shuffle")
 
 
 def rows(folder: Path) -> dict[str, Any]:
@@ -129,29 +123,10 @@ def test_the_analyzer_has_the_plain_sum_of_messages_and_dummies(
     assert all(len(set(row)) == 3 for row in places.tolist())
 
 
-def killed(place: Path, config: str) -> Path:
-    """Return the folder of a run that was cut off after its first round."""
-    (place / "run.toml").write_text(config)
-    program = """
-        import os
-        from privplan.cli.main import app
-        from privplan.fl.checkpoint import Checkpoint
-        kept = Checkpoint.write
-        def write(self, path):
-            kept(self, path)
-            if self.round == 1 and "checkpoint" in str(path):
-                print("killed", flush=True)
-                os._exit(0)
-        Checkpoint.write = write
-        app(["run", "run.toml", "--out", "out"])
-    """
-    assert "killed" in python(place, program)
-    return place / "out"
-
-
 def test_it_is_killed_and_resumed_with_its_state(tmp_path: Path) -> None:
     place = install("toy_shuffle", tmp_path / "package")
-    folder = killed(place, shuffled.text(rounds=3))
+    (place / "run.toml").write_text(shuffled.text(rounds=3))
+    folder = killed(place)
     first = Checkpoint.read(folder / "checkpoint.npz")
     assert np.array_equal(first.state["average"], first.parameters)
     resume(folder)

@@ -12,7 +12,6 @@ import json
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -93,14 +92,6 @@ def with_extras(*commands: list[str]) -> Answers:
             app([*words, "--json"])
         found[" ".join(words)] = int(end.value.code or 0), json.loads(out.getvalue())
     return found
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("earlier")
-    with zipfile.ZipFile(HERE / "runs.zip") as packed:
-        packed.extractall(folder)
-    return folder
 
 
 def commands_on(folder: Path) -> list[list[str]]:

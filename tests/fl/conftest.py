@@ -17,6 +17,8 @@ from privplan.fl.settings import TrainingSettings
 from privplan.fl.setup import Setup
 from privplan.fl.system import Privacy
 
+from .foreign import brought
+
 
 def make_federation(*, users=6, silos=3, records=40, features=4, seed=0):
     """Return a binary federation with unequal users; every user and every silo has records."""
@@ -162,6 +164,13 @@ def tiny():
 def made_of():
     """Return the maker of setups; see `make_setup`."""
     return make_setup
+
+
+@pytest.fixture
+def conducting():
+    """Return the module that makes runs of systems of another package, with these declared."""
+    with brought() as module:
+        yield module
 
 
 @pytest.fixture

@@ -8,9 +8,18 @@ import subprocess
 import sys
 import textwrap
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from privplan.fl.frame.packages import GROUP
+from privplan.fl.frame.systems import built_in
 
 ROOT = Path(__file__).parents[2]
+BROUGHT = Path(__file__).parent / "brought"
 
 HEAD = """
 from dataclasses import dataclass
@@ -34,6 +43,19 @@ def system(**changes):
 """
 """A sound declaration, of which tests change one thing."""
 
+LIST = """
+    from privplan.fl.frame.systems import declared
+    for name, system in declared().items():
+        print(name, system.package)
+"""
+
+SHOW = """
+    from privplan.cli.doctor_command import foreign_systems
+    from privplan.cli.run_page import run_page
+    print("---", *(system["trouble"] for system in foreign_systems()), "---", run_page())
+"""
+"""Programs that list the systems, and show what is wrong with packages."""
+
 
 def install(
     place: Path, package: str, source: str, *, version: str = "1.0", entry: str = "toy = {}:SYSTEMS"
@@ -42,30 +64,62 @@ def install(
     module = package.replace("-", "_")
     place.mkdir(exist_ok=True)
     (place / f"{module}.py").write_text(textwrap.dedent(source))
-    about = place / f"{module}-{version}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
-    (about / "entry_points.txt").write_text(f"[privplan.systems]\n{entry.format(module)}\n")
+    _described(place, package, version, f"[{GROUP}]\n{entry.format(module)}\n")
 
 
 def as_pip(place: Path, project: Path, version: str = "1.0") -> Path:
     """Do with the packages of a project what pip would do: copy them, and leave its metadata."""
     described = tomllib.loads((project / "pyproject.toml").read_text())
-    name = described["project"]["name"]
     for package in described["tool"]["setuptools"]["packages"]:
         if project != place:
-            shutil.copytree(project / package, place / package)
-    about = place / f"{name.replace('-', '_')}-{version}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
-    groups = described["project"]["entry-points"].items()
+            ignored = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(project / package, place / package, ignore=ignored)
     lines = [
         line
-        for group, entries in groups
-        for line in (f"[{group}]", *(f"{one} = {value}" for one, value in entries.items()))
+        for group, entries in described["project"]["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in entries.items()))
     ]
-    (about / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    _described(place, described["project"]["name"], version, "\n".join(lines) + "\n")
     return place
+
+
+def _described(place: Path, package: str, version: str, entries: str) -> None:
+    about = place / f"{package.replace('-', '_')}-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}\n")
+    (about / "entry_points.txt").write_text(entries)
+
+
+def killed(place: Path) -> Path:
+    """Return the folder of a run of `run.toml` that was cut off after its first round."""
+    program = """
+        import os
+        from privplan.cli.main import app
+        from privplan.fl.checkpoint import Checkpoint
+        kept = Checkpoint.write
+        def write(self, path):
+            kept(self, path)
+            if self.round == 1 and "checkpoint" in str(path):
+                print("killed", flush=True)
+                os._exit(0)
+        Checkpoint.write = write
+        app(["run", "run.toml", "--out", "out"])
+    """
+    assert "killed" in python(place, program)
+    return place / "out"
+
+
+@contextmanager
+def brought() -> Iterator[Any]:
+    """Have the systems of `brought/` declared; give the module that makes runs of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BROUGHT))
+        import conducting
+
+        for name in conducting.SYSTEMS:
+            patch.setitem(built_in(), name, None)
+        conducting.enter()
+        yield conducting
 
 
 def python(place: Path, program: str, *, check: bool = True) -> str:

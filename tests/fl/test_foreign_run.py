@@ -17,7 +17,7 @@ import pytest
 from privplan.fl import preparation
 from privplan.fl.frame.systems import declaration_of
 
-from .foreign import ROOT, as_pip, privplan, python
+from .foreign import ROOT, as_pip, killed, privplan
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -52,26 +52,6 @@ def installed(place: Path, version: str = "1.0") -> Path:
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(content)
     return as_pip(place, place, version)
-
-
-def killed(place: Path) -> Path:
-    """Return the folder of a run that was cut off after its first round."""
-    program = """
-        import os
-        from pathlib import Path
-        from privplan.cli.main import app
-        from privplan.fl.checkpoint import Checkpoint
-        kept = Checkpoint.write
-        def write(self, path):
-            kept(self, path)
-            if self.round == 1:
-                print("killed", flush=True)
-                os._exit(0)
-        Checkpoint.write = write
-        app(["run", "run.toml", "--out", "out"])
-    """
-    assert "killed" in python(place, program)
-    return place / "out"
 
 
 def test_the_system_of_the_section_runs_and_is_audited(tmp_path: Path) -> None:

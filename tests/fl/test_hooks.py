@@ -14,28 +14,15 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.frame.systems import built_in
 from privplan.fl.preparation import prepare
 from privplan.fl.system import digest
+
+from .foreign import BROUGHT
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
     reason="runs need the extra `fl`",
 )
-
-BROUGHT = Path(__file__).parent / "brought"
-
-
-@pytest.fixture
-def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the module that makes runs of systems of another package, with these declared."""
-    monkeypatch.syspath_prepend(str(BROUGHT))
-    import conducting
-
-    for name in conducting.SYSTEMS:  # taken away again at the end
-        monkeypatch.setitem(built_in(), name, None)
-    conducting.enter()
-    return conducting
 
 
 def by_itself(role: str, system: str, folder: Path) -> int:

@@ -138,18 +138,6 @@ class Stop(Exception):
     """What a test raises."""
 
 
-@pytest.fixture
-def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the module that makes runs of systems of another package, with these declared."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "brought"))
-    import conducting
-
-    for name in conducting.SYSTEMS:
-        monkeypatch.setitem(built_in(), name, None)
-    conducting.enter()
-    return conducting
-
-
 def of(folder: Path, kind: type[Any]) -> list[Any]:
     return [line.record for line in read(folder) if isinstance(line.record, kind)]
 

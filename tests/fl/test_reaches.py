@@ -19,6 +19,8 @@ from privplan.fl.frame.reaches import (
 )
 from privplan.fl.observers import WORDS, Circumstances, observer_name, phrase, rests_on
 
+from ..audit.shuffling import SMALL
+
 MASKS = Security("pairwise-masks", 5, 5, 5, 4, 64, colluders=2)
 MIXING = Security("shuffler", 100, 100, colluders=3)
 SEEN = {
@@ -60,8 +62,6 @@ def test_a_client_of_a_shuffler_knows_one_message_more() -> None:
     route = Route("shuffle", 1, MIXING)
     assert reach_of("analyzer", route) == Reach("shuffled", colluders=3, users=100)
     assert reach_of("client", route) == Reach("shuffled", colluders=4, users=100)
-    told = Reach("shuffled", users=90, dimensions=9, chosen=9, granularity="coordinate")
-    assert reach_of("analyzer", replace(route, mixed=told)) == told
 
 
 @pytest.mark.parametrize(("bits", "blind"), [(0, False), (256, True), (1024, False), (3072, True)])
@@ -107,20 +107,9 @@ def test_a_name_that_the_table_does_not_have() -> None:
 
 # --- what a system states -------------------------------------------------------------------------
 
-MIXED = Reach(
-    "shuffled",
-    users=100,
-    dimensions=60,
-    chosen=6,
-    padded_to=40,
-    granularity="coordinate",
-    selection="oblivious",
-    overflow="refuse",
-)
-
 
 def test_what_can_be_so_is_kept() -> None:
-    reaches = {"model": Reach("sum"), "analyzer": MIXED, "server+2": Reach("each", colluders=2)}
+    reaches = {"model": Reach("sum"), "analyzer": SMALL, "server+2": Reach("each", colluders=2)}
     assert checked_reaches(reaches, "toy", "toys") == reaches
     by_fields = {"model": {"sees": "sum"}}
     assert checked_reaches(by_fields, "toy", "toys") == {"model": Reach("sum")}
@@ -150,7 +139,7 @@ def test_what_can_be_so_is_kept() -> None:
 def test_fields_that_do_not_go_together_are_refused_by_name(
     fields: dict[str, Any], field: str
 ) -> None:
-    bad = replace(MIXED, **fields)
+    bad = replace(SMALL, **fields)
     assert field in dict(misfits(bad))
     with pytest.raises(InvalidInput) as refused:
         checked_reaches({"model": Reach("sum"), "analyzer": bad}, "toy", "toys")

@@ -16,7 +16,6 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundRelease
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.frame.state import MOST, State, state_digest, states
-from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
 from privplan.fl.preparation import prepare
 from privplan.fl.runner import carry_out
@@ -25,18 +24,6 @@ runs = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
     reason="runs need the extra `fl`",
 )
-
-
-@pytest.fixture
-def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the module that makes runs of systems of another package, with these declared."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent / "brought"))
-    import conducting
-
-    for name in conducting.SYSTEMS:
-        monkeypatch.setitem(built_in(), name, None)
-    conducting.enter()
-    return conducting
 
 
 # -- what a state is ----------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,9 @@ from privplan.fl.preparation import prepare
 from privplan.fl.running import run
 
 from ..packages import shuffled
-from ..packages.toys import installed
+from ..packages.toys import for_each_test
 
-
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path) -> Iterator[None]:
-    """Have the package installed."""
-    with installed("toy_shuffle", tmp_path / "site"):
-        yield
+toy = for_each_test("toy_shuffle")
 
 
 def toy_class() -> Any:

@@ -24,7 +24,6 @@ from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
 from privplan.fl.forecast import forecast
 from privplan.fl.frame.rounds import part_of
-from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
 from privplan.fl.log.canonical import LOG
 from privplan.fl.preparation import prepare, randomness
@@ -36,6 +35,7 @@ from ..accountant.test_mechanisms import Memory
 from ..audit import forging
 from ..audit.forging import Lines
 from ..cli.killing import before_each_write
+from .foreign import brought
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -48,15 +48,9 @@ COUNTED = "count"
 
 @pytest.fixture(scope="module", autouse=True)
 def conducting() -> Iterator[Any]:
-    """Return the module that makes runs of systems of another package, with these declared."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parent / "brought"))
-        import conducting
-
-        for name in conducting.SYSTEMS:
-            patch.setitem(built_in(), name, None)
-        conducting.enter()
-        yield conducting
+    """Return the module that makes runs, with its systems declared for all tests here."""
+    with brought() as module:
+        yield module
 
 
 ROUNDS = 4

@@ -16,26 +16,13 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.frame.systems import built_in
 from privplan.fl.local import NoTraining
+
+from .foreign import BROUGHT
 
 pytestmark = pytest.mark.skipif(
     find_spec("sklearn") is None, reason="the data of these runs need the extra `fl`"
 )
-
-BROUGHT = Path(__file__).parent / "brought"
-
-
-@pytest.fixture
-def conducting(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return the module that makes runs of systems of another package, with these declared."""
-    monkeypatch.syspath_prepend(str(BROUGHT))
-    import conducting
-
-    for name in conducting.SYSTEMS:
-        monkeypatch.setitem(built_in(), name, None)
-    conducting.enter()
-    return conducting
 
 
 def by_itself(role: str, folder: Path) -> tuple[int, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from privplan.fl.log import read
 from privplan.fl.running import run
 from privplan.fl.settings_file import parse
 
-from ..packages.toys import installed
+from ..packages.toys import for_each_test
 
 CONFIG = """
 [run]
@@ -51,11 +50,7 @@ SECURITY = {
 }
 
 
-@pytest.fixture(autouse=True)
-def toy(tmp_path: Path) -> Iterator[None]:
-    """Have the package installed."""
-    with installed("toy_mean", tmp_path / "site"):
-        yield
+toy = for_each_test("toy_mean")
 
 
 def begun(folder: Path, security: str = "plain", neighbours: str = "add-remove") -> Path:

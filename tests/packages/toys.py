@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import importlib
-import shutil
 import sys
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from privplan.fl.frame.packages import foreign
+
+from ..fl.foreign import as_pip
 
 PACKAGES = Path(__file__).parent
 
 
 def install(name: str, place: Path) -> Path:
     """Copy a package of this folder into one of `sys.path`, with its entry points; return that."""
-    project = tomllib.loads((PACKAGES / name / "pyproject.toml").read_text())["project"]
-    shutil.copytree(
-        PACKAGES / name / name, place / name, ignore=shutil.ignore_patterns("__pycache__")
-    )
-    about = place / f"{name}-{project['version']}.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    )
-    entries = project["entry-points"]["privplan.systems"].items()
-    lines = "".join(f"{entry} = {value}\n" for entry, value in entries)
-    (about / "entry_points.txt").write_text(f"[privplan.systems]\n{lines}")
-    return place
+    place.mkdir(exist_ok=True)
+    return as_pip(place, PACKAGES / name)
+
+
+def for_each_test(name: str) -> Any:
+    """Return a fixture that has a package of this folder installed for every test of a module."""
+
+    @pytest.fixture(autouse=True)
+    def toy(tmp_path: Path) -> Iterator[None]:
+        with installed(name, tmp_path / "site"):
+            yield
+
+    return toy
 
 
 @contextmanager

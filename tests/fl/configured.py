@@ -1,0 +1,31 @@
+"""Configurations of systems, as short as can be."""
+
+from __future__ import annotations
+
+from privplan.fl.frame.systems import built_in
+from privplan.fl.settings import Settings
+from privplan.fl.settings_file import parse
+
+SYSTEMS = built_in()
+AVERAGE = SYSTEMS["uldp-avg"]
+
+BASE = {"run": {"system": '"uldp-avg"'}, "data": {"name": '"breast-cancer"'}}
+
+
+def written(system: str, **tables: dict[str, str]) -> bytes:
+    """Return a configuration of a system: what it must have, and these keys."""
+    config = {"run": {"system": f'"{system}"', "rounds": "2"}, "data": dict(BASE["data"])}
+    if SYSTEMS.get(system, AVERAGE).promises:
+        config["privacy"] = {"noise_multiplier": "5.0"}
+    if system == "uldp-group":
+        config["uldp"] = {"group_records": "4"}
+    for name, keys in tables.items():
+        config[name] = {**config.get(name, {}), **keys}
+    return "".join(
+        f"[{name}]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items())
+        for name, keys in config.items()
+    ).encode()
+
+
+def read(system: str, **tables: dict[str, str]) -> Settings:
+    return parse(written(system, **tables), "run.toml")
