@@ -28,6 +28,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogBroken, LogWriter, Sealed
 from privplan.fl.log import disk as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
+from privplan.fl.log.disk import AppendFile
 
 from . import logs
 
@@ -537,3 +538,28 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (folder / LOG).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidInput, match="cannot be used"):
         LogWriter.resume(folder, randomness=logs.SECURE)
+
+
+@pytest.mark.parametrize("beginning", [True, False])
+def test_a_writer_that_was_not_made_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: bool
+) -> None:
+    """The program that met the failing disk can try again, as another process can."""
+    folder, real = tmp_path / "run", os.fsync
+    folder.mkdir()
+    if not beginning:
+        folder.rmdir()
+        with LogWriter.create(folder) as begun:
+            begun.append(logs.opening())
+        (folder / SEALED).write_bytes(b"torn")
+    calls = iter(range(9))
+    with monkeypatch.context() as patch:
+        # The second folder that is forced to the disk, or the sidecar that is cut.
+        patch.setattr(os, "fsync", lambda fd: lost(fd) if next(calls) == beginning else real(fd))
+        with pytest.raises(InvalidInput, match="cannot be used"):
+            if beginning:
+                LogWriter.create(folder)
+            else:
+                LogWriter.resume(folder, randomness=logs.SECURE)
+    for name in (LOG, SEALED):
+        AppendFile.open(folder / name).close()  # raises where it is locked
