@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -553,13 +554,12 @@ def test_a_writer_that_was_not_made_holds_nothing(
             begun.append(logs.opening())
         (folder / SEALED).write_bytes(b"torn")
     calls = iter(range(9))
+    resumed = partial(LogWriter.resume, folder, randomness=logs.SECURE)
+    make: Callable[[], object] = partial(LogWriter.create, folder) if beginning else resumed
     with monkeypatch.context() as patch:
         # The second folder that is forced to the disk, or the sidecar that is cut.
         patch.setattr(os, "fsync", lambda fd: lost(fd) if next(calls) == beginning else real(fd))
         with pytest.raises(InvalidInput, match="cannot be used"):
-            if beginning:
-                LogWriter.create(folder)
-            else:
-                LogWriter.resume(folder, randomness=logs.SECURE)
+            make()
     for name in (LOG, SEALED):
         AppendFile.open(folder / name).close()  # raises where it is locked
