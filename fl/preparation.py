@@ -23,7 +23,7 @@ from .datasets import federate, load
 from .evaluation import EvaluationData, evaluation_data
 from .federation import Federation
 from .frame.declaration import NORMALISE, Declaration
-from .frame.fitness import checked_parts, measured, require_opening
+from .frame.fitness import checked_data, checked_parts, measured, require_opening
 from .frame.naming import naming
 from .frame.phases import checked_phases, last_round
 from .frame.rounds import finite_model, name_in
@@ -280,7 +280,8 @@ def versions(package: str = "privplan") -> dict[str, str]:
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.system.data is not None:
-        return cast("Source", settings.system.load(settings.system.data))(settings)
+        source = cast("Source", settings.system.load(settings.system.data))
+        return checked_data(source(settings), name_in(settings.run.system, settings.system))
     own = settings.data
     private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -563,3 +564,11 @@ def test_a_writer_that_was_not_made_holds_nothing(
             make()
     for name in (LOG, SEALED):
         AppendFile.open(folder / name).close()  # raises where it is locked
+
+
+def test_a_file_that_nobody_knows_of_is_not_locked(tmp_path: Path) -> None:
+    """An interruption may come when a writer is made, and before anybody is handed it."""
+    LogWriter.create(tmp_path / "run")
+    for name in (LOG, SEALED):
+        with contextlib.closing(AppendFile.open(tmp_path / "run" / name)) as file:
+            file.close()  # and once more, by `closing`
