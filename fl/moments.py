@@ -65,12 +65,17 @@ class Moments:
         return {_PREFIX + item.name: getattr(self, item.name) for item in fields(self)}
 
     @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of these arrays in a file."""
+        return tuple(_PREFIX + item.name for item in fields(cls))
+
+    @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self | None:
         """Return what a file holds; None where it holds none.
 
         Raises `ValueError` for arrays that are no moments, and `KeyError` where some are missing.
         """
-        names = [_PREFIX + item.name for item in fields(cls)]
+        names = cls.names()
         if not any(name in arrays for name in names):
             return None
         found = [arrays[name] for name in names]

@@ -206,7 +206,15 @@ class Post:
             )
         message = queue.popleft()
         self._check(message, what, sender)
-        return what.unpack(message.body)
+        try:
+            return what.unpack(message.body)
+        except ProtocolFault as error:  # a body does not know who sent it
+            raise ProtocolFault(
+                f"A message from {sender} to {self.name} is not a well-formed {what.kind!r} "
+                f"(round {self._round}).",
+                error.why,
+                error.next_step,
+            ) from None
 
     def gather(self, what: type[AnyBody], senders: Iterable[str]) -> dict[str, AnyBody]:
         """Return the next message of each of these parties; all of them must have sent it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import metadata
@@ -23,13 +23,14 @@ from .datasets import federate, load
 from .evaluation import EvaluationData, evaluation_data
 from .federation import Federation
 from .frame.declaration import NORMALISE, Declaration
-from .frame.fitness import checked_parts, measured, require_opening
+from .frame.fitness import checked_data, checked_parts, measured, require_opening
 from .frame.naming import naming
 from .frame.phases import checked_phases, last_round
 from .frame.rounds import finite_model, name_in
 from .frame.state import Arrays, Shape, State, states
 from .frame.systems import declaration_of
 from .local import Local, NoTraining, TorchLocal
+from .moments import Moments
 from .settings import Settings
 from .system import Opening, Parameters, Parted, System, build
 
@@ -61,7 +62,7 @@ class Prepared:
     streams: Streams
     plan: Plan
     opening: Opening
-    dataset: dict[str, str]
+    dataset: dict[str, str] = field(repr=False)
     test: EvaluationData
     segment: int = 0
     parts: Mapping[str, Shape] = field(default_factory=dict)
@@ -125,8 +126,8 @@ def first_state(prepared: Prepared) -> Arrays:
             f"Its class {kind} may keep more than the one it inherits from, and nobody would know.",
             f"Write `state` into {kind} itself, with the names and shapes of all that it keeps.",
         )
-    once = (phase.once for phase in system.phases if phase.once is not None)
-    results = {name for each in once for name in each.state.shapes}
+    once = [phase.once.state for phase in system.phases if phase.once is not None]
+    results = {name for each in once for name in each.shapes}
     twice = sorted(results & (stated or State()).shapes.keys())
     if twice:
         raise InvalidInput(
@@ -134,7 +135,21 @@ def first_state(prepared: Prepared) -> Arrays:
             "One of them would be lost in the file of the model.",
             "Give it another name.",
         )
+    _require_no_half_moments(prepared.whose, (stated or State(), *once))
     return (stated or State()).checked(system.initial_state(), prepared.whose)
+
+
+def _require_no_half_moments(whose: str, every: Iterable[State]) -> None:
+    """Raise `InvalidInput` for a name of released moments where they are not released together."""
+    taken = set(Moments.names())
+    for each in every:
+        names = sorted(taken & each.shapes.keys())
+        if names and len(names) < len(taken):
+            raise InvalidInput(
+                f"The state of {whose} has an array `{names[0]}`.",
+                "In the file of a model it says how features were normalised, with four others.",
+                "Give it another name.",
+            )
 
 
 def randomness(settings: Settings) -> Randomness:
@@ -265,7 +280,8 @@ def versions(package: str = "privplan") -> dict[str, str]:
 
 def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.system.data is not None:
-        return cast("Source", settings.system.load(settings.system.data))(settings)
+        source = cast("Source", settings.system.load(settings.system.data))
+        return checked_data(source(settings), name_in(settings.run.system, settings.system))
     own = settings.data
     private = own.normalisation == "private"  # the run does that, once the moments are released
     records = load(

@@ -45,9 +45,9 @@ from . import durable
 from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
 from .evaluation import EARLIER, EvaluationData
 from .frame.declaration import Declaration
-from .frame.phases import MakeRound, Once, Phase
+from .frame.phases import MakeRound, Once, Phase, require_kept_first, require_one_release
 from .frame.rounds import checked_round
-from .frame.state import Arrays, State
+from .frame.state import Arrays
 from .frame.systems import declaration_of
 from .interruption import Unbroken, held
 from .outcome import METRICS, write_metrics
@@ -268,19 +268,22 @@ class _Conduct:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
         whose, names = self.prepared.whose, once.state.shapes
         if not names.keys() <= self.kept.state.keys():
+            earlier = self.gate.releases
             try:
                 with held():  # an interruption in the middle would lose it
-                    once.release(self.gate, partial(self._keep_result, once.state))
+                    once.release(self.gate, partial(self._keep_result, once, earlier))
             finally:
                 self._keep_transcripts()
+            require_one_release(once, self.kept.state, self.gate, earlier, whose)
         follow = once.follow({name: self.kept.state[name] for name in names})
         arrays = once.state.checked(follow.arrays, whose)
         self.kept = replace(self.kept, state={**self.kept.state, **arrays})
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
 
-    def _keep_result(self, state: State, result: Arrays) -> None:
-        arrays = state.checked(result, self.prepared.whose)
+    def _keep_result(self, once: Once, earlier: int, result: Arrays) -> None:
+        require_kept_first(once, self.gate, earlier, self.prepared.whose)
+        arrays = once.state.checked(result, self.prepared.whose)
         self.kept = replace(self.kept, state={**self.kept.state, **arrays})
         with held():
             self.kept.write(self._checkpoint)

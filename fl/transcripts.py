@@ -30,18 +30,20 @@ _FIELDS: Final = ("session", "round", "kind", "sender", "body")
 def append_transcripts(folder: Path, network: Network) -> None:
     """Append what the network has kept since the last time, each message to its receiver's file.
 
-    The files can be read by their owner only.  A last line that was cut off is taken away first.
-    Raises `OSError`.
+    The files can be read by their owner only, those of a folder that was copied too.  A last line
+    that was cut off is taken away first.  Raises `OSError`.
     """
     place = folder / FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
+    place.chmod(0o700)
     lines: dict[str, list[str]] = {}
     for message in network.take():
         lines.setdefault(message.receiver, []).append(_line(message))
     for name, content in lines.items():
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(place / f"{name}.jsonl", flags, 0o600)
         with os.fdopen(handle, "a", encoding="ascii") as file:
+            os.fchmod(handle, 0o600)
             _mend(handle)
             file.writelines(content)
 

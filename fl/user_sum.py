@@ -47,7 +47,7 @@ _CLIP: Final = "clip"
 """The key of a system's own table that bounds a row."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Held:
     """What one user holds in one silo: `features` (n, d) float64 and `labels` (n, ...), n >= 1."""
 

@@ -30,7 +30,8 @@ class Gate:
     each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
     threads; several tickets may be open at once, with streams of different names.  `run_id` is the
     name of the run, once it has one: sealed items then say of which release they are.  `releases`
-    counts those that were recorded; `model` is the last one of a model, its number and digest.
+    counts those that were recorded; `model` is the last one of a model, its number and digest, and
+    `aggregate` the digest of what the last one of all released, if it names any.
 
     A round may open several intents, one after the other or at once, each in a phase of its own and
     with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
@@ -50,6 +51,7 @@ class Gate:
         self.run_id = ""
         self.releases = 0
         self.model: tuple[int, str] | None = None
+        self.aggregate: str | None = None
 
     def open(self, intent: records.RoundIntent) -> Ticket:
         """Spend and record what is about to be released, and return the ticket to draw it.
@@ -103,6 +105,7 @@ class Gate:
             self._broken = False
             if isinstance(record, records.RoundRelease):
                 self.releases += 1
+                self.aggregate = record.aggregate
                 if record.model_out is not None:
                     self.model = seq, record.model_out
             return seq

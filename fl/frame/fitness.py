@@ -1,19 +1,26 @@
-"""Whether a system that was made is what the frame can run: its model, parts, and what it opens."""
+"""Whether a system is what the frame can run: its data, model, parts, and what it opens."""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.plan import Plan
+from ..federation import Federation
 from ..system import Opening
 from .state import Shape
 
 if TYPE_CHECKING:
     from ..settings import Settings
+
+WHOLE: Final = "federation"
+"""The digest of all training records, among those that a system names."""
 
 
 def require_opening(opening: object, plan: Plan, settings: Settings, whose: str) -> Opening:
@@ -90,3 +97,30 @@ def _refused(whose: str, what: str) -> InvalidInput:
         "What a run promises is what its plan proves, of what its settings protect.",
         "Return the claim of the plan (`fl.promise.claimed`).",
     )
+
+
+def checked_data(given: object, whose: str) -> tuple[Federation, dict[str, str]]:
+    """Return what a system makes of data, and the digests that identify it.
+
+    One more digest is made here, of all training records with their users and silos: a system that
+    digests too little would be resumed on other records.  Raises `InvalidInput`, which names the
+    system and its package and no value, for anything else.
+    """
+    match given:
+        case (Federation() as federation, Mapping() as digests) if all(
+            isinstance(item, str) for pair in digests.items() for item in pair
+        ):
+            return federation, {**digests, WHOLE: _digest(federation)}
+    raise InvalidInput(
+        f"The `data` of {whose} must return a Federation and digests, texts by name.",
+        "A run goes on with the records that it was begun with, which are known by digests.",
+        "Return the federation, and a dictionary such as {'records': SHA-256 in hex}.",
+    )
+
+
+def _digest(federation: Federation) -> str:
+    content = hashlib.sha256(f"{federation.users},{federation.silos}".encode())
+    for array in (federation.features, federation.labels, federation.user, federation.silo):
+        content.update(f"{array.dtype.str}{array.shape}".encode())
+        content.update(np.ascontiguousarray(array).tobytes())
+    return content.hexdigest()

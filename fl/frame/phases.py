@@ -135,6 +135,38 @@ def checked_phases(phases: Sequence[Phase], planned: Sequence[PlannedPhase]) -> 
     return listed
 
 
+def require_kept_first(once: Once, gate: Gate, earlier: int, whose: str) -> None:
+    """Raise `InvalidInput` where a result is kept after its release stands in the log.
+
+    `earlier` is how many releases the gate had recorded before the phase, and `whose` names the
+    system with its package.
+    """
+    if gate.releases != earlier:
+        raise _lying(f"{whose} keeps {once.what} after their release", "Call `keep` before `close`")
+
+
+def require_one_release(once: Once, state: Arrays, gate: Gate, earlier: int, whose: str) -> None:
+    """Raise `InvalidInput` unless a phase made one release, of what it kept; as above."""
+    kept = {name: state[name] for name in once.state.shapes if name in state}
+    if kept.keys() != once.state.shapes.keys():
+        raise _lying(
+            f"{whose} released {once.what}, and kept nothing", "Call `keep` before `close`"
+        )
+    if gate.releases != earlier + 1 or gate.aggregate != once.digest(kept):
+        raise _lying(
+            f"{whose} keeps {once.what} that are not those of one release in its log",
+            "Keep what `close` is given as `aggregate`, under one intent",
+        )
+
+
+def _lying(what: str, step: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what}.",
+        "A run goes on from what stands in its log, and from nothing else.",
+        f"{step}, as `release` of a phase that releases once.",
+    )
+
+
 def last_round(phases: Sequence[Phase]) -> int:
     """Return the number of the last round, which is how many `[run] rounds` may ask for."""
     return max((phase.last for phase in phases if phase.plan.rounds), default=0)

@@ -40,7 +40,7 @@ class Draft:
     state: Arrays = field(default_factory=dict)
     aggregate: NDArray[np.float64] | None = None
     normaliser: records.Normaliser | None = None
-    sealed: Mapping[str, object] = field(default_factory=dict)
+    sealed: Mapping[str, object] = field(default_factory=dict, repr=False)
     shares: int | None = None
     clip_enforced: bool = True
 

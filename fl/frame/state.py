@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -26,8 +27,11 @@ Arrays: TypeAlias = Mapping[str, NDArray[np.float64]]
 MOST: Final = 8
 """Most arrays of a state: an audit reads at most 16 of a file, moments of features among them."""
 
-_TAKEN: Final = ("parameters", "about")
-"""Names that a file of a model has for itself."""
+_TAKEN: Final = ("parameters", "about", "file", "allow_pickle")
+"""Names that a file of a model, or numpy as it writes one, has for itself."""
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
+"""A name that comes back from a file as it was written: numpy takes off `.npy`, zip ends at NUL."""
 
 
 @dataclass(frozen=True, init=False)
@@ -125,10 +129,12 @@ def _require_shape(name: str, shape: object) -> None:
             next_step="Give (D,) for one number of each parameter, or () for one number.",
         )
     assert isinstance(shape, tuple)
-    if name in _TAKEN or math.prod(shape) > 2**40:
+    named = _NAME.fullmatch(name) is not None
+    if not named or name in _TAKEN or math.prod(shape) > 2**40:
         raise InvalidInput(
-            f"No state has an array `{name}` of shape {shape}.",
-            f"A file of a model has the names {' and '.join(_TAKEN)} for itself, and an end.",
+            f"No state has an array {name!r:.80} of shape {shape}.",
+            "Names are at most 64 letters, digits and _, and begin with a letter.  A file of a "
+            f"model has the names {' and '.join(_TAKEN)} for itself, and an end.",
             "Give it another name, or a smaller shape.",
         )
 

@@ -8,19 +8,24 @@ from typing import Final, Self
 
 from ...accountant.errors import InvalidInput, LogBroken, Unsupported
 
+_CLOSED: Final = -1
+"""A descriptor of no file."""
+
 _APPENDING: Final = os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
 
 
 class AppendFile:
     """A file that is open for appending, and locked against every other writer.
 
-    The lock (`flock`) ends with the process, however it ends.
+    The lock (`flock`) ends with the process, however it ends, and with the last who holds the file.
     """
+
+    _descriptor = _CLOSED
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._descriptor = descriptor
         _lock(path, descriptor)
+        self._descriptor = descriptor
         self._size = os.fstat(descriptor).st_size
 
     @classmethod
@@ -91,7 +96,13 @@ class AppendFile:
 
     def close(self) -> None:
         """Let go of the file and of its lock."""
-        os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, _CLOSED
+        if descriptor != _CLOSED:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        """Let go: who was interrupted before it was told of the file cannot close it."""
+        self.close()
 
 
 def new_folder(folder: Path) -> None:

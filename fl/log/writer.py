@@ -110,11 +110,10 @@ class LogWriter:
         new_folder(place)
         log = AppendFile.create(place / LOG, 0o666)
         try:
-            sealed = AppendFile.create(place / SEALED, 0o600)
+            sealed = _new_sidecar(place / SEALED)
         except BaseException:
             log.close()
             raise
-        sync_folder(place)
         return cls(
             log,
             sealed,
@@ -396,10 +395,23 @@ def _checked_sidecar(folder: Path) -> AppendFile:
 def _sidecar(path: Path) -> AppendFile:
     """Return the sidecar without a torn last line, whose commitments were never given out."""
     if not path.exists():
-        file = AppendFile.create(path, 0o600)
-        sync_folder(path.parent)
-        return file
+        return _new_sidecar(path)
     file = AppendFile.open(path)
-    file.protect()
-    file.cut(whole_size(path.read_bytes()))
+    try:
+        file.protect()
+        file.cut(whole_size(path.read_bytes()))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _new_sidecar(path: Path) -> AppendFile:
+    """Return a new sidecar whose name, and those beside it, are on the disk."""
+    file = AppendFile.create(path, 0o600)
+    try:
+        sync_folder(path.parent)
+    except BaseException:
+        file.close()
+        raise
     return file

@@ -178,7 +178,7 @@ def carried_out(ready: Ready, report: Report | None = None) -> RunResult:
 
     Raises what `carry_out` raises, and as `explained` says.
     """
-    with explained(ready.folder, ready.writer), terminable():
+    with explained(ready.folder, ready.place, ready.writer), terminable():
         return carry_out(
             ready.prepared, ready.place, ready.writer, progress=ready.progress, report=report
         )

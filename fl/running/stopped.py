@@ -30,13 +30,14 @@ class RunInterrupted(KeyboardInterrupt):
         return f"{self.what} {self.why} {self.next_step}"
 
 
-def how_to_go_on(folder: Path, head: str | None = None) -> str:
+def how_to_go_on(folder: Path, head: str | None = None, place: Path | None = None) -> str:
     """Return what to do about a run that stopped: resume it where that can help, or audit it.
 
-    `head` is that of its log: with it, a backup that was restored meanwhile is found.
+    `head` is that of its log: with it, a backup that was restored meanwhile is found.  `place` is
+    the folder wherever the program has gone since; `folder` is its name in what is said.
     """
     try:
-        seen = standing(folder)
+        seen = standing(folder if place is None else place)
         if seen.complete:
             return auditing(folder)
         require_moments_released(require_progress(seen, folder))
@@ -63,9 +64,10 @@ def auditing(folder: Path) -> str:
 
 
 @contextmanager
-def explained(folder: Path, writer: LogWriter) -> Iterator[None]:
+def explained(folder: Path, place: Path, writer: LogWriter) -> Iterator[None]:
     """Say of whatever stops the rounds of a run what is spent by it, and how the run goes on.
 
+    `folder` and `place` are as for `how_to_go_on`.
     Raises `RunInterrupted`, `PrivplanError` for an `OSError`, and faults of a protocol with what
     its session cannot know; anything else as it is.
     """
@@ -75,19 +77,19 @@ def explained(folder: Path, writer: LogWriter) -> Iterator[None]:
         raise RunInterrupted(
             "The run was interrupted.",
             "What was begun is spent, and the log says so.",
-            how_to_go_on(folder, writer.head),
+            how_to_go_on(folder, writer.head, place),
         ) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {how_to_go_on(folder, writer.head)}",
+            f"When that is mended: {how_to_go_on(folder, writer.head, place)}",
         ) from None
     except ProtocolFault as error:  # what a party says of its next step is for its session
         raise type(error)(
             error.what,
-            f"{error.why} {was_spent(folder)}",
-            f"Find out what it was; then: {how_to_go_on(folder, writer.head)}",
+            f"{error.why} {was_spent(place)}",
+            f"Find out what it was; then: {how_to_go_on(folder, writer.head, place)}",
         ) from None
 
 

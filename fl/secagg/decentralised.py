@@ -217,7 +217,7 @@ class Peer:
         with self._step("share", "slices"):
             for name, hello in self._post.gather(Hello, self._others).items():
                 self._verify(name, Hello, hello.public, hello.signature)
-                self._keys[name] = keys.agree(self._pair, hello.public, self._context)
+                self._keys[name] = self._agreed(name, hello.public)
             seeds, self._held = additive.share(self._held, len(self._group.peers))
             for other, seed in zip(self._others, seeds, strict=True):
                 locked = keys.lock(self._keys[other], seed, self._way(self._post.name, other))
@@ -228,11 +228,7 @@ class Peer:
         with self._step("slices", "totals"):
             seeds = []
             for name, shared in self._post.gather(Share, self._others).items():
-                way = self._way(name, self._post.name)
-                seed = keys.unlock(self._keys[name], shared.locked, way)
-                if len(seed) != additive.SEED_BYTES:
-                    raise _fault(f"{name} sent a share that is no seed.")
-                seeds.append(seed)
+                seeds.append(self._seed(name, shared.locked))
             additive.add_expanded(self._held, seeds, sign=1)
             for other in self._others:
                 words = self._packed(self._held[self._group.part(other)])
@@ -312,6 +308,23 @@ class Peer:
             raise _fault(
                 f"What came as {name}'s {what.kind!r} to {self._post.name} is not signed by it."
             ) from None
+
+    def _agreed(self, name: str, public: bytes) -> Secret:
+        """Return the key that is shared with a peer; raise `ProtocolFault`, with the name."""
+        try:
+            return keys.agree(self._pair, public, self._context)
+        except ProtocolFault:
+            raise _fault(f"{name} sent {self._post.name} a public key that is none.") from None
+
+    def _seed(self, name: str, locked: bytes) -> Secret:
+        """Return the seed of a peer's share; raise `ProtocolFault`, with the name."""
+        try:
+            seed = keys.unlock(self._keys[name], locked, self._way(name, self._post.name))
+        except ProtocolFault:
+            raise _fault(f"The share from {name} to {self._post.name} does not open.") from None
+        if len(seed) != additive.SEED_BYTES:
+            raise _fault(f"{name} sent a share that is no seed.")
+        return seed
 
     def _said(self, name: str, what: type[Body], content: bytes, receiver: str) -> bytes:
         """Return what is signed: of a fixed length, whatever is said."""

@@ -86,8 +86,11 @@ class Shuffler:
             raise fault(f"{names[int(wrong.argmax())]} sent a coordinate that it may not send.")
         boxes = np.frombuffer(b"".join(bundle.boxes for bundle in bundles.values()), np.uint8)
         table = boxes.reshape(-1, terms.box)
-        if len(np.unique(table, axis=0)) < len(table):
-            raise fault("The same box was sent twice.")
+        first, counts = np.unique(table, axis=0, return_index=True, return_counts=True)[1:]
+        if (counts > 1).any():
+            same = (table == table[first[counts > 1][0]]).all(axis=1)
+            by = dict.fromkeys(names[row // terms.chosen] for row in np.flatnonzero(same))
+            raise fault(f"The same box was sent twice, by {' and by '.join(by)}.")
         return places.reshape(-1), table
 
     def _padding(self, places: Integers) -> Integers:
@@ -133,13 +136,13 @@ class Analyzer:
             raise fault("A box from the shuffler does not open.")
         unpacked = terms.unpacked(self._tag, [bytes(content) for content in contents])
         if unpacked is None:
-            raise fault("A message belongs to another round, or to another protocol.")
+            raise fault("The shuffler handed on a message that belongs to another round.")
         places, values = unpacked
         if not np.array_equal(places, np.repeat(np.arange(terms.dimensions), terms.count)):
-            raise fault("A message was sent for another coordinate than it stands in.")
+            raise fault("The shuffler handed on a message that is of another coordinate.")
         most = 2**62 // terms.count
         if values.size and not -most <= values.min() <= values.max() <= most:
-            raise fault("A message is too large to be summed.")
+            raise fault("The shuffler handed on a message that is too large to be summed.")
         self._post.leave()
         return Received(values.reshape(terms.dimensions, terms.count, terms.width))
 

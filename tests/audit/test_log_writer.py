@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogBroken, LogWriter, Sealed
 from privplan.fl.log import disk as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
+from privplan.fl.log.disk import AppendFile
 
 from . import logs
 
@@ -537,3 +540,35 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (folder / LOG).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InvalidInput, match="cannot be used"):
         LogWriter.resume(folder, randomness=logs.SECURE)
+
+
+@pytest.mark.parametrize("beginning", [True, False])
+def test_a_writer_that_was_not_made_holds_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, beginning: bool
+) -> None:
+    """The program that met the failing disk can try again, as another process can."""
+    folder, real = tmp_path / "run", os.fsync
+    folder.mkdir()
+    if not beginning:
+        folder.rmdir()
+        with LogWriter.create(folder) as begun:
+            begun.append(logs.opening())
+        (folder / SEALED).write_bytes(b"torn")
+    calls = iter(range(9))
+    resumed = partial(LogWriter.resume, folder, randomness=logs.SECURE)
+    make: Callable[[], object] = partial(LogWriter.create, folder) if beginning else resumed
+    with monkeypatch.context() as patch:
+        # The second folder that is forced to the disk, or the sidecar that is cut.
+        patch.setattr(os, "fsync", lambda fd: lost(fd) if next(calls) == beginning else real(fd))
+        with pytest.raises(InvalidInput, match="cannot be used"):
+            make()
+    for name in (LOG, SEALED):
+        AppendFile.open(folder / name).close()  # raises where it is locked
+
+
+def test_a_file_that_nobody_knows_of_is_not_locked(tmp_path: Path) -> None:
+    """An interruption may come when a writer is made, and before anybody is handed it."""
+    LogWriter.create(tmp_path / "run")
+    for name in (LOG, SEALED):
+        with contextlib.closing(AppendFile.open(tmp_path / "run" / name)) as file:
+            file.close()  # and once more, by `closing`

@@ -337,7 +337,7 @@ def test_a_message_that_is_wrong_ends_the_round(kind, fault) -> None:
         return (replace(message, body=changed(KINDS[kind].unpack(message.body), fault).pack()),)
 
     peers = Peers(meddling=meddling)
-    with pytest.raises(ProtocolFault):
+    with pytest.raises(ProtocolFault, match="silo-1"):
         peers.sum(peers.inputs())
     assert met
 
@@ -384,7 +384,7 @@ def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
     peers = Peers(meddling=meddling)
     inputs = peers.inputs()
     peers.sum(inputs, 1)
-    with pytest.raises(ProtocolFault, match=r"silo-1's|does not open"):
+    with pytest.raises(ProtocolFault, match=r"silo-1's|share from silo-1 to silo-\d does not open"):
         peers.sum(inputs, 2)  # the same vectors, so the same total, but for its signature
 
 
@@ -402,7 +402,7 @@ def test_what_was_meant_for_another_is_refused(kind) -> None:
         return (replace(message, body=kept[-1]),)
 
     peers = Peers(length=12, meddling=meddling)
-    with pytest.raises(ProtocolFault, match=r"silo-1's|does not open"):
+    with pytest.raises(ProtocolFault, match=r"silo-1's|share from silo-1 to silo-\d does not open"):
         peers.sum(peers.inputs())
 
 
@@ -455,7 +455,7 @@ def test_a_bad_key_is_refused_even_when_it_is_signed(public) -> None:
     made[0]._pair.public = public
     for peer in made:
         peer.hello()
-    with pytest.raises(ProtocolFault, match="public key"):
+    with pytest.raises(ProtocolFault, match="silo-0 sent silo-1 a public key that is none"):
         made[1].share()
 
 
@@ -495,7 +495,7 @@ def test_a_share_of_another_pair_does_not_open() -> None:
 
     seen = []
     peers = Peers(meddling=crossed)
-    with pytest.raises(ProtocolFault, match="does not open"):
+    with pytest.raises(ProtocolFault, match=r"share from silo-1 to silo-\d does not open"):
         peers.sum(peers.inputs())
 
 

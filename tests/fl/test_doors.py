@@ -143,6 +143,22 @@ def test_a_folder_is_the_same_wherever_the_program_goes_meanwhile() -> None:
     assert (Path("out") / "model.npz").is_file()
 
 
+def test_what_is_said_of_a_run_that_stopped_is_not_of_another_run_elsewhere() -> None:
+    pytest.importorskip("torch")
+    pp.run(ward(), "elsewhere/out")
+    start = Path.cwd()
+
+    def tell(*_: object) -> None:
+        os.chdir(start / "elsewhere")
+        raise KeyboardInterrupt
+
+    with pytest.raises(RunInterrupted) as stopped:
+        pp.run(ward(), "out", report=tell)
+    os.chdir(start)
+    assert "--resume" in stopped.value.next_step  # the one elsewhere is closed
+    assert pp.resume("out").result.rounds == 3
+
+
 def test_a_configuration_without_a_log_is_no_run_to_go_on_with() -> None:
     Path("out").mkdir()
     Path("out/config.toml").write_text("x")

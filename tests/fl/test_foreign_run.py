@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privplan.accountant.errors import InvalidInput
 from privplan.fl import preparation
 from privplan.fl.frame.systems import declaration_of
 
@@ -122,11 +123,25 @@ def test_hooks_of_the_section_run_and_are_resumed(tmp_path: Path) -> None:
 
 
 HOOKS = """
+import numpy as np
+from privplan.fl.federation import Federation
+
 def measure(prepared, parameters):
     return {"length": float(len(parameters))}
 
 def data(settings):
-    return "a federation", {"records": settings.run.system}
+    records = dict(features=np.zeros((2, 1)), labels=settings.labels, user=[0, 1], silo=[0, 0])
+    test = dict(test_features=np.zeros((1, 1)), test_labels=[0])
+    return Federation(name="toy", task="binary", classes=2, users=2, silos=1, **records, **test), {}
+
+def none(settings):
+    return "a federation", {}
+
+def numbers(settings):
+    return data(settings)[0], {"records": 7}
+
+def alone(settings):
+    return data(settings)[0]
 """
 
 
@@ -136,8 +151,17 @@ def test_a_system_says_what_it_makes_of_data_and_how_it_is_measured(
     (tmp_path / "toy_hooks.py").write_text(HOOKS)
     monkeypatch.syspath_prepend(tmp_path)
     system = replace(declaration_of("uldp-avg"), measure="toy_hooks:measure", data="toy_hooks:data")
-    settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"))
+    settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"), labels=[0, 1])
     for public, said in ((True, {"length": 2.0}), (False, {})):
         prepared: Any = SimpleNamespace(settings=settings, test=SimpleNamespace(public=public))
         assert preparation.measure(prepared, np.zeros(2)) == said
-    assert preparation._federation(settings) == ("a federation", {"records": "toy"})
+    federation, dataset = preparation._federation(settings)
+    assert federation.labels.tolist() == [0, 1]
+    assert list(dataset) == ["federation"]
+    assert preparation._federation(settings)[1] == dataset
+    settings.labels = [1, 1]  # a run would not be resumed on them, though no digest was given
+    assert preparation._federation(settings)[1] != dataset
+    for bad in ("none", "numbers", "alone"):
+        settings.system = replace(system, data=f"toy_hooks:{bad}", package="toys")
+        with pytest.raises(InvalidInput, match=r"`data` of toy \(package toys\)"):
+            preparation._federation(settings)

@@ -19,8 +19,10 @@ from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
 from privplan.fl import preparation
+from privplan.fl.frame.rounds import Draft
 from privplan.fl.running import RunInterrupted
 from privplan.fl.settings import Settings, read_settings
+from privplan.fl.user_sum import Held
 
 from .wards import Tables, command, ward, written
 
@@ -95,6 +97,17 @@ def test_a_plan_writes_nothing() -> None:
 def test_what_a_person_must_know_is_said() -> None:
     pytest.importorskip("torch")
     assert any("seed" in one for one in pp.run(ward(run={"seed": 7}), "out").warnings)
+
+
+def test_what_is_shown_of_a_run_shows_nothing_of_its_records() -> None:
+    """A notebook shows what a cell returns, and which records there are is only to be sealed."""
+    pytest.importorskip("torch")
+    prepared = pp.run(ward(), "out").prepared
+    assert prepared.dataset["records"] not in repr(prepared)
+    assert prepared.dataset["allocation"] not in repr(prepared)
+    held = Held(np.array([[7.25]]), np.array([1]))
+    draft = Draft(np.zeros(1), sealed={"norms": [7.25]})
+    assert not any("7.25" in repr(one) for one in (held, draft))
 
 
 # --- cut off, and taken up ------------------------------------------------------------------------

@@ -574,6 +574,52 @@ def test_a_full_disk_at_each_file_never_releases_moments_twice(
     assert outcomes == [False, True, True, True, True]  # the first file holds the moments
 
 
+HONEST = Normalising.release
+
+
+def keeps_nothing(own: Normalising, gate: Gate, _: Any) -> Any:
+    return HONEST(own, gate, lambda _: None)
+
+
+def keeps_late(own: Normalising, gate: Gate, keep: Any) -> Any:
+    made = HONEST(own, gate, lambda _: None)
+    keep(made)
+    return made
+
+
+def keeps_others(own: Normalising, gate: Gate, keep: Any) -> Any:
+    return HONEST(own, gate, lambda one: keep(replace(one, released=one.released + 1.0)))
+
+
+def keeps_what_it_never_released(own: Normalising, gate: Gate, keep: Any) -> Any:  # noqa: ARG001
+    """Without noise, and without a line in the log."""
+    made = own.moments(own.mechanism.units(np.sum(own.totals(), axis=0)))
+    keep(made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("release", "what"),
+    [
+        (keeps_nothing, "kept nothing"),
+        (keeps_late, "after their release"),
+        (keeps_others, "not those of one release"),
+        (keeps_what_it_never_released, "not those of one release"),
+    ],
+)
+def test_what_a_phase_keeps_is_what_it_released_once(
+    release: Any, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a system of another package, too: a run would go on from what is in no log."""
+    monkeypatch.setattr(Normalising, "release", release)
+    with pytest.raises(InvalidInput, match=rf"uldp-avg \(package privplan\).* {what}"):
+        started(SMALL, tmp_path)
+    assert not (tmp_path / MODEL).exists()
+    monkeypatch.undo()
+    with pytest.raises(InvalidInput):
+        resumed(SMALL, tmp_path)
+
+
 def test_an_interruption_waits_until_the_moments_are_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

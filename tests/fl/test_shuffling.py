@@ -300,7 +300,7 @@ FAULTS = {
     "a bundle that is no bundle": (
         wrapped(Bundle.kind, lambda m: (replace(m, body=b"\x93"),)),
         ProtocolFault,
-        "well-formed",
+        "client-1 to shuffler is not a well-formed",
     ),
     "too few places": (
         bundle(lambda b: replace(b, places=b.places[:4])),
@@ -325,12 +325,12 @@ FAULTS = {
     "one box twice": (
         bundle(lambda b: replace(b, boxes=b.boxes[:BOX] * 2)),
         ProtocolFault,
-        "same box was sent twice",
+        "same box was sent twice, by client-1.",
     ),
     "boxes under the wrong coordinate": (
         bundle(lambda b: replace(b, boxes=b.boxes[BOX:] + b.boxes[:BOX])),
         ProtocolFault,
-        "another coordinate",
+        "shuffler handed on a message that is of another coordinate",
     ),
     "a bit of a box on its way to the shuffler": (
         bundle(lambda b: replace(b, boxes=changed_at(b.boxes, 70))),
@@ -391,8 +391,24 @@ def test_boxes_of_an_earlier_round_are_found() -> None:
     own.round(1, opened(), np.arange(8).reshape(4, 2))
     earlier = next(m for m in own.network.view(SHUFFLER) if m.sender == "client-1")
     own.network._meddling = bundle(lambda _: Bundle.unpack(earlier.body))
-    with pytest.raises(ProtocolFault, match="belongs to another round"):
+    with pytest.raises(ProtocolFault, match="shuffler handed on a message that belongs to another"):
         own.round(2, opened(seed=2), np.arange(8).reshape(4, 2))
+
+
+def test_a_client_that_sends_the_boxes_of_another_is_named_with_it() -> None:
+    own, seen = Shuffling(Terms(4, 2, 2)), {}
+
+    def copying(message: Message) -> tuple[Message, ...]:
+        seen[message.sender] = message.body
+        return (
+            (replace(message, body=seen["client-1"]),)
+            if message.sender == "client-3"
+            else (message,)
+        )
+
+    own.network._meddling = copying
+    with pytest.raises(ProtocolFault, match="sent twice, by client-1 and by client-3"):
+        own.round(1, opened(), np.arange(8).reshape(4, 2))
 
 
 def test_a_message_that_could_make_a_sum_wrap_around_is_refused() -> None:

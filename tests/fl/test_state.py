@@ -17,8 +17,10 @@ from privplan.accountant.records import RoundRelease
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.frame.state import MOST, State, state_digest, states
 from privplan.fl.log import LogWriter, read
-from privplan.fl.preparation import prepare
+from privplan.fl.moments import Moments
+from privplan.fl.preparation import first_state, prepare
 from privplan.fl.runner import carry_out
+from privplan.fl.settings_file import parse
 
 runs = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -68,12 +70,42 @@ def test_other_arrays_are_refused(arrays: object, what: str) -> None:
         {"velocity": (2.0,)},
         {"parameters": (2,)},
         {"about": (2,)},
+        {"file": (2,)},
+        {"allow_pickle": (2,)},
+        {"parameters.npy": (2,)},
+        {"a\0b": (2,)},
+        {"\ud800": (2,)},
+        {"": (2,)},
+        {"a" * 65: (2,)},
         {f"array{number}": (1,) for number in range(MOST + 1)},
     ],
 )
 def test_other_shapes_are_refused(shapes: Mapping[str, Any]) -> None:
     with pytest.raises(InvalidInput):
         State(**shapes)
+
+
+@pytest.mark.parametrize("name", ["velocity", "arr_0", "self_", "A" * 64, "normalisation"])
+def test_what_is_kept_under_a_name_comes_back_from_the_file(name: str, tmp_path: Path) -> None:
+    arrays = State(**{name: (3,)}).checked({name: np.arange(3.0)}, "toy")
+    Checkpoint("run", 1, "toy", np.zeros(2), state=arrays).write(tmp_path / MODEL)
+    kept = Checkpoint.read(tmp_path / MODEL).state
+    assert {key: value.tolist() for key, value in kept.items()} == {name: [0.0, 1.0, 2.0]}
+
+
+@runs
+@pytest.mark.parametrize("name", Moments.names())
+def test_a_state_takes_no_name_of_moments(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of its model would be read as one whose moments are not whole: never again."""
+    tables = """
+    run = {system = "uldp-avg", rounds = 1}
+    data = {name = "breast-cancer", users = 20, silos = 3}
+    privacy = {noise_multiplier = 5.0, delta = 1e-3}
+    """
+    prepared = prepare(parse(tables.encode(), "run.toml"))
+    monkeypatch.setattr(type(prepared.system), "state", State(**{name: (3,)}))
+    with pytest.raises(InvalidInput, match=f"has an array `{name}`"):
+        first_state(prepared)
 
 
 def test_a_class_states_for_itself_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,16 @@ def test_what_was_kept_is_read_again(tmp_path: Path) -> None:
         append_transcripts(tmp_path, network)
     assert list(read_transcript(tmp_path, "a")) == sent
     assert not (tmp_path / FOLDER / "b.jsonl").exists()
+
+
+def test_transcripts_of_a_folder_that_was_copied_are_their_owners_again(tmp_path: Path) -> None:
+    path = written(tmp_path, json.dumps(GOOD).encode())
+    path.chmod(0o644)
+    path.parent.chmod(0o755)
+    network = Network(["a", "b"], keep=True)
+    network.deliver(Message(b"session", 1, "kind", "b", "a", bytes(5)))
+    append_transcripts(tmp_path, network)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.parametrize("torn", [b"{", json.dumps(GOOD).encode(), b"x" * 200_000])
