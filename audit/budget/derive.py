@@ -40,7 +40,7 @@ from .messages import (
 )
 from .order import weakest
 from .protocol import settled
-from .reached import believed
+from .reached import HOLDS, believed
 from .samples import can_hide, on_sample
 from .several import several
 from .shuffled import see_shuffled
@@ -167,12 +167,26 @@ def _released(case: _Case, reach: Reach) -> ev.Event:
     found = believed(*case.stated, MODEL)
     assert found is not None
     known = [one for one in found.reaches if one.sees != "nothing"]
-    return weakest(
-        [
-            _seen(case, replace(one, knows_sample=one.knows_sample or reach.knows_sample))
-            for one in known
-        ]
+    seen = [one for own in known for one in _beside(own, reach)]
+    return weakest([_seen(case, one) for one in seen])
+
+
+def _beside(released: Reach, reach: Reach) -> tuple[Reach, ...]:
+    """Return what is released as one sees it who knows, and is told, what `reach` says.
+
+    Colluders tell who sees the release what they added, as they tell anybody.  Of sums it counts
+    without them as well: see `_counted`.
+    """
+    beside = replace(
+        released,
+        holds=max(released.holds, reach.holds, key=HOLDS.index),
+        colluders=max(released.colluders, reach.colluders),
+        dropouts=max(released.dropouts, reach.dropouts),
+        knows_sample=released.knows_sample or reach.knows_sample,
+        also=tuple(dict.fromkeys((*released.also, *reach.also))),
     )
+    fewer = replace(beside, holds=released.holds, colluders=released.colluders)
+    return (beside,) if fewer == beside else (beside, fewer)
 
 
 def _before_unknown(case: _Case, observer: str) -> ev.Event:

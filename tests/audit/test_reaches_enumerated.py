@@ -1,0 +1,118 @@
+"""What is stated to be seen beside the release and the mix, against exact laws of two messages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
+from privplan.audit.budget.derive import supported
+from privplan.audit.budget.facts import Facts, Setting
+
+ODDS: Final = 3
+RESPONSE: Final = ev.RandomizedResponse(math.log(ODDS) * (1 + 1e-15), 2)
+ORDER: Final = Fraction(3, 2)
+
+
+def answered(value: int) -> list[Fraction]:
+    """Return the law of a bit that is answered by randomized response."""
+    return [Fraction(ODDS if word == value else 1, ODDS + 1) for word in (0, 1)]
+
+
+DUMMY: Final = [Fraction(1, 2), Fraction(1, 2)]
+
+
+def shuffled(*messages: list[Fraction]) -> Counter[int]:
+    """Return the law of how many of some messages are 1."""
+    law: Counter[int] = Counter()
+    for words in itertools.product((0, 1), repeat=len(messages)):
+        law[sum(words)] += math.prod(m[w] for m, w in zip(messages, words, strict=True))  # type: ignore[assignment]
+    return law
+
+
+def hockey_stick(one: Counter[int], other: Counter[int]) -> float:
+    return float(sum(max(one[k] - ORDER * other[k], Fraction(0)) for k in one))
+
+
+AMONG_A_USER: Final = max(
+    hockey_stick(shuffled(answered(a), answered(c)), shuffled(answered(1 - a), answered(c)))
+    for a, c in itertools.product((0, 1), repeat=2)
+)
+AMONG_A_DUMMY: Final = hockey_stick(shuffled(answered(1), DUMMY), shuffled(answered(0), DUMMY))
+ALONE: Final = hockey_stick(shuffled(answered(1)), shuffled(answered(0)))
+
+
+def responses(reaches: dict[str, Reach], **given: Any) -> Facts:
+    draws = given.pop("draws", 1)
+    return Facts(
+        Contribution(1.0, "l1", "user", "message"),
+        Noise("randomized-response", 0.0, draws=draws),
+        Weights(),
+        given.pop("sampling", Sampling()),
+        0.0,
+        RESPONSE,
+        shares=1,
+        draws=draws,
+        made=draws,
+        most_shares=1,
+        single=given.pop("single", True),
+        reaches=tuple(sorted(reaches.items())),
+        **given,
+    )
+
+
+def setting(users: int, **given: Any) -> Setting:
+    fields: dict[str, Any] = {"neighbours": "replace-one", "aggregation": "shuffle", **given}
+    return Setting(
+        unit="user", group=1, silos=1, as_published=False, users=users, records=None, **fields
+    )
+
+
+def delta(event: ev.Event, neighbours: str = "replace-one") -> float:
+    if isinstance(event, ev.NoGuarantee):
+        return 1.0
+    epsilon = math.nextafter(math.log(ORDER), 0.0)
+    return pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+
+
+# --- what is released, to who sees nothing else ---------------------------------------------------
+
+
+def test_colluders_tell_who_sees_only_the_release() -> None:
+    """18 of 20 users tell a server that holds ciphertexts what they sent: one hides the unit."""
+    mixed = Reach("shuffled", users=20, granularity="coordinate")
+    facts = responses({"analyzer": mixed, "server": Reach("nothing", colluders=18)})
+    assert delta(supported(facts, setting(20), "server")) >= AMONG_A_USER
+    assert delta(supported(facts, setting(20), "model")) < AMONG_A_USER
+
+
+@pytest.mark.parametrize("rule", ["records", "none"])
+@pytest.mark.parametrize("told", [1, 3, 5])
+def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> None:
+    """Of six shares of the noise so many are known; a user may lie with the others alone."""
+    shares, share = 6, 4.0
+    noise = Noise("gaussian", share * math.sqrt(shares), shares, share)
+    facts = Facts(
+        Contribution(1.0, "l2", "user", "unit"),
+        noise,
+        Weights(rule),
+        Sampling(),
+        0.0,
+        ev.Gaussian(1.0),
+        *(shares, 1, 1, shares),
+        single=False,
+        reaches=(("coordinator", Reach("nothing", colluders=told)),),
+    )
+    peers = Security("additive-shares", shares, shares, ring_bits=64)
+    case = setting(50, aggregation="shares", security=peers, neighbours="add-remove")
+    found = supported(facts, replace(case, silos=shares), "coordinator")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier <= share * math.sqrt(shares - told)
