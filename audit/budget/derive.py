@@ -205,6 +205,8 @@ def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:
     stated = any(one.selection is not None for _, one in facts.reaches or ())
     if "index-sets" in reach.also and not stated:
         raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
+    if "index-sets" in reach.also and facts.messages and setting.neighbours == "add-remove":
+        raise Unproven("which coordinates a unit sends is seen, and one that is absent sends none")
     apart = facts.messages or facts.contribution.unit == "silo"
     drawn = facts.sampling.method != "none"
     if "identities" in reach.also and apart:

@@ -116,3 +116,46 @@ def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> Non
     found = supported(facts, replace(case, silos=shares), "coordinator")
     assert isinstance(found, ev.Gaussian)
     assert found.noise_multiplier <= share * math.sqrt(shares - told)
+
+
+# --- sampled coordinates before who sees which they are -------------------------------------------
+
+
+DIMENSIONS: Final = 40
+
+
+def coordinates(padded_to: int, **seen: Any) -> Facts:
+    """Return a round of two users who each send one of many bits, padded with dummies."""
+    mixed = Reach(
+        "shuffled",
+        users=2,
+        dimensions=DIMENSIONS,
+        chosen=1,
+        padded_to=padded_to,
+        granularity="coordinate",
+        selection="oblivious",
+        overflow="refuse",
+        **seen,
+    )
+    return responses({"analyzer": mixed}, single=False, width=DIMENSIONS)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_who_sees_the_sets_has_the_units_dimension(neighbours: Any) -> None:
+    """The other user sends another coordinate: beside the unit's message lies one dummy."""
+    case = setting(2, neighbours=neighbours)
+    secret = supported(coordinates(2), case, "analyzer")
+    known = supported(coordinates(2, also=("index-sets",)), case, "analyzer")
+    assert delta(secret, "replace-one") < AMONG_A_DUMMY
+    assert delta(known, "replace-one") >= AMONG_A_DUMMY
+
+
+def test_a_set_that_is_seen_shows_that_a_unit_is_there() -> None:
+    case = setting(2, neighbours="add-remove")
+    known = supported(coordinates(2, also=("index-sets",)), case, "analyzer")
+    assert isinstance(known, ev.NoGuarantee)
+
+
+def test_of_known_sets_one_place_hides_nothing() -> None:
+    known = supported(coordinates(1, also=("index-sets",)), setting(2), "analyzer")
+    assert delta(known) >= ALONE
