@@ -80,6 +80,9 @@ def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
         bounds.append(there)
     if facts.noise.shares > 1:
         bounds.append(facts.shares)
+    drawn = facts.sampling
+    if drawn.method == "fixed-size" and drawn.batch:
+        bounds.append(drawn.batch)  # of which all who tell may be
     return max(min(bounds) - reach.colluders - reach.dropouts, 0)
 
 
@@ -149,7 +152,7 @@ def _on_sample(facts: Facts, setting: Setting, event: ev.Shuffle, *, hidden: boo
     if drawn.method == "fixed-size" and drawn.batch and drawn.population:
         if hidden and event.users == drawn.batch < drawn.population:
             return ev.FixedSize(drawn.batch, drawn.population, event)
-        return ev.Shuffle(min(event.users, drawn.batch), event.event)
+        return event
     if drawn.method == "poisson" and setting.security is not None:
         return event  # at least `fewest` of those who were drawn send a message
     return event.event

@@ -159,3 +159,22 @@ def test_a_set_that_is_seen_shows_that_a_unit_is_there() -> None:
 def test_of_known_sets_one_place_hides_nothing() -> None:
     known = supported(coordinates(1, also=("index-sets",)), setting(2), "analyzer")
     assert delta(known) >= ALONE
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("users", "knows"), [(40, True), (38, False), (38, True)])
+def test_all_who_tell_may_be_in_the_sample(users: int, knows: bool) -> None:
+    """18 of 40 users tell what they sent, and may be 18 of the 20 that are drawn."""
+    mixed = Reach(
+        "shuffled", users=users, granularity="coordinate", colluders=18, knows_sample=knows
+    )
+    drawn = Sampling("fixed-size", "user", 0.5, "shared-secret", 20, 40)
+    facts = responses({"analyzer": mixed}, sampling=drawn)
+    protocol = Security("shuffler", 40, 38, colluders=18)
+    for security in (None, protocol):
+        event = supported(facts, setting(40, security=security), "analyzer")
+        assert delta(event) >= (1.0 if knows else 0.5) * AMONG_A_USER
+        assert not isinstance(event, ev.FixedSize)
+        assert event in (RESPONSE, ev.Shuffle(2, RESPONSE))
