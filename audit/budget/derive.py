@@ -112,7 +112,8 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise Unproven(uldp.CLEAR_WEIGHTS.reason)
     _require_harmless(facts, setting, reach)
-    hidden = case.hides and not reach.knows_sample and can_hide(facts, setting)
+    named = facts.messages and reach.sees == "each"  # who sends no message was not drawn
+    hidden = case.hides and not named and not reach.knows_sample and can_hide(facts, setting)
     if reach.sees == "shuffled":
         return see_shuffled(facts, setting, reach, hidden=hidden)
     if reach.sees == "nothing":

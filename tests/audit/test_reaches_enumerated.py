@@ -178,3 +178,33 @@ def test_all_who_tell_may_be_in_the_sample(users: int, knows: bool) -> None:
         assert delta(event) >= (1.0 if knows else 0.5) * AMONG_A_USER
         assert not isinstance(event, ev.FixedSize)
         assert event in (RESPONSE, ev.Shuffle(2, RESPONSE))
+
+
+@pytest.mark.parametrize(
+    ("observer", "aggregation", "unit"),
+    [
+        ("analyzer", "shuffle", "user"),
+        ("server", "shuffle", "user"),
+        ("server+1", "plain", "record"),
+    ],
+)
+def test_who_sees_each_message_by_its_sender_sees_the_sample(
+    observer: str, aggregation: str, unit: Any
+) -> None:
+    """A unit that sends nothing was not drawn; who was has its own message, and no other law.
+
+    One deviation lies between two numbers in [-1, 1] with noise of 2: at log(1.5) delta is .2637.
+    """
+    facts = replace(
+        responses({observer: Reach("each")}),
+        contribution=Contribution(1.0, "l2", unit, "message"),
+        noise=Noise("gaussian", 2.0),
+        sampling=Sampling("poisson", unit, 0.2, "silos"),
+    )
+    protocol = Security("shuffler", 100, 10) if aggregation == "shuffle" else None
+    case = setting(100, aggregation=aggregation, security=protocol)
+    case = replace(case, unit=unit, records=100)
+    epsilon = math.log(float(ORDER))
+    tails = [math.erfc((epsilon + half) / math.sqrt(2)) / 2 for half in (-0.5, 0.5)]
+    assert tails[0] - 1.5 * tails[1] == pytest.approx(0.2637, abs=1e-4)
+    assert delta(supported(facts, case, observer)) >= tails[0] - 1.5 * tails[1]
