@@ -28,14 +28,15 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers import COORDINATOR, SERVER, SHUFFLER
-from .facts import MODEL, SUMS, Facts, Setting, Unproven
+from ...fl.observers import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER
+from .facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .messages import (
     is_oblivious,
     is_one_each,
     local,
     see_all_messages,
     see_messages,
+    see_one_message,
     see_sum_of_messages,
 )
 from .order import weakest
@@ -44,7 +45,10 @@ from .reached import HOLDS, believed
 from .samples import can_hide, on_sample
 from .several import several
 from .shuffled import see_shuffled
-from .sums import see_each, see_less_own, see_one_share, see_sum
+from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
+
+_CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
+"""Observers that add a share of the noise themselves."""
 
 View = Callable[[Facts, Setting, Reach], ev.Event]
 
@@ -58,7 +62,7 @@ _OF_MESSAGES: Final[Mapping[str, View]] = {
     "sum": see_sum_of_messages,
     "each": see_messages,
     "sum-less-own": see_sum_of_messages,
-    "one-share": see_messages,
+    "one-share": see_one_message,
 }
 """One noisy sum, or one message, without its sample, by what is seen."""
 
@@ -119,6 +123,8 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     if reach.sees == "nothing":
         return _released(case, reach)
     if facts.messages and not is_one_each(facts):
+        if reach.sees == "one-share":
+            require_unknown_noise(reach)
         return see_all_messages(facts, setting, reach)
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
@@ -133,6 +139,8 @@ def _counted(facts: Facts, observer: str, reach: Reach) -> tuple[Reach, ...]:
     as (S - c)^2 / (k - c)), so none of them and all are enough.
     """
     reach = _of_mixer(facts, observer, reach)
+    if reach.sees == "one-share" and observer in _CONTRIBUTORS:
+        reach = replace(reach, colluders=reach.colluders + 1)  # the one share may be its own
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
         return (reach,)
     return reach, replace(reach, colluders=0)

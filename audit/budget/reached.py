@@ -108,9 +108,13 @@ def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
 
 
 def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
-    """Return reaches without those that follow from another: whoever sees each message sees all."""
-    each = tuple(reach for reach in reaches if reach.sees == "each")
-    return each if facts.messages and each else reaches
+    """Return reaches without those that follow from another: whoever sees each message sees all.
+
+    Values with the noise of one contributor do not follow from messages with their own.
+    """
+    if not facts.messages or all(reach.sees != "each" for reach in reaches):
+        return reaches
+    return tuple(reach for reach in reaches if reach.sees in ("each", "one-share"))
 
 
 def _stated(facts: Facts, setting: Setting, observer: str) -> Reach | None:

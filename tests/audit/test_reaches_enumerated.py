@@ -208,3 +208,41 @@ def test_who_sees_each_message_by_its_sender_sees_the_sample(
     tails = [math.erfc((epsilon + half) / math.sqrt(2)) / 2 for half in (-0.5, 0.5)]
     assert tails[0] - 1.5 * tails[1] == pytest.approx(0.2637, abs=1e-4)
     assert delta(supported(facts, case, observer)) >= tails[0] - 1.5 * tails[1]
+
+
+# --- the noise of one -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [{}, {"colluders": 1}, {"dropouts": 1}])
+@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer", "client"])
+@pytest.mark.parametrize("terms", ["unit", "message"])
+def test_who_takes_part_may_have_made_the_one_share(
+    observer: str, terms: Any, fields: dict[str, Any]
+) -> None:
+    """Of six shares one is its own with probability 1/6; then it sees the sum without noise."""
+    facts = replace(
+        responses({observer: Reach("one-share", **fields)}),
+        contribution=Contribution(1.0, "l2", "user", terms),
+        noise=Noise("gaussian", 24.0, 6, 10.0),
+        shares=6,
+        most_shares=6,
+    )
+    case = replace(setting(50, aggregation="plain"), silos=6)
+    assert delta(supported(facts, case, observer)) >= 1 / 6
+
+
+@pytest.mark.parametrize("terms", ["unit", "message"])
+def test_who_adds_no_noise_sees_the_one_share(terms: Any) -> None:
+    facts = replace(
+        responses({"model": Reach("one-share"), "server": Reach("one-share", dropouts=1)}),
+        contribution=Contribution(1.0, "l2", "user", terms),
+        weights=Weights("uniform"),
+        noise=Noise("gaussian", 24.0, 6, 9.0),
+        shares=6,
+        most_shares=6,
+    )
+    case = replace(setting(50, aggregation="plain"), silos=6)
+    found = supported(facts, case, "model")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier == pytest.approx(9.0)
+    assert isinstance(supported(facts, case, "server"), ev.NoGuarantee)
