@@ -48,7 +48,10 @@ from .shuffled import see_shuffled
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
 
 _CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
-"""Observers that add a share of the noise themselves."""
+"""Observers that take part themselves."""
+
+_LESS_ONE: Final = ("shuffled", "sum-less-own")
+"""Reaches of messages in which one of who takes part is known already."""
 
 View = Callable[[Facts, Setting, Reach], ev.Event]
 
@@ -81,7 +84,7 @@ def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = 
         found = believed(facts, setting, observer)
         if found is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
-        counted = [one for reach in found.reaches for one in _counted(case.facts, observer, reach)]
+        counted = [one for reach in found.reaches for one in _counted(case, observer, reach)]
         return weakest([_seen(case, reach) for reach in counted])
     except Unproven as error:
         return ev.NoGuarantee(str(error))
@@ -131,16 +134,22 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     return several(base, facts, setting, hidden=hidden)
 
 
-def _counted(facts: Facts, observer: str, reach: Reach) -> tuple[Reach, ...]:
+def _counted(case: _Case, observer: str, reach: Reach) -> tuple[Reach, ...]:
     """Return the reaches that are derived for one: of a mixer, and of fewer colluders.
+
+    Who takes part knows its own: the one share of the noise, if that is its own, and one message
+    for each record that a promised unit may have.
 
     What colluders hold themselves is not hidden from them: of even weights the number of who takes
     its own share off may fall as more of them tell.  In between it has no maximum (its square goes
     as (S - c)^2 / (k - c)), so none of them and all are enough.
     """
+    facts, group = case.facts, case.setting.group
     reach = _of_mixer(facts, observer, reach)
-    if reach.sees == "one-share" and observer in _CONTRIBUTORS:
-        reach = replace(reach, colluders=reach.colluders + 1)  # the one share may be its own
+    if observer in _CONTRIBUTORS and reach.sees == "one-share":
+        reach = replace(reach, colluders=reach.colluders + 1)
+    elif observer in _CONTRIBUTORS and facts.messages and reach.sees in _LESS_ONE:
+        reach = replace(reach, colluders=reach.colluders + group - 1)
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
         return (reach,)
     return reach, replace(reach, colluders=0)

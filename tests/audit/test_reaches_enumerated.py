@@ -246,3 +246,31 @@ def test_who_adds_no_noise_sees_the_one_share(terms: Any) -> None:
     assert isinstance(found, ev.Gaussian)
     assert found.noise_multiplier == pytest.approx(9.0)
     assert isinstance(supported(facts, case, "server"), ev.NoGuarantee)
+
+
+# --- one's own messages ---------------------------------------------------------------------------
+
+
+def test_a_client_of_many_records_knows_as_many_messages() -> None:
+    """Of ten records' messages eight are the client's own, so one other hides each record."""
+    mixed = Reach("shuffled", users=10, granularity="coordinate")
+    facts = responses({"analyzer": mixed, "client": replace(mixed, colluders=1)})
+    facts = replace(facts, contribution=Contribution(1.0, "l1", "record", "message"))
+    case = replace(setting(2, security=Security("shuffler", 10, 10)), group=8, records=10)
+    assert supported(facts, case, "analyzer") == ev.Shuffle(10, RESPONSE)
+    assert delta(supported(facts, case, "client")) >= AMONG_A_USER
+    assert supported(facts, case, "client") == ev.Shuffle(2, RESPONSE)
+
+
+def test_a_client_of_many_records_takes_as_many_shares_off() -> None:
+    """Of ten messages in a sum eight are its own, and so is their noise."""
+    facts = replace(
+        responses({"model": Reach("sum"), "client": Reach("sum-less-own")}),
+        contribution=Contribution(1.0, "l2", "record", "message"),
+        noise=Noise("gaussian", 4.0 * math.sqrt(10), 10, 4.0),
+        shares=10,
+        most_shares=10,
+    )
+    found = supported(facts, replace(setting(2, aggregation="plain"), group=8), "client")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier <= 4.0 * math.sqrt(2)
