@@ -28,23 +28,30 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers import COORDINATOR, SERVER, SHUFFLER
-from .facts import MODEL, SUMS, Facts, Setting, Unproven
+from ...fl.observers import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER
+from .facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .messages import (
     is_oblivious,
     is_one_each,
     local,
     see_all_messages,
     see_messages,
+    see_one_message,
     see_sum_of_messages,
 )
 from .order import weakest
 from .protocol import settled
-from .reached import believed
+from .reached import HOLDS, believed
 from .samples import can_hide, on_sample
 from .several import several
 from .shuffled import see_shuffled
-from .sums import see_each, see_less_own, see_one_share, see_sum
+from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
+
+_CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
+"""Observers that take part themselves."""
+
+_LESS_ONE: Final = ("shuffled", "sum-less-own")
+"""Reaches of messages in which one of who takes part is known already."""
 
 View = Callable[[Facts, Setting, Reach], ev.Event]
 
@@ -58,7 +65,7 @@ _OF_MESSAGES: Final[Mapping[str, View]] = {
     "sum": see_sum_of_messages,
     "each": see_messages,
     "sum-less-own": see_sum_of_messages,
-    "one-share": see_messages,
+    "one-share": see_one_message,
 }
 """One noisy sum, or one message, without its sample, by what is seen."""
 
@@ -77,7 +84,7 @@ def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = 
         seen = believed(facts, setting, observer)
         if seen is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
-        counted = [part for reach in seen.reaches for part in _counted(case.facts, observer, reach)]
+        counted = [part for reach in seen.reaches for part in _counted(case, observer, reach)]
         return weakest([_seen(case, reach) for reach in counted])
     except Unproven as error:
         return ev.NoGuarantee(str(error))
@@ -112,26 +119,37 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise Unproven(uldp.CLEAR_WEIGHTS.reason)
     _require_harmless(facts, setting, reach)
-    hidden = case.hides and not reach.knows_sample and can_hide(facts, setting)
+    named = facts.messages and reach.sees == "each"  # who sends no message was not drawn
+    hidden = case.hides and not named and not reach.knows_sample and can_hide(facts, setting)
     if reach.sees == "shuffled":
         return see_shuffled(facts, setting, reach, hidden=hidden)
     if reach.sees == "nothing":
         return _released(case, reach)
     if facts.messages and not is_one_each(facts):
+        if reach.sees == "one-share":
+            require_unknown_noise(reach)
         return see_all_messages(facts, setting, reach)
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
     return several(base, facts, setting, hidden=hidden)
 
 
-def _counted(facts: Facts, observer: str, reach: Reach) -> tuple[Reach, ...]:
+def _counted(case: _Case, observer: str, reach: Reach) -> tuple[Reach, ...]:
     """Return the reaches that are derived for one: of a mixer, and of fewer colluders.
+
+    Who takes part knows its own: the one share of the noise, if that is its own, and one message
+    for each record that a promised unit may have.
 
     What colluders hold themselves is not hidden from them: of even weights the number of who takes
     its own share off may fall as more of them tell.  In between it has no maximum (its square goes
     as (S - c)^2 / (k - c)), so none of them and all are enough.
     """
+    facts, group = case.facts, case.setting.group
     reach = _of_mixer(facts, observer, reach)
+    if observer in _CONTRIBUTORS and reach.sees == "one-share":
+        reach = replace(reach, colluders=reach.colluders + 1)
+    elif observer in _CONTRIBUTORS and facts.messages and reach.sees in _LESS_ONE:
+        reach = replace(reach, colluders=reach.colluders + group - 1)
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
         return (reach,)
     return reach, replace(reach, colluders=0)
@@ -164,15 +182,29 @@ def _without(facts: Facts, reach: Reach) -> Facts:
 
 def _released(case: _Case, reach: Reach) -> ev.Event:
     """Return what is released, as who may know the sample sees it."""
-    seen = believed(*case.stated, MODEL)
-    assert seen is not None
-    known = [part for part in seen.reaches if part.sees != "nothing"]
-    return weakest(
-        [
-            _seen(case, replace(part, knows_sample=part.knows_sample or reach.knows_sample))
-            for part in known
-        ]
+    released = believed(*case.stated, MODEL)
+    assert released is not None
+    known = [part for part in released.reaches if part.sees != "nothing"]
+    seen = [part for public in known for part in _beside(public, reach)]
+    return weakest([_seen(case, part) for part in seen])
+
+
+def _beside(released: Reach, reach: Reach) -> tuple[Reach, ...]:
+    """Return what is released as one sees it who knows, and is told, what `reach` says.
+
+    Colluders tell who sees the release what they added, as they tell anybody.  Of sums it counts
+    without them as well: see `_counted`.
+    """
+    beside = replace(
+        released,
+        holds=max(released.holds, reach.holds, key=HOLDS.index),
+        colluders=max(released.colluders, reach.colluders),
+        dropouts=max(released.dropouts, reach.dropouts),
+        knows_sample=released.knows_sample or reach.knows_sample,
+        also=tuple(dict.fromkeys((*released.also, *reach.also))),
     )
+    fewer = replace(beside, holds=released.holds, colluders=released.colluders)
+    return (beside,) if fewer == beside else (beside, fewer)
 
 
 def _before_unknown(case: _Case, observer: str) -> ev.Event:
@@ -191,6 +223,8 @@ def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:
     stated = any(part.selection is not None for _, part in facts.reaches or ())
     if "index-sets" in reach.also and not stated:
         raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
+    if "index-sets" in reach.also and facts.messages and setting.neighbours == "add-remove":
+        raise Unproven("which coordinates a unit sends is seen, and one that is absent sends none")
     apart = facts.messages or facts.contribution.unit == "silo"
     drawn = facts.sampling.method != "none"
     if "identities" in reach.also and apart:

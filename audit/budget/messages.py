@@ -24,7 +24,7 @@ from ...accountant.sensitivity.release import repeated, root_down
 from .bounds import bound, weight
 from .facts import SUMS, Facts, Setting, Unproven, share_variance
 from .samples import on_sample, parts_of
-from .sums import noisy
+from .sums import noisy, require_unknown_noise
 
 _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
     "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
@@ -37,6 +37,12 @@ def see_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     """Return what one message reveals, with the name of its unit."""
     _require_oblivious(facts, reach)
     return local(facts, setting)
+
+
+def see_one_message(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what the sum reveals with the noise of one message, whoever sent that."""
+    require_unknown_noise(reach)
+    return see_messages(facts, setting, reach)
 
 
 def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:

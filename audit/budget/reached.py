@@ -45,7 +45,7 @@ _LESS: Final[Mapping[str, frozenset[str]]] = {
 """By what the table says, the statements that hide no more.  Who sees the sum sees what is
 released, and so does who sees nothing else."""
 
-_HOLDS: Final = ("nothing", "weights", "part")
+HOLDS: Final = ("nothing", "weights", "part")
 """What an observer holds of the unit, from the least that it knows."""
 
 _ASSUMED: Final = "assumed: "
@@ -108,9 +108,13 @@ def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
 
 
 def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
-    """Return reaches without those that follow from another: whoever sees each message sees all."""
-    each = tuple(reach for reach in reaches if reach.sees == "each")
-    return each if facts.messages and each else reaches
+    """Return reaches without those that follow from another: whoever sees each message sees all.
+
+    Values with the noise of one contributor do not follow from messages with their own.
+    """
+    if not facts.messages or all(reach.sees != "each" for reach in reaches):
+        return reaches
+    return tuple(reach for reach in reaches if reach.sees in ("each", "one-share"))
 
 
 def _stated(facts: Facts, setting: Setting, observer: str) -> Reach | None:
@@ -124,7 +128,7 @@ def _merged(stated: Reach, table: Reach) -> Reach:
     """Return a stated reach with no less of what helps the observer than the table says."""
     return replace(
         stated,
-        holds=max(stated.holds, table.holds, key=_HOLDS.index),
+        holds=max(stated.holds, table.holds, key=HOLDS.index),
         colluders=max(stated.colluders, table.colluders),
         dropouts=max(stated.dropouts, table.dropouts),
         knows_sample=stated.knows_sample or table.knows_sample,
@@ -168,7 +172,7 @@ def _contradicted(
             yield f"`{name}` is {said:,} where other facts say {least:,}"
     if table.knows_sample and not stated.knows_sample:
         yield "it is said not to know the sample, which it draws, trains on or sees"
-    if _HOLDS.index(stated.holds) < _HOLDS.index(table.holds):
+    if HOLDS.index(stated.holds) < HOLDS.index(table.holds):
         yield f"it is said to hold {stated.holds} of the unit"
     if stated.sees == "shuffled":
         yield from _not_mixed(stated, facts, setting)

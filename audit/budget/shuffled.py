@@ -27,6 +27,9 @@ leaves no place, colluders may fill a dimension: then the local event counts, an
 add-remove.
 
 A plain shuffle has no dummies, so there fewer users are the worst case.
+
+Who sees which coordinates each unit sends (`index-sets`) has more than the messages: the bound for
+a secret choice is no bound then, and that of one dimension is taken for each message.
 """
 
 from __future__ import annotations
@@ -77,6 +80,9 @@ def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
         bounds.append(there)
     if facts.noise.shares > 1:
         bounds.append(facts.shares)
+    drawn = facts.sampling
+    if drawn.method == "fixed-size" and drawn.batch:
+        bounds.append(drawn.batch)  # of which all who tell may be
     return max(min(bounds) - reach.colluders - reach.dropouts, 0)
 
 
@@ -95,6 +101,8 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
     left = reach.padded_to - reach.colluders
     if left < 1:
         return see_all_messages(facts, setting, reach)  # colluders fill every place
+    if "index-sets" in reach.also:
+        return _known_sets(facts, setting, reach, left)
     # Dummies stand in for who is absent, so only the value is hidden.
     inner = mixable(facts, randomizer(facts, setting), each_coordinate=True)
     assert inner is not None
@@ -108,6 +116,19 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
         inner,
     )
     return repeated(times(facts), round_)
+
+
+def _known_sets(facts: Facts, setting: Setting, reach: Reach, left: int) -> ev.Event:
+    """Return the event of coordinates that were chosen whatever the data, before who sees the sets.
+
+    Nothing is gained from the choice: each message hides in its own dimension, among `left` places
+    at least, of other users or dummies, and whether a dimension overflows depends on the sets.
+    """
+    inner = mixable(facts, local(facts, setting), each_coordinate=True)
+    assert inner is not None
+    if left < 2:
+        return see_all_messages(facts, setting, reach)
+    return repeated(sent(facts) * times(facts), ev.Shuffle(left, inner))
 
 
 def _senders(facts: Facts, setting: Setting, reach: Reach) -> int:
@@ -131,7 +152,7 @@ def _on_sample(facts: Facts, setting: Setting, event: ev.Shuffle, *, hidden: boo
     if drawn.method == "fixed-size" and drawn.batch and drawn.population:
         if hidden and event.users == drawn.batch < drawn.population:
             return ev.FixedSize(drawn.batch, drawn.population, event)
-        return ev.Shuffle(min(event.users, drawn.batch), event.event)
+        return event
     if drawn.method == "poisson" and setting.security is not None:
         return event  # at least `fewest` of those who were drawn send a message
     return event.event

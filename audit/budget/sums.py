@@ -115,9 +115,16 @@ def see_one_share(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     """Return what the sum reveals with the noise of one contributor, whoever that is."""
     if reach.holds != "nothing":
         _require_unknown_counts(facts, setting, holds=True)
+    require_unknown_noise(reach)
+    return summed(replace(facts, shares=1), setting)
+
+
+def require_unknown_noise(reach: Reach) -> None:
+    """Raise `Unproven` where who made the one share may tell it, look itself, or be missing."""
     if reach.colluders:
         raise Unproven("the one contributor whose noise is in the sum may tell it")
-    return summed(replace(facts, shares=1), setting)
+    if reach.dropouts:
+        raise Unproven("the one contributor whose noise is in the sum may be missing")
 
 
 def summed(facts: Facts, setting: Setting) -> ev.Event:

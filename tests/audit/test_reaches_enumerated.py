@@ -1,0 +1,276 @@
+"""What is stated to be seen beside the release and the mix, against exact laws of two messages."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
+
+import pytest
+
+import privplan as pp
+from privplan.accountant import events as ev
+from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
+from privplan.audit.budget.derive import supported
+from privplan.audit.budget.facts import Facts, Setting
+
+ODDS: Final = 3
+RESPONSE: Final = ev.RandomizedResponse(math.log(ODDS) * (1 + 1e-15), 2)
+ORDER: Final = Fraction(3, 2)
+
+
+def answered(value: int) -> list[Fraction]:
+    """Return the law of a bit that is answered by randomized response."""
+    return [Fraction(ODDS if word == value else 1, ODDS + 1) for word in (0, 1)]
+
+
+DUMMY: Final = [Fraction(1, 2), Fraction(1, 2)]
+
+
+def shuffled(*messages: list[Fraction]) -> Counter[int]:
+    """Return the law of how many of some messages are 1."""
+    law: Counter[int] = Counter()
+    for words in itertools.product((0, 1), repeat=len(messages)):
+        law[sum(words)] += math.prod(m[w] for m, w in zip(messages, words, strict=True))  # type: ignore[assignment]
+    return law
+
+
+def hockey_stick(one: Counter[int], other: Counter[int]) -> float:
+    return float(sum(max(one[k] - ORDER * other[k], Fraction(0)) for k in one))
+
+
+AMONG_A_USER: Final = max(
+    hockey_stick(shuffled(answered(a), answered(c)), shuffled(answered(1 - a), answered(c)))
+    for a, c in itertools.product((0, 1), repeat=2)
+)
+AMONG_A_DUMMY: Final = hockey_stick(shuffled(answered(1), DUMMY), shuffled(answered(0), DUMMY))
+ALONE: Final = hockey_stick(shuffled(answered(1)), shuffled(answered(0)))
+
+
+def responses(reaches: dict[str, Reach], **given: Any) -> Facts:
+    draws = given.pop("draws", 1)
+    return Facts(
+        Contribution(1.0, "l1", "user", "message"),
+        Noise("randomized-response", 0.0, draws=draws),
+        Weights(),
+        given.pop("sampling", Sampling()),
+        0.0,
+        RESPONSE,
+        shares=1,
+        draws=draws,
+        made=draws,
+        most_shares=1,
+        single=given.pop("single", True),
+        reaches=tuple(sorted(reaches.items())),
+        **given,
+    )
+
+
+def setting(users: int, **given: Any) -> Setting:
+    fields: dict[str, Any] = {"neighbours": "replace-one", "aggregation": "shuffle", **given}
+    return Setting(
+        unit="user", group=1, silos=1, as_published=False, users=users, records=None, **fields
+    )
+
+
+def delta(event: ev.Event, neighbours: str = "replace-one") -> float:
+    if isinstance(event, ev.NoGuarantee):
+        return 1.0
+    epsilon = math.nextafter(math.log(ORDER), 0.0)
+    return pp.account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+
+
+# --- what is released, to who sees nothing else ---------------------------------------------------
+
+
+def test_colluders_tell_who_sees_only_the_release() -> None:
+    """18 of 20 users tell a server that holds ciphertexts what they sent: one hides the unit."""
+    mixed = Reach("shuffled", users=20, granularity="coordinate")
+    facts = responses({"analyzer": mixed, "server": Reach("nothing", colluders=18)})
+    assert delta(supported(facts, setting(20), "server")) >= AMONG_A_USER
+    assert delta(supported(facts, setting(20), "model")) < AMONG_A_USER
+
+
+@pytest.mark.parametrize("rule", ["records", "none"])
+@pytest.mark.parametrize("told", [1, 3, 5])
+def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> None:
+    """Of six shares of the noise so many are known; a user may lie with the others alone."""
+    shares, share = 6, 4.0
+    noise = Noise("gaussian", share * math.sqrt(shares), shares, share)
+    facts = Facts(
+        Contribution(1.0, "l2", "user", "unit"),
+        noise,
+        Weights(rule),
+        Sampling(),
+        0.0,
+        ev.Gaussian(1.0),
+        *(shares, 1, 1, shares),
+        single=False,
+        reaches=(("coordinator", Reach("nothing", colluders=told)),),
+    )
+    peers = Security("additive-shares", shares, shares, ring_bits=64)
+    case = setting(50, aggregation="shares", security=peers, neighbours="add-remove")
+    found = supported(facts, replace(case, silos=shares), "coordinator")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier <= share * math.sqrt(shares - told)
+
+
+# --- sampled coordinates before who sees which they are -------------------------------------------
+
+
+DIMENSIONS: Final = 40
+
+
+def coordinates(padded_to: int, **seen: Any) -> Facts:
+    """Return a round of two users who each send one of many bits, padded with dummies."""
+    mixed = Reach(
+        "shuffled",
+        users=2,
+        dimensions=DIMENSIONS,
+        chosen=1,
+        padded_to=padded_to,
+        granularity="coordinate",
+        selection="oblivious",
+        overflow="refuse",
+        **seen,
+    )
+    return responses({"analyzer": mixed}, single=False, width=DIMENSIONS)
+
+
+@pytest.mark.parametrize("neighbours", ["replace-one", "zero-out"])
+def test_who_sees_the_sets_has_the_units_dimension(neighbours: Any) -> None:
+    """The other user sends another coordinate: beside the unit's message lies one dummy."""
+    case = setting(2, neighbours=neighbours)
+    secret = supported(coordinates(2), case, "analyzer")
+    known = supported(coordinates(2, also=("index-sets",)), case, "analyzer")
+    assert delta(secret, "replace-one") < AMONG_A_DUMMY
+    assert delta(known, "replace-one") >= AMONG_A_DUMMY
+
+
+def test_a_set_that_is_seen_shows_that_a_unit_is_there() -> None:
+    case = setting(2, neighbours="add-remove")
+    known = supported(coordinates(2, also=("index-sets",)), case, "analyzer")
+    assert isinstance(known, ev.NoGuarantee)
+
+
+def test_of_known_sets_one_place_hides_nothing() -> None:
+    known = supported(coordinates(1, also=("index-sets",)), setting(2), "analyzer")
+    assert delta(known) >= ALONE
+
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("users", "knows"), [(40, True), (38, False), (38, True)])
+def test_all_who_tell_may_be_in_the_sample(users: int, knows: bool) -> None:
+    """18 of 40 users tell what they sent, and may be 18 of the 20 that are drawn."""
+    mixed = Reach(
+        "shuffled", users=users, granularity="coordinate", colluders=18, knows_sample=knows
+    )
+    drawn = Sampling("fixed-size", "user", 0.5, "shared-secret", 20, 40)
+    facts = responses({"analyzer": mixed}, sampling=drawn)
+    protocol = Security("shuffler", 40, 38, colluders=18)
+    for security in (None, protocol):
+        event = supported(facts, setting(40, security=security), "analyzer")
+        assert delta(event) >= (1.0 if knows else 0.5) * AMONG_A_USER
+        assert not isinstance(event, ev.FixedSize)
+        assert event in (RESPONSE, ev.Shuffle(2, RESPONSE))
+
+
+@pytest.mark.parametrize(
+    ("observer", "aggregation", "unit"),
+    [
+        ("analyzer", "shuffle", "user"),
+        ("server", "shuffle", "user"),
+        ("server+1", "plain", "record"),
+    ],
+)
+def test_who_sees_each_message_by_its_sender_sees_the_sample(
+    observer: str, aggregation: str, unit: Any
+) -> None:
+    """A unit that sends nothing was not drawn; who was has its own message, and no other law.
+
+    One deviation lies between two numbers in [-1, 1] with noise of 2: at log(1.5) delta is .2637.
+    """
+    facts = replace(
+        responses({observer: Reach("each")}),
+        contribution=Contribution(1.0, "l2", unit, "message"),
+        noise=Noise("gaussian", 2.0),
+        sampling=Sampling("poisson", unit, 0.2, "silos"),
+    )
+    protocol = Security("shuffler", 100, 10) if aggregation == "shuffle" else None
+    case = setting(100, aggregation=aggregation, security=protocol)
+    case = replace(case, unit=unit, records=100)
+    epsilon = math.log(float(ORDER))
+    tails = [math.erfc((epsilon + half) / math.sqrt(2)) / 2 for half in (-0.5, 0.5)]
+    assert tails[0] - 1.5 * tails[1] == pytest.approx(0.2637, abs=1e-4)
+    assert delta(supported(facts, case, observer)) >= tails[0] - 1.5 * tails[1]
+
+
+# --- the noise of one -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fields", [{}, {"colluders": 1}, {"dropouts": 1}])
+@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer", "client"])
+@pytest.mark.parametrize("terms", ["unit", "message"])
+def test_who_takes_part_may_have_made_the_one_share(
+    observer: str, terms: Any, fields: dict[str, Any]
+) -> None:
+    """Of six shares one is its own with probability 1/6; then it sees the sum without noise."""
+    facts = replace(
+        responses({observer: Reach("one-share", **fields)}),
+        contribution=Contribution(1.0, "l2", "user", terms),
+        noise=Noise("gaussian", 24.0, 6, 10.0),
+        shares=6,
+        most_shares=6,
+    )
+    case = replace(setting(50, aggregation="plain"), silos=6)
+    assert delta(supported(facts, case, observer)) >= 1 / 6
+
+
+@pytest.mark.parametrize("terms", ["unit", "message"])
+def test_who_adds_no_noise_sees_the_one_share(terms: Any) -> None:
+    facts = replace(
+        responses({"model": Reach("one-share"), "server": Reach("one-share", dropouts=1)}),
+        contribution=Contribution(1.0, "l2", "user", terms),
+        weights=Weights("uniform"),
+        noise=Noise("gaussian", 24.0, 6, 9.0),
+        shares=6,
+        most_shares=6,
+    )
+    case = replace(setting(50, aggregation="plain"), silos=6)
+    found = supported(facts, case, "model")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier == pytest.approx(9.0)
+    assert isinstance(supported(facts, case, "server"), ev.NoGuarantee)
+
+
+# --- one's own messages ---------------------------------------------------------------------------
+
+
+def test_a_client_of_many_records_knows_as_many_messages() -> None:
+    """Of ten records' messages eight are the client's own, so one other hides each record."""
+    mixed = Reach("shuffled", users=10, granularity="coordinate")
+    facts = responses({"analyzer": mixed, "client": replace(mixed, colluders=1)})
+    facts = replace(facts, contribution=Contribution(1.0, "l1", "record", "message"))
+    case = replace(setting(2, security=Security("shuffler", 10, 10)), group=8, records=10)
+    assert supported(facts, case, "analyzer") == ev.Shuffle(10, RESPONSE)
+    assert delta(supported(facts, case, "client")) >= AMONG_A_USER
+    assert supported(facts, case, "client") == ev.Shuffle(2, RESPONSE)
+
+
+def test_a_client_of_many_records_takes_as_many_shares_off() -> None:
+    """Of ten messages in a sum eight are its own, and so is their noise."""
+    facts = replace(
+        responses({"model": Reach("sum"), "client": Reach("sum-less-own")}),
+        contribution=Contribution(1.0, "l2", "record", "message"),
+        noise=Noise("gaussian", 4.0 * math.sqrt(10), 10, 4.0),
+        shares=10,
+        most_shares=10,
+    )
+    found = supported(facts, replace(setting(2, aggregation="plain"), group=8), "client")
+    assert isinstance(found, ev.Gaussian)
+    assert found.noise_multiplier <= 4.0 * math.sqrt(2)
