@@ -33,11 +33,19 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
     found: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
     vectors = {one.intent.phase for one in ledger.spent for _, r in one.releases if r.values > 1}
     known = {one.intent.phase for one in ledger.spent if one.releases} - vectors
+    widths: dict[str, int] = {}
+    for one in ledger.spent:
+        said = (release.values for _, release in one.releases)
+        widths[one.intent.phase] = max(widths.get(one.intent.phase, 0), *said, 0)
     unsaid = unstated(ledger)
     for spent in ledger.spent:
         single = spent.intent.phase in known
         facts = Facts.of(
-            spent, doubts.of_intent(spent), single=single, missing=unsaid.get(spent.seq, ())
+            spent,
+            doubts.of_intent(spent),
+            single=single,
+            missing=unsaid.get(spent.seq, ()),
+            width=widths[spent.intent.phase] or None,
         )
         views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
         found.setdefault((facts, views), []).append(spent)
