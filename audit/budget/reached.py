@@ -48,6 +48,9 @@ released, and so does who sees nothing else."""
 _HOLDS: Final = ("nothing", "weights", "part")
 """What an observer holds of the unit, from the least that it knows."""
 
+_OF_THE_MIX: Final = ("dimensions", "chosen", "padded_to", "granularity", "overflow")
+"""What is true of the messages of a round, whomever they reach: all who state it state the same."""
+
 _ASSUMED: Final = "assumed: "
 
 _TRUSTED: Final = (
@@ -199,9 +202,10 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
     draws, chosen = facts.noise.draws, stated.chosen
     if chosen is not None and draws > 1 and draws != chosen:
         yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
-    said = {reach.chosen for _, reach in facts.reaches or ()} - {None}
-    if len(said) > 1:
-        yield f"`chosen` is {' and '.join(f'{one:,}' for one in sorted(map(int, said)))}"  # type: ignore[arg-type]
+    for name in _OF_THE_MIX:
+        said = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
+        if len(said) > 1:
+            yield f"`{name}` is {' and '.join(sorted(map(str, said)))}, by whom it is said to reach"
 
 
 def _is_sender_hidden(facts: Facts, route: Route, stated: Reach) -> bool:

@@ -97,6 +97,8 @@ WORST: Final = local_number(6, ev.Laplace(4.0), 1e-4)
         ({"users": 101}, {"users": 200}),  # more than send one
         ({"dimensions": 600}, {}),  # more than were released
         ({"chosen": 1}, {"reaches": {"shuffler": replace(EACH, dimensions=60, chosen=6)}}),
+        ({"padded_to": 400}, {"reaches": {"model": SMALL}}),
+        ({"overflow": "cap"}, {"reaches": {"model": SMALL}}),
         ({"colluders": 0}, {"security": mixing(100, colluders=5)}),
         ({"padded_to": None}, {}),
         ({"users": None}, {}),
