@@ -15,7 +15,6 @@ from ..fl.observers import (
     coalition_of,
     phrase,
     relieved_by,
-    rests_on,
     row_of,
     unit_before,
 )
@@ -217,10 +216,9 @@ def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
 
 def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
     """Return what a number rests on; nothing where there is none."""
-    if math.isinf(one.epsilon.upper):
-        return ()
-    own = ready.prepared
-    return rests_on(who, circumstances_of(own.settings, own.federation.silos))
+    from ..fl.forecast import supposed
+
+    return supposed(ready.prepared, who, one.epsilon.upper)
 
 
 def _of(one: Guarantee) -> str:

@@ -13,10 +13,12 @@ from typing import Final
 from ..accountant.errors import PrivplanError
 from ..accountant.guarantee import Bounds
 from .frame.phases import last_round
+from .frame.suppositions import supposed_in
 from .observers import circumstances_of, rests_on
 from .preparation import Prepared, local_of, prepare, require_small_delta
 from .settings import Settings
-from .system import Aggregation, build
+from .setup import Promised
+from .system import Aggregation, System, build
 
 WITH_RECORDS: Final = "-with-records"
 
@@ -88,7 +90,7 @@ def forecast(settings: Settings) -> Forecast:
             Expected(
                 observer,
                 guarantee.epsilon,
-                _supposed(prepared, observer, guarantee.epsilon.upper),
+                supposed(prepared, observer, guarantee.epsilon.upper),
                 _best(observer, guarantee.epsilon.upper, changes),
             )
             for observer, guarantee in prepared.plan.guarantees.items()
@@ -96,11 +98,20 @@ def forecast(settings: Settings) -> Forecast:
     )
 
 
-def _supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ...]:
-    """Return what a number rests on; nothing where there is none."""
+def supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ...]:
+    """Return what a number rests on, with what its system assumes; nothing where there is none."""
     if math.isinf(epsilon):
         return ()
-    return rests_on(observer, circumstances_of(prepared.settings, prepared.federation.silos))
+    known = circumstances_of(prepared.settings, prepared.federation.silos)
+    return (*rests_on(observer, known), *_assumed(prepared.system, observer))
+
+
+def _assumed(system: System, observer: str) -> tuple[str, ...]:
+    """Return what is stated to reach an observer supposes, as an audit will say of the log."""
+    if not isinstance(system, Promised):
+        return ()
+    opened = system.opening()
+    return supposed_in(system.stated_reaches(), observer, opened.aggregation, opened.security)
 
 
 def _best(

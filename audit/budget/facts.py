@@ -137,8 +137,8 @@ class Facts:
     `single` says that a sum is one number and no vector, `voids` what takes every guarantee away,
     and `unusable` which of it are absurd numbers.  `reaches` is what the intent states of who sees
     what, by observer, None where it states nothing; `missing` are observers of whom only other
-    rounds do.  `width` is how many values were released, None where nothing was or no reach is
-    stated.
+    rounds do.  `width` is how many values were released, where this one released nothing by the
+    other rounds of its phase; None where none did, or no reach is stated.
     """
 
     contribution: Contribution
@@ -166,11 +166,13 @@ class Facts:
         *,
         single: bool = False,
         missing: tuple[str, ...] = (),
+        width: int | None = None,
     ) -> Facts:
         """Return the facts of an intent; the weakest of its releases counts, once for each.
 
         `single`: every release of its phase held a single value.  `missing`: observers of whom
-        other rounds state what reaches them, and this one does not.
+        other rounds state what reaches them, and this one does not.  `width`: how many values other
+        rounds of its phase released, where this one released nothing.
         """
         own, releases = spent.intent, [release for _, release in spent.releases]
         noise = own.noise
@@ -201,7 +203,7 @@ class Facts:
             missing,
             None
             if own.reaches is None
-            else max((release.values for release in releases), default=None),
+            else max((release.values for release in releases), default=width),
         )
 
     def reach_to(self, observer: str) -> Reach | None:

@@ -31,18 +31,21 @@ class Kind:
 def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
     """Return the different rounds of a log."""
     kinds: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
-    vectors = {
-        intended.intent.phase
-        for intended in ledger.spent
-        for _, r in intended.releases
-        if r.values > 1
-    }
-    known = {intended.intent.phase for intended in ledger.spent if intended.releases} - vectors
+    released = [spent for spent in ledger.spent if spent.releases]
+    widths: dict[str, int] = {}
+    for spent in released:
+        values = max(release.values for _, release in spent.releases)
+        widths[spent.intent.phase] = max(widths.get(spent.intent.phase, 0), values)
+    known = {phase for phase, width in widths.items() if width <= 1}
     unsaid = unstated(ledger)
     for spent in ledger.spent:
         single = spent.intent.phase in known
         facts = Facts.of(
-            spent, doubts.of_intent(spent), single=single, missing=unsaid.get(spent.seq, ())
+            spent,
+            doubts.of_intent(spent),
+            single=single,
+            missing=unsaid.get(spent.seq, ()),
+            width=widths.get(spent.intent.phase) or None,
         )
         views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
         kinds.setdefault((facts, views), []).append(spent)

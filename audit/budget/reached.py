@@ -21,15 +21,8 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.frame.reaches import Route, misfits, reach_of
-from ...fl.observers import (
-    ANALYZER,
-    CLIENT,
-    COORDINATOR,
-    MODEL,
-    SERVER,
-    SHUFFLER,
-    phrase,
-)
+from ...fl.frame.suppositions import as_stated, without_protocol
+from ...fl.observers import ANALYZER, MODEL
 from .facts import Facts, Setting
 from .protocol import settled
 from .samples import route_of
@@ -48,12 +41,8 @@ released, and so does who sees nothing else."""
 HOLDS: Final = ("nothing", "weights", "part")
 """What an observer holds of the unit, from the least that it knows."""
 
-_ASSUMED: Final = "assumed: "
-
-_TRUSTED: Final = (
-    f"{_ASSUMED}the shuffler is trusted to mix all messages and to tell nobody who sent which"
-)
-_TIMES: Final = f"{_ASSUMED}when messages are sent depends on no data"
+_OF_THE_MIX: Final = ("dimensions", "chosen", "padded_to", "granularity", "overflow")
+"""What is true of the messages of a round, whomever they reach: all who state it state the same."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +76,13 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
     if why:
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
-        return Believed(_told_apart(reaches, facts), _as_stated(stated), why)
-    assumed = _as_stated(stated)
+        return Believed(_told_apart(reaches, facts), as_stated(stated), why)
+    assumed = as_stated(stated)
     if stated.sees not in _LESS[table.sees]:
-        return Believed((merged,), (_assumption(stated, observer, setting), *assumed))
+        return Believed(
+            (merged,),
+            (without_protocol(stated, observer, setting.aggregation, setting.security), *assumed),
+        )
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
         return Believed((merged,), assumed)  # of what is mixed the table knows no dimensions
     return Believed(_told_apart((*_by_colluders(merged, table), table), facts), assumed)
@@ -176,7 +168,9 @@ def _contradicted(
         yield f"it is said to hold {stated.holds} of the unit"
     if stated.sees == "shuffled":
         yield from _not_mixed(stated, facts, setting)
-    if stated.sees not in _LESS[table.sees] and not _assumption(stated, observer, setting):
+    if stated.sees not in _LESS[table.sees] and not without_protocol(
+        stated, observer, setting.aggregation, setting.security
+    ):
         yield (
             f"`{stated.sees}` is less than what aggregation `{setting.aggregation}`, as far as its "
             f"protocol counts, shows: `{table.sees}`"
@@ -203,40 +197,13 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
     draws, chosen = facts.noise.draws, stated.chosen
     if chosen is not None and draws > 1 and draws != chosen:
         yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
-    said = {reach.chosen for _, reach in facts.reaches or ()} - {None}
-    if len(said) > 1:
-        yield f"`chosen` is {' and '.join(f'{count:,}' for count in sorted(map(int, said)))}"  # type: ignore[arg-type]
+    for name in _OF_THE_MIX:
+        said = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
+        if len(said) > 1:
+            yield f"`{name}` is {' and '.join(sorted(map(str, said)))}, by whom it is said to reach"
 
 
 def _is_sender_hidden(facts: Facts, route: Route, stated: Reach) -> bool:
     """Return whether a sample of those who send by themselves is said to be unknown."""
     alone = facts.messages or facts.contribution.unit == "silo"
     return route.sampling.method != "none" and alone and not stated.knows_sample
-
-
-def _assumption(stated: Reach, observer: str, setting: Setting) -> str:
-    """Return what must be supposed where no protocol can carry a reach; empty where one could."""
-    if setting.security is not None:
-        return ""
-    blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
-    if blind and setting.aggregation in ("plain", "shuffle"):
-        return f"{_ASSUMED}{phrase(observer)} holds ciphertexts and can read none of them"
-    mixed = (ANALYZER, MODEL, CLIENT, SERVER)
-    if stated.sees == "shuffled" and setting.aggregation == "shuffle" and observer in mixed:
-        return _TRUSTED
-    return ""
-
-
-_SHOWN: Final = 5
-_LONGEST: Final = 200
-
-
-def _as_stated(stated: Reach) -> tuple[str, ...]:
-    """Return what a reach itself says that it rests on, as far as it can be shown."""
-    said = [
-        "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
-    ]
-    assumptions = [f"{_ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
-    if len(said) > _SHOWN:
-        assumptions.append(f"{_ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
-    return (*assumptions, *((_TIMES,) if "times" in stated.also else ()))

@@ -132,7 +132,9 @@ def _require_key(system: Declaration, table: Table, key: Key, hint: Any, default
     if not _is_known(hint):
         raise _wrong(system, where, "must be a truth value, a number, a word, or texts", hint)
     if default is not None and default is not MISSING:
-        _checked(system, f"{where}, default", key.check, default, name=key.name)
+        value = _checked(system, f"{where}, default", key.check, default, name=key.name)
+        if value != default:
+            raise _wrong(system, where, "must have a range that returns what it checked", value)
 
 
 def _require_keys(system: Declaration) -> None:
@@ -157,16 +159,18 @@ def _require_words(system: Declaration, field: str, known: tuple[str, ...]) -> N
 
 def _require_defaults(system: Declaration) -> None:
     """Try how the system trains on each data set: it must be what a configuration may say."""
-    from ..defaults import DATASETS, adjusted, usual
+    from ..defaults import DATASETS, Defaults, adjusted, usual
 
     for dataset in DATASETS:
         where = f"adjust, on {dataset}"
         try:
             defaults = adjusted(system, dataset, usual(dataset))
-        except Exception as error:  # whatever a function of another package does
+        except (Exception, SystemExit) as error:  # whatever a function of another package does
             raise _wrong(
                 system, where, f"must give defaults ({type(error).__name__})", ""
             ) from None
+        if not isinstance(defaults, Defaults):
+            raise _wrong(system, where, "must give `Defaults`", defaults)
         for table in ("run", "data", "training"):
             for key in SHARED[table]:
                 value = getattr(defaults, key.name, None)
@@ -178,9 +182,10 @@ def _require_defaults(system: Declaration) -> None:
 
 def _checked(
     system: Declaration, field: str, check: Callable[..., Any], value: object, name: str = ""
-) -> None:
+) -> object:
+    """Return what a range makes of a value; raise `InvalidInput` where it refuses it, or fails."""
     try:
-        check(**{name or field: value})
+        return check(**{name or field: value})
     except InvalidInput as error:
         raise InvalidInput(
             f"Package {system.package}: system {system.name}, `{field}` is out of its range: "
@@ -188,7 +193,7 @@ def _checked(
             "A default is used as if it had been written.",
             f"Repair or remove {system.package}; other systems run without it.",
         ) from None
-    except Exception as error:  # whatever a range of another package does
+    except (Exception, SystemExit) as error:  # whatever a range of another package does
         raise _wrong(
             system, field, f"must have a range that can be asked ({type(error).__name__})", value
         ) from None

@@ -11,6 +11,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.mechanisms import Shuffled
 from privplan.accountant.records import Noise, Reach, RoundRelease, Sampling
 
 from .ledgers import Records, audited, changed, evidence, intents, opening, part, upper
@@ -84,6 +85,8 @@ WORST: Final = local_number(6, ev.Laplace(4.0), 1e-4)
         ({"users": 101}, {"users": 200}),  # more than send one
         ({"dimensions": 600}, {}),  # more than were released
         ({"chosen": 1}, {"reaches": {"shuffler": replace(EACH, dimensions=60, chosen=6)}}),
+        ({"padded_to": 400}, {"reaches": {"model": SMALL}}),
+        ({"overflow": "cap"}, {"reaches": {"model": SMALL}}),
         ({"colluders": 0}, {"security": mixing(100, colluders=5)}),
         ({"padded_to": None}, {}),
         ({"users": None}, {}),
@@ -424,6 +427,24 @@ def test_a_vector_within_a_ball_is_mixed_by_its_epsilon_alone() -> None:
     assert supported(gaussian, "analyzer") == supported(gaussian, "shuffler")
     assert supported(gaussian, "shuffler") == ev.Gaussian(supported_noise(gaussian))
     assert supported_noise(gaussian) == pytest.approx(4.0)
+
+
+def test_a_round_that_was_cut_off_sends_what_the_others_do() -> None:
+    """What it would have released is not known; a run that was killed is no worse for that."""
+    reaches = {"analyzer": Reach("shuffled", users=1000, granularity="coordinate")}
+    noise = Noise("laplace", 4.0, draws=8, grid=2.0**-24)
+    honest = Shuffled(1000).event(ev.Laplace(4.0), 8)
+
+    def cut(values: int) -> Records:
+        log = sent(reaches, security=mixing(1000), values=values, rounds=2, noise=noise)
+        last = max(i for i, record in enumerate(log) if isinstance(record, RoundRelease))
+        return log[:last]
+
+    numbers = evidence(cut(8))
+    assert {numbers.seen(kind, "analyzer").supported for kind in numbers.kinds} == {honest}
+    vectors = evidence(cut(9))
+    assert len({vectors.seen(kind, "analyzer").supported for kind in vectors.kinds}) == 1
+    assert upper(cut(9), "analyzer") > upper(cut(8), "analyzer")
 
 
 def supported_noise(records: Records) -> float:

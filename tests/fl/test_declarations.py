@@ -227,6 +227,12 @@ def _bad_table(**changes: Any) -> dict[str, Any]:
         ({"adjust": lambda _, usual: replace(usual, rounds=0)}, "rounds"),
         ({"adjust": lambda _, usual: usual}, "clip"),  # which it uses, and has no bound for
         ({"adjust": lambda _: None}, "adjust, on heart-disease"),
+        ({"adjust": lambda *_: None}, "adjust, on heart-disease` must give `Defaults`"),
+        ({"adjust": lambda *_: sys.exit(3)}, "adjust, on heart-disease"),
+        (
+            _bad_table(keys=(replace(TABLE.keys[0], check=lambda **_: None), *TABLE.keys[1:])),
+            "as_published` must have a range that returns what it checked",
+        ),
     ],
 )
 def test_an_unsound_declaration_is_refused_by_package_and_field(
