@@ -114,7 +114,9 @@ def test_no_data_exceed_the_bound_however_a_cap_is_read(
                 truth = most(laws, compared[relation], order)
                 assert truth <= bound
                 closest = max(closest, truth / bound if bound > 0.0 else 0.0)
-    assert closest > 0.3
+    # More messages than places, whoever is absent: each round is refused, and nothing is seen.
+    always_refused = overflow == "refuse" and (users - 1) * chosen > dimensions * padded_to
+    assert closest == 0.0 if always_refused else closest > 0.3
 
 
 @pytest.mark.parametrize("reading", READINGS)
