@@ -81,6 +81,7 @@ def _passes(event, epsilon, delta, neighbours, engine=None):
 LONG = {"truncated laplace"}
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     ("make", "epsilon", "delta", "neighbours"),
     [

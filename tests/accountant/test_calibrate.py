@@ -278,6 +278,7 @@ def test_the_search_never_returns_a_value_above_the_target(excess, misled):
     assert found.value >= 3.0 * (1 - 1e-9)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("make", "epsilon", "delta"),
     [

@@ -179,6 +179,7 @@ def best_test(f, noise, epsilon):
     return (1.0 - p - order * (1.0 - q)).max(), (q - none - order * (p - none)).max()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mean", [2.0, 30.0])
 @pytest.mark.parametrize("noise", [0.8, 3.0])

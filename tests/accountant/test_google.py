@@ -48,6 +48,7 @@ def pair_epsilon(p: Sequence[float], q: Sequence[float], delta: float, runs: int
     return float(brentq(excess, 0, 60, xtol=1e-12)) if excess(0.0) > 0 else 0.0
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(
     ("neighbours", "moves"), [("add-remove", 1), ("zero-out", 1), ("replace-one", 2)]
 )

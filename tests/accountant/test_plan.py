@@ -215,6 +215,7 @@ def test_gaussian_variance_is_split_as_lagrange_says():
     assert found.cost == pytest.approx(exact**2, rel=1e-4)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("cost", ["variance", "deviation", "average", "largest"])
 @pytest.mark.parametrize("seed", sweep(range(2), quick=1))
 def test_the_cheapest_split_never_costs_more_than_equal_noise(cost, seed):

@@ -66,6 +66,7 @@ def _refusals(event, neighbours):
             continue
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("neighbours", RELATIONS)
 @pytest.mark.parametrize("around", range(len(_AROUND)))
 def test_nobody_is_told_to_do_what_they_did(around, neighbours):

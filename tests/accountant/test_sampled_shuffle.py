@@ -189,6 +189,7 @@ def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_
                 assert hockey_stick(*laws, epsilon) <= delta + bound.failure
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize(("dimensions", "chosen"), [(3, 1), (4, 2), (3, 2)])
 @pytest.mark.parametrize(("users", "padded_to", "overflow"), [(2, 2, "refuse"), (3, 2, "cap")])
 def test_data_dependent_rounds_stay_below(

@@ -606,6 +606,7 @@ def random_sampler(rng):
     return ev.ShuffledBatches(steps, release)
 
 
+@pytest.mark.quick(18)
 @pytest.mark.parametrize("seed", range(36))
 def test_the_ends_are_ordered_and_below_what_another_engine_proves(seed):
     rng = np.random.default_rng(seed)

@@ -122,6 +122,7 @@ def crowded(release, population, rate, batch, unit, other, point=(1.0, 0.0), axe
     return total["with"], total["other"]
 
 
+@pytest.mark.quick(9)
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("release", "norm_of"), [(ev.Gaussian(0.7), 2), (ev.Laplace(0.8), 1)])
 @pytest.mark.parametrize("batch", [2, 4, 8])
@@ -269,6 +270,7 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
     assert lowest <= found.lower <= found.upper <= highest
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize(
     ("population", "rate", "batch"),
     [

@@ -115,6 +115,7 @@ def test_the_table_has_every_bug_and_some_tier_sees_it():
     assert all(one.claim or one.residual for one in TABLE)
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize("case", named(one for one in TABLE if one.claim))
 def test_the_claim_tier_catches_it(case):
     found = claim_tier(rehearsed(case.bug, case.own, case.claim))
@@ -124,6 +125,7 @@ def test_the_claim_tier_catches_it(case):
     assert sound.verdict == "not-contradicted"
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("case", named(one for one in TABLE if one.robust))
 def test_the_robust_tier_catches_it(case):
     found = robust_tier(rehearsed(case.bug, case.own, case.robust))
@@ -242,6 +244,7 @@ NAIVE = settings("uldp-naive", rounds=2, noise_multiplier=1.5)
 GRADIENT = settings("uldp-sgd", noise_multiplier=2.162)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("bug", "own", "canaries", "observer"),
     [

@@ -40,6 +40,7 @@ def sides(found):
 # ULDP-NAIVE.
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("aggregation", ["plain", "masked"])
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_a_user_of_naive_is_seen_with_the_noise_and_the_swing_that_are_claimed(
@@ -114,6 +115,7 @@ def test_naive_as_published_breaks_its_claim(neighbours):
 # ULDP-GROUP.
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("aggregation", ["plain", "masked"])
 @pytest.mark.parametrize("observer", OBSERVERS)
 def test_records_of_group_are_seen_with_the_noise_that_is_heard(observer, aggregation):

@@ -764,6 +764,7 @@ def require_one_voice(folder: Path, page: Path) -> None:
     assert not any(green in one for one in plain for green in GREEN)
 
 
+@pytest.mark.quick(8)
 @needs_runs
 @pytest.mark.parametrize("name", [*EDITS, *VALUES])
 def test_commands_speak_with_one_voice_of_an_edited_log(
@@ -774,6 +775,7 @@ def test_commands_speak_with_one_voice_of_an_edited_log(
     require_one_voice(folder, tmp_path / "page.html")
 
 
+@pytest.mark.quick(5)
 @needs_runs
 @pytest.mark.parametrize("name", list(BESIDE))
 def test_and_of_files_that_do_not_belong_to_it(runs: Runs, tmp_path: Path, name: str) -> None:

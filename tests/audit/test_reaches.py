@@ -134,6 +134,7 @@ OBSERVERS: Final = (
 )
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", LOGS)
 def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
     """Every observer is said to see whatever a reach can say, true or false."""
@@ -154,6 +155,7 @@ def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
                 assert after >= before * (1 - 1e-9), (observer, reach, alone, event)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", LOGS)
 def test_a_weaker_reach_never_has_a_smaller_number(name: str) -> None:
     found = evidence(LOGS[name])

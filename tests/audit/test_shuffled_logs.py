@@ -115,6 +115,7 @@ def test_terms_that_share_their_noise_are_not_mixed() -> None:
     assert not any(isinstance(supported(log, who), ev.SampledShuffle) for who in PRINTED)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     "fields",
     [
@@ -377,6 +378,7 @@ def enumerated(users: int, epsilon0: float, delta: float) -> float:
     return worst
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("users", [2, 3, 5, 8])
 @pytest.mark.parametrize("epsilon0", [0.5, 1.5])
 def test_shuffled_reports_are_never_below_an_enumeration(users: int, epsilon0: float) -> None:

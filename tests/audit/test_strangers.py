@@ -101,6 +101,7 @@ def test_it_loads_the_one_whose_entry_has_the_very_name(whole: Path, tmp_path: P
     assert "what other of package other-toys determines" in said  # `nowhere` is no module
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("last", ["raise RuntimeError('no')", "raise SystemExit(3)", "import gone"])
 def test_a_package_that_fails_to_import_stops_no_audit(
     last: str, whole: Path, tmp_path: Path
@@ -113,6 +114,7 @@ def test_a_package_that_fails_to_import_stops_no_audit(
     assert "'[run] system'" in without
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "facts",
     [

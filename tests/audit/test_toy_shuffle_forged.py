@@ -263,6 +263,7 @@ def proven(honest: Path) -> dict[str, float]:
     return {name: number(report, name) for name in OBSERVERS}
 
 
+@pytest.mark.quick(24)
 @pytest.mark.parametrize("stated", STATEMENTS, ids=lambda one: f"{one.name}-{one.observer}")
 def test_a_false_statement_is_found_counted_or_assumed(
     stated: Statement, honest: Path, proven: dict[str, float], tmp_path: Path

@@ -138,6 +138,7 @@ def test_the_key_of_another_is_an_error(judged: Callable[..., Any], signed: Path
     assert "signed by another key" in outcome.out + outcome.err
 
 
+@pytest.mark.quick(2)
 @pytest.mark.usefixtures("signed")
 @pytest.mark.parametrize("command", ["budget", "attack"])
 def test_the_key_of_another_is_not_called_a_broken_line(run: Run, command: str) -> None:

@@ -260,6 +260,7 @@ def test_sealed_counts_are_held_against_the_rate(
     assert (tmp_path / "run" / LOG).read_bytes() == before
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("counts", "chosen_by", "fires"),
     [

@@ -184,6 +184,7 @@ def test_options_are_checked_at_the_door(words: list[str], said: str, refused: R
     assert said in refused("calibrate", *words)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("schedule", [EPOCHS, ROUNDS])
 @pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
 @pytest.mark.parametrize("neighbours", ["add-remove", "replace-one"])

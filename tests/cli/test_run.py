@@ -689,6 +689,7 @@ def named(row: dict[str, Any]) -> tuple[object, ...]:
     return tuple(row.get(key) for key in ("observer", "colluders", "dropouts", "holds"))
 
 
+@pytest.mark.quick(5)
 @pytest.mark.usefixtures("fl")
 @pytest.mark.parametrize(
     "changes",

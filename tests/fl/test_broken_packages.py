@@ -46,6 +46,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_package_is_named_and_stops_no_other(tmp_path: Path, name: str) -> None:
     source, said = BROKEN[name]

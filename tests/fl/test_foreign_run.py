@@ -109,6 +109,7 @@ def test_it_is_resumed_and_not_with_another_version(tmp_path: Path) -> None:
     assert audited["result"]["rounds"] == 3
 
 
+@pytest.mark.slow
 def test_hooks_of_the_section_run_and_are_resumed(tmp_path: Path) -> None:
     place = installed(tmp_path / "package")
     declared = place / "damped_avg" / "__init__.py"

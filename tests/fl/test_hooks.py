@@ -31,6 +31,7 @@ def by_itself(role: str, system: str, folder: Path) -> int:
     return subprocess.run(command, check=False, timeout=300, capture_output=True).returncode
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("system", ["fedprox", "server-momentum", "server-adam", "looking-ahead"])
 def test_killed_and_taken_up_it_ends_where_it_would_have(
     system: str, conducting: Any, tmp_path: Path

@@ -194,6 +194,7 @@ def test_a_run_that_was_cut_off_audits_like_any(place: Path) -> None:
     assert (result["rounds"], result["hazards"], result["not_stated"]) == (ROUNDS, [], [])
 
 
+@pytest.mark.slow
 def test_it_is_attacked_and_reported(place: Path) -> None:
     command(place, "run", "run.toml", "--out", "out")
     found = json.loads(command(place, "audit", "attack", "out", "--json").stdout)["result"]
@@ -221,6 +222,7 @@ class Squares(ToyMean):
 """
 
 
+@pytest.mark.slow
 def test_canaries_whose_row_loses_their_direction_are_refused(place: Path) -> None:
     source = place / "toy_mean" / "system.py"
     source.write_text(source.read_text() + SQUARES)

@@ -74,6 +74,7 @@ def compare(peer: Peer, part: int, answer: Callable[[Configuration, Any], Any]) 
     assert sum(close) >= 0.9 * len(close)
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("part", PARTS)
 def test_ends_are_ordered_with_those_that_dp_accounting_gave(part):
     compare(DP_ACCOUNTING, part, lambda _, kept: kept)

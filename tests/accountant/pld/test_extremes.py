@@ -54,6 +54,7 @@ EXTREME = [
 ]
 
 
+@pytest.mark.quick(5)
 @pytest.mark.parametrize(("event", "delta"), EXTREME)
 def test_an_extreme_question_for_epsilon_takes_little_work(event, delta, work):
     found = pp.account(event, delta=delta, engine="pld").epsilon
@@ -61,6 +62,7 @@ def test_an_extreme_question_for_epsilon_takes_little_work(event, delta, work):
     assert sum(work) <= MOST_WORK
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_an_extreme_question_for_delta_takes_little_work(noise, epsilon, work):

@@ -138,6 +138,7 @@ SINGLE = [
 ]
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 @pytest.mark.parametrize(("size", "rate", "noise", "laplace"), sweep(SINGLE, quick=3))
 def test_one_round_brackets_the_exact_value(size, rate, noise, laplace, neighbours):

@@ -74,6 +74,7 @@ def _hockey(rows, index, epsilon):
     return rows.infinite[index] + float((rows.masses[index][above] * gains).sum())
 
 
+@pytest.mark.quick(7)
 @pytest.mark.parametrize(("relation", "reverse"), WAYS)
 @pytest.mark.parametrize("width", [0.05, 0.006, 0.0015])
 @pytest.mark.parametrize("tilt", [0.05, 3.0, 40.0])
@@ -124,6 +125,7 @@ def _schedule(count, *, factor=1.0, unlike=True):
     )
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("relation", ["add-remove", "replace-one", "zero-out"])
 @pytest.mark.parametrize("count", [FEWEST, 70, 300])
 def test_unsampled_schedules_bracket_the_closed_form(relation, count):
