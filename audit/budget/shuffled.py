@@ -158,6 +158,8 @@ def _on_sample(facts: Facts, setting: Setting, event: ev.Shuffle, *, hidden: boo
         if hidden and event.users == drawn.batch < drawn.population:
             return ev.FixedSize(drawn.batch, drawn.population, event)
         return event
-    if drawn.method == "poisson" and setting.security is not None:
-        return event  # at least `fewest` of those who were drawn send a message
+    security = setting.security
+    if drawn.method == "poisson" and security is not None:
+        # At least `fewest` of those who were drawn send, if so many are drawn: rounds went on.
+        return event if security.fewest <= facts.rate * security.parties else event.event
     return event.event

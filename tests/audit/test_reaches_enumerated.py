@@ -483,6 +483,19 @@ def test_colluders_tell_who_was_drawn() -> None:
     assert hidden == ev.Poisson(0.5, ev.Shuffle(20, RESPONSE))
 
 
+@pytest.mark.parametrize(("of", "silos"), [("user", 1), ("silo", 4)])
+@pytest.mark.parametrize(("rate", "hides"), [(0.1, False), (0.75, True)])
+def test_no_more_messages_are_counted_on_than_are_drawn(
+    of: Any, silos: int, rate: float, hides: bool
+) -> None:
+    """Of 40 users four are drawn: a round that went on had not 30 messages, as the log says."""
+    drawn = Sampling("poisson", of, rate, "server")
+    mixed = replace(MIX, users=40, knows_sample=True)
+    case = replace(setting(40, security=Security("shuffler", 40, 30)), silos=silos)
+    event = supported(responses({"analyzer": mixed}, sampling=drawn), case, "analyzer")
+    assert event == (ev.Shuffle(30, RESPONSE) if hides else RESPONSE)
+
+
 def test_of_a_sample_of_others_nobody_knows_how_many_send() -> None:
     """Twenty records are drawn: they may be one user's, whose message is alone."""
     drawn = Sampling("fixed-size", "record", 0.2, "shared-secret", 20, 100)
