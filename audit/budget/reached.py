@@ -69,7 +69,7 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
     every = _stated(facts, setting, observer)
     if len(every) > 1:
         return _together(
-            [_judged(one, table, facts, setting, observer, route) for one in every], facts
+            [_judged(each, table, facts, setting, observer, route) for each in every], facts
         )
     stated = every[0] if every else None
     if stated is None:
@@ -126,9 +126,9 @@ def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
 def _together(every: list[Believed], facts: Facts) -> Believed:
     """Return what counts of several statements: the weakest of all that each of them leaves."""
     return Believed(
-        _told_apart(tuple(dict.fromkeys(reach for one in every for reach in one.reaches)), facts),
-        tuple(dict.fromkeys(text for one in every for text in one.assumed)),
-        tuple(dict.fromkeys(why for one in every for why in one.contradicted)),
+        _told_apart(tuple(dict.fromkeys(reach for each in every for reach in each.reaches)), facts),
+        tuple(dict.fromkeys(text for each in every for text in each.assumed)),
+        tuple(dict.fromkeys(why for each in every for why in each.contradicted)),
     )
 
 

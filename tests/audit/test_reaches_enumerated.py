@@ -330,9 +330,9 @@ def gaussians(unit: Any = "user", **given: Any) -> Facts:
 @pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer"])
 def test_a_silo_takes_the_noise_of_all_its_users_off_a_sum(observer: str) -> None:
     case = replace(setting(100, aggregation="plain"), silos=5)
-    found = supported(gaussians(), case, observer)
-    assert isinstance(found, ev.Gaussian)
-    assert found.noise_multiplier <= 2.0
+    event = supported(gaussians(), case, observer)
+    assert isinstance(event, ev.Gaussian)
+    assert event.noise_multiplier <= 2.0
     for sees in ("sum", "sum-less-own", "nothing", "one-share"):
         told = replace(gaussians(), reaches=((observer, Reach(sees)),))  # type: ignore[arg-type]
         event = supported(told, case, observer)
@@ -354,9 +354,9 @@ def test_a_silo_that_tells_or_is_missing_has_any_number_of_users() -> None:
         ("server", replace(five, reaches=(("server", Reach("sum", colluders=2)),))),
         ("server", replace(five, reaches=(("server", Reach("sum", dropouts=2)),))),
     ):
-        found = supported(told, case, observer)
-        assert isinstance(found, ev.Gaussian)
-        assert found.noise_multiplier <= 2.0
+        event = supported(told, case, observer)
+        assert isinstance(event, ev.Gaussian)
+        assert event.noise_multiplier <= 2.0
 
 
 def test_a_colluder_of_many_records_tells_as_many_messages() -> None:
@@ -373,9 +373,9 @@ def test_a_colluder_of_many_records_tells_as_many_messages() -> None:
     assert supported(missing, case, "analyzer") == ev.Shuffle(2, RESPONSE)
     told = replace(gaussians("record"), reaches=(("model", Reach("sum", colluders=12)),))
     plain = replace(setting(20, aggregation="plain"), group=8, records=100)
-    found = supported(told, plain, "model")
-    assert isinstance(found, ev.Gaussian)
-    assert found.noise_multiplier <= 2.0 * math.sqrt(100 - 12 * 8)
+    event = supported(told, plain, "model")
+    assert isinstance(event, ev.Gaussian)
+    assert event.noise_multiplier <= 2.0 * math.sqrt(100 - 12 * 8)
 
 
 def test_a_colluder_of_many_records_fills_as_many_places() -> None:
@@ -384,9 +384,9 @@ def test_a_colluder_of_many_records_fills_as_many_places() -> None:
     two = replace(two, contribution=Contribution(1.0, "l1", "record", "message"))
     mixed = two.reaches[0][1]  # type: ignore[index]
     two = replace(two, reaches=(("analyzer", replace(mixed, users=5)),))
-    found = supported(two, replace(setting(2), group=3, records=5), "analyzer")
-    assert isinstance(found, ev.SampledShuffle)
-    assert (found.users, found.padded_to) == (2, 1)
+    event = supported(two, replace(setting(2), group=3, records=5), "analyzer")
+    assert isinstance(event, ev.SampledShuffle)
+    assert (event.users, event.padded_to) == (2, 1)
 
 
 # --- a shuffle that does not count ----------------------------------------------------------------
@@ -402,9 +402,9 @@ def test_messages_that_nobody_mixes_are_not_known_to_be_summed(
     facts = gaussians()
     if stated is not None:
         facts = replace(facts, reaches=(("model", stated),))
-    found = supported(facts, setting(100, security=security), observer)
-    assert isinstance(found, ev.Gaussian)
-    assert found.noise_multiplier <= 2.0
+    event = supported(facts, setting(100, security=security), observer)
+    assert isinstance(event, ev.Gaussian)
+    assert event.noise_multiplier <= 2.0
 
 
 # --- what is said of the release beside the mix ---------------------------------------------------
@@ -451,7 +451,7 @@ def test_a_message_that_is_not_drawn_takes_its_noise_along(sees: Any) -> None:
         sampling=Sampling("poisson", "user", rate, "shared-secret"),
         reaches=(("model", Reach(sees)),),
     )
-    found = supported(facts, setting(2, aggregation="plain"), "model")
+    event = supported(facts, setting(2, aggregation="plain"), "model")
 
     def above(threshold: float, value: float) -> float:
         """Return how likely more than a threshold above 0 is released."""
@@ -466,8 +466,8 @@ def test_a_message_that_is_not_drawn_takes_its_noise_along(sees: Any) -> None:
     tests = (above(t / 50, 1.0) - math.e * above(t / 50, -1.0) for t in range(1, 500))
     least = max(tests)
     assert least == pytest.approx(0.0055, rel=0.05)
-    assert isinstance(found, ev.NoGuarantee) or (
-        pp.account(found, epsilon=1.0, neighbours="replace-one").delta.upper >= least
+    assert isinstance(event, ev.NoGuarantee) or (
+        pp.account(event, epsilon=1.0, neighbours="replace-one").delta.upper >= least
     )
 
 
@@ -510,8 +510,8 @@ def test_of_a_sample_of_others_nobody_knows_how_many_send() -> None:
 def test_light_messages_hide_no_heavy_one(observer: str) -> None:
     """By records, the unit's message may weigh 1 and all others nothing."""
     facts = replace(gaussians(), weights=Weights("records"))
-    found = supported(facts, setting(100, aggregation="plain"), observer)
-    assert isinstance(found, ev.Gaussian)
-    assert found.noise_multiplier <= 2.0
+    event = supported(facts, setting(100, aggregation="plain"), observer)
+    assert isinstance(event, ev.Gaussian)
+    assert event.noise_multiplier <= 2.0
     mixed = replace(responses({"analyzer": MIX}), weights=Weights("records"))
     assert delta(supported(mixed, setting(1000), "analyzer")) >= ALONE

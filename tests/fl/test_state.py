@@ -328,8 +328,8 @@ def test_as_many_as_an_audit_reads_are_kept(
     once = [phase.once.state for phase in prepared.system.phases if phase.once is not None]
     every = {**state, **{name: np.zeros(()) for each in once for name in each.shapes}}
     moments = {name: np.zeros(3) for name in Moments.names()}
-    own = Checkpoint("run", 1, "mlp", np.zeros(3), state={**every, **moments})
-    own.write(tmp_path / "model.npz")
+    model = Checkpoint("run", 1, "mlp", np.zeros(3), state={**every, **moments})
+    model.write(tmp_path / "model.npz")
     stored = StoredModel.read(tmp_path / "model.npz")
     digest = state_digest(every)
     assert digest is not None
@@ -366,8 +366,8 @@ def with_results(
         def initial_state(self) -> Any:
             return self.state.zeros()
 
-    own: Any = Results()
-    return replace(prepare(conducting.settings_of("stages")), system=own)
+    system: Any = Results()
+    return replace(prepare(conducting.settings_of("stages")), system=system)
 
 
 def never(*_: object) -> Any:
