@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import platform
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from .frame.fitness import checked_data, checked_parts, measured, require_openin
 from .frame.naming import naming
 from .frame.phases import checked_phases, last_round
 from .frame.rounds import finite_model, name_in
-from .frame.state import Arrays, Shape, State, states
+from .frame.state import MOST, Arrays, Shape, State, states
 from .frame.systems import declaration_of
 from .local import Local, NoTraining, TorchLocal
 from .moments import Moments
@@ -136,7 +137,31 @@ def first_state(prepared: Prepared) -> Arrays:
             "Give it another name.",
         )
     _require_no_half_moments(prepared.whose, (stated or State(), *once))
+    _require_few(prepared.whose, (stated or State(), *once))
     return (stated or State()).checked(system.initial_state(), prepared.whose)
+
+
+def _require_few(whose: str, every: Iterable[State]) -> None:
+    """Raise `InvalidInput` for more arrays beside a model than an audit reads of its file.
+
+    All of them stand in one file: those of the state, and what each phase releases once.
+    """
+    names = [name for each in every for name in each.shapes]
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidInput(
+            f"Two phases of {whose} release an array `{twice[0]}`.",
+            "One of them would be lost in the file of the model.",
+            "Give it another name.",
+        )
+    kept = [name for name in names if name not in Moments.names()]
+    if len(kept) > MOST:
+        raise InvalidInput(
+            f"The state of {whose} and what its phases release once are {len(kept)} arrays; at "
+            f"most {MOST} can be kept beside a model, and the moments of features.",
+            "All of them stand in one file, and an audit reads no more of it.",
+            "Put several of them into one array.",
+        )
 
 
 def _require_no_half_moments(whose: str, every: Iterable[State]) -> None:

@@ -114,7 +114,8 @@ class Security(Fact):
     decrypted, or on `multiples` only, as it was published, which leaves the rest without any.
     `server` says from which server updates are hidden: from one that sends what it likes
     (`malicious`), or one that follows the protocol and looks at all it gets; in either case
-    `colluders` of the parties may tell it what they know, and no more.
+    `colluders` of the parties may tell it what they know, and no more.  Where messages are mixed
+    and the promise is for units of k records, a colluder is such a unit, and knows k messages.
     """
 
     protocol: Literal["pairwise-masks", "private-weighting", "additive-shares", "shuffler"]

@@ -28,7 +28,8 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER
+from ...fl.frame.reaches import knows_sample
+from ...fl.observers import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER, Coalition
 from .facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .messages import (
     is_oblivious,
@@ -42,16 +43,13 @@ from .messages import (
 from .order import weakest
 from .protocol import settled
 from .reached import HOLDS, believed
-from .samples import can_hide, on_sample
+from .samples import can_hide, on_sample, route_of
 from .several import several
 from .shuffled import see_shuffled
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
 
 _CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
 """Observers that take part themselves."""
-
-_LESS_ONE: Final = ("shuffled", "sum-less-own")
-"""Reaches of messages in which one of who takes part is known already."""
 
 View = Callable[[Facts, Setting, Reach], ev.Event]
 
@@ -119,8 +117,10 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise Unproven(uldp.CLEAR_WEIGHTS.reason)
     _require_harmless(facts, setting, reach)
-    named = facts.messages and reach.sees == "each"  # who sends no message was not drawn
-    hidden = case.hides and not named and not reach.knows_sample and can_hide(facts, setting)
+    shown = facts.messages and reach.sees == "each"  # who sends no message was not drawn
+    shown |= reach.sees != "shuffled" and _leaves_by_chance(facts)
+    shown |= reach.knows_sample or (reach.colluders > 0 and _is_told(facts, setting))
+    hidden = case.hides and not shown and can_hide(facts, setting)
     if reach.sees == "shuffled":
         return see_shuffled(facts, setting, reach, hidden=hidden)
     if reach.sees == "nothing":
@@ -134,25 +134,54 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     return several(base, facts, setting, hidden=hidden)
 
 
+def _leaves_by_chance(facts: Facts) -> bool:
+    """Return whether noise is missing where a unit is not drawn: its message takes it along.
+
+    A sample hides a unit in the same sum without it, and that one has other noise, or none: if all
+    others are out as well, nothing is sent, and who sees a message knows that the unit was drawn.
+    """
+    by_chance = facts.sampling.method in ("poisson", "truncated-poisson")
+    return by_chance and facts.contribution.terms == "message"
+
+
+def _is_told(facts: Facts, setting: Setting) -> bool:
+    """Return whether one colluder may tell who was drawn, as any in a coalition does."""
+    return knows_sample(Coalition(1).name, route_of(facts, setting))
+
+
 def _counted(case: _Case, observer: str, reach: Reach) -> tuple[Reach, ...]:
     """Return the reaches that are derived for one: of a mixer, and of fewer colluders.
 
-    Who takes part knows its own: the one share of the noise, if that is its own, and one message
-    for each record that a promised unit may have.
+    Who takes part knows its own: the one share of the noise, if that is its own, and its messages
+    (`_of_records`).
 
     What colluders hold themselves is not hidden from them: of even weights the number of who takes
     its own share off may fall as more of them tell.  In between it has no maximum (its square goes
     as (S - c)^2 / (k - c)), so none of them and all are enough.
     """
-    facts, group = case.facts, case.setting.group
-    reach = _of_mixer(facts, observer, reach)
+    facts = case.facts
+    reach = _of_records(case, _of_mixer(facts, observer, reach))
     if observer in _CONTRIBUTORS and reach.sees == "one-share":
         reach = replace(reach, colluders=reach.colluders + 1)
-    elif observer in _CONTRIBUTORS and facts.messages and reach.sees in _LESS_ONE:
-        reach = replace(reach, colluders=reach.colluders + group - 1)
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
         return (reach,)
     return reach, replace(reach, colluders=0)
+
+
+def _of_records(case: _Case, reach: Reach) -> Reach:
+    """Return a reach with as many messages as its colluders, and who sees less its own, may hold.
+
+    Each is somebody whom the promise is for, so in a promise for units of k records each of them
+    may have sent k messages, one for each record; so may each whose noise is missing.
+    """
+    if not case.facts.messages:
+        return reach
+    taken_off = 1 if reach.sees == "sum-less-own" else 0  # `see_sum_of_messages` takes one off
+    known = (reach.colluders + taken_off) * case.setting.group - taken_off
+    missing = reach.dropouts
+    if missing > case.facts.noise.tolerated_dropouts:  # which are messages, as shares of noise are
+        missing *= case.setting.group
+    return replace(reach, colluders=known, dropouts=missing)
 
 
 def _of_mixer(facts: Facts, observer: str, reach: Reach) -> Reach:
@@ -185,7 +214,7 @@ def _released(case: _Case, reach: Reach) -> ev.Event:
     released = believed(*case.stated, MODEL)
     assert released is not None
     known = [part for part in released.reaches if part.sees != "nothing"]
-    seen = [part for public in known for part in _beside(public, reach)]
+    seen = [part for public in known for part in _beside(_of_records(case, public), reach)]
     return weakest([_seen(case, part) for part in seen])
 
 
@@ -213,7 +242,9 @@ def _before_unknown(case: _Case, observer: str) -> ev.Event:
     if facts.noise.family in SUMS or facts.reaches is not None:
         raise Unproven(f"the log has no facts about what {observer!r} sees")
     base = local(facts, setting)
-    return on_sample(base, facts, setting, hidden=case.hides and can_hide(facts, setting))
+    hidden = case.hides and can_hide(facts, setting)
+    hidden &= facts.contribution.terms != "message"  # who sends none was not drawn
+    return on_sample(base, facts, setting, hidden=hidden)
 
 
 def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:

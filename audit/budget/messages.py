@@ -62,6 +62,9 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
     apart = setting.neighbours == "add-remove" or setting.scope(contribution.unit) == "finer"
     apart |= facts.sampling.method != "none"  # then how many send is left to chance
     apart |= not _is_sent_by_all(facts)
+    apart |= facts.weights.rule == "records"  # a light message brings less noise than a heavy one
+    gone = reach.colluders > 0 or reach.dropouts > noise.tolerated_dropouts
+    apart |= gone and setting.silos > 1 and contribution.unit != "silo"  # with all of its users
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
         return see_messages(facts, setting, reach)
     moved = bound(facts, setting) * weight(facts, setting)

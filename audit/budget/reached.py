@@ -22,7 +22,7 @@ from typing import Final
 from ...accountant.records import Reach
 from ...fl.frame.reaches import Route, misfits, reach_of
 from ...fl.frame.suppositions import as_stated, without_protocol
-from ...fl.observers import ANALYZER, MODEL
+from ...fl.observers import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
 from .facts import Facts, Setting
 from .protocol import settled
 from .samples import route_of
@@ -63,14 +63,26 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
     """Return how far the reach of an observer counts; None for one that nobody knows."""
     known, whole = settled(facts, setting)
     route = route_of(known, whole)
-    table = reach_of(observer, route)
+    table = _table(observer, route, facts, setting)
     if table is None:
         return None
-    stated = _stated(facts, setting, observer)
+    every = _stated(facts, setting, observer)
+    if len(every) > 1:
+        return _together(
+            [_judged(each, table, facts, setting, observer, route) for each in every], facts
+        )
+    stated = every[0] if every else None
     if stated is None:
         absent = observer in facts.missing and observer != MODEL
         reaches = (_all(table), table) if absent else (table,)
         return Believed(_told_apart(reaches, facts), missing=absent)
+    return _judged(stated, table, facts, setting, observer, route)
+
+
+def _judged(
+    stated: Reach, table: Reach, facts: Facts, setting: Setting, observer: str, route: Route
+) -> Believed:
+    """Return how far one statement counts beside the table's."""
     merged = _merged(stated, table)
     why = tuple(_contradicted(stated, table, facts, setting, observer, route))
     if why:
@@ -79,6 +91,8 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
         return Believed(_told_apart(reaches, facts), as_stated(stated), why)
     assumed = as_stated(stated)
     if stated.sees not in _LESS[table.sees]:
+        if observer == CLIENT:  # it knows its own, whoever mixes
+            merged = replace(merged, colluders=max(merged.colluders, 1))
         return Believed(
             (merged,),
             (without_protocol(stated, observer, setting.aggregation, setting.security), *assumed),
@@ -109,11 +123,67 @@ def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
     return tuple(reach for reach in reaches if reach.sees in ("each", "one-share"))
 
 
-def _stated(facts: Facts, setting: Setting, observer: str) -> Reach | None:
-    """Return what is stated to reach an observer; the model is made of what the analyzer sees."""
-    if observer == MODEL and setting.aggregation == "shuffle":
-        return facts.reach_to(ANALYZER) or facts.reach_to(MODEL)
-    return facts.reach_to(observer)
+def _together(every: list[Believed], facts: Facts) -> Believed:
+    """Return what counts of several statements: the weakest of all that each of them leaves."""
+    return Believed(
+        _told_apart(tuple(dict.fromkeys(reach for each in every for reach in each.reaches)), facts),
+        tuple(dict.fromkeys(text for each in every for text in each.assumed)),
+        tuple(dict.fromkeys(why for each in every for why in each.contradicted)),
+    )
+
+
+def _table(observer: str, route: Route, facts: Facts, setting: Setting) -> Reach | None:
+    """Return the row of the table, for messages as they are seen; None for an unknown observer.
+
+    Where messages are said to be shuffled, and the protocol does not count, nothing says that only
+    their sum is released.  A silo sends its users' messages, however many these are, and knows
+    their noise: what is left of a sum or a mix may be a single one.
+    """
+    table = reach_of(observer, route)
+    if table is None or not facts.messages:
+        return table
+    unmixed = setting.aggregation == "shuffle" and not route.shuffled
+    if not unmixed and not _sends_many(observer, facts, setting):
+        return table
+    return Reach(
+        "each",
+        holds=table.holds,
+        colluders=table.colluders,
+        dropouts=table.dropouts,
+        knows_sample=table.knows_sample,
+        also=table.also,
+    )
+
+
+def _sends_many(observer: str, facts: Facts, setting: Setting) -> bool:
+    """Return whether an observer sends nobody knows how many of the messages, and their noise.
+
+    A silo sends those of all its users.  A client sends one for each of its records: as many as a
+    promised unit has, where the promise is for units of many, and else any number.
+    """
+    if facts.contribution.terms != "message":
+        return False
+    inside = facts.contribution.unit in ("entry", "record")
+    if observer == CLIENT:
+        return inside and setting.group == 1
+    return observer in (SILO, SILO_WITH_RECORDS, PEER) and facts.contribution.unit != "silo"
+
+
+def _stated(facts: Facts, setting: Setting, observer: str) -> tuple[Reach, ...]:
+    """Return what is stated to reach an observer; the model is made of what the analyzer sees.
+
+    What is released hides no less than what the analyzer sees, if it is a sum of that; what else
+    is said of the model, that more is released, counts beside it.
+    """
+    stated = facts.reach_to(observer)
+    seen = facts.reach_to(ANALYZER)
+    if observer != MODEL or setting.aggregation != "shuffle" or seen is None:
+        return () if stated is None else (stated,)
+    if stated is None:
+        return (seen,)
+    if stated.sees in ("sum", "nothing"):
+        return (_merged(seen, stated),)
+    return tuple(dict.fromkeys((seen, stated)))
 
 
 def _merged(stated: Reach, table: Reach) -> Reach:
@@ -166,6 +236,8 @@ def _contradicted(
         yield "it is said not to know the sample, which it draws, trains on or sees"
     if HOLDS.index(stated.holds) < HOLDS.index(table.holds):
         yield f"it is said to hold {stated.holds} of the unit"
+    if stated.sees != "each" and _sends_many(observer, facts, setting):
+        yield f"`{observer}` sends more messages than one, nobody knows how many, and knows them"
     if stated.sees == "shuffled":
         yield from _not_mixed(stated, facts, setting)
     if stated.sees not in _LESS[table.sees] and not without_protocol(

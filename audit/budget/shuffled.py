@@ -58,6 +58,8 @@ def see_shuffled(facts: Facts, setting: Setting, reach: Reach, *, hidden: bool) 
     `hidden`: the observer does not know the sample.
     """
     users = _messages(facts, setting, reach)
+    if facts.weights.rule == "records":
+        return see_all_messages(facts, setting, reach)  # a light message is none of the others'
     if reach.dimensions is not None:
         return _coordinates(facts, setting, reach, users)
     apart = reach.granularity == "coordinate" or facts.draws == 1
@@ -149,10 +151,15 @@ def _on_sample(facts: Facts, setting: Setting, event: ev.Shuffle, *, hidden: boo
         return event
     if drawn.method == "poisson" and hidden:
         return ev.Poisson(facts.rate, event)
+    apart = drawn.of != facts.contribution.unit and setting.security is None
+    if apart:
+        return event.event  # of so many others, nobody knows how many messages
     if drawn.method == "fixed-size" and drawn.batch and drawn.population:
         if hidden and event.users == drawn.batch < drawn.population:
             return ev.FixedSize(drawn.batch, drawn.population, event)
         return event
-    if drawn.method == "poisson" and setting.security is not None:
-        return event  # at least `fewest` of those who were drawn send a message
+    security = setting.security
+    if drawn.method == "poisson" and security is not None:
+        # At least `fewest` of those who were drawn send, if so many are drawn: rounds went on.
+        return event if security.fewest <= facts.rate * security.parties else event.event
     return event.event

@@ -6,13 +6,14 @@ By aggregation, where the facts of its protocol fit (an audit reads those that d
     model        sum           sum                         sum             shuffled
     server       each          sum                         sum             shuffled
     coordinator  each          sum                         nothing         as shuffler
-    silo         sum-less-own  sum-less-own                as peer         as client
+    silo         sum-less-own  sum-less-own                as peer         each, or as client
     client       sum-less-own  sum-less-own                as peer         shuffled, its own known
-    peer         each          sum-less-own                sum-less-own    as client
+    peer         each          sum-less-own                sum-less-own    as silo
     server+c     each, c told  sum, c told (if borne)      each, c told    each, c told
     shuffler     each          each                        each            each; nothing, encrypted
     analyzer     each          sum                         sum             shuffled
 
+A silo under `shuffle` sends for its users, and is as a client only where the silo is the unit.
 The model under `shuffle` is computed from what the analyzer sees.  Who draws the sample knows it,
 who trains on those who were drawn does, and who sees messages with their senders does.
 """
@@ -138,11 +139,16 @@ def _of_client(route: Route) -> Reach:
 
 def _of_peer(route: Route) -> Reach:
     if route.shuffled:
-        return _of_client(route)
+        return _of_silo(route)
     if route.aggregation == "plain":
         return Reach("each")
     told = route.told if route.aggregation == "shares" else 0
     return Reach("sum-less-own", colluders=told)
+
+
+def _of_silo(route: Route) -> Reach:
+    """Return the row of a silo, which knows the messages of all of its users, however many."""
+    return Reach("each") if route.shuffled and route.unit != "silo" else _of_client(route)
 
 
 def _of_shuffler(route: Route) -> Reach:
@@ -165,8 +171,8 @@ def _mixed(route: Route) -> Reach:
 _ROWS: Final[Mapping[str, Callable[[Route], Reach]]] = {
     MODEL: _as_sum,
     SERVER: _of_server,
-    SILO: _of_client,
-    SILO_WITH_RECORDS: _of_client,
+    SILO: _of_silo,
+    SILO_WITH_RECORDS: _of_silo,
     PEER: _of_peer,
     CLIENT: _of_client,
     COORDINATOR: _of_coordinator,

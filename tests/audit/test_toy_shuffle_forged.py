@@ -205,7 +205,7 @@ STATEMENTS: Final = (
     ),
     Statement("a blind model", "model", "same", (told("model", {"sees": "nothing"}),)),
     Statement("a model of sums", "model", "same", (told("model", {"sees": "sum"}),)),
-    Statement("a model of more users", "model", "same", (reach("model", users=1000),)),
+    Statement("a model of more users", "model", "error", (reach("model", users=1000),)),
     Statement("a model of more places", "model", "error", (reach("model", padded_to=2000),)),
     Statement("no protocol", "analyzer", "assumed", (opened(security=None),)),
     Statement(

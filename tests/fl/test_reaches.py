@@ -34,7 +34,10 @@ SEEN = {
         *("sum", "sum", "nothing", "sum-less-own", "sum-less-own", "sum-less-own"),
         *("each", "sum"),
     ),
-    "shuffle": (*("shuffled", "shuffled", "each"), *("shuffled",) * 3, "each", "shuffled"),
+    "shuffle": (
+        *("shuffled", "shuffled", "each", "each", "shuffled", "each"),
+        *("each", "shuffled"),
+    ),
 }
 NAMES = ("model", "server", "coordinator", "silo", "client", "peer", "shuffler", "analyzer")
 
@@ -62,6 +65,15 @@ def test_a_client_of_a_shuffler_knows_one_message_more() -> None:
     route = Route("shuffle", 1, MIXING)
     assert reach_of("analyzer", route) == Reach("shuffled", colluders=3, users=100)
     assert reach_of("client", route) == Reach("shuffled", colluders=4, users=100)
+
+
+@pytest.mark.parametrize("observer", ["silo", "silo-with-records", "peer"])
+def test_a_silo_knows_all_messages_of_its_users(observer: str) -> None:
+    route = Route("shuffle", 2, MIXING)
+    holds: Any = "part" if observer.endswith("records") else "nothing"
+    assert reach_of(observer, route) == Reach("each", holds)
+    sender = replace(route, unit="silo")
+    assert reach_of(observer, sender) == Reach("shuffled", holds, colluders=4, users=100)
 
 
 @pytest.mark.parametrize(("bits", "blind"), [(0, False), (256, True), (1024, False), (3072, True)])

@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.plan import PlannedPhase
 from privplan.accountant.records import RoundRelease
+from privplan.audit.edits.archive import StoredModel
 from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.frame.phases import Once, Phase
 from privplan.fl.frame.state import MOST, State, state_digest, states
 from privplan.fl.log import LogWriter, read
 from privplan.fl.moments import Moments
-from privplan.fl.preparation import first_state, prepare
+from privplan.fl.preparation import Prepared, first_state, prepare
 from privplan.fl.runner import carry_out
 from privplan.fl.settings_file import parse
 
@@ -291,6 +295,83 @@ def test_a_state_and_a_phase_have_no_name_in_common(
     private = replace(settings, data=replace(settings.data, normalisation="private"))
     with pytest.raises(InvalidInput, match="`normalisation_mean`, and so has a phase"):
         prepare(private)
+
+
+@runs
+@pytest.mark.parametrize(
+    ("kept", "results", "what"),
+    [
+        (1, (8, 8), "are 17 arrays; at most 8 can be kept"),
+        (1, (8,), "are 9 arrays"),
+        (8, (1,), "are 9 arrays"),
+        (0, (2, 2, 2, 3), "are 9 arrays"),
+    ],
+)
+def test_phases_that_leave_more_than_an_audit_reads_are_refused_before_a_round(
+    kept: int, results: tuple[int, ...], what: str, conducting: Any
+) -> None:
+    prepared = with_results(conducting, kept, results)
+    with pytest.raises(InvalidInput, match=what) as caught:
+        first_state(prepared)
+    assert "several of them into one" in caught.value.next_step
+    assert "numpy" in caught.value.what
+
+
+@runs
+@pytest.mark.parametrize(("kept", "results"), [(0, (8,)), (3, (2, 3)), (8, ())])
+def test_as_many_as_an_audit_reads_are_kept(
+    kept: int, results: tuple[int, ...], conducting: Any, tmp_path: Path
+) -> None:
+    """A file of them all, with the five arrays of moments, is read with its state."""
+    prepared = with_results(conducting, kept, results)
+    state = first_state(prepared)
+    once = [phase.once.state for phase in prepared.system.phases if phase.once is not None]
+    every = {**state, **{name: np.zeros(()) for each in once for name in each.shapes}}
+    moments = {name: np.zeros(3) for name in Moments.names()}
+    model = Checkpoint("run", 1, "mlp", np.zeros(3), state={**every, **moments})
+    model.write(tmp_path / "model.npz")
+    stored = StoredModel.read(tmp_path / "model.npz")
+    digest = state_digest(every)
+    assert digest is not None
+    assert stored.holds_state({digest})
+
+
+@runs
+def test_two_phases_leave_no_array_of_one_name(conducting: Any) -> None:
+    prepared = with_results(conducting, 0, (1, 1), "a{array}")
+    with pytest.raises(InvalidInput, match=r"Two phases of .* release an array `a0`"):
+        first_state(prepared)
+
+
+def with_results(
+    conducting: Any, kept: int, results: tuple[int, ...], name: str = "a{phase}_{array}"
+) -> Prepared:
+    """Return a run with so many arrays of state, whose phases leave so many each."""
+    event = ev.Gaussian(2.0)
+    phases = []
+    for phase, count in enumerate(results):
+        shapes: Any = {name.format(phase=phase, array=array): () for array in range(count)}
+        plan = PlannedPhase(f"clip-{phase}", 2.0, event, 1, {"model": event})
+        once = Once("clips", State(**shapes), never, never, never)
+        phases.append(Phase(plan, phase, once=once))
+    shapes = {f"kept{array}": () for array in range(kept)}
+
+    class Results:
+        name = "stages"
+        state = State(**shapes)
+
+        def __init__(self) -> None:
+            self.phases = tuple(phases)
+
+        def initial_state(self) -> Any:
+            return self.state.zeros()
+
+    system: Any = Results()
+    return replace(prepare(conducting.settings_of("stages")), system=system)
+
+
+def never(*_: object) -> Any:
+    raise NotImplementedError
 
 
 # -- the package that brings a system -----------------------------------------------------------

@@ -44,6 +44,12 @@ def shuffled_profile(event: ev.Event, neighbours: Neighbours) -> Profile:
     Laplace, Gaussian and k-ary randomized response by their blankets, `Local` by clones.  Under
     zero-out a zeroed value counts as any other that replaces the user's.  Raises `Unsupported`
     under add-remove, and for what is not such a round.
+
+    A zeroed unit of randomized response sends a word, as it does in the event by itself, by a law z
+    within e^epsilon of each word's.  That is a mixture of these laws: with p = e^epsilon q for the
+    chances of a word that is meant and one that is not, z_j <= e^epsilon q and z_j >= e^-epsilon p
+    give q <= z_j <= p, so z = sum_j (z_j - q) / (p - q) R(j), with weights of 0 or above and sum 1.
+    Delta is jointly convex, so the bound for each word holds for the mixture.
     """
     inner = shuffled(event)
     if inner is None:
