@@ -7,11 +7,11 @@ own JSON objects, everything else as JSON has it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
-from .shape import LATER, checked, decoded, encoded
+from .shape import LATER, checked, decoded, encoded, field_tests
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
@@ -25,9 +25,10 @@ class Fact:
     """The base of every part: its fields are checked against their types, and travel as JSON."""
 
     def __post_init__(self) -> None:
-        for item in fields(self):
-            value = checked(getattr(self, item.name), type(self), item.name)
-            object.__setattr__(self, item.name, value)
+        for name, is_canonical in field_tests(type(self)):
+            value = getattr(self, name)
+            if not is_canonical(value):
+                object.__setattr__(self, name, checked(value, type(self), name))
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of this part."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as _type_hints
@@ -30,6 +30,7 @@ MAX_INTEGER = 2**63 - 1
 
 
 _HINTS: dict[type[Any], dict[str, Any]] = {}
+_TESTS: dict[type[Any], tuple[tuple[str, Callable[[object], bool]], ...]] = {}
 
 
 def hints(cls: type[Any]) -> dict[str, Any]:
@@ -37,6 +38,33 @@ def hints(cls: type[Any]) -> dict[str, Any]:
     if cls not in _HINTS:
         _HINTS[cls] = _type_hints(cls)
     return _HINTS[cls]
+
+
+def field_tests(cls: type[Any]) -> tuple[tuple[str, Callable[[object], bool]], ...]:
+    """Return each field's name and a quick test that its value is canonical as it is.
+
+    What fails the test may be canonical all the same, or have a canonical form: see `checked`.
+    """
+    if cls not in _TESTS:
+        types_of = hints(cls)
+        _TESTS[cls] = tuple((item.name, _test(types_of[item.name])) for item in fields(cls))
+    return _TESTS[cls]
+
+
+def _test(hint: Any) -> Callable[[object], bool]:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        (inner,) = (_test(one) for one in arguments if one is not type(None))
+        return lambda value: value is None or inner(value)
+    if origin is Literal:
+        return lambda value: type(value) is str and value in arguments
+    if hint is int:
+        return lambda value: type(value) is int and 0 <= value <= MAX_INTEGER
+    if hint is float:
+        return lambda value: type(value) is float and not math.isnan(value)
+    if isinstance(hint, type):
+        return lambda value: isinstance(value, hint)
+    return lambda _: False
 
 
 def checked(value: object, cls: type[Any], name: str) -> object:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
-from ...accountant.records.shape import MAX_INTEGER, hints, part, part_to_json
+from ...accountant.records.shape import LATER, MAX_INTEGER, hints, part, part_to_json
 from .canonical import canonical
 
 MOST: Final = 4096
@@ -38,13 +38,16 @@ class Decoder:
         what its field holds, or one that is not written as a log writes it.
         """
         cls = _kind(source)
-        if cls not in _FIELDS or source.keys() != _NAMES[cls]:
+        absent = _absent(cls, source)
+        if cls not in _FIELDS or absent is None:
             return _slowly(cls, source)
         short, parts = _FIELDS[cls]
-        values = dict(self._parts(cls, {name: source[name] for name in parts}))
+        values: dict[str, object] = dict.fromkeys(absent)
+        values.update(self._parts(cls, {name: source[name] for name in parts if name in source}))
         for name, way in short.items():
-            value = way(source[name])
-            values[name] = part(cls, name, source[name]) if value is _LONG else value
+            if name in source:
+                value = way(source[name])
+                values[name] = part(cls, name, source[name]) if value is _LONG else value
         # As the constructor does, but what was checked is not checked again.
         found = object.__new__(cls)
         found.__dict__.update(values)
@@ -81,6 +84,19 @@ def _kind(source: dict[str, Any]) -> type[Record]:
             next_step=f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
         )
     return cls
+
+
+def _absent(cls: type[Record], source: dict[str, Any]) -> frozenset[str] | None:
+    """Return the later fields that a line lacks; None where its fields are not those of a log.
+
+    A line that lacks another field, has an unknown one, or says null of a later one is none.
+    """
+    absent = _NAMES[cls] - source.keys()
+    later = _LATER[cls]
+    strange = len(source) + len(absent) > len(_NAMES[cls])
+    if strange or not absent <= later or any(source[name] is None for name in later - absent):
+        return None
+    return absent
 
 
 def _slowly(cls: type[Record], source: dict[str, Any]) -> Record:
@@ -152,4 +168,8 @@ def _names(cls: type[Record]) -> tuple[str, ...]:
 
 
 _FIELDS: Final = {cls: _fields(cls) for cls in KINDS.values() if _only_fields(cls)}
-_NAMES: Final = {cls: {"type", *_names(cls)} for cls in KINDS.values()}
+_NAMES: Final = {cls: frozenset(("type", *_names(cls))) for cls in KINDS.values()}
+_LATER: Final = {
+    cls: frozenset(item.name for item in fields(cls) if item.metadata == LATER)
+    for cls in KINDS.values()
+}

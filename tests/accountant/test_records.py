@@ -33,6 +33,7 @@ PARTS: tuple[type[facts.Fact], ...] = (
     records.Noise,
     records.StreamRange,
     records.Normaliser,
+    records.Reach,
 )
 EVERY = (*records.KINDS.values(), *PARTS)
 NAMES = [cls.type or cls.__name__ if hasattr(cls, "type") else cls.__name__ for cls in EVERY]
