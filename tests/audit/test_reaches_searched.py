@@ -78,16 +78,17 @@ class Case:
 def messages(seed: int) -> Case:
     """Return a round of up to five messages, and what its observer truly sees."""
     draw = random.Random(seed)
-    honest = draw.random() < 0.4  # nobody tells, is missing, or knows: then mixes and samples hide
-    group = 1 if honest else draw.choice((1, 1, 1, 2))
+    flaw = draw.choice(("none", "told", "lost", "knows", "group", "seen", "all"))
+    honest = flaw not in ("seen", "all")  # who sees a mix: else mixes and samples seldom hide
+    group = draw.choice((1, 2)) if flaw in ("group", "all") else 1
     users = draw.randint(group + 1, 5)
     draws = draw.choice((1, 1, 1, 2)) if users <= 4 else 1
-    told = min(draw.choice((0, 0, 1, 2)), (users - group) // group)
-    lost = int(draw.random() < 0.3 and (told + 1) * group < users)
+    told = min(draw.choice((0, 1, 1, 2)), (users - group) // group)
+    lost = int(draw.random() < 0.5 and (told + 1) * group < users)
     unit: Any = "record" if group > 1 else "user"
-    if honest:
-        told = lost = 0
-    sampling, knows = _sample(draw, unit, users, honest=honest)
+    told = told if flaw in ("told", "group", "all") else 0
+    lost = lost if flaw in ("lost", "group", "all") else 0
+    sampling, knows = _sample(draw, unit, users, honest=flaw not in ("knows", "all"))
     security = _protocol(draw, users, (sampling.batch or users) - lost, told)
     observer = (
         "analyzer"
@@ -160,7 +161,7 @@ def _sample(draw: random.Random, unit: Any, users: int, *, honest: bool) -> tupl
     if method == "none":
         return Sampling(), False
     by: Any = "shared-secret" if honest else draw.choice(("shared-secret", "server", "silos"))
-    knows = not honest and draw.random() < 0.25
+    knows = not honest and draw.random() < 0.5
     if method == "poisson":
         return Sampling("poisson", unit, draw.choice((0.25, 0.5, 0.75)), by), knows
     batch = draw.randint(1, users)
