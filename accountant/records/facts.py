@@ -226,10 +226,11 @@ class Reach(Fact):
     one-share       the sum with the noise of one contributor, drawn at random
     nothing         ciphertexts, and nothing else
 
-    `also` names what is seen beside it.  So many `colluders` tell the observer all they know, the
-    noise of `dropouts` contributors may be missing, and `knows_sample` says whether the observer
-    knows who was drawn.  `rests_on` are the suppositions, in words.  A reach is a statement of the
-    run: how far it is believed, the audit decides.
+    `also` names what is seen beside it.  So many `colluders` tell the observer all they know (a
+    client before mixed messages counts itself as one of them), the noise of `dropouts` contributors
+    may be missing, and `knows_sample` says whether the observer knows who was drawn.  `rests_on`
+    are the suppositions, in words.  A reach is a statement of the run: how far it is believed, the
+    audit decides.
     """
 
     sees: Literal["sum", "each", "sum-less-own", "shuffled", "one-share", "nothing"]

@@ -32,6 +32,7 @@ from ...fl.frame.reaches import knows_sample
 from ...fl.observers import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER, Coalition
 from .facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .messages import (
+    is_number,
     is_oblivious,
     is_one_each,
     local,
@@ -105,6 +106,7 @@ class _Case:
     @classmethod
     def of(cls, facts: Facts, setting: Setting, *, sampled: bool) -> _Case:
         known, whole = settled(facts, setting)
+        known = replace(known, single=is_number(known))
         whole_unit = known.voids or whole.scope(known.contribution.unit) != "finer"
         return cls(known, whole, (facts, setting), sampled and bool(whole_unit))
 
@@ -160,7 +162,7 @@ def _counted(case: _Case, observer: str, reach: Reach) -> tuple[Reach, ...]:
     as (S - c)^2 / (k - c)), so none of them and all are enough.
     """
     facts = case.facts
-    reach = _of_records(case, _of_mixer(facts, observer, reach))
+    reach = _of_records(case, _of_mixer(case, observer, reach))
     if observer in _CONTRIBUTORS and reach.sees == "one-share":
         reach = replace(reach, colluders=reach.colluders + 1)
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
@@ -184,15 +186,18 @@ def _of_records(case: _Case, reach: Reach) -> Reach:
     return replace(reach, colluders=known, dropouts=missing)
 
 
-def _of_mixer(facts: Facts, observer: str, reach: Reach) -> Reach:
+def _of_mixer(case: _Case, observer: str, reach: Reach) -> Reach:
     """Return what reaches who mixes messages, or adds dummies to them: each, encrypted or not.
 
     The shuffler knows the order, so where messages are released it knows whose each is; no fact of
-    a log says that only their sum is.  Who adds dummies knows them, so they hide nobody from it: it
-    routes by coordinate, and how few others sent one is not bounded.
+    a log says that only their sum is.  So does a coordinator that passes messages on, to the mix
+    and from it: a ciphertext is known again.  Who adds dummies knows them, so they hide nobody from
+    it: it routes by coordinate, and how few others sent one is not bounded.
     """
+    facts, (_, setting) = case.facts, case.stated
     padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
     mixes = observer == SHUFFLER or (padded and observer in (COORDINATOR, SERVER))
+    mixes |= observer == COORDINATOR and setting.aggregation == "shuffle"
     blind = reach.sees in ("nothing", "sum")
     return replace(reach, sees="each") if mixes and blind and facts.messages else reach
 

@@ -134,11 +134,12 @@ class Facts:
 
     `shares` are the noise shares that can be relied on, `draws` the noisy sums that may have been
     released; `made` are those that surely were, with noise of at most `most_shares` shares.
-    `single` says that a sum is one number and no vector, `voids` what takes every guarantee away,
-    and `unusable` which of it are absurd numbers.  `reaches` is what the intent states of who sees
-    what, by observer, None where it states nothing; `missing` are observers of whom only other
-    rounds do.  `width` is how many values were released, where this one released nothing by the
-    other rounds of its phase; None where none did, or no reach is stated.
+    `single` says that a sum is one number and no vector (of messages: `messages.is_number`),
+    `voids` what takes every guarantee away, and `unusable` which of it are absurd numbers.
+    `reaches` is what the intent states of who sees what, by observer, None where it states nothing;
+    `missing` are observers of whom only other rounds do.  `width` is how many values were released,
+    where this one released nothing by the other rounds of its phase; None where none did, or no
+    reach is stated.
     """
 
     contribution: Contribution

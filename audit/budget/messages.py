@@ -160,18 +160,29 @@ def _stated(facts: Facts) -> tuple[ev.Event, int]:
     return event, max(1, -(-times // max(facts.noise.draws, 1)))
 
 
+def is_number(facts: Facts) -> bool:
+    """Return whether a message, or a sum, surely is one number and no vector.
+
+    What is released says nothing of a message: of vectors a norm may be released, or a count.  A
+    message is a number where all who state how messages are mixed say by coordinate, and no more
+    numbers were released than were drawn.
+    """
+    if facts.contribution.terms != "message":
+        return facts.single
+    mixed = [reach.granularity for _, reach in facts.reaches or () if reach.sees == "shuffled"]
+    by_draw = facts.width is not None and facts.width <= _announced(facts)
+    return bool(mixed) and all(kind == "coordinate" for kind in mixed) and by_draw
+
+
 def mixable(facts: Facts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event | None:
     """Return a randomizer of which a shuffle bound is known, as whoever sees a mix sees it.
 
     A number has the blanket of its noise.  Of a vector only the local epsilon counts: Laplace noise
     on a vector within an l1 ball is as private as on a number, but other messages look less like
     it.  Gaussian noise on a vector has no such epsilon, and no bound: None.  A message is a number
-    where `each_coordinate` is one, or where no more numbers were released than were drawn.
+    where `each_coordinate` is one, or `facts.single` is settled so (`is_number`).
     """
-    width = facts.width
-    by_draw = width is not None and width <= _announced(facts)
-    number = facts.single or each_coordinate or (facts.contribution.terms == "message" and by_draw)
-    if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or number:
+    if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or each_coordinate or facts.single:
         return inner
     if isinstance(inner, ev.Laplace):
         epsilon = Fraction(2) / Fraction(inner.noise_multiplier)

@@ -171,6 +171,12 @@ def test_who_mixes_ciphertexts_knows_their_order() -> None:
     open_ = small({"shuffler": BLIND})
     assert "reach-contradicted" in hazards(open_)
     assert upper(open_, "shuffler") == WORST
+    passing = small(
+        {"coordinator": BLIND, "analyzer": Reach("shuffled", users=100)},
+        security=mixing(100, key_bits=256),
+        values=1,
+    )  # it knows a ciphertext again
+    assert upper(passing, "coordinator") == upper(log, "shuffler")
     weak = small({"shuffler": BLIND}, security=mixing(100, key_bits=1024))
     assert "reach-contradicted" in hazards(weak)
     trusted = small({"shuffler": BLIND}, security=None)
@@ -417,18 +423,28 @@ def test_the_oracle_sees_a_shuffle_of_too_few() -> None:
 def test_a_vector_within_a_ball_is_mixed_by_its_epsilon_alone() -> None:
     """The blanket of Laplace noise on one value is larger than that on a vector."""
     reaches = {"analyzer": Reach("shuffled", users=1000), "shuffler": EACH}
-    one = sent(reaches, security=mixing(1000), values=1)
-    many = sent(reaches, security=mixing(1000), values=5)
+    number = {**reaches, "analyzer": replace(reaches["analyzer"], granularity="coordinate")}
+    one = sent(number, security=mixing(1000), values=1)
+    many = sent(number, security=mixing(1000), values=5)
+    norm = sent(reaches, security=mixing(1000), values=1)  # of a vector, for all that is said
+    whole = {**reaches, "model": replace(reaches["analyzer"], granularity="tuple")}
     assert supported(one, "analyzer") == ev.Shuffle(1000, ev.Laplace(4.0))
-    event = supported(many, "analyzer")
-    assert isinstance(event, ev.Shuffle)
-    assert isinstance(event.event, ev.Local)
-    assert 0.5 <= event.event.epsilon <= 0.5 + 1e-12
+    for log in (many, norm, sent(whole, security=mixing(1000), values=1)):
+        event = supported(log, "analyzer")
+        assert isinstance(event, ev.Shuffle)
+        assert isinstance(event.event, ev.Local)
+        assert 0.5 <= event.event.epsilon <= 0.5 + 1e-12
     assert upper(one, "analyzer") < upper(many, "analyzer") < upper(many, "shuffler")
     gaussian = sent(reaches, security=mixing(1000), values=5, family="gaussian", norm="l2")
     assert supported(gaussian, "analyzer") == supported(gaussian, "shuffler")
     assert supported(gaussian, "shuffler") == ev.Gaussian(supported_noise(gaussian))
     assert supported_noise(gaussian) == pytest.approx(4.0)
+    length = sent(reaches, security=mixing(1000), values=1, family="gaussian", norm="l2")
+    assert supported(length, "analyzer") == supported(length, "shuffler")
+    steps = Noise("discrete-gaussian", 4.0, grid=0.25)
+    for values in (1, 5):  # of few steps, a number is not as a vector
+        coarse = sent(reaches, security=mixing(1000), values=values, norm="l2", noise=steps)
+        assert not isinstance(supported(coarse, "shuffler"), ev.DiscreteGaussian)
 
 
 def test_a_round_that_was_cut_off_sends_what_the_others_do() -> None:
@@ -456,7 +472,8 @@ def supported_noise(records: Records) -> float:
 
 
 def test_users_who_are_drawn_are_as_many_as_surely_send() -> None:
-    reaches = {"analyzer": Reach("shuffled", users=1000, knows_sample=True), "shuffler": EACH}
+    mixed = Reach("shuffled", users=1000, granularity="coordinate")
+    reaches = {"analyzer": replace(mixed, knows_sample=True), "shuffler": EACH}
     drawn = Sampling("poisson", "user", 0.1, "server")
     log = sent(reaches, security=mixing(1000, fewest=50), values=1, sampling=drawn)
     assert supported(log, "analyzer") == ev.Shuffle(50, ev.Laplace(4.0))
@@ -464,7 +481,7 @@ def test_users_who_are_drawn_are_as_many_as_surely_send() -> None:
     assert supported(assumed, "analyzer") == ev.Laplace(4.0)
     secret = replace(drawn, drawn_by="shared-secret")
     hidden = sent(
-        {"analyzer": Reach("shuffled", users=1000), "shuffler": EACH},
+        {"analyzer": mixed, "shuffler": EACH},
         security=mixing(1000),
         values=1,
         sampling=secret,
@@ -475,13 +492,10 @@ def test_users_who_are_drawn_are_as_many_as_surely_send() -> None:
 
 
 def test_a_client_knows_its_own_message() -> None:
-    log = sent(
-        {"analyzer": Reach("shuffled", users=1000), "client": Reach("shuffled", users=1000)},
-        security=mixing(1000),
-        values=1,
-    )
+    mixed = Reach("shuffled", users=1000, granularity="coordinate")
+    log = sent({"analyzer": mixed, "client": mixed}, security=mixing(1000), values=1)
     assert "reach-contradicted" in hazards(log)
-    told = {"client": Reach("shuffled", users=1000, colluders=1)}
+    told = {"client": replace(mixed, colluders=1)}
     assert supported(sent(told, security=mixing(1000), values=1), "client") == ev.Shuffle(
         999, ev.Laplace(4.0)
     )
