@@ -515,3 +515,10 @@ def test_light_messages_hide_no_heavy_one(observer: str) -> None:
     assert event.noise_multiplier <= 2.0
     mixed = replace(responses({"analyzer": MIX}), weights=Weights("records"))
     assert delta(supported(mixed, setting(1000), "analyzer")) >= ALONE
+
+
+def test_who_sees_that_a_message_came_sees_that_its_unit_was_drawn() -> None:
+    """An observer whom no table knows, and a log of before: the message itself, and no sample."""
+    drawn = Sampling("poisson", "user", 0.25, "server", population=20)
+    facts = replace(responses({}), reaches=None, sampling=drawn)
+    assert supported(facts, setting(20), "stranger") == RESPONSE
