@@ -22,7 +22,7 @@ import numpy as np
 
 from ..accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
 from ..accountant.records import RunOpen
-from ..fl.frame.systems import exactly_named
+from ..fl.declarations.registry import exactly_named
 from ..fl.log import BadLine, LogWriter, Sealed, read
 from ..fl.log.canonical import SEALED
 from ..fl.log.reader import log_of
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-    from ..fl.settings import Settings
+    from ..fl.settings.schema import Settings
 
 USUAL: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """Those that are taken unless others are asked for: they need none of the records."""
@@ -314,7 +314,7 @@ class _Attack:
                 "does not say."
             )
             return
-        from ..fl.preparation import prepare
+        from ..fl.running.preparation import prepare
 
         if prepare(settings).dataset != item.value:
             raise InvalidInput(

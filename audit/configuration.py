@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
 from ..accountant.records.shape import LATER
-from ..fl import determined
-from ..fl.determined import AtMost, NotStated
-from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
+from ..fl.frame import expected_log
+from ..fl.frame.expected_log import AtMost, NotStated
+from ..fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
@@ -67,7 +67,7 @@ def target_of(opened: RunOpen) -> float | None:
     given = _Configuration(opened)
     try:
         target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
-        searched = noise is None and determined.system_of(given).promises
+        searched = noise is None and expected_log.system_of(given).promises
     except NotStated:
         return None
     return target if searched else None
@@ -91,7 +91,7 @@ def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
     system that ran has none, does not say, or is not known here.
     """
     try:
-        return determined.first_of(_Configuration(opened))
+        return expected_log.first_of(_Configuration(opened))
     except PrivplanError:
         raise NotStated(f"what {opened.system:.60} starts from") from None
 
@@ -139,7 +139,7 @@ class _Configuration:
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
         for key in sorted(map(str, source.keys() - known.keys())):
-            if (name, key) in determined.LATER:
+            if (name, key) in expected_log.LATER:
                 self._values[name, key] = source[key]
             else:
                 self.not_stated.append(f"[{name}] {key:.40}")
@@ -191,7 +191,7 @@ class _Comparing:
 
     def _opening(self) -> None:
         opened = self.ledger.opened
-        for path, fact in determined.OPENING:
+        for path, fact in expected_log.OPENING:
             if path == "sealed" and opened.sealed is None:
                 continue  # an earlier version did not say; else it is `lacking`
             try:
@@ -201,7 +201,7 @@ class _Comparing:
                 continue
             self._differs(path, expected, _at(opened, path), 1)
         try:
-            security = determined.security_of(self.given)
+            security = expected_log.security_of(self.given)
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:
@@ -212,7 +212,7 @@ class _Comparing:
     def _recoveries(self) -> None:
         """Compare where randomness comes from after each recovery."""
         try:
-            expected = determined.source(self.given)
+            expected = expected_log.source(self.given)
         except NotStated:
             return
         for one in self.ledger.recoveries:
@@ -222,7 +222,7 @@ class _Comparing:
     def _evaluations(self) -> None:
         """Find measurements of test data that no configuration, or another one, declares public."""
         try:
-            expected = determined.test_source(self.given)
+            expected = expected_log.test_source(self.given)
         except NotStated:
             return  # an earlier version had no such key
         for number, record in self.ledger.evaluations:
@@ -234,7 +234,7 @@ class _Comparing:
     def _phases(self) -> None:
         """Find rounds of a phase that is not configured, and training without what precedes it."""
         try:
-            names = determined.phase_names(self.given)
+            names = expected_log.phase_names(self.given)
         except NotStated as missing:
             self.missing.append(str(missing))
             return
@@ -281,11 +281,11 @@ class _Comparing:
 
     def _expected(
         self, intent: RoundIntent, values: int | None, number: int
-    ) -> determined.Phase | None:
+    ) -> expected_log.Phase | None:
         try:
-            if intent.phase not in determined.phase_names(self.given):
+            if intent.phase not in expected_log.phase_names(self.given):
                 return None
-            return determined.phase_of(self.given, intent, values)
+            return expected_log.phase_of(self.given, intent, values)
         except NotStated as missing:
             self.missing.append(str(missing))
         except PrivplanError as error:

@@ -20,11 +20,11 @@ from ..accountant import validate
 from ..accountant.account import account
 from ..accountant.errors import InvalidInput
 from ..accountant.records import RunOpen
-from ..fl.frame.systems import declaration_of, exactly_named, keys_by_table
-from ..fl.observers import SILO, SILO_WITH_RECORDS
-from ..fl.resumption import require_same_settings
-from ..fl.settings import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
-from ..fl.settings_file import content_of, parse
+from ..fl.declarations.registry import declaration_of, exactly_named, keys_by_table
+from ..fl.observers.names import SILO, SILO_WITH_RECORDS
+from ..fl.running.resumption import require_same_settings
+from ..fl.settings.file import content_of, parse
+from ..fl.settings.schema import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
 from .first_line import CONFIG, beside, said
 
 _WHY: Final = "An attack repeats a run as it was configured, and judges what it promised."
@@ -40,8 +40,8 @@ _NEAR: Final = 1e-6
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
-    They lack what never reaches a log (`fl.settings.UNLOGGED`).  Whether the log keeps to them is
-    the question of `audit.configuration`.  Raises `InvalidInput`, naming the key, for a
+    They lack what never reaches a log (`fl.settings.schema.UNLOGGED`).  Whether the log keeps to
+    them is the question of `audit.configuration`.  Raises `InvalidInput`, naming the key, for a
     configuration that is missing, incomplete, of a newer version or out of range.
     """
     if not opened.configuration:

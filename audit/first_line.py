@@ -13,9 +13,9 @@ from typing import Final
 
 from ..accountant.errors import PrivplanError
 from ..accountant.records import RunOpen
-from ..fl.frame.systems import exactly_named
-from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, tables_in
-from ..fl.settings_file import content_of, parse
+from ..fl.declarations.registry import exactly_named
+from ..fl.settings.file import content_of, parse
+from ..fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, tables_in
 
 CONFIG: Final = "config.toml"
 

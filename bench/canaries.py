@@ -9,7 +9,7 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
-from privplan.fl.settings import (
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,

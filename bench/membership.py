@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds
 
-from privplan.fl.settings_file import parse
+from privplan.fl.settings.file import parse
 
 if TYPE_CHECKING:
     from privplan.audit.attacks.membership import Evidence
@@ -114,7 +114,7 @@ def _evidence(name: str, system: str, rounds: int, privacy: str) -> tuple[Eviden
     """Return what the attacker sees, and the time that training took."""
     from privplan.audit.attacks.membership import evidence_of
     from privplan.audit.shadows import Joblib, Replica, design, replicas, train_batched
-    from privplan.fl.preparation import prepare
+    from privplan.fl.running.preparation import prepare
 
     text = CONFIGURATION.format(system=system, rounds=rounds, users=USERS, privacy=privacy)
     own = prepare(parse(text.encode(), "bench.toml"))

@@ -14,7 +14,7 @@ from verdicts import Verdict, grid, progress, seconds, yes
 
 from privplan.accountant.records import Record
 from privplan.fl.log import LogWriter
-from privplan.fl.settings_file import parse
+from privplan.fl.settings.file import parse
 
 DATA = Path(
     os.environ.get("PRIVPLAN_DATA", Path(__file__).resolve().parents[1] / ".." / "shared" / "data")
@@ -89,8 +89,8 @@ def show(console: Console) -> list[Verdict]:
     if not folder.is_dir():
         console.print("[yellow]The run is skipped: no Heart Disease data; set PRIVPLAN_DATA.[/]")
         return []
-    from privplan.fl.preparation import prepare
-    from privplan.fl.runner import carry_out
+    from privplan.fl.running.preparation import prepare
+    from privplan.fl.running.session import carry_out
 
     progress("running uldp-avg on Heart Disease")
     settings = parse(CONFIGURATION.format(path=folder).encode(), "bench.toml")

@@ -110,7 +110,7 @@ def _terms(parties: int, dropouts: int, colluders: int, server: Any) -> Terms:
 def _masked_sum(terms: Terms, gone: int) -> tuple[float, int, bool]:
     """Return CPU seconds, bytes that the last party sent, and whether the sum is right."""
     from privplan.accountant.errors import MissingParty
-    from privplan.fl.parties import SERVER, Network, silo_name
+    from privplan.fl.parties.network import SERVER, Network, silo_name
     from privplan.fl.secagg.committee import Committee
 
     def leave() -> Any:

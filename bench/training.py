@@ -13,7 +13,7 @@ from rich.console import Console
 from verdicts import Verdict, grid, progress, seconds
 
 if TYPE_CHECKING:
-    from privplan.fl.training import Units
+    from privplan.fl.training.units import Units
 
 CASES = ((1000, 4.9, 15.0), (100, 44.0, 4.0))
 """Users, records of each on average, and how many times as fast as the loop is asked for."""
@@ -37,7 +37,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     if find_spec("torch") is None:
         console.print("[yellow]Local training is skipped: torch is not installed.[/]")
         return []
-    from privplan.fl.training import one_thread
+    from privplan.fl.training.threads import one_thread
 
     table = grid(
         "Local training",
@@ -77,7 +77,8 @@ def show(console: Console, quick: bool) -> list[Verdict]:
 def _compared(units: Units, precision: str, quick: bool) -> tuple[float, list[float], float]:
     """Return the loop's time, the times of ours, and the largest difference of a delta."""
     from privplan.fl.models import model_named
-    from privplan.fl.training import Recipe, local_deltas
+    from privplan.fl.training.deltas import local_deltas
+    from privplan.fl.training.units import Recipe
 
     model = model_named("mlp", units.features.shape[1], 2)
     start, recipe = model.initial(0), Recipe(RATE, EPOCHS, BATCH, precision=precision)  # type: ignore[arg-type]
@@ -97,7 +98,7 @@ def _compared(units: Units, precision: str, quick: bool) -> tuple[float, list[fl
 
 def _units(users: int, records: float) -> Units:
     """Return users with synthetic records, at most one batch each."""
-    from privplan.fl.training import Units
+    from privplan.fl.training.units import Units
 
     rng = np.random.default_rng(0)
     sizes = np.clip(rng.poisson(records, users), 1, BATCH)

@@ -12,7 +12,7 @@ import typer
 
 from ..accountant import rounding
 from ..accountant.errors import counted
-from ..fl.observers import observer_name, phrase
+from ..fl.observers.names import observer_name, phrase
 from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
@@ -135,7 +135,7 @@ def attack(
     """
     from ..audit.attack import attack as attacked
     from ..audit.attack_report import Asked
-    from ..fl.running.key import private_key
+    from ..fl.running.signing_key import private_key
 
     for name in tier or ():
         options.word(TIERS, tier=name)

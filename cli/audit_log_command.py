@@ -84,7 +84,7 @@ def log(
 
 def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
-    from ..fl.log.unbegun import UNBEGUN
+    from ..fl.log.empty_log import UNBEGUN
 
     bad, torn = found.first_bad, found.torn
     return {
@@ -107,7 +107,7 @@ def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str,
 
 
 def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
-    from ..fl.log.unbegun import UNBEGUN
+    from ..fl.log.empty_log import UNBEGUN
 
     rows = [
         ("records", str(found.records)),

@@ -105,7 +105,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
 
 def foreign_systems() -> list[dict[str, str | None]]:
     """Return the systems of other packages, or what is wrong with them."""
-    from ..fl.frame.packages import foreign
+    from ..fl.declarations.packages import foreign
 
     return [
         {
@@ -119,7 +119,7 @@ def foreign_systems() -> list[dict[str, str | None]]:
 
 
 def _foreign_text(system: Mapping[str, str | None]) -> str:
-    from ..fl.frame.packages import has_entry
+    from ..fl.declarations.packages import has_entry
 
     whose, name = f"{system['package']} {system['version']}", str(system["system"])
     if system["trouble"] is not None:

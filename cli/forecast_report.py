@@ -12,7 +12,7 @@ from .output import Report, paragraph, plain, table
 from .plan_source import LIMIT
 
 if TYPE_CHECKING:
-    from ..fl.forecast import Change, Expected, Forecast
+    from ..fl.running.forecast import Change, Expected, Forecast
 
 
 def is_run(path: str) -> bool:
@@ -30,7 +30,7 @@ def forecast_of(path: Path, *, accept_delta: bool = False) -> Report:
     """Return the forecast of the run that a configuration describes.
 
     `accept_delta`: as if the configuration accepted a delta of 1 / units or more.  Raises as
-    `privplan.fl.forecast.forecast`, and `InvalidInput` for a file that is none.
+    `privplan.fl.running.forecast.forecast`, and `InvalidInput` for a file that is none.
     """
     from ..fl.running import plan_run
 
@@ -61,7 +61,7 @@ def report_of(found: Forecast, path: Path) -> Report:
 
 
 def _row(found: Forecast, expected: Expected) -> dict[str, object]:
-    from ..fl.observers import row_of
+    from ..fl.observers.names import row_of
 
     change = expected.lowered_by
     return {
@@ -74,7 +74,7 @@ def _row(found: Forecast, expected: Expected) -> dict[str, object]:
 
 
 def _text(found: Forecast, path: Path) -> str:
-    from ..fl.observers import unit_before
+    from ..fl.observers.names import unit_before
 
     prepared = found.prepared
     data, claim = prepared.federation, prepared.opening.claim
@@ -120,8 +120,8 @@ def _below(found: Forecast, expected: Expected, indent: str) -> str:
 
 def _who(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
-    from ..fl.observer_words import in_a_run
-    from ..fl.observers import SILO_WITH_RECORDS, coalition_of, phrase
+    from ..fl.observers.names import SILO_WITH_RECORDS, coalition_of, phrase
+    from ..fl.observers.words import in_a_run
 
     prepared = forecast.prepared
     if coalition_of(observer) is not None:

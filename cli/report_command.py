@@ -129,10 +129,10 @@ def _require_room(out: Path) -> None:
 
 def _write(out: Path, page: str) -> None:
     from ..accountant.errors import InvalidInput
-    from ..fl import durable
+    from ..fl.files import atomic
 
     try:
-        durable.write(out, page.encode())
+        atomic.write(out, page.encode())
     except OSError as error:
         raise InvalidInput(
             f"{out} cannot be written: {error.strerror}.",

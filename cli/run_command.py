@@ -15,8 +15,8 @@ from .interruption import Interrupted
 
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
-    from ..fl.checkpoint import Measured
     from ..fl.running import Ready
+    from ..fl.running.checkpoint import Measured
 
 EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
 
@@ -107,7 +107,7 @@ def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.R
 def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interrupted:
     """Return how to go on where a run was interrupted, in a round or outside of all."""
     from ..fl.running.folder import CONFIG
-    from ..fl.running.stopped import RunInterrupted, between_rounds
+    from ..fl.running.interrupted_run import RunInterrupted, between_rounds
 
     if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
         stopped = between_rounds(error, out or Path(), head)

@@ -105,7 +105,7 @@ Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 
 def run_page() -> str:
     """Return the page."""
-    from ..fl.frame.systems import family_tables, keys_by_table
+    from ..fl.declarations.registry import family_tables, keys_by_table
 
     families = family_tables()
     parts = [_HEAD, _systems()]
@@ -121,9 +121,9 @@ def run_page() -> str:
 
 def _systems() -> str:
     """Return the list of systems, and what is wrong with those of other packages."""
-    from ..fl.frame.declaration import OURS
-    from ..fl.frame.packages import foreign
-    from ..fl.frame.systems import declared
+    from ..fl.declarations.declaration import OURS
+    from ..fl.declarations.packages import foreign
+    from ..fl.declarations.registry import declared
 
     lines = ["Systems"]
     for name, system in declared().items():
@@ -137,8 +137,8 @@ def _systems() -> str:
 
 def _for_whom(table: str, key: str) -> str:
     """Return which systems have a use for a shared key, where not all have one."""
-    from ..fl.frame.systems import declared, with_use_for
-    from ..fl.keys import SOME
+    from ..fl.declarations.registry import declared, with_use_for
+    from ..fl.declarations.toml_keys import SOME
 
     if (table, key) not in SOME:
         return ""

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..accountant import rounding
-from ..fl.observer_words import in_a_run
-from ..fl.observers import (
+from ..fl.observers.names import (
     SILO_WITH_RECORDS,
     Coalition,
     circumstances_of,
@@ -18,15 +17,16 @@ from ..fl.observers import (
     row_of,
     unit_before,
 )
+from ..fl.observers.words import in_a_run
 from . import describe
 from .output import Report, plain, table, wrapped
 
 if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
     from ..accountant.records import Security
-    from ..fl.checkpoint import Measured
-    from ..fl.runner import RunResult
     from ..fl.running import Ready
+    from ..fl.running.checkpoint import Measured
+    from ..fl.running.session import RunResult
 
 _APART: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
@@ -216,7 +216,7 @@ def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
 
 def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
     """Return what a number rests on; nothing where there is none."""
-    from ..fl.forecast import supposed
+    from ..fl.running.forecast import supposed
 
     return supposed(ready.prepared, who, one.epsilon.upper)
 

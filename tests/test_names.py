@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from privplan.fl.frame.systems import declared
+from privplan.fl.declarations.registry import declared
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -58,7 +58,7 @@ def test_no_file_above_the_systems_names_one() -> None:
         for file, name in named()
         if not any(fnmatch(file, one) for one in EXCEPTIONS)
     ]
-    assert extra == [], "ask the declaration of the system (fl/frame/declaration.py)"
+    assert extra == [], "ask the declaration of the system (fl/declarations/declaration.py)"
 
 
 def test_every_exception_is_needed() -> None:
@@ -74,7 +74,7 @@ def test_every_exception_is_needed() -> None:
         ("# fedavg clips nothing", "fedavg"),
         ('configuration["uldp"]', '"uldp"'),
         ("from ..fl.uldp.weighting import x", "fl.uldp"),
-        ("see `fl/uldp/flags.py`", "fl/uldp"),
+        ("see `fl/uldp/record_flags.py`", "fl/uldp"),
         ("privplan explain uldp-fl", None),
         ("from ...accountant.sensitivity import uldp", None),
         ("a rule of uldp-averages", None),

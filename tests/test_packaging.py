@@ -167,8 +167,8 @@ def _files(folder: Path) -> None:
 def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
     """Its numbers, for each observer, from the plan alone: the run itself is in the slow tests."""
     from privplan.accountant import rounding
-    from privplan.fl.preparation import prepare
-    from privplan.fl.settings_file import parse
+    from privplan.fl.running.preparation import prepare
+    from privplan.fl.settings.file import parse
 
     _files(tmp_path)
     found = prepare(parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")).plan.guarantees

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput, ProtocolFault
-from ...fl.bodies import scalars
-from ...fl.parties import Message
+from ...fl.parties.message_bodies import scalars
+from ...fl.parties.network import Message
 from ...fl.secagg.messages import Masked
 
 FALSE_ALARM = 1e-6

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from ...accountant import validate
-from ...fl.parties import Message
+from ...fl.parties.network import Message
 from .finding import FALSE_ALARM, Finding, decided, values
 
 PUBLISHED_BITS: Final = 32

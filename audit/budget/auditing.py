@@ -12,9 +12,9 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
-from ...fl.frame.systems import exactly_named
-from ...fl.log.unbegun import UNBEGUN
-from ...fl.observers import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
+from ...fl.declarations.registry import exactly_named
+from ...fl.log.empty_log import UNBEGUN
+from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..commitments import not_stated
 from ..first_line import beside
 from ..hazards import Hazard, looked_for, worst_first

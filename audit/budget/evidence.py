@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...fl.observers import Circumstances, rests_on
+from ...fl.observers.names import Circumstances, rests_on
 from ..edits.contradiction import History
 from . import observing
 from .attained import attained

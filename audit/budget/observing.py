@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.observers import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition
+from ...fl.observers.names import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition
 from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from .kinds import Kind
 from .phases import NORMALISING

@@ -1,6 +1,6 @@
 """How far it is believed what of a round reaches an observer: by other facts, or as an assumption.
 
-A reach is a statement of the run.  What the table of `fl.frame.reaches` makes of aggregation,
+A reach is a statement of the run.  What the table of `fl.observers.reaches` makes of aggregation,
 protocol and sample is what the facts alone allow; where nothing is stated, it counts.  A stated
 reach of more counts beside it: the weaker of the two.  One of less is one of three things:
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.frame.reaches import Route, misfits, reach_of
-from ...fl.frame.suppositions import as_stated, without_protocol
-from ...fl.observers import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
+from ...fl.observers.names import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
+from ...fl.observers.reaches import Route, misfits, reach_of
+from ...fl.observers.suppositions import as_stated, without_protocol
 from .facts import Facts, Setting
 from .protocol import settled
 from .samples import route_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ...accountant.guarantee import Bounds
 from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
-from ...fl.log.unbegun import UNBEGUN
-from ...fl.observers import NAMED, phrase, row_of
+from ...fl.log.empty_log import UNBEGUN
+from ...fl.observers.names import NAMED, phrase, row_of
 from .total import Total
 
 if TYPE_CHECKING:

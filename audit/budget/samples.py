@@ -1,7 +1,7 @@
 """Samples: against whom they hide a unit, and what they make of an event.
 
-A draw hides a unit only from who does not know it (`fl.frame.reaches.knows_sample`), and only where
-the unit is left out as a whole:
+A draw hides a unit only from who does not know it (`fl.observers.reaches.knows_sample`), and only
+where the unit is left out as a whole:
 
     drawn by              known to
     server                the server, and silos, which train on those who were drawn
@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...accountant import events as ev
-from ...fl.frame.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
+from ...fl.observers.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
 from .facts import SUMS, Facts, Setting, Unproven
 from .protocol import settled
 

@@ -32,7 +32,7 @@ from ...fl.canaries import (
     settled,
     silos_of,
 )
-from ...fl.settings import Settings
+from ...fl.settings.schema import Settings
 from .scores import ratios
 
 LARGEST: Final = 2 * 10**8

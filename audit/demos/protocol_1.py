@@ -57,7 +57,7 @@ def one_round(
     session: PublishedWeighting, number: int, deltas: Floats, rng: np.random.Generator
 ) -> dict[str, list[int]]:
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
-    from ...fl.parties import SERVER
+    from ...fl.parties.network import SERVER
     from ...fl.uldp.weighting.published_parties import Updates, wide
     from ..attacks import transcripts
 

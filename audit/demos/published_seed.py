@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...fl.parties import Message
+from ...fl.parties.network import Message
 from ..attacks.finding import Finding, decided, values
 from ..attacks.seeds import PUBLISHED_BITS, search_seed
 

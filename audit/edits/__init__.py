@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ...accountant.errors import InvalidInput
-from ...fl.frame.systems import exactly_named
+from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
 from ..budget.ledger import Entry, Ledger
 from . import closing, models, repeats, rounds, streams

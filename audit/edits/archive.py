@@ -1,7 +1,7 @@
 """Files of models (`.npz`), read as a stranger's: bounded, and without running anything in them.
 
-`fl.checkpoint` writes arrays one behind the other, none of them compressed.  So what a file may
-make a reader allocate is no more than the file itself, and the digest of a large model is taken
+`fl.running.checkpoint` writes arrays one behind the other, none of them compressed.  So what a file
+may make a reader allocate is no more than the file itself, and the digest of a large model is taken
 piece by piece.
 """
 

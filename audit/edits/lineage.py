@@ -2,7 +2,7 @@
 
 A round starts from the model that the last one released; or, where the run was cut off between
 that release and its keeping, from the one that this release started from.  Nothing else can be
-taken up (`fl.resumption.kept_model`).
+taken up (`fl.running.resumption.kept_model`).
 """
 
 from __future__ import annotations

@@ -22,13 +22,13 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     Where a configuration names no system, its model is what there is to compare with; and what is
     trained by a system of this package starts from its model, so no code is loaded to say so.
     """
-    from ...fl.frame.systems import built_in
+    from ...fl.declarations.registry import built_in
 
     name = configured(history.ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
     if name is None or (system is not None and system.trains):
         return None
-    from ...fl.determined import NotStated as Missing
+    from ...fl.frame.expected_log import NotStated as Missing
     from ..configuration import first_of
 
     try:
@@ -56,7 +56,7 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
     if isinstance(stated, NotStated):
         return stated
     if stated is not None:
-        from ...fl.system import digest
+        from ...fl.frame.system import digest
 
         return None if first == digest(stated) else _another(history, first, digest(stated))
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
@@ -67,7 +67,7 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
     )
     if model is None or data is None or seed is None:
         return unknown
-    from ...fl.initial import initial_digest
+    from ...fl.frame.initial_model import initial_digest
 
     due = initial_digest(model, data, seed)
     if due is None:
@@ -92,7 +92,7 @@ def _model_size(history: History) -> int | None:
     data = configured(history.ledger, "data", "name")
     if model is None or data is None:
         return None
-    from ...fl.initial import initial_size
+    from ...fl.frame.initial_model import initial_size
 
     return initial_size(model, data)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...fl.log.empty_log import NEXT, UNBEGUN, WHY
 from ...fl.log.signing import OTHER_KEY
-from ...fl.log.unbegun import NEXT, UNBEGUN, WHY
 from .hazard import Hazard
 
 

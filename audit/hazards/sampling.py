@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...fl.observers import coalition_of, phrase
+from ...fl.observers.names import coalition_of, phrase
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..budget.protocol import settled

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.records import Noise, RoundRelease
+from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sealed
-from ...fl.sealed_items import RESIDUALS
 from ..budget.evidence import Evidence
 from ..budget.ledger import Ledger
 from ..budget.report import SealedCheck

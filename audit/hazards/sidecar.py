@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import sealing
+from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sealed
-from ...fl.sealed_items import NOISE
 from ..budget.ledger import Ledger
 from .hazard import Hazard, rounds
 

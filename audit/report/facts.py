@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import events as ev
 from ...accountant.errors import InvalidInput
 from ...accountant.records import AuditResult, Evaluation, RunOpen
-from ...fl.frame.systems import exactly_named
+from ...fl.declarations.registry import exactly_named
+from ...fl.log.empty_log import NEXT, UNBEGUN, WHY
 from ...fl.log.reader import BadLine, log_of
-from ...fl.log.unbegun import NEXT, UNBEGUN, WHY
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
 from ..first_line import beside

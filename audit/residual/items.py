@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
-from ...fl import recomputed, residuals
+from ...fl.aggregation import clip_check, residuals
 from ...fl.log import Line, Sealed, read
 from ..budget import Entry, Ledger
 from ..hazards.sidecar import require_fitting
 
-ITEMS: Final = (residuals.ITEM, recomputed.ITEM)
+ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
 """What every release with noise seals."""
 
 _OF_ALL: Final = ("values", "n", "sums", "within_n")

@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ...fl.parties import silo_name
+from ...fl.parties.network import silo_name
 from . import laws
 from .items import Angle, Release, Residual, Run
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
-from ...fl import durable
+from ...fl.files import atomic
 from ...fl.log import Line, read
 from ..measurement import Measurement
 
@@ -49,7 +49,7 @@ def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement])
                 "measurements": [*kept, *given],
             }
             content = json.dumps(report, indent=2, sort_keys=True, allow_nan=True) + "\n"
-            durable.write(path, content.encode("utf-8"), private=True)
+            atomic.write(path, content.encode("utf-8"), private=True)
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be written: {error.strerror}.",

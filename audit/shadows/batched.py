@@ -79,7 +79,7 @@ def train_batched(
     _check(model, table, truth, masks)
     import torch
 
-    from ...fl.training import one_thread
+    from ...fl.training.threads import one_thread
 
     own = BatchedRecipe() if recipe is None else recipe
     step = torch.func.vmap(torch.func.grad(_masked_loss(model)), in_dims=(0, None, None, 0))

@@ -1,8 +1,8 @@
 """Replicas of a run: the same system and settings, with each unit in or out, on its own path.
 
-Each one is planned and made as the run was: by `fl.system.build`, under a gate and a budget of its
-own, with its own noise; only the recorder keeps nothing, since nothing is released.  The first
-model and the order of batches are public, and the same in all of them.
+Each one is planned and made as the run was: by `fl.frame.system.build`, under a gate and a budget
+of its own, with its own noise; only the recorder keeps nothing, since nothing is released.  The
+first model and the order of batches are public, and the same in all of them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
 from ...accountant.randomness import Streams
 from ...accountant.records import Record
-from ...fl.federation import Federation
+from ...fl.data.federation import Federation
+from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
-from ...fl.moments import Moments
-from ...fl.preparation import Prepared
-from ...fl.settings import Settings
+from ...fl.running.preparation import Prepared
+from ...fl.settings.schema import Settings
 from .design import Inside
 from .executor import Executor, Serial
 
@@ -111,7 +111,7 @@ def _replica(
     seed: int | None,
     job: tuple[int, NDArray[np.bool_]],
 ) -> Replica:
-    from ...fl.training import one_thread
+    from ...fl.training.threads import one_thread
 
     number, kept = job
     streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
@@ -121,10 +121,10 @@ def _replica(
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
-    from ...fl.evaluation import evaluation_data
-    from ...fl.local import TorchLocal
+    from ...fl.frame.system import build
     from ...fl.models import model_named
-    from ...fl.system import build
+    from ...fl.settings.public_test_data import evaluation_data
+    from ...fl.training.local_training import TorchLocal
 
     width, own = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(own.model, width, federation.classes, dropout=own.dropout)

@@ -6,25 +6,17 @@ what an observer sees of it is handed to an audit.  Each system brings its own c
 of these parts; a package of its own may import all names here.
 """
 
-from .asked import (
-    OWN,
-    REHEARSED,
-    Asked,
-    Carrier,
-    Seen,
-    nobody_beside,
-    require_observer,
-)
 from .carriers import carrier
 from .coins import Coins, Flags, Floats, Indices, flip
-from .conduct import by_phase, conduct, rounds_made, training_noise, training_of
-from .entering import MOST_ROWS, Viewing, canary_rows, canary_training
 from .federation import canary_federation
+from .injection import MOST_ROWS, Viewing, canary_rows, canary_training
 from .local import NORM, Beside, CanaryLocal
-from .settled import PUBLIC, settled, silos_of
+from .memory_log import Memory, Watching
+from .rehearsal_rounds import by_phase, conduct, rounds_made, training_noise, training_of
+from .rehearsal_settings import PUBLIC, settled, silos_of
+from .request import OWN, REHEARSED, Asked, Carrier, Seen, nobody_beside, require_observer
 from .sums import canary_sum
 from .view import Look, View, watched
-from .watch import Memory, Watching
 from .work import Work, meetings, usual_work
 
 __all__ = [

@@ -6,11 +6,11 @@ import inspect
 from typing import TYPE_CHECKING, cast
 
 from ...accountant.errors import Unsupported
-from ..frame.systems import declared, known
-from .asked import Carrier
+from ..declarations.registry import declared, known
+from .request import Carrier
 
 if TYPE_CHECKING:
-    from ..settings import Settings
+    from ..settings.schema import Settings
 
 
 def carrier(settings: Settings) -> Carrier:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...accountant.errors import InvalidInput
-from ..federation import Federation
+from ..data.federation import Federation
 
 
 def canary_federation(

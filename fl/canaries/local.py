@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms.clip import Sparse
-from ..federation import Federation
-from ..local import Local, Part, Rows
-from ..system import Parameters
+from ..data.federation import Federation
+from ..frame.system import Parameters
+from ..training.local_training import Local, Part, Rows
 from .coins import Coins, Flags, Floats, Indices
 
 NORM: Final = 10.0

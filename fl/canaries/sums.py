@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from ...accountant.errors import Unsupported
-from ..observers import SILO
-from .asked import OWN, Asked, Seen
+from ..observers.names import SILO
 from .coins import Floats, Indices
-from .entering import canary_rows
+from .injection import canary_rows
+from .memory_log import Watching
+from .request import OWN, Asked, Seen
 from .view import View
-from .watch import Watching
 
 if TYPE_CHECKING:
-    from ..system import Parameters, System
-    from ..user_sum import UserSum
+    from ..frame.system import Parameters, System
+    from ..frame.user_sum import UserSum
 
 
 KEPT: Final = 0.9
@@ -32,7 +32,7 @@ KEPT: Final = 0.9
 
 
 def canary_sum(asked: Asked) -> Seen:
-    """Rehearse a `fl.user_sum.UserSum`: units enter by a row of the same direction in each silo.
+    """Rehearse a `fl.frame.user_sum.UserSum`: units enter by equal directions in all silos.
 
     A canary is a record with one feature that is ten clips long, all others and its label 0.  The
     `row` of it must have nearly all of its length in the number at the place of that feature, as
@@ -40,7 +40,7 @@ def canary_sum(asked: Asked) -> Seen:
     cut away what is looked for.  A carrier, named in a declaration as it is; raises as
     `canary_rows`, and `Unsupported` for a system with another `row`.
     """
-    from ..user_sum import clip_of
+    from ..frame.user_sum import clip_of
 
     def view(system: System, columns: Indices) -> View:
         return _view(cast("UserSum", system), columns, asked)
@@ -67,7 +67,7 @@ def _view(system: UserSum, columns: Indices, asked: Asked) -> View:
 
 def _require_direction(system: UserSum) -> None:
     """Raise `Unsupported` where a canary's row does not keep the direction of its record."""
-    from ..user_sum import Held
+    from ..frame.user_sum import Held
 
     federation = system.setup.federation
     if not len(federation.features):  # no unit is in

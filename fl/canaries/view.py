@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from ...accountant.randomness import Streams
-from .asked import Asked, Seen, require_observer
 from .coins import Coins, Flags, Floats, Indices
-from .conduct import conduct, rounds_made
+from .rehearsal_rounds import conduct, rounds_made
+from .request import Asked, Seen, require_observer
 
 if TYPE_CHECKING:
-    from ..system import Parameters, System
+    from ..frame.system import Parameters, System
 
 Look: TypeAlias = "Callable[[Parameters, Parameters], Floats]"
 """From the models before and after a round to what is seen of each unit: (m,)."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from ..frame.systems import known
+from ..declarations.registry import known
 
 if TYPE_CHECKING:
-    from ..settings import Settings
+    from ..settings.schema import Settings
 
 
 BY_ROWS: Final = 1_000

@@ -11,9 +11,9 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from ..data.normalise import Scaling
 from .bundled import TEST_SHARE, bundled
 from .dataset import Dataset
-from .normalise import Scaling
 from .splits import stratified
 
 # Ten measures of a nucleus, from radius to fractal dimension: mean, standard error, worst.

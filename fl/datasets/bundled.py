@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...accountant.errors import InvalidInput, MissingExtra
-from ..federation import Floats, Indices
+from ..data.federation import Floats, Indices
 
 TEST_SHARE: Final = 0.2
 

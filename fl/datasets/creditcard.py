@@ -18,10 +18,10 @@ import numpy as np
 from numpy.random import Generator
 
 from ...accountant.errors import InvalidInput
-from ..federation import Floats, Indices
+from ..data.federation import Floats, Indices
+from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
-from .normalise import Scaling
 from .splits import stratified
 
 FEATURES: Final = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..federation import Floats, Indices, Labels, Task, checked_features
-from .normalise import Scaling
+from ..data.federation import Floats, Indices, Labels, Task, checked_features
+from ..data.normalise import Scaling
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)

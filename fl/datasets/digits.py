@@ -10,9 +10,9 @@ from typing import Final
 
 from numpy.random import Generator
 
+from ..data.normalise import Scaling
 from .bundled import TEST_SHARE, bundled
 from .dataset import Dataset
-from .normalise import Scaling
 from .splits import stratified
 
 SCALING: Final = Scaling(

@@ -8,8 +8,8 @@ from numpy.random import Generator
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..allocation import allocate, allocate_within
-from ..federation import Federation, Indices
+from ..data.allocation import allocate, allocate_within
+from ..data.federation import Federation, Indices
 from .dataset import Dataset
 
 DEFAULT_SILOS = 5
@@ -27,9 +27,9 @@ def federate(
 ) -> Federation:
     """Return the federation of a data set, whose training records are allocated to users.
 
-    `allocation`: `uniform` or `zipf`, see `fl.allocation`.  `silos`: None for those of the data,
-    or 5 where they have none.  Users of survival data get 2 records or more, because Cox's loss
-    compares records.  `rng` is public set-up.
+    `allocation`: `uniform` or `zipf`, see `fl.data.allocation`.  `silos`: None for those of the
+    data, or 5 where they have none.  Users of survival data get 2 records or more, because Cox's
+    loss compares records.  `rng` is public set-up.
 
     Raises `InvalidInput` for a number of silos other than that of the data, and what `allocate`
     and `Federation` raise.

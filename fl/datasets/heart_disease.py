@@ -22,10 +22,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
-from ..federation import Floats
+from ..data.federation import Floats
+from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
-from .normalise import Scaling
 
 CENTRES: Final = ("cleveland", "hungarian", "switzerland", "va")
 

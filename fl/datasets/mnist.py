@@ -20,10 +20,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ...accountant.errors import InvalidInput
-from ..federation import Floats, Indices
+from ..data.federation import Floats, Indices
+from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
-from .normalise import Scaling
 
 _STEMS: Final = {"train": "train", "test": "t10k"}
 _UNSIGNED_BYTE: Final = 0x08

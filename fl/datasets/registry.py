@@ -14,8 +14,8 @@ from numpy.random import Generator
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
+from ..data.normalise import Scaling, publicly
 from .dataset import Dataset
-from .normalise import Scaling, publicly
 
 _MODULES: Final = {
     "heart-disease": "heart_disease",
@@ -65,7 +65,7 @@ def load(
             "Features are not normalised by statistics of private records here.",
             "Such statistics are a release, and must be drawn by an accounted mechanism.",
             "Load with `normalisation='none'`, release the moments"
-            " (`fl.normalising.Normalising`), and apply them.",
+            " (`fl.frame.private_normalisation.Normalising`), and apply them.",
         )
     validate.choice(("public", "none"), normalisation=normalisation)
     chosen = np.random.default_rng(0) if rng is None else rng

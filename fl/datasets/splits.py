@@ -6,7 +6,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..federation import Indices
+from ..data.federation import Indices
 
 
 def stratified(labels: Indices, share: float, rng: Generator) -> NDArray[np.bool_]:

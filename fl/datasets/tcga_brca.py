@@ -18,9 +18,9 @@ import numpy as np
 from numpy.random import Generator
 
 from ...accountant.errors import InvalidInput
+from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
-from .normalise import Scaling
 
 REGIONS: Final = ("Northeast", "South", "West", "Midwest", "Europe", "Canada")
 

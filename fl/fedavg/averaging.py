@@ -17,22 +17,22 @@ from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import Plan, PlannedPhase, given
-from ..aggregation import float_sum
-from ..federation import Federation
+from ..aggregation.sums import float_sum
+from ..data.federation import Federation
 from ..frame.phases import Phase
-from ..frame.reaches import Route, reaches_of
+from ..frame.promise import PHASE, claimed
 from ..frame.rounds import Draft, NoisySum, make_round
+from ..frame.setup import Setup, public_features_only, require_aggregation, setup
 from ..frame.state import Arrays, State
-from ..local import Local
-from ..observers import MODEL
-from ..promise import PHASE, claimed
-from ..setup import Setup, public_features_only, require_aggregation, setup
-from ..system import Opening, Parameters, Round, digest
+from ..frame.system import Opening, Parameters, Round, digest
+from ..observers.names import MODEL
+from ..observers.reaches import Route, reaches_of
+from ..training.local_training import Local
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..parties import Network
-    from ..settings import Settings
+    from ..parties.network import Network
+    from ..settings.schema import Settings
 
 NO_NOISE: Final = ev.NoGuarantee("no noise")
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ..canaries import NORM, Asked, Floats, Indices, Seen, View, canary_training
-from ..system import Parameters, System
+from ..frame.system import Parameters, System
 
 
 def carry(asked: Asked) -> Seen:

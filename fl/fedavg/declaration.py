@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..frame.declaration import Declaration
+from ..declarations.declaration import Declaration
 
 SYSTEMS: Final = (
     Declaration(
@@ -14,7 +14,7 @@ SYSTEMS: Final = (
         aggregations=("plain", "masked", "shares"),
         promises=False,
         uses=("training.local_rate", "training.local_epochs", "training.batch", "training.dropout"),
-        determines=f"{__package__}.determined:FEDAVG",
+        determines=f"{__package__}.expected_log:FEDAVG",
         carrier=f"{__package__}.canaries:carry",
     ),
 )

@@ -16,8 +16,8 @@ from ...accountant.plan import PlannedPhase
 from .state import Arrays, State
 
 if TYPE_CHECKING:
-    from ..federation import Federation
-    from ..system import Parameters, Round
+    from ..data.federation import Federation
+    from .system import Parameters, Round
 
 MakeRound: TypeAlias = "Callable[[int, Parameters, Gate, Arrays], Round]"
 """From a round's number, the model and the state that the last round left, to what it releases."""

@@ -19,11 +19,11 @@ from ...accountant import records
 from ...accountant.errors import InvalidInput, kind_of, with_article
 from ...accountant.mechanisms import Gate, Ticket
 from ...accountant.plan import PlannedPhase
-from ..system import Parameters, Round, System, digest
 from .state import Arrays, State, state_digest, states
+from .system import Parameters, Round, System, digest
 
 if TYPE_CHECKING:
-    from .declaration import Declaration
+    from ..declarations.declaration import Declaration
 
 
 @dataclass(frozen=True, eq=False)

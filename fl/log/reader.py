@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Final
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Record
 from .canonical import CHAIN, LOG, LONGEST, START, canonical, digest, parsed
-from .course import Course
 from .decoding import Decoder
+from .record_order import Course
 
 
 @dataclass(frozen=True)

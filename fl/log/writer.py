@@ -30,12 +30,12 @@ from ...accountant.records import (
     RunRecover,
 )
 from . import signing
+from .appending import require_fit_for_results, require_fit_for_resuming
 from .canonical import CHAIN, LOG, LONGEST, SEALED, START, canonical, chained, parsed
-from .course import Course
 from .decoding import Decoder
 from .disk import AppendFile, new_folder, sync_folder
 from .reader import Scan
-from .reopening import require_fit_for_results, require_fit_for_resuming
+from .record_order import Course
 from .sealed import Sealed, sealed_lines, whole_size
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@
 
 from .configuration import Configuration
 from .folder import CONFIG
+from .interrupted_run import RunInterrupted, how_to_go_on
 from .lifecycle import Outcome, plan_run, resume, run
 from .starting import Ready, begin, take_up
-from .stopped import RunInterrupted, how_to_go_on
 
 __all__ = [
     "CONFIG",

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput, kind_of
-from ..frame.key import Key
-from ..frame.systems import keys_by_table
-from ..settings import Settings
-from ..settings_file import completed, content_of, parse
-from .toml import text_of
+from ..declarations.registry import keys_by_table
+from ..declarations.toml_key import Key
+from ..settings.file import completed, content_of, parse
+from ..settings.schema import Settings
+from .toml_writer import text_of
 
 Given: TypeAlias = Settings | Mapping[str, Mapping[str, object]] | str | Path
 """What describes a run: a TOML file, its tables, or settings that were made."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ...accountant.errors import InvalidInput, PrivplanError, kind_of
-from .. import durable
+from ..files import atomic
 from ..log.canonical import LOG, SEALED
 
 CONFIG: Final = "config.toml"
@@ -114,7 +114,7 @@ def lost(folder: Path) -> InvalidInput:
 def keep_configuration(content: bytes, folder: Path) -> None:
     """Keep a configuration beside its log; raise `PrivplanError` where it cannot be written."""
     try:
-        durable.write(folder / CONFIG, content)
+        atomic.write(folder / CONFIG, content)
     except OSError as error:
         raise PrivplanError(
             f"{folder / CONFIG} cannot be written: {error.strerror or error}.",

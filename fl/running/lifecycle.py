@@ -11,16 +11,16 @@ from pathlib import Path
 from ...accountant import rounding
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.guarantee import Guarantee
-from ..forecast import Forecast, forecast
-from ..frame.key import flag
-from ..interruption import terminable
-from ..preparation import Prepared
-from ..runner import Report, RunResult, carry_out
-from ..system import Parameters
+from ..declarations.toml_key import flag
+from ..frame.system import Parameters
 from .configuration import Configuration, Given
 from .folder import folder_at
+from .forecast import Forecast, forecast
+from .interrupted_run import RunInterrupted, between_rounds, explained
+from .interruption import terminable
+from .preparation import Prepared
+from .session import Report, RunResult, carry_out
 from .starting import Ready, begin, take_up
-from .stopped import RunInterrupted, between_rounds, explained
 from .warnings import warnings_of
 
 

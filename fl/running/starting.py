@@ -10,12 +10,10 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RunOpen
-from .. import preparation
 from ..log import LogWriter, Sealed
 from ..log.canonical import LOG
 from ..log.disk import AppendFile
-from ..preparation import Prepared, randomness
-from ..resumption import require_resumable, require_same_settings, taken_up
+from . import preparation
 from .configuration import Configuration
 from .folder import (
     CONFIG,
@@ -30,9 +28,11 @@ from .folder import (
     require_unbegun,
     sealed_after_a_line,
 )
-from .key import signing_key
-from .standing import Standing, require_progress, standing
-from .stopped import auditing, how_to_go_on
+from .interrupted_run import auditing, how_to_go_on
+from .log_progress import Standing, require_progress, standing
+from .preparation import Prepared, randomness
+from .resumption import require_resumable, require_same_settings, taken_up
+from .signing_key import signing_key
 
 NEW: Final = "privplan run CONFIG.toml --out DIR"
 """How a new run is begun, in a folder of its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..preparation import Prepared
+from .preparation import Prepared
 
 _SEEDED: Final = (
     "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "

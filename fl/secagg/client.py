@@ -21,7 +21,7 @@ from ...accountant.randomness import Secret
 from ..crypto.keys import KEY_BYTES, Identity, KeyPair, agree, derive, fresh, lock, unlock, verify
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import split
-from ..parties import SERVER, Post
+from ..parties.network import SERVER, Post
 from .group import Group, View, parted
 from .limits import limits
 from .messages import (

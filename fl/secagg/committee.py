@@ -14,7 +14,7 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput, MissingParty
 from ..crypto.keys import Identity
 from ..crypto.masks import RingWords
-from ..parties import SERVER, Network, Post
+from ..parties.network import SERVER, Network, Post
 from .client import Client
 from .group import Group
 from .server import Server
@@ -31,7 +31,7 @@ class Committee:
     for good: whoever wants to go on makes another, with another session.
 
     >>> import numpy as np
-    >>> from privplan.fl.parties import Network
+    >>> from privplan.fl.parties.network import Network
     >>> from privplan.fl.secagg.terms import choose
     >>> network = Network(["server", "silo-0", "silo-1", "silo-2"])
     >>> committee = Committee.on(network, choose(3, length=2, ring_bits=32), b"an example")

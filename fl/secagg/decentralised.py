@@ -45,10 +45,10 @@ from numpy.typing import NDArray
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
 from ...accountant.randomness import Secret
-from ..bodies import Body, Limits, room
 from ..crypto import additive, keys
 from ..crypto.fixed_point import FixedPoint
-from ..parties import Post
+from ..parties.message_bodies import Body, Limits, room
+from ..parties.network import Post
 
 _LEAST: Final = 3
 """Peers below which the total, less one's own vector, is another's."""

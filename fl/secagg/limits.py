@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..bodies import Limits, named, room
 from ..crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES
+from ..parties.message_bodies import Limits, named, room
 from .group import ADVERT_BYTES, Group
 from .messages import (
     SHARE_BYTES,

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final, Self
 
 from ...accountant.errors import MissingParty, ProtocolFault
-from ..bodies import Body
 from ..crypto.keys import KEY_BYTES
+from ..parties.message_bodies import Body
 
 SHARE_BYTES: Final = 2 * KEY_BYTES
 """Bytes of what one holder gets: a share of the seed, then one of the private mask key."""

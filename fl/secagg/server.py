@@ -18,7 +18,7 @@ from ...accountant.randomness import Secret
 from ..crypto.keys import KEY_BYTES, LOCK_BYTES, KeyPair, agree, verify
 from ..crypto.masks import Mask, RingWords, masks_into
 from ..crypto.shamir import combine
-from ..parties import Post
+from ..parties.network import Post
 from .client import commitment_to
 from .group import Group, View, joined
 from .limits import limits

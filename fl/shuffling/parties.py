@@ -10,7 +10,7 @@ import numpy as np
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream, grouped_order
 from ..crypto.sealed_box import BoxKey, sealed
-from ..parties import Post
+from ..parties.network import Post
 from .terms import ANALYZER, SHUFFLER, Bundle, Integers, Mixed, Received, Terms, client_name, fault
 
 

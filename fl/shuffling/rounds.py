@@ -15,7 +15,7 @@ from ...accountant.mechanisms import Messages, Ticket
 from ...accountant.mechanisms.clip import numbers
 from ..crypto.keys import fresh
 from ..crypto.sealed_box import BoxKey
-from ..parties import Network
+from ..parties.network import Network
 from .parties import Analyzer, Client, Shuffler
 from .terms import ANALYZER, SHUFFLER, Integers, Received, Terms, client_name
 
@@ -45,7 +45,7 @@ class Shuffling:
     coordinates are chosen, which client chose which; the key of the analyzer is all that keeps the
     messages from it.  It knows its dummies: before it they hide nobody, nor before anybody who gets
     what it knows.  *Clients* receive nothing.  Channels are confidential and authentic
-    (`fl.parties`), and the analyzer's public key is its own.
+    (`fl.parties.network`), and the analyzer's public key is its own.
 
     A dishonest client can send any message, as one message; a dishonest shuffler can leave messages
     out and put its own in their place, and can break the promise above.  Every message binds the

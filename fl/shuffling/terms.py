@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ...accountant import validate
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.mechanisms import Shuffled
-from ..bodies import Body, Limits, room
 from ..crypto.keys import framed
 from ..crypto.sealed_box import BOX_BYTES
+from ..parties.message_bodies import Body, Limits, room
 
 SHUFFLER: Final = "shuffler"
 ANALYZER: Final = "analyzer"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from ..frame.declaration import Declaration
-from . import defaults, rules, sealing
+from ..declarations.declaration import Declaration
+from . import defaults, rules, sealed_items
 from .settings import TABLE
 
 _LOCAL: Final = (
@@ -42,8 +42,8 @@ _AVERAGE: Final = Declaration(
     rules=(rules.no_moments, rules.published_protocol, rules.no_target),
     adjust=defaults.average,
     aggregations=("plain", "masked", "private-weighting", "shares"),
-    determines=f"{__package__}.determined:WEIGHTED",
-    sealed=sealing.of_weighted,
+    determines=f"{__package__}.expected_log:WEIGHTED",
+    sealed=sealed_items.of_weighted,
     carrier=f"{_USERS}:carry",
     canaries={"private-weighting": 200},  # each is encrypted
     canary_work=f"{_USERS}:work",
@@ -60,8 +60,8 @@ SYSTEMS: Final = (
         rules=(rules.no_moments, rules.no_target),
         adjust=defaults.naive,
         aggregations=_SUMS,
-        determines=f"{__package__}.determined:NAIVE",
-        sealed=sealing.of_naive,
+        determines=f"{__package__}.expected_log:NAIVE",
+        sealed=sealed_items.of_naive,
         carrier=f"{_NAIVE}:carry",
         canaries=1_000,  # each has a rehearsal of its own
         canary_work=f"{_NAIVE}:work",
@@ -75,8 +75,8 @@ SYSTEMS: Final = (
         uses=("training.clip", *_LOCAL),
         rules=(rules.group_given, rules.rate_or_batch),
         adjust=defaults.group,
-        determines=f"{__package__}.determined:GROUP",
-        sealed=sealing.of_group,
+        determines=f"{__package__}.expected_log:GROUP",
+        sealed=sealed_items.of_group,
         carrier=f"{_GROUP}:carry",
         canaries=3_000,  # the cost grows with their square
         canary_work=f"{_GROUP}:work",

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from ..defaults import Defaults
+from ..declarations.defaults import Defaults
 
 _CLIP: Final = 0.1
 

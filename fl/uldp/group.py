@@ -35,29 +35,22 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.randomness import poisson
 from ...accountant.sensitivity.release import repeated, up
-from ..aggregation import float_sum
-from ..federation import Federation, Indices
+from ..aggregation.clip_check import Recomputed
+from ..aggregation.residuals import Residuals, Watch, every
+from ..aggregation.sums import float_sum
+from ..aggregation.term_norms import norms_of
+from ..data.federation import Federation, Indices
 from ..frame.rounds import Draft, NoisySum
+from ..frame.setup import Promised, Setup, everybody_joins, public_features_only, setup, users_only
 from ..frame.state import Arrays, State
-from ..local import Local, Rows
-from ..recomputed import Recomputed
-from ..residuals import Residuals, Watch, every
-from ..setup import (
-    Promised,
-    Setup,
-    everybody_joins,
-    public_features_only,
-    setup,
-    users_only,
-)
-from ..system import Parameters, Round
-from .facts import norms_of
-from .flags import CHOSEN_BY, flagged
+from ..frame.system import Parameters, Round
+from ..training.local_training import Local, Rows
+from .record_flags import CHOSEN_BY, flagged
 from .settings import UldpSettings
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..settings import Settings
+    from ..settings.schema import Settings
 
 
 _ROOM: Final = 2**24

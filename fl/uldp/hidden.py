@@ -30,12 +30,12 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import FineGaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.sensitivity.release import up
+from ..aggregation.clip_check import ITEM as RECOMPUTED
+from ..aggregation.term_norms import norms_of
+from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..parties import Network
-from ..recomputed import ITEM as RECOMPUTED
-from ..setup import Setup
-from ..system import Opening, Parameters
-from .facts import norms_of
+from ..frame.system import Opening, Parameters
+from ..parties.network import Network
 from .weighted import Summed, Weighting
 from .weighting.counts import reduced_counts, rounded_weights
 from .weighting.protocol import PrivateWeighting, names
@@ -44,7 +44,7 @@ from .weighting.terms import WeightingTerms, common_multiple
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
     from ...accountant.randomness import Streams
-    from ..system import Round
+    from ..frame.system import Round
 
 DIGITS: Final = 16
 """Bits of one number of a clipped update, with its sign."""
@@ -213,7 +213,7 @@ class Hidden(Weighting):
         rows: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
         mechanism: FineGaussian,
     ) -> dict[str, object]:
-        """Return how near to their limits terms and weights came; see `fl.recomputed`."""
+        """Return how near to their limits terms and weights came; see `clip_check`."""
         squares = [np.einsum("ij,ij->i", digits, digits).max(initial=0) for _, digits in rows]
         return {
             RECOMPUTED: {

@@ -30,23 +30,23 @@ from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import reach, up
-from ..aggregation import noisy_sum
-from ..federation import Federation
+from ..aggregation.clip_check import Recomputed
+from ..aggregation.residuals import Residuals
+from ..aggregation.sums import noisy_sum
+from ..aggregation.term_norms import about_norms, norms_of
+from ..aggregation.weighted_sum import ALONE
+from ..data.federation import Federation
+from ..frame.promise import Promise, unproven
 from ..frame.rounds import Draft, NoisySum
+from ..frame.setup import Promised, Setup, everybody_joins, setup, users_only
 from ..frame.state import Arrays, State
-from ..local import Local
-from ..observers import AMONG_PEERS, MODEL, PEER, Coalition
-from ..promise import Promise, unproven
-from ..recomputed import Recomputed
-from ..residuals import Residuals
-from ..setup import Promised, Setup, everybody_joins, setup, users_only
-from ..system import Opening, Parameters, Round
-from .facts import about_norms, norms_of
-from .sums import ALONE
+from ..frame.system import Opening, Parameters, Round
+from ..observers.names import AMONG_PEERS, MODEL, PEER, Coalition
+from ..training.local_training import Local
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..settings import Settings
+    from ..settings.schema import Settings
 
 PUBLISHED: Final = ev.NoGuarantee(
     "ULDP-NAIVE as published: its noise is made for half of what a user can move"

@@ -23,19 +23,19 @@ from ...accountant import records
 from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian, Ticket
+from ..aggregation.term_norms import norms_of
+from ..frame.promise import Promise, unproven
+from ..frame.setup import Setup
 from ..frame.state import Arrays, State
-from ..observers import Coalition
-from ..promise import Promise, unproven
-from ..setup import Setup
-from ..system import Opening, Parameters
-from .facts import norms_of
+from ..frame.system import Opening, Parameters
+from ..observers.names import Coalition
 from .weighted import Summed, Weighting
 from .weighting.published import PublishedWeighting
 
 if TYPE_CHECKING:
     from ...accountant.mechanisms import Gate
-    from ..parties import Network
-    from ..system import Round
+    from ..frame.system import Round
+    from ..parties.network import Network
 
 PUBLISHED: Final = ev.NoGuarantee(
     "private weighting as published: what is decrypted, and its ciphertexts, show more than the sum"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..frame.declaration import Complaint, Given
+from ..declarations.declaration import Complaint, Given
 
 _NOT_PUBLISHED: Final[Mapping[str, str]] = {
     "slots": "the server draws",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ..frame.declaration import Table
-from ..frame.key import Key, at_least, flag, rate
+from ..declarations.declaration import Table
+from ..declarations.toml_key import Key, at_least, flag, rate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,23 +30,23 @@ from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.mechanisms.clip import Sparse
 from ...accountant.randomness import poisson
-from ..aggregation import noisy_sum
-from ..crypto import packages
-from ..federation import Federation, Indices
+from ..aggregation.clip_check import Recomputed
+from ..aggregation.residuals import Residuals
+from ..aggregation.sums import noisy_sum
+from ..aggregation.term_norms import about_norms, norms_of
+from ..aggregation.user_weights import checked_weights, user_weights
+from ..aggregation.weighted_sum import weighted_sum, weighted_views
+from ..crypto import dependencies
+from ..data.federation import Federation, Indices
 from ..frame.rounds import Draft, NoisySum, require_model
+from ..frame.setup import Promised, Setup, setup, users_only
 from ..frame.state import Arrays, State
-from ..local import Local, Part, Proximal, Rows
-from ..recomputed import Recomputed
-from ..residuals import Residuals
-from ..setup import Promised, Setup, setup, users_only
-from ..system import Parameters, Round
-from .facts import about_norms, norms_of
-from .sums import weighted_sum, weighted_views
-from .weights import checked_weights, user_weights
+from ..frame.system import Parameters, Round
+from ..training.local_training import Local, Part, Proximal, Rows
 
 if TYPE_CHECKING:
     from ...accountant.randomness import Streams
-    from ..settings import Settings
+    from ..settings.schema import Settings
 
 Updates: TypeAlias = Callable[[Parameters, Sequence[Indices], int], Iterator[Part]]
 """From a model, users of each silo and a round, to one update for each user in each silo."""
@@ -310,7 +310,7 @@ def hooked(
     known = setup(settings, federation, local)
     if known.aggregation != "private-weighting":
         return _joined(hooks, Weighted)(known, step=step)
-    packages.require(packages.WEIGHTING)
+    dependencies.require(dependencies.WEIGHTING)
     if settings.as_published:
         from .published import Published
 

@@ -17,9 +17,9 @@ from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOp
 from privplan.audit.attack_tools import Tools
 from privplan.audit.configured import settings_in
 from privplan.audit.measurement import Measurement
-from privplan.fl.initial import initial_size
-from privplan.fl.settings_file import parse
-from privplan.fl.uldp.sums import weighted_sum
+from privplan.fl.aggregation.weighted_sum import weighted_sum
+from privplan.fl.frame.initial_model import initial_size
+from privplan.fl.settings.file import parse
 
 from . import ledgers
 

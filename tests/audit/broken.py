@@ -15,8 +15,8 @@ import numpy as np
 
 from privplan.accountant.mechanisms import Gaussian, gaussian
 from privplan.accountant.mechanisms.wide import WideGaussian
+from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.uldp import group, weighted
-from privplan.fl.uldp.facts import norms_of
 
 draw, one_sum, sums = gaussian.discrete_gaussian, gaussian.clipped_sum, gaussian.clipped_sums
 joins, totals = weighted.poisson, weighted.Weighted._totals

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from privplan.fl.settings import (
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,

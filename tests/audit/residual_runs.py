@@ -22,8 +22,8 @@ from privplan.accountant.records import (
     StreamRange,
 )
 from privplan.audit.residual.items import Run, _made
+from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.log import LogWriter
-from privplan.fl.residuals import Residuals
 
 STD, SILOS, GRID = 2.5, 4, 2.5 / 2**20
 SOUND = {"terms": 9, "sum_off": 0.3, "term_largest": 0.9999, "weight_largest": 1.0}

@@ -24,7 +24,7 @@ from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sealed
 from privplan.fl.log.canonical import LOG, SEALED
-from privplan.fl.settings_file import parse
+from privplan.fl.settings.file import parse
 
 from . import ledgers, logs
 from .attacked import MEASURED, Stand, configuration, configured, content, run_in, why_not
@@ -612,7 +612,7 @@ def test_records_of_another_run_are_refused(
 ) -> None:
     from types import SimpleNamespace
 
-    from privplan.fl import preparation
+    from privplan.fl.running import preparation
 
     sealed = {"records": "ab" * 32, "allocation": "cd" * 32}
     commitments: dict[str, str] = {}

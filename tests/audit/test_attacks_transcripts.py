@@ -20,7 +20,7 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.attacks import transcripts as attacks
 from privplan.audit.attacks.transcripts import Finding
 from privplan.fl.crypto.paillier import blinding
-from privplan.fl.parties import SERVER, Body, Message, Network
+from privplan.fl.parties.network import SERVER, Body, Message, Network
 from privplan.fl.uldp.weighting import published
 from privplan.fl.uldp.weighting import published_parties as parties
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names

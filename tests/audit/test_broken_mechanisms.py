@@ -44,10 +44,10 @@ from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
 from privplan.audit.statistics import claim_only, upper_rate
 from privplan.fl.canaries import canary_federation, conduct
-from privplan.fl.local import Part
+from privplan.fl.frame.system import build
 from privplan.fl.log import LogWriter
-from privplan.fl.runner import run
-from privplan.fl.system import build
+from privplan.fl.running.session import run
+from privplan.fl.training.local_training import Part
 
 from .broken import BUGS, broken
 from .rehearsals import settings

@@ -17,9 +17,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
-from privplan.fl.observers import HONEST_SERVER, OTHERS_PART
-from privplan.fl.preparation import Prepared, prepare
-from privplan.fl.settings_file import parse
+from privplan.fl.observers.names import HONEST_SERVER, OTHERS_PART
+from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.settings.file import parse
 
 from ..sweeps import sweep
 from .ledgers import (

@@ -208,7 +208,7 @@ def test_what_systems_state_is_what_their_facts_support(
     rate: float,
     neighbours: str,
 ) -> None:
-    sums = pytest.importorskip("privplan.fl.uldp.sums")
+    sums = pytest.importorskip("privplan.fl.aggregation.weighted_sum")
     given: dict[str, Any] = {"aggregation": aggregation, "neighbours": neighbours, "rule": rule}
     given |= {"silos": silos, "rate": rate, "drawn_by": drawn_by}
     log = weighted(dropouts=dropouts, colluders=colluders, **given)
@@ -465,7 +465,7 @@ def test_who_added_shares_of_the_noise_was_there(aggregation: str, silos: int) -
 @pytest.mark.parametrize("missing", range(5))
 @pytest.mark.parametrize("parties", [2, 3, 5, 7])
 def test_masks_as_they_are_chosen_hold_together(parties: int, missing: int) -> None:
-    from privplan.fl.secagg.masked import Masked
+    from privplan.fl.aggregation.masked_sums import Masked
 
     if parties - missing < 2:
         return

@@ -22,9 +22,9 @@ from privplan.fl.canaries import (
     carrier,
     flip,
 )
-from privplan.fl.canaries.settled import silos_of
-from privplan.fl.preparation import prepare
-from privplan.fl.settings import (
+from privplan.fl.canaries.rehearsal_settings import silos_of
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,

@@ -13,7 +13,7 @@ from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.audit.canaries import claim_tier, rehearse
-from privplan.fl.preparation import prepare
+from privplan.fl.running.preparation import prepare
 from privplan.fl.uldp.canaries.group import with_rate
 from privplan.fl.uldp.canaries.naive import Swing
 

@@ -21,7 +21,7 @@ from privplan.audit.canaries.tiers import OF_ANY, OF_CURVE, _Guessing
 from privplan.audit.levels import CALL, STRICT, Levels, levels_of
 from privplan.audit.measurement import VERDICTS
 from privplan.audit.statistics import claim_rank, steinke
-from privplan.fl.settings import PrivacySettings
+from privplan.fl.settings.schema import PrivacySettings
 from privplan.fl.uldp import weighted as product
 
 from .test_canaries_rehearsal import settings

@@ -19,7 +19,7 @@ from privplan.audit.first_line import Comparison
 from privplan.audit.hazards.configuration import SEARCHED as SLACK
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
-from privplan.fl.settings_file import parse
+from privplan.fl.settings.file import parse
 
 from .forged import Edit, Records, earlier, first_line, forged, set_in
 
@@ -419,7 +419,7 @@ def test_every_search_ends_at_its_target(name: str) -> None:
     """Far within what a log may stay below it."""
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
-    from privplan.fl.preparation import prepare
+    from privplan.fl.running.preparation import prepare
 
     system, more = SEARCHED[name]
     moments = 'normalisation = "private"' * ("normalisation_noise" in more)

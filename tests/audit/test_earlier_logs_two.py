@@ -109,8 +109,8 @@ def test_an_earlier_run_that_was_cut_off_goes_on_to_the_same_end(
     packed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The noise of a seeded run that lost a round is that of its next segment, then and now."""
-    from privplan.fl.checkpoint import MODEL, Checkpoint
-    from privplan.fl.system import digest
+    from privplan.fl.frame.system import digest
+    from privplan.fl.running.checkpoint import MODEL, Checkpoint
 
     monkeypatch.chdir(tmp_path)
     expected = EXPECTED[name]

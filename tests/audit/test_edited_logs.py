@@ -473,8 +473,8 @@ def lost(folder: Path) -> bool:
     last = lines[-1] if lines else {}
     if last.get("type") != "round.release" or last["model_out"] is None:
         return False
-    from privplan.fl.checkpoint import CHECKPOINT, Checkpoint
-    from privplan.fl.system import digest
+    from privplan.fl.frame.system import digest
+    from privplan.fl.running.checkpoint import CHECKPOINT, Checkpoint
 
     kept = folder / CHECKPOINT
     if not kept.exists():

@@ -12,9 +12,9 @@ import pytest
 
 from privplan.accountant.records import RoundRelease, RunClose
 from privplan.audit.edits import edits_of
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
 from privplan.fl.frame.state import state_digest
-from privplan.fl.system import digest
+from privplan.fl.frame.system import digest
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
 
 from .ledgers import Records, written
 from .test_hazards import modelled

@@ -15,10 +15,10 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.report import read as read_page
 from privplan.cli.main import app
 from privplan.fl.log import LogWriter
-from privplan.fl.preparation import prepare
-from privplan.fl.runner import carry_out
 from privplan.fl.running import Configuration, begin
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.session import carry_out
+from privplan.fl.settings.file import parse
 
 from .forged import Edit, Records, earlier
 from .logs import rechained

@@ -30,7 +30,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.budget.phases import NORMALISING
 from privplan.audit.hazards import RULES, Hazard
-from privplan.fl.initial import initial_digest
+from privplan.fl.frame.initial_model import initial_digest
 
 from .ledgers import (
     CLIP,
@@ -900,4 +900,4 @@ def test_what_an_older_log_does_not_say_is_neither_good_nor_bad(change: Change) 
 
 def test_the_phase_that_releases_moments_has_one_name() -> None:
     """The audit works without the systems, so it says the name again."""
-    assert NORMALISING == pytest.importorskip("privplan.fl.normalising").NORMALISE
+    assert NORMALISING == pytest.importorskip("privplan.fl.frame.private_normalisation").NORMALISE

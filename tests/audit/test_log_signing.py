@@ -202,7 +202,7 @@ def test_without_the_package_logs_are_written_and_checked_but_not_signatures(
 
 def test_the_log_itself_loads_nothing_heavy(tmp_path: Path) -> None:
     folder = logs.small_log(tmp_path / "plain")
-    heavy = ("numpy", "scipy", "torch", "cryptography", "typer", "privplan.fl.system")
+    heavy = ("numpy", "scipy", "torch", "cryptography", "typer", "privplan.fl.frame.system")
     program = (
         "import sys; from privplan.audit.verify import verify\n"
         f"assert verify(sys.argv[1]).complete\n"

@@ -17,9 +17,9 @@ from privplan.audit.attacks.membership.allowed import largest_area, most_hits
 from privplan.audit.attacks.membership.results import About
 from privplan.audit.attacks.membership.trials import area, hits, unsupported
 from privplan.audit.shadows import Joblib, Serial
-from privplan.fl.checkpoint import Checkpoint
-from privplan.fl.preparation import prepare
-from privplan.fl.settings_file import parse
+from privplan.fl.running.checkpoint import Checkpoint
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.file import parse
 
 
 def configured(*, users=20, more=""):
@@ -131,7 +131,7 @@ def test_seeds_that_are_none_are_refused_before_data_are_read(seed, monkeypatch)
 
     settings = configured()
     checkpoint = untrained(settings)
-    monkeypatch.setattr("privplan.fl.preparation.prepare", never)
+    monkeypatch.setattr("privplan.fl.running.preparation.prepare", never)
     with pytest.raises(InvalidInput, match="seed"):
         membership_tier(settings, models=6, targets=2, seed=seed)
     with pytest.raises(InvalidInput, match="seed"):

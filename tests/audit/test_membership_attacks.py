@@ -23,7 +23,7 @@ from privplan.audit.attacks.membership.rmia import (
 from privplan.audit.attacks.membership.sets import matched
 from privplan.audit.attacks.membership.trials import area
 from privplan.audit.shadows import design
-from privplan.fl.metrics import roc_auc
+from privplan.fl.training.metrics import roc_auc
 
 
 def simulated(*, users=40, each=5, models=24, targets=8, shift=0.0, population=50, seed=0):

@@ -12,12 +12,12 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.shadows import Joblib, Serial, replicas, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
 from privplan.audit.shadows.replicas import Forgetful, in_the_clear
-from privplan.fl.local import TorchLocal
+from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
-from privplan.fl.preparation import prepare
-from privplan.fl.runner import carry_out
-from privplan.fl.settings_file import parse
-from privplan.fl.system import build
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.session import carry_out
+from privplan.fl.settings.file import parse
+from privplan.fl.training.local_training import TorchLocal
 
 
 def configured(system="uldp-avg", *, data="", privacy="noise_multiplier = 2.0", more=""):

@@ -24,10 +24,10 @@ from privplan.audit.attacks.membership.trials import area
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.shadows import Replica, Serial, design, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
-from privplan.fl.checkpoint import Checkpoint
 from privplan.fl.models import model_named
-from privplan.fl.preparation import prepare
-from privplan.fl.settings_file import parse
+from privplan.fl.running.checkpoint import Checkpoint
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.file import parse
 
 
 def configured(system, *, name="digits", users=60, rounds=2, privacy="", more=""):
@@ -264,7 +264,7 @@ def memory(monkeypatch):
         test_labels=rng.integers(0, 10, len(federation.test_labels)),
     )
     monkeypatch.setattr(
-        "privplan.fl.preparation.prepare", lambda _: replace(own, federation=federation)
+        "privplan.fl.running.preparation.prepare", lambda _: replace(own, federation=federation)
     )
     everybody = np.ones((1, federation.records), bool)
     recipe = BatchedRecipe(epochs=40)

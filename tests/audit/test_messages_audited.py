@@ -33,7 +33,7 @@ from privplan.accountant.records import (
 )
 from privplan.audit.budget.order import TOLERANCE, covers, simplified
 from privplan.audit.budget.protocol import contradictions
-from privplan.fl.secagg.shares import Shares
+from privplan.fl.aggregation.share_sums import Shares
 from privplan.fl.shuffling import Shuffling, Terms
 
 from .ledgers import SECURE, Records, audited, changed, evidence, intents, opening, part, release

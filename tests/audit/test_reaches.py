@@ -21,7 +21,7 @@ from privplan.audit.budget.reached import believed
 from privplan.audit.budget.samples import route_of
 from privplan.audit.budget.sums import see_less_own
 from privplan.audit.budget.total import total
-from privplan.fl.frame.reaches import reaches_of
+from privplan.fl.observers.reaches import reaches_of
 
 from .ledgers import (
     DELTA,

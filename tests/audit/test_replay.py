@@ -18,9 +18,9 @@ from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.edits.replay import Replay, replay
 from privplan.cli.main import app
-from privplan.fl.checkpoint import MODEL, MODELS, Checkpoint, name_of
-from privplan.fl.settings_file import parse
-from privplan.fl.system import digest
+from privplan.fl.frame.system import digest
+from privplan.fl.running.checkpoint import MODEL, MODELS, Checkpoint, name_of
+from privplan.fl.settings.file import parse
 
 from ..cli.killing import at_each_write, attempt
 from . import forging
@@ -91,7 +91,7 @@ def test_it_is_off_unless_asked_for_and_never_logged(made: Path) -> None:
 def test_a_folder_that_is_in_the_way_is_told_before_the_first_round(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privplan.fl.runner import _Conduct
+    from privplan.fl.running.session import _Conduct
 
     opened = _Conduct.open
 

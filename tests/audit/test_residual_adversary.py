@@ -19,9 +19,9 @@ from privplan.accountant.mechanisms import About, Gaussian
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.items import Run
 from privplan.audit.residual.tier import judged
+from privplan.fl.aggregation.clip_check import Recomputed
+from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.log import LogWriter
-from privplan.fl.recomputed import Recomputed
-from privplan.fl.uldp.facts import norms_of
 
 from . import residual_runs
 from .residual_runs import in_memory, intent, items, normal, on_disk, opening, release

@@ -18,7 +18,7 @@ from privplan.accountant.mechanisms import Gaussian, clip, gaussian
 from privplan.audit.measurement import Measurement
 from privplan.audit.residual import SEALED_REPORT, residual_tier, tier, write_sealed_report
 from privplan.audit.residual.tier import judged
-from privplan.fl import durable
+from privplan.fl.files import atomic
 from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG, SEALED
 
@@ -220,7 +220,7 @@ def test_the_disk_says_what_memory_does(tmp_path: Path) -> None:
 
 def written(folder: Path, change: Any) -> Path:
     """Write a run of one round; `change` gets its intent's, its release's and the sealed facts."""
-    from privplan.fl.residuals import Residuals
+    from privplan.fl.aggregation.residuals import Residuals
 
     facts: dict[str, dict[str, Any]] = {"intent": {}, "release": {}}
     found = items(Residuals(), normal(np.random.default_rng(1), 0, 50))
@@ -414,7 +414,7 @@ def test_a_full_disk_leaves_the_old_report(tmp_path: Path, monkeypatch: pytest.M
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable.os, "fsync", full)
+    monkeypatch.setattr(atomic.os, "fsync", full)
     with pytest.raises(InvalidInput, match="No space left"):
         write_sealed_report(folder, found)
     assert (folder / SEALED_REPORT).read_bytes() == before
@@ -431,9 +431,9 @@ needs_runs = pytest.mark.skipif(
 
 def made(folder: Path, system: str = "uldp-avg", aggregation: str = "plain", rounds: int = 6):
     """Make a small run, and return its folder."""
-    from privplan.fl.preparation import prepare
-    from privplan.fl.runner import carry_out
-    from privplan.fl.settings import (
+    from privplan.fl.running.preparation import prepare
+    from privplan.fl.running.session import carry_out
+    from privplan.fl.settings.schema import (
         DataSettings,
         PrivacySettings,
         RunSettings,

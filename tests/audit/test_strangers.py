@@ -12,14 +12,14 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl import determined
-from privplan.fl.frame import systems
-from privplan.fl.frame.declaration import Declaration
+from privplan.fl.declarations import registry
+from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
-from privplan.fl.preparation import prepare
-from privplan.fl.runner import carry_out
-from privplan.fl.running.toml import text_of
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.session import carry_out
+from privplan.fl.running.toml_writer import text_of
+from privplan.fl.settings.file import parse
 
 from ..audit.forging import forged
 from ..fl import foreign
@@ -35,7 +35,7 @@ RUN = text_of(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
 DECLARED = """
 from pathlib import Path
 Path("{module}.loaded").touch()
-from privplan.fl.frame.declaration import Declaration
+from privplan.fl.declarations.declaration import Declaration
 SYSTEMS = (
     Declaration(name="{system}", make="nowhere:make", summary="x", determines="{determines}"),
 )
@@ -137,7 +137,7 @@ def test_code_that_fails_when_it_is_asked_stops_no_audit(
 def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
     install(tmp_path, "other-toys", "others", "other")
     program = """
-        from privplan.fl.frame.systems import declaration_of, exactly_named, known
+        from privplan.fl.declarations.registry import declaration_of, exactly_named, known
         with exactly_named():
             print(known("other"))
         print(declaration_of("other").package)
@@ -148,24 +148,24 @@ def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
 
 
 def test_our_own_code_hides_no_error() -> None:
-    ours = systems.built_in()["uldp-avg"]
+    ours = registry.built_in()["uldp-avg"]
 
     def wrong() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        determined._asked(ours, wrong)
+        expected_log._asked(ours, wrong)
     theirs = Declaration(name="x", make="a:b", summary="x", package="toys")
-    with pytest.raises(determined.NotStated, match="what x of package toys determines"):
-        determined._asked(theirs, wrong)
+    with pytest.raises(expected_log.NotStated, match="what x of package toys determines"):
+        expected_log._asked(theirs, wrong)
 
     def refused() -> None:
         raise InvalidInput("Such noise cannot be.")
 
     with pytest.raises(InvalidInput):
-        determined._asked(theirs, refused)
-    with pytest.raises(determined.NotStated):
-        determined._asked(theirs, refused, loading=True)
+        expected_log._asked(theirs, refused)
+    with pytest.raises(expected_log.NotStated):
+        expected_log._asked(theirs, refused, loading=True)
 
 
 def test_the_same_log_under_its_own_name_is_as_it_was(whole: Path, tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ from privplan.audit.attack_report import Asked
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import ROUNDS, VALUES
-from privplan.fl.determined import NotStated
+from privplan.fl.declarations.sealed_items import sealed_items
+from privplan.fl.frame.expected_log import NotStated
 from privplan.fl.log import LogWriter, Sealed
 from privplan.fl.log.sealed import commitment
-from privplan.fl.preparation import prepare
-from privplan.fl.runner import carry_out
-from privplan.fl.sealed_items import sealed_items
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.session import carry_out
+from privplan.fl.settings.file import parse
 
 from .forged import RUNS, Edit, Records, earlier, forged, records_of
 from .logs import rechained

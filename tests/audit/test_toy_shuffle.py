@@ -16,8 +16,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages
 from privplan.audit.budget import audit_budget
-from privplan.fl.checkpoint import MODEL, MODELS, Checkpoint
 from privplan.fl.running import resume, run
+from privplan.fl.running.checkpoint import MODEL, MODELS, Checkpoint
 from privplan.fl.shuffling import Shuffling
 
 from ..fl.foreign import killed, privplan
@@ -113,7 +113,7 @@ def test_the_analyzer_has_the_plain_sum_of_messages_and_dummies(
     sums += np.bincount(np.repeat(np.arange(12), lacking), dummies[0].astype(float), 12)
     grid = LaplaceMessages(1.0, 4.0).grid
     assert np.array_equal(result.parameters, sums * grid / (20 * 3 / 12))
-    from privplan.fl.preparation import prepare
+    from privplan.fl.running.preparation import prepare
 
     system: Any = prepare(settings).system
     vectors = np.clip(system.vectors(), -1.0, 1.0)

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.runner import carry_out
 from privplan.fl.running import Configuration, Ready, begin, take_up
+from privplan.fl.running.session import carry_out
 
 
 def attempt(config: Path, folder: Path) -> None:

@@ -229,8 +229,8 @@ def test_the_page_on_logs_is_where_verdicts_point(run: Run) -> None:
 
 def cut_off(folder: Path) -> str:
     """Leave a run of this version that was cut off after its first round; return its head."""
-    from privplan.fl.runner import carry_out
     from privplan.fl.running import Configuration, begin
+    from privplan.fl.running.session import carry_out
 
     Path("run.toml").write_text(
         '[run]\nsystem = "uldp-avg"\nrounds = 3\n[data]\nname = "breast-cancer"\nusers = 6\n'

@@ -18,8 +18,8 @@ from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.cli import audit_attack_command
 from privplan.fl.log.canonical import LOG
-from privplan.fl.runner import carry_out
 from privplan.fl.running import Configuration, begin
+from privplan.fl.running.session import carry_out
 
 from ..audit.attacked import MEASURED, Stand, configured, run_in
 from ..audit.broken import broken

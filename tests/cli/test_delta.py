@@ -13,9 +13,9 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
 from privplan.accountant.slack import allows_publishing, require_small, slack
 from privplan.audit.configured import settings_in
+from privplan.fl.frame.system import Privacy
 from privplan.fl.log import read
-from privplan.fl.settings_file import parse
-from privplan.fl.system import Privacy
+from privplan.fl.settings.file import parse
 
 from .conftest import Refused, Run
 
@@ -141,18 +141,17 @@ def test_what_was_accepted_is_in_the_log_and_its_audit_is_an_error(run: Run) -> 
 def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier versions began such runs; what is left of one has to end, and its audit says so."""
     pytest.importorskip("torch")
-    from privplan.fl import runner
-    from privplan.fl.running import Configuration, begin
+    from privplan.fl.running import Configuration, begin, session
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as earlier:
-        for module in ("privplan.fl.preparation", "privplan.fl.runner"):
+        for module in ("privplan.fl.running.preparation", "privplan.fl.running.session"):
             earlier.setattr(f"{module}.require_small_delta", lambda _: None)
         made = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
         with made.writer, pytest.raises(KeyboardInterrupt):
-            runner.carry_out(made.prepared, made.folder, made.writer, report=stop)
+            session.carry_out(made.prepared, made.folder, made.writer, report=stop)
     assert run("run", "--resume", "--out", "cut").code == 0
     assert run("audit", "budget", "cut").code == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from privplan.fl import durable
+from privplan.fl.files import atomic
 
 from ..audit import ledgers
 
@@ -68,7 +68,7 @@ def test_a_failed_write_leaves_the_page_that_was_there(
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(durable, "write", full)
+    monkeypatch.setattr(atomic, "write", full)
     assert "No space left" in refused("report", str(folder), "-o", "report.html")
     assert Path("report.html").read_text() == "older"
     assert stat.S_ISREG(Path("report.html").stat().st_mode)

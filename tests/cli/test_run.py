@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from privplan.accountant.errors import MissingExtra
 from privplan.cli.run_page import run_page
-from privplan.fl.frame.systems import keys_by_table
+from privplan.fl.declarations.registry import keys_by_table
 
 from .conftest import Refused, Run
 from .test_run_killed import followed
@@ -610,7 +610,7 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
 def test_a_run_that_another_process_began_meanwhile_is_not_cleared_away(
     empty: bool, run: Run, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from privplan.fl import preparation
+    from privplan.fl.running import preparation
 
     folder, prepare = Path("out"), preparation.prepare
     folder.mkdir()
@@ -637,7 +637,7 @@ def test_a_configuration_that_cannot_be_kept_leaves_no_folder(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("privplan.fl.durable.write", full)
+    monkeypatch.setattr("privplan.fl.files.atomic.write", full)
     outcome = run("run", written(), "--out", "out")
     assert outcome.code == 3
     assert "config.toml cannot be written: No space left on device" in outcome.err
@@ -747,7 +747,7 @@ def test_the_audit_finds_what_protects_nobody(
 
 
 def test_the_examples_are_configurations() -> None:
-    from privplan.fl.settings import read_settings
+    from privplan.fl.settings.schema import read_settings
 
     found = {path.name: read_settings(path) for path in (ROOT / "examples").glob("*.toml")}
     assert set(found) >= {"heart.toml", "breast-cancer.toml"}

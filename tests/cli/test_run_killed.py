@@ -17,9 +17,9 @@ import pytest
 
 from privplan.accountant import records
 from privplan.audit.verify import verify
-from privplan.fl.checkpoint import MODEL, Checkpoint
+from privplan.fl.frame.system import digest
 from privplan.fl.log import read
-from privplan.fl.system import digest
+from privplan.fl.running.checkpoint import MODEL, Checkpoint
 
 from .conftest import Run
 from .killing import at_each_write, left_by_kills

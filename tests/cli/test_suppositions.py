@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.records import Reach, Security
-from privplan.fl.frame.suppositions import supposed_in, without_protocol
+from privplan.fl.observers.suppositions import supposed_in, without_protocol
 
 from ..packages.toys import installed
 from .conftest import Run

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from privplan.fl.frame.systems import built_in
-from privplan.fl.settings import Settings
-from privplan.fl.settings_file import parse
+from privplan.fl.declarations.registry import built_in
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.schema import Settings
 
 SYSTEMS = built_in()
 AVERAGE = SYSTEMS["uldp-avg"]

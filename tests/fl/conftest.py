@@ -11,11 +11,11 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundIntent, RoundRelease
-from privplan.fl.federation import Federation
-from privplan.fl.local import Part
-from privplan.fl.settings import TrainingSettings
-from privplan.fl.setup import Setup
-from privplan.fl.system import Privacy
+from privplan.fl.data.federation import Federation
+from privplan.fl.frame.setup import Setup
+from privplan.fl.frame.system import Privacy
+from privplan.fl.settings.schema import TrainingSettings
+from privplan.fl.training.local_training import Part
 
 from .foreign import brought
 

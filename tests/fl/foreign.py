@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from privplan.fl.frame.packages import GROUP
-from privplan.fl.frame.systems import built_in
+from privplan.fl.declarations.packages import GROUP
+from privplan.fl.declarations.registry import built_in
 
 ROOT = Path(__file__).parents[2]
 BROUGHT = Path(__file__).parent / "brought"
@@ -24,8 +24,8 @@ BROUGHT = Path(__file__).parent / "brought"
 HEAD = """
 from dataclasses import dataclass
 from privplan.accountant import validate
-from privplan.fl.frame.declaration import Declaration, Table
-from privplan.fl.frame.key import Key, between, flag
+from privplan.fl.declarations.declaration import Declaration, Table
+from privplan.fl.declarations.toml_key import Key, between, flag
 
 @dataclass(frozen=True, kw_only=True)
 class ToySettings:
@@ -44,7 +44,7 @@ def system(**changes):
 """A sound declaration, of which tests change one thing."""
 
 LIST = """
-    from privplan.fl.frame.systems import declared
+    from privplan.fl.declarations.registry import declared
     for name, system in declared().items():
         print(name, system.package)
 """
@@ -95,7 +95,7 @@ def killed(place: Path) -> Path:
     program = """
         import os
         from privplan.cli.main import app
-        from privplan.fl.checkpoint import Checkpoint
+        from privplan.fl.running.checkpoint import Checkpoint
         kept = Checkpoint.write
         def write(self, path):
             kept(self, path)

@@ -18,12 +18,13 @@ from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
-from privplan.fl.aggregation import Plain, Sum, aggregator, float_sum, noisy_sum
+from privplan.fl.aggregation.sums import Plain, Sum, aggregator, float_sum, noisy_sum
 from privplan.fl.log import LogWriter, read
-from privplan.fl.parties import SERVER, Message
-from privplan.fl.preparation import prepare
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import (
+from privplan.fl.parties.network import SERVER, Message
+from privplan.fl.parties.transcripts import FOLDER, read_transcript
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,
@@ -31,7 +32,6 @@ from privplan.fl.settings import (
     Settings,
     TrainingSettings,
 )
-from privplan.fl.transcripts import FOLDER, read_transcript
 from privplan.fl.uldp.settings import UldpSettings
 
 pytestmark = pytest.mark.skipif(
@@ -156,7 +156,7 @@ def test_masks_need_two_silos_that_stay() -> None:
 
 def meddled(monkeypatch: pytest.MonkeyPatch, meddling: Any) -> None:
     """Let every network that is made from now on meddle with its messages."""
-    from privplan.fl.parties import Network
+    from privplan.fl.parties.network import Network
 
     made = Network.__init__
 

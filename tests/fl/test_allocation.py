@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.allocation import (
+from privplan.fl.data.allocation import (
     RULES,
     Allocation,
     allocate,

@@ -18,16 +18,18 @@ from privplan.accountant.records import Reach
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
+from privplan.fl.aggregation.weighted_sum import weighted_views
 from privplan.fl.fedavg.averaging import FedAvg
-from privplan.fl.forecast import forecast
 from privplan.fl.log import LogWriter, read
-from privplan.fl.observers import AMONG_PEERS
-from privplan.fl.parties import Message, Network
-from privplan.fl.preparation import Prepared, prepare, randomness
-from privplan.fl.resumption import taken_up
-from privplan.fl.runner import carry_out
+from privplan.fl.observers.names import AMONG_PEERS
+from privplan.fl.parties.network import Message, Network
+from privplan.fl.running.forecast import forecast
+from privplan.fl.running.preparation import Prepared, prepare, randomness
+from privplan.fl.running.resumption import taken_up
+from privplan.fl.running.session import carry_out
 from privplan.fl.secagg.decentralised import Partial
-from privplan.fl.settings import (
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,
@@ -35,8 +37,6 @@ from privplan.fl.settings import (
     Settings,
     TrainingSettings,
 )
-from privplan.fl.settings_file import parse
-from privplan.fl.uldp.sums import weighted_views
 
 SYSTEMS = ("uldp-avg", "uldp-sgd", "uldp-naive", "fedavg")
 PROMISING = SYSTEMS[:-1]

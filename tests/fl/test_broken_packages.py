@@ -80,8 +80,8 @@ SYSTEMS = (
     )
     program = """
         from privplan.accountant.errors import InvalidInput
-        from privplan.fl.frame.systems import declaration_of
-        from privplan.fl.settings_file import parse
+        from privplan.fl.declarations.registry import declaration_of
+        from privplan.fl.settings.file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         for name in ("toy-rule", "toy-make", "toy-far"):
             try:

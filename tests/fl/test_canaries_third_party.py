@@ -20,15 +20,15 @@ from privplan.accountant.mechanisms import About, Gaussian
 from privplan.accountant.sensitivity.release import up
 from privplan.audit.attack_size import CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
-from privplan.fl.aggregation import noisy_sum
+from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
-from privplan.fl.frame.declaration import Declaration
-from privplan.fl.frame.systems import built_in
-from privplan.fl.promise import PHASE
-from privplan.fl.settings import DataSettings, PrivacySettings, RunSettings, Settings
-from privplan.fl.settings import TrainingSettings as Training
-from privplan.fl.setup import Promised, setup
-from privplan.fl.system import Round, digest
+from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.registry import built_in
+from privplan.fl.frame.promise import PHASE
+from privplan.fl.frame.setup import Promised, setup
+from privplan.fl.frame.system import Round, digest
+from privplan.fl.settings.schema import DataSettings, PrivacySettings, RunSettings, Settings
+from privplan.fl.settings.schema import TrainingSettings as Training
 
 
 class Summed(Promised):

@@ -14,9 +14,10 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Evaluation
-from privplan.fl import checkpoint, durable
-from privplan.fl.checkpoint import Checkpoint, Measured
-from privplan.fl.interruption import Unbroken, held, terminable
+from privplan.fl.files import atomic
+from privplan.fl.running import checkpoint
+from privplan.fl.running.checkpoint import Checkpoint, Measured
+from privplan.fl.running.interruption import Unbroken, held, terminable
 
 KEPT = Checkpoint(
     "ab" * 16,
@@ -102,10 +103,10 @@ def test_a_full_disk_leaves_the_old_file(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "model.npz"
-    durable.write(path, b"old")
+    atomic.write(path, b"old")
     monkeypatch.setattr(*((os, "fsync") if what == "fsync" else (Path, "replace")), full)
     with pytest.raises(OSError, match="No space"):
-        durable.write(path, b"new")
+        atomic.write(path, b"new")
     monkeypatch.undo()
     assert path.read_bytes() == b"old"
     assert [one.name for one in tmp_path.iterdir()] == ["model.npz"]
@@ -113,7 +114,7 @@ def test_a_full_disk_leaves_the_old_file(
 
 def test_a_write_that_was_cut_off_leaves_no_file_of_that_name(tmp_path: Path) -> None:
     (tmp_path / ".model.npz.part").write_bytes(b"half")
-    durable.write(tmp_path / "model.npz", b"whole")
+    atomic.write(tmp_path / "model.npz", b"whole")
     assert [one.name for one in tmp_path.iterdir()] == ["model.npz"]
 
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
-from privplan.fl.datasets import NAMES, federate, heart_disease, load, normalise, tcga_brca
+from privplan.fl.data import normalise
+from privplan.fl.datasets import NAMES, federate, heart_disease, load, tcga_brca
 from privplan.fl.datasets.splits import stratified
 
 DATA = Path(
@@ -428,7 +429,7 @@ def test_the_digest_of_a_file_that_is_not_the_published_one_is_not_told(
 
 
 def test_private_normalisation_is_refused_and_says_what_to_do() -> None:
-    with pytest.raises(InvalidInput, match=r"fl\.normalising"):
+    with pytest.raises(InvalidInput, match=r"fl\.frame\.private_normalisation"):
         load("digits", normalisation="private")
     with pytest.raises(InvalidInput, match="`normalisation` must be one of public, none"):
         load("digits", normalisation="zscore")

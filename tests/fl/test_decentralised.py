@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.fl.crypto import additive, keys
 from privplan.fl.crypto.fixed_point import FixedPoint
-from privplan.fl.parties import Body, Network
+from privplan.fl.parties.network import Body, Network
 from privplan.fl.secagg import decentralised
 from privplan.fl.secagg.decentralised import (
     Confirmation,

@@ -12,14 +12,14 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.cli.run_page import run_page
-from privplan.fl.determined import NotStated, phase_of
-from privplan.fl.frame.checking import require_sound
-from privplan.fl.frame.declaration import Declaration, Table
-from privplan.fl.frame.key import Key
-from privplan.fl.frame.systems import declaration_of, keys_by_table
-from privplan.fl.keys import LATER_SYSTEMS, LATER_TABLES, SHARED, SOME
-from privplan.fl.settings import tables_of
-from privplan.fl.settings_file import parse
+from privplan.fl.declarations.checking import require_sound
+from privplan.fl.declarations.declaration import Declaration, Table
+from privplan.fl.declarations.registry import declaration_of, keys_by_table
+from privplan.fl.declarations.toml_key import Key
+from privplan.fl.declarations.toml_keys import LATER_SYSTEMS, LATER_TABLES, SHARED, SOME
+from privplan.fl.frame.expected_log import NotStated, phase_of
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.schema import tables_of
 from privplan.fl.uldp.settings import TABLE
 
 from .configured import AVERAGE, SYSTEMS, read
@@ -151,7 +151,7 @@ def test_words_for_later_are_no_systems_of_ours() -> None:
 def test_lists_and_pages_load_nothing_heavy() -> None:
     program = (
         "import sys; from privplan.cli.run_page import run_page; run_page(); "
-        "from privplan.fl.frame.systems import declared; declared(); "
+        "from privplan.fl.declarations.registry import declared; declared(); "
         "print([name for name in ('numpy', 'scipy', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -8,9 +8,9 @@ import math
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl import defaults
-from privplan.fl.defaults import DATASETS, defaults_for
-from privplan.fl.frame.systems import built_in
+from privplan.fl.declarations import defaults
+from privplan.fl.declarations.defaults import DATASETS, defaults_for
+from privplan.fl.declarations.registry import built_in
 
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")
 
@@ -63,7 +63,7 @@ def test_what_differs_by_users_and_by_system() -> None:
 def test_every_default_makes_a_recipe_and_a_model(dataset: str, system: str) -> None:
     pytest.importorskip("torch")
     from privplan.fl.models import model_named
-    from privplan.fl.training import Recipe
+    from privplan.fl.training.units import Recipe
 
     features, classes = {
         "heart-disease": (13, 2),
@@ -103,9 +103,9 @@ def test_users_are_counted() -> None:
 
 
 def test_names_are_those_of_a_configuration() -> None:
-    from privplan.fl import keys
+    from privplan.fl.declarations import toml_keys
 
-    assert set(DATASETS) == set(keys.DATASETS)
+    assert set(DATASETS) == set(toml_keys.DATASETS)
 
 
 def test_examples_run() -> None:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import privplan as pp
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.running import Configuration
-from privplan.fl.running.toml import text_of
-from privplan.fl.settings import Settings, read_settings
+from privplan.fl.running.toml_writer import text_of
+from privplan.fl.settings.schema import Settings, read_settings
 
 from .wards import Tables, ward, written
 

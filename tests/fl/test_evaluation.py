@@ -16,15 +16,15 @@ from privplan.accountant.records import Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.audit.configured import settings_in
 from privplan.audit.verify import verify
-from privplan.fl import evaluation
 from privplan.fl.datasets.registry import load
-from privplan.fl.evaluation import BUNDLED, EARLIER, evaluation_data
-from privplan.fl.keys import DATASETS
+from privplan.fl.declarations.toml_keys import DATASETS
 from privplan.fl.log import LogWriter, read
-from privplan.fl.preparation import prepare, randomness
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import EvaluationSettings, Settings
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings import public_test_data
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.public_test_data import BUNDLED, EARLIER, evaluation_data
+from privplan.fl.settings.schema import EvaluationSettings, Settings
 
 from .test_datasets import tiny_cards
 
@@ -176,7 +176,7 @@ def test_data_from_a_path_are_not_looked_at(
     def looked(*_: Any) -> None:
         raise AssertionError("the model was measured")
 
-    monkeypatch.setattr("privplan.fl.metrics.evaluate", looked)
+    monkeypatch.setattr("privplan.fl.training.metrics.evaluate", looked)
     folder = tmp_path / "run"
     told: list[int] = []
     settings = cards(**how)
@@ -247,7 +247,7 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began(
 
     with monkeypatch.context() as patch:
         patch.setattr(Settings, "to_json", before)
-        patch.setattr("privplan.fl.preparation.evaluation_data", lambda _: EARLIER)
+        patch.setattr("privplan.fl.running.preparation.evaluation_data", lambda _: EARLIER)
         cut(settings, folder)
     for declared in (PUBLIC, NONE):
         with pytest.raises(InvalidInput, match=r"\[evaluation\] test"):
@@ -262,5 +262,5 @@ def test_a_run_of_an_earlier_version_goes_on_as_it_began(
 
 
 def test_the_module_says_nothing_of_data_sets_that_do_not_exist() -> None:
-    assert set(evaluation.BUNDLED) <= set(DATASETS)
+    assert set(public_test_data.BUNDLED) <= set(DATASETS)
     assert np.all([0 < len(one) <= 300 for one in BUNDLED.values()])

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.datasets import Dataset, federate, normalise
+from privplan.fl.data import normalise
+from privplan.fl.datasets import Dataset, federate
 
 
 def small(**changes: object) -> Dataset:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.federation import Federation
+from privplan.fl.data.federation import Federation
 
 
 def federation(**changes: Any) -> Federation:

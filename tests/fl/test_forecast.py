@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.forecast import HALF, TWICE, Expected, Forecast, forecast
-from privplan.fl.preparation import prepare
-from privplan.fl.settings import Settings
-from privplan.fl.settings_file import parse
+from privplan.fl.running.forecast import HALF, TWICE, Expected, Forecast, forecast
+from privplan.fl.running.preparation import prepare
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.schema import Settings
 
 BASE = """[run]
 system = "{system}"

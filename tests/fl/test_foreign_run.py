@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl import preparation
-from privplan.fl.frame.systems import declaration_of
+from privplan.fl.declarations.registry import declaration_of
+from privplan.fl.running import preparation
 
 from .foreign import ROOT, as_pip, killed, privplan
 
@@ -125,7 +125,7 @@ def test_hooks_of_the_section_run_and_are_resumed(tmp_path: Path) -> None:
 
 HOOKS = """
 import numpy as np
-from privplan.fl.federation import Federation
+from privplan.fl.data.federation import Federation
 
 def measure(prepared, parameters):
     return {"length": float(len(parameters))}

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.preparation import prepare
-from privplan.fl.system import digest
+from privplan.fl.frame.system import digest
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.preparation import prepare
 
 from .foreign import BROUGHT
 
@@ -94,7 +94,8 @@ def test_the_pull_is_that_of_the_proximal_term(model: str, conducting: Any) -> N
 
 def test_two_steps_pull_back_by_hand() -> None:
     from privplan.fl.models import model_named
-    from privplan.fl.training import Recipe, Units, gradients, local_deltas
+    from privplan.fl.training.deltas import gradients, local_deltas
+    from privplan.fl.training.units import Recipe, Units
 
     rng = np.random.default_rng(3)
     features, labels = rng.normal(size=(5, 3)).astype(np.float32), np.array([0, 1, 1, 0, 1])
@@ -140,7 +141,7 @@ def test_hooks_are_those_of_every_way_to_sum(conducting: Any) -> None:
     import momenta
 
     from privplan.fl.frame.state import states
-    from privplan.fl.settings import SecuritySettings
+    from privplan.fl.settings.schema import SecuritySettings
     from privplan.fl.uldp.hidden import Hidden
     from privplan.fl.uldp.weighted import Weighted
 

@@ -10,7 +10,7 @@ import pytest
 
 from privplan.fl.datasets import NAMES, load
 from privplan.fl.datasets.registry import SHAPES, scaling_of
-from privplan.fl.initial import initial_digest
+from privplan.fl.frame.initial_model import initial_digest
 
 MODELS = [
     ("logistic", "breast-cancer"),
@@ -27,7 +27,7 @@ MODELS = [
 @pytest.mark.parametrize("seed", [0, 7])
 def test_it_is_the_model_that_training_starts_from(model: str, data: str, seed: int) -> None:
     models = pytest.importorskip("privplan.fl.models")
-    from privplan.fl.system import digest
+    from privplan.fl.frame.system import digest
 
     first = models.model_named(model, *SHAPES[data]).initial(seed)
     fused = initial_digest(model, data, seed, fused=True)
@@ -69,6 +69,6 @@ def test_the_shape_is_that_of_the_records(name: str) -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys; from privplan.fl.initial import initial_digest as first; "
+    code = "import sys; from privplan.fl.frame.initial_model import initial_digest as first; "
     code += "assert first('mlp', 'digits', 0); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

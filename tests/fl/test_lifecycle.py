@@ -18,11 +18,10 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
-from privplan.fl import preparation
 from privplan.fl.frame.rounds import Draft
-from privplan.fl.running import RunInterrupted
-from privplan.fl.settings import Settings, read_settings
-from privplan.fl.user_sum import Held
+from privplan.fl.frame.user_sum import Held
+from privplan.fl.running import RunInterrupted, preparation
+from privplan.fl.settings.schema import Settings, read_settings
 
 from .wards import Tables, command, ward, written
 
@@ -151,12 +150,12 @@ def test_each_goes_on_with_what_the_other_began(
         assert (code, said["ok"]) == (0, True)
         assert said["result"]["rounds"] == 3
     else:
-        from privplan.fl import runner
+        from privplan.fl.running import session
 
         with monkeypatch.context() as patch:
-            measure = runner.measure
+            measure = session.measure
             tell = stopped_after(2)
-            patch.setattr(runner, "measure", lambda *given: (tell(), measure(*given))[1])
+            patch.setattr(session, "measure", lambda *given: (tell(), measure(*given))[1])
             code, said = command("run", written(tables), "--out", "out")
         assert code == 130
         head = said["error"]["next"].split("--head ")[1]
@@ -190,7 +189,7 @@ def test_a_scheduler_that_ends_a_run_is_an_abort_in_its_log(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pytest.importorskip("torch")
-    from privplan.fl.local import TorchLocal
+    from privplan.fl.training.local_training import TorchLocal
 
     def ended(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -419,7 +418,7 @@ def test_a_run_needs_nothing_of_the_floors_above() -> None:
 
 
 def test_a_key_without_its_package_is_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    from privplan.fl.running.key import private_key
+    from privplan.fl.running.signing_key import private_key
 
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric", None)
     with pytest.raises(MissingExtra, match="cryptography"):

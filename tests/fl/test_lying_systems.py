@@ -16,15 +16,15 @@ import privplan as pp
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gaussian
-from privplan.fl.checkpoint import MODEL, Checkpoint
-from privplan.fl.frame.declaration import Declaration
+from privplan.fl.declarations.declaration import Declaration
+from privplan.fl.declarations.registry import built_in
 from privplan.fl.frame.phases import Phase
 from privplan.fl.frame.rounds import Draft
+from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
-from privplan.fl.frame.systems import built_in
+from privplan.fl.frame.system import Round, digest
 from privplan.fl.log import read
-from privplan.fl.setup import setup
-from privplan.fl.system import Round, digest
+from privplan.fl.running.checkpoint import MODEL, Checkpoint
 
 pytest.importorskip("sklearn")
 

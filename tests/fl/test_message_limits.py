@@ -21,10 +21,10 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
 from privplan.accountant.mechanisms import About, Gate, LaplaceMessages
 from privplan.accountant.randomness import Streams
-from privplan.fl.bodies import Body, Limits, named, room, scalars
 from privplan.fl.crypto.fixed_point import FixedPoint
 from privplan.fl.crypto.keys import Identity
-from privplan.fl.parties import SERVER, Message, Network, silo_name
+from privplan.fl.parties.message_bodies import Body, Limits, named, room, scalars
+from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.secagg import decentralised
 from privplan.fl.secagg import messages as sums
 from privplan.fl.secagg.committee import Committee

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl import metrics
+from privplan.fl.training import metrics
 
 
 def slow_concordance(time: list[float], event: list[int], risk: list[float]) -> float:

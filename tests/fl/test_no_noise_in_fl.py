@@ -120,12 +120,12 @@ WEIGHTS = "initial weights, from a public seed"
 SYSTEM = "from the operating system"
 
 ALLOWED: dict[str, tuple[set[str], str]] = {
-    "allocation.py": (
+    "data/allocation.py": (
         {GENERATOR, *(f"call.{one}" for one in ("integers", "multinomial", "permutation"))}
         | {"call.permuted", "call.random"},
         "a public seed deals records out to users and silos",
     ),
-    "canaries/asked.py": (
+    "canaries/request.py": (
         {GENERATOR, *STARTED, *STREAMS},
         "an attacker's coins, and the streams of a rehearsal, in which there are no people",
     ),
@@ -133,7 +133,10 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
         {"numpy.random", GENERATOR, "call.permutation", "call.random"},
         "an attacker's coins, signs and columns",
     ),
-    "canaries/settled.py": ({STREAMS[0]}, "a system that is planned, and makes no round"),
+    "canaries/rehearsal_settings.py": (
+        {STREAMS[0]},
+        "a system that is planned, and makes no round",
+    ),
     "crypto/additive.py": ({".keys.fresh"}, f"seeds of shares, {SYSTEM}"),
     "crypto/keys.py": ({"os.urandom"}, f"keys, seeds and nonces, {SYSTEM}"),
     "crypto/oblivious.py": ({".keys.fresh"}, f"secrets of a transfer, {SYSTEM}"),
@@ -152,7 +155,7 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "datasets/registry.py": ({GENERATOR, *STARTED}, SPLIT),
     "datasets/splits.py": ({GENERATOR, "call.permutation"}, SPLIT),
     "datasets/tcga_brca.py": ({GENERATOR}, SPLIT),
-    "initial.py": (
+    "frame/initial_model.py": (
         {*STARTED, "call.random"},
         "the first model again, from a public seed, for audits without torch",
     ),
@@ -160,18 +163,18 @@ ALLOWED: dict[str, tuple[set[str], str]] = {
     "models/images.py": ({GENERATOR}, WEIGHTS),
     "models/layers.py": ({GENERATOR}, WEIGHTS),
     "models/model.py": (set(STARTED), WEIGHTS),
-    "preparation.py": (
+    "running/preparation.py": (
         {*STARTED, *STREAMS},
         "the one place where a run gets its streams; and the public seed of [data]",
     ),
-    "residuals.py": (
+    "aggregation/residuals.py": (
         {"os.urandom"},
         "a key for hashes of noise, which stays in memory, and a name for it",
     ),
-    "runner.py": ({"secrets", "secrets.token_hex"}, "the name of a run"),
+    "running/session.py": ({"secrets", "secrets.token_hex"}, "the name of a run"),
     "secagg/client.py": ({".crypto.keys.fresh"}, f"seeds of masks, {SYSTEM}"),
-    "secagg/masked.py": ({".crypto.keys.fresh"}, "the name of a session"),
-    "secagg/shares.py": ({".crypto.keys.fresh"}, "the name of a session"),
+    "aggregation/masked_sums.py": ({".crypto.keys.fresh"}, "the name of a session"),
+    "aggregation/share_sums.py": ({".crypto.keys.fresh"}, "the name of a session"),
     "shuffling/rounds.py": ({".crypto.keys.fresh"}, "the name of a session"),
     "uldp/weighting/enrolment.py": ({".crypto.keys.fresh"}, f"a secret of all silos, {SYSTEM}"),
     "uldp/weighting/protocol.py": (

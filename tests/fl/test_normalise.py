@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.datasets import normalise
+from privplan.fl.data import normalise
 
 
 def test_every_contribution_stays_within_the_stated_bound() -> None:

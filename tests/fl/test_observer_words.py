@@ -12,17 +12,17 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.audit.report import page
 from privplan.cli import describe
-from privplan.fl import observer_words
-from privplan.fl.frame.systems import declared
-from privplan.fl.observer_words import TABLE, in_a_run, who
-from privplan.fl.observers import WORDS, phrase
+from privplan.fl.declarations.registry import declared
+from privplan.fl.observers import words
+from privplan.fl.observers.names import WORDS, phrase
+from privplan.fl.observers.words import TABLE, in_a_run, who
 
 ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
 
 
 def test_examples() -> None:
-    assert doctest.testmod(observer_words).failed == 0
+    assert doctest.testmod(words).failed == 0
 
 
 @pytest.mark.parametrize("name", WORDS)

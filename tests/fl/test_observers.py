@@ -17,8 +17,8 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl import observers
-from privplan.fl.observers import (
+from privplan.fl.observers import names
+from privplan.fl.observers.names import (
     HONEST_SERVER,
     OTHERS_PART,
     Circumstances,
@@ -29,9 +29,9 @@ from privplan.fl.observers import (
     rests_on,
     unit_before,
 )
-from privplan.fl.preparation import Prepared, prepare
-from privplan.fl.settings import Settings
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.settings.file import parse
+from privplan.fl.settings.schema import Settings
 
 
 def settings(
@@ -78,7 +78,7 @@ def epsilon_of(mu: float, delta: float = 1e-5) -> float:
 
 
 def test_examples_run() -> None:
-    found = doctest.testmod(observers)
+    found = doctest.testmod(names)
     assert found.attempted > 3
     assert found.failed == 0
 
@@ -104,7 +104,7 @@ def test_examples_run() -> None:
 def test_what_is_no_coalition_is_no_observer(name: str) -> None:
     assert coalition_of(name) is None
     with pytest.raises(InvalidInput, match="must name an observer"):
-        observers.observer_name(observer=name)
+        names.observer_name(observer=name)
 
 
 @pytest.mark.parametrize("name", ["server+1", "server+2-with-records", "server+31"])
@@ -307,7 +307,7 @@ def test_weights_by_records_in_the_clear_rest_on_counts(who: str, aggregation: s
     assert clear[0].startswith("N_u")
     even = rests_on(who, Circumstances(aggregation, "uniform", 5))
     assert clear[1:] == even
-    assert rests_on(who, Circumstances("private-weighting", "records", 5)) == (observers.FOLLOWED,)
+    assert rests_on(who, Circumstances("private-weighting", "records", 5)) == (names.FOLLOWED,)
 
 
 def test_with_a_single_silo_there_is_nobody_to_learn_a_count() -> None:

@@ -24,8 +24,8 @@ def test_a_system_that_trains_nothing_needs_no_settings_of_training(tmp_path: Pa
     program = """
         import json
         from privplan.accountant.errors import PrivplanError
-        from privplan.fl.settings import NO_TRAINING
-        from privplan.fl.settings_file import parse
+        from privplan.fl.settings.schema import NO_TRAINING
+        from privplan.fl.settings.file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         own = parse(base.format("toy-avg").encode(), "run.toml")
         print(own.training == NO_TRAINING, own.run.rounds, sorted(own.to_json()))
@@ -104,7 +104,7 @@ def test_a_system_without_an_entry_of_its_name_is_said_to_be_compared_by_nobody(
     assert "No entry point is named toy-sgd" in said
     program = """
         from privplan.accountant.errors import InvalidInput
-        from privplan.fl.frame.systems import declaration_of, exactly_named
+        from privplan.fl.declarations.registry import declaration_of, exactly_named
         with exactly_named():
             try:
                 declaration_of("toy-sgd")
@@ -135,7 +135,7 @@ def test_a_configuration_of_another_package_is_checked_like_ours(tmp_path: Path)
     install(tmp_path, "toy-system", HEAD + "SYSTEMS = (system(),)\n")
     program = """
         from privplan.accountant.errors import PrivplanError
-        from privplan.fl.settings_file import parse
+        from privplan.fl.settings.file import parse
         base = '[run]\\nsystem = "{}"\\n[data]\\nname = "digits"\\n[privacy]\\nepsilon = 8\\n'
         for system, more in (
             ("toy-avg", ""),
@@ -169,7 +169,7 @@ def test_our_systems_ask_no_other_package(tmp_path: Path) -> None:
     install(tmp_path, "toy-system", "raise RuntimeError('asked')\n")
     program = """
         import sys
-        from privplan.fl.settings_file import parse
+        from privplan.fl.settings.file import parse
         parse(b'[run]\\nsystem = "fedavg"\\n[data]\\nname = "digits"\\n', "run.toml")
         print("toy_system" in sys.modules, "importlib.metadata" in sys.modules)
     """

@@ -12,7 +12,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.randomness import Secret
-from privplan.fl.parties import SERVER, Body, Message, Network, Post, silo_name
+from privplan.fl.parties.network import SERVER, Body, Message, Network, Post, silo_name
 
 SESSION = bytes(range(16))
 

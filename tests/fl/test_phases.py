@@ -20,7 +20,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import PlannedPhase
 from privplan.audit.verify import verify
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.declarations.registry import built_in
 from privplan.fl.frame.phases import (
     Follow,
     Once,
@@ -31,11 +31,11 @@ from privplan.fl.frame.phases import (
 )
 from privplan.fl.frame.rounds import rehearsed_rounds
 from privplan.fl.frame.state import State
-from privplan.fl.frame.systems import built_in
 from privplan.fl.log import LogWriter, read
-from privplan.fl.preparation import prepare
-from privplan.fl.resumption import require_resumable
-from privplan.fl.runner import carry_out
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.resumption import require_resumable
+from privplan.fl.running.session import carry_out
 
 runs = pytest.mark.skipif(find_spec("sklearn") is None, reason="runs need the extra `fl`")
 

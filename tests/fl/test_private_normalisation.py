@@ -28,24 +28,25 @@ from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
-from privplan.fl import durable
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.datasets import load, normalise
+from privplan.fl.data import normalise
+from privplan.fl.datasets import load
 from privplan.fl.datasets.breast_cancer import SCALING
+from privplan.fl.files import atomic
+from privplan.fl.frame.private_normalisation import NORMALISE, Normalising
+from privplan.fl.frame.system import digest
 from privplan.fl.log import LogWriter, read
-from privplan.fl.metrics import measured
-from privplan.fl.normalising import NORMALISE, Normalising
-from privplan.fl.preparation import Prepared, prepare, randomness
-from privplan.fl.resumption import require_resumable
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import (
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.preparation import Prepared, prepare, randomness
+from privplan.fl.running.resumption import require_resumable
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,
     Settings,
     TrainingSettings,
 )
-from privplan.fl.system import digest
+from privplan.fl.training.metrics import measured
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -445,7 +446,7 @@ def replayed(prepared: Prepared, features: Any) -> Any:
 
 
 def test_local_training_forgets_the_features_as_they_were_read() -> None:
-    from privplan.fl.local import TorchLocal
+    from privplan.fl.training.local_training import TorchLocal
 
     prepared = prepare(SMALL)
     raw = prepared.federation
@@ -554,7 +555,7 @@ def test_a_run_that_is_cut_at_any_record_never_releases_moments_twice(
 def test_a_full_disk_at_each_file_never_releases_moments_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write, outcomes = durable.write, []
+    write, outcomes = atomic.write, []
     for at in range(1, 6):
         count = 0
 
@@ -566,7 +567,7 @@ def test_a_full_disk_at_each_file_never_releases_moments_twice(
             write(path, content)
 
         folder = tmp_path / str(at)
-        monkeypatch.setattr(durable, "write", full)
+        monkeypatch.setattr(atomic, "write", full)
         with pytest.raises(OSError, match="No space"):
             started(SMALL, folder)
         monkeypatch.undo()

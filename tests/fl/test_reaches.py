@@ -9,7 +9,8 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Reach, Sampling, Security
-from privplan.fl.frame.reaches import (
+from privplan.fl.observers.names import WORDS, Circumstances, observer_name, phrase, rests_on
+from privplan.fl.observers.reaches import (
     Route,
     checked_reaches,
     is_encrypted,
@@ -17,7 +18,6 @@ from privplan.fl.frame.reaches import (
     reach_of,
     reaches_of,
 )
-from privplan.fl.observers import WORDS, Circumstances, observer_name, phrase, rests_on
 
 from ..audit.shuffling import SMALL
 

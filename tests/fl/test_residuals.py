@@ -18,12 +18,12 @@ from privplan.accountant.mechanisms.clip import Sparse
 from privplan.accountant.mechanisms.steps import Steps
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.aggregation import Plain, noisy_sum
-from privplan.fl.normalising import Normalising
-from privplan.fl.recomputed import Recomputed
-from privplan.fl.residuals import FEWEST, SAMPLE, Residuals, every
-from privplan.fl.settings import SecuritySettings
-from privplan.fl.uldp.facts import norms_of
+from privplan.fl.aggregation.clip_check import Recomputed
+from privplan.fl.aggregation.residuals import FEWEST, SAMPLE, Residuals, every
+from privplan.fl.aggregation.sums import Plain, noisy_sum
+from privplan.fl.aggregation.term_norms import norms_of
+from privplan.fl.frame.private_normalisation import Normalising
+from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.group import Group
 from privplan.fl.uldp.naive import Naive
 from privplan.fl.uldp.weighted import Weighted

@@ -18,19 +18,19 @@ import pytest
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
 from privplan.audit.verify import verify
-from privplan.fl import durable
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.files import atomic
+from privplan.fl.frame.system import digest
 from privplan.fl.log import LogWriter, Sealed, read
-from privplan.fl.preparation import prepare, randomness
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import (
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,
     Settings,
     TrainingSettings,
 )
-from privplan.fl.system import digest
 
 pytestmark = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -387,19 +387,19 @@ def files_written(settings: Settings, folder: Path) -> int:
         count += 1
         write(path, content)
 
-    write = durable.write
-    durable.write = counted  # type: ignore[assignment]
+    write = atomic.write
+    atomic.write = counted  # type: ignore[assignment]
     try:
         started(settings, folder)
     finally:
-        durable.write = write  # type: ignore[assignment]
+        atomic.write = write  # type: ignore[assignment]
     return count
 
 
 def test_a_full_disk_at_each_file_stops_the_run_and_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = durable.write
+    write = atomic.write
     total = files_written(SMALL, tmp_path / "whole")
     assert total == 5
     for at in range(1, total + 1):
@@ -415,7 +415,7 @@ def test_a_full_disk_at_each_file_stops_the_run_and_it_goes_on(
 
         folder = tmp_path / str(at)
         prepared = prepare(SMALL)
-        monkeypatch.setattr(durable, "write", full)
+        monkeypatch.setattr(atomic, "write", full)
         with LogWriter.create(folder) as writer, pytest.raises(OSError, match="No space"):
             carry_out(prepared, folder, writer)
         monkeypatch.undo()

@@ -12,16 +12,10 @@ pytest.importorskip("torch")
 from numpy.typing import NDArray
 
 from privplan.fl.models import MODELS, Model, model_named
-from privplan.fl.training import (
-    Recipe,
-    Units,
-    delta_blocks,
-    gradients,
-    local,
-    local_deltas,
-    per_example_gradients,
-)
+from privplan.fl.training import deltas
+from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, per_example_gradients
 from privplan.fl.training.scores import Records, Scores, is_one_score
+from privplan.fl.training.units import Recipe, Units
 
 QUICK = ("logistic", "cox")
 
@@ -47,7 +41,7 @@ def general(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def carried_out(made: Any) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(local, "is_one_score", lambda _: False)
+            patch.setattr(deltas, "is_one_score", lambda _: False)
             return made()
 
     return carried_out
@@ -82,7 +76,7 @@ def test_the_general_way_gives_the_same(name: str, batch: int, general: Any) -> 
 def test_single_precision_and_other_devices_go_the_general_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local, "Scores", None)
+    monkeypatch.setattr(deltas, "Scores", None)
     rng = np.random.default_rng(0)
     model, units = some("logistic", rng, np.array([3, 9]), 4)
     start = model.initial(0)
@@ -117,7 +111,7 @@ def test_few_epochs_at_once_change_no_bit(name: str, monkeypatch: pytest.MonkeyP
     start, recipe = model.initial(0), Recipe(0.05, 5, 4)
     whole = local_deltas(model, start, units, recipe)
     for room in (1, 2000, 20_000):
-        monkeypatch.setitem(local._ROOM, "cpu", room)
+        monkeypatch.setitem(deltas._ROOM, "cpu", room)
         np.testing.assert_array_equal(local_deltas(model, start, units, recipe), whole)
 
 
@@ -132,7 +126,7 @@ def test_a_long_unit_is_not_all_made_at_once(monkeypatch: pytest.MonkeyPatch) ->
         return steps(self, records, share)
 
     monkeypatch.setattr(Scores, "_steps", watched)
-    monkeypatch.setitem(local._ROOM, "cpu", 3 * 40 * 10)
+    monkeypatch.setitem(deltas._ROOM, "cpu", 3 * 40 * 10)
     list(delta_blocks(model, model.initial(0), units, Recipe(0.1, 7, 4)))
     assert seen == [3] * 10 + [3] * 10 + [1] * 10
 

@@ -14,7 +14,7 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.fl.crypto.keys import Identity, KeyPair, agree, lock, unlock
 from privplan.fl.crypto.masks import mask_into
 from privplan.fl.crypto.shamir import combine
-from privplan.fl.parties import SERVER, Body, Message, Network, silo_name
+from privplan.fl.parties.network import SERVER, Body, Message, Network, silo_name
 from privplan.fl.secagg import messages as says
 from privplan.fl.secagg import server as serving
 from privplan.fl.secagg.client import Client

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
-from privplan.fl.secagg.masked import Masked
+from privplan.fl.aggregation.masked_sums import Masked
 from privplan.fl.secagg.terms import choose
 
 

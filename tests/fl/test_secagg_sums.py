@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.fl.crypto.keys import Identity
-from privplan.fl.parties import SERVER, Message, Network, silo_name
+from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.secagg.committee import Committee
 from privplan.fl.secagg.terms import Terms, choose
 

@@ -17,7 +17,7 @@ from privplan.fl.crypto import keys
 from privplan.fl.crypto.keys import KeyPair, agree
 from privplan.fl.crypto.masks import mask_into
 from privplan.fl.crypto.shamir import combine
-from privplan.fl.parties import SERVER, Message, Network, silo_name
+from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.secagg import client
 from privplan.fl.secagg import messages as says
 from privplan.fl.secagg.committee import Committee

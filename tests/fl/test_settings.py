@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
-from privplan.fl import keys, settings
-from privplan.fl.frame.systems import built_in, keys_by_table
-from privplan.fl.settings import Settings, read_settings
-from privplan.fl.settings_file import LIMIT, parse
+from privplan.fl.declarations import toml_keys
+from privplan.fl.declarations.registry import built_in, keys_by_table
+from privplan.fl.settings.file import LIMIT, parse
+from privplan.fl.settings.schema import Settings, read_settings, schema
 from privplan.fl.uldp.settings import UldpSettings
 
 BASE = {
@@ -44,12 +44,12 @@ def refused(content: bytes, kind: type[PrivplanError] = InvalidInput) -> Privpla
 
 def test_what_is_left_out_is_filled_in() -> None:
     found = read()
-    assert found.run == settings.RunSettings(system="uldp-avg", rounds=3)
+    assert found.run == schema.RunSettings(system="uldp-avg", rounds=3)
     assert found.data.users > 1
     assert found.privacy.unit == "user"
     assert found.privacy.delta == 1e-5
     assert found.training.clip > 0.0
-    assert found.training.model in keys.MODELS
+    assert found.training.model in toml_keys.MODELS
 
 
 def test_rounds_may_be_left_out() -> None:
@@ -57,7 +57,7 @@ def test_rounds_may_be_left_out() -> None:
 
 
 def test_every_key_reaches_the_settings() -> None:
-    kinds = settings.tables_of(built_in()["uldp-avg"])
+    kinds = schema.tables_of(built_in()["uldp-avg"])
     for name, table in keys_by_table().items():
         known = {item.name for item in fields(kinds[name])}
         derived = {"group"} if name == "privacy" else set()
@@ -74,15 +74,15 @@ def test_every_given_value_is_kept() -> None:
         security='aggregation = "plain"\nkey_bits = 2048',
         log='fsync = "never"\nsign_key = "key.pem"',
     )
-    assert found.run == settings.RunSettings(
+    assert found.run == schema.RunSettings(
         system="uldp-avg", rounds=4, seed=0, evaluate_every=2, trials=7
     )
     assert (found.data.users, found.data.silos) == (9, 2)
     assert (found.data.allocation, found.data.seed) == ("uniform", 5)
-    assert found.privacy == settings.PrivacySettings(
+    assert found.privacy == schema.PrivacySettings(
         epsilon=3.0, noise_multiplier=2.0, delta=1e-6, sampling_rate=0.5
     )
-    assert found.training == settings.TrainingSettings(
+    assert found.training == schema.TrainingSettings(
         weighting="records",
         clip=1.0,
         local_rate=0.5,
@@ -94,12 +94,12 @@ def test_every_given_value_is_kept() -> None:
         seed=8,
     )
     assert found.security.key_bits == 2048
-    assert found.log == settings.LogSettings(fsync="never", sign_key=Path("key.pem"))
+    assert found.log == schema.LogSettings(fsync="never", sign_key=Path("key.pem"))
 
 
 def test_protocols_have_their_own_keys() -> None:
     masked = read(security='aggregation = "masked"\ndropouts = 1\nkeep_transcripts = true')
-    assert masked.security == settings.SecuritySettings(
+    assert masked.security == schema.SecuritySettings(
         aggregation="masked", dropouts=1, keep_transcripts=True
     )
     hidden = read(
@@ -107,7 +107,7 @@ def test_protocols_have_their_own_keys() -> None:
         security='aggregation = "private-weighting"\nkey_bits = 4096\ncount_limit = 60\n'
         "records_per_count = 3\nslots = 10\nprocesses = 2",
     )
-    assert hidden.security == settings.SecuritySettings(
+    assert hidden.security == schema.SecuritySettings(
         aggregation="private-weighting",
         key_bits=4096,
         count_limit=60,
@@ -184,7 +184,7 @@ def test_a_misspelt_word_suggests_the_right_one(tables: dict[str, str], step: st
     assert step in refused(made(**tables)).next_step
 
 
-@pytest.mark.parametrize("system", keys.LATER_SYSTEMS)
+@pytest.mark.parametrize("system", toml_keys.LATER_SYSTEMS)
 def test_systems_to_come_are_refused_as_such(system: str) -> None:
     error = refused(made(run=f'system = "{system}"'), Unsupported)
     assert "not available yet" in error.what
@@ -193,7 +193,7 @@ def test_systems_to_come_are_refused_as_such(system: str) -> None:
 
 def test_other_things_to_come_are_refused_as_such() -> None:
     refused(made(data='name = "ratings"'), Unsupported)
-    for table in keys.LATER_TABLES:
+    for table in toml_keys.LATER_TABLES:
         refused(made(**{table: "users = 3"}), Unsupported)
 
 
@@ -423,10 +423,10 @@ def test_the_models_are_those_that_exist() -> None:
     pytest.importorskip("torch")
     from privplan.fl.models import MODELS
 
-    assert set(keys.MODELS) == set(MODELS)
+    assert set(toml_keys.MODELS) == set(MODELS)
 
 
 def test_the_data_sets_are_those_that_exist() -> None:
     from privplan.fl.datasets import NAMES
 
-    assert set(keys.DATASETS) == set(NAMES)
+    assert set(toml_keys.DATASETS) == set(NAMES)

@@ -13,12 +13,12 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault, Unsupported
 from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
-from privplan.fl.aggregation import Plain, aggregator, float_sum, noisy_sum
+from privplan.fl.aggregation.share_sums import Shares
+from privplan.fl.aggregation.sums import Plain, aggregator, float_sum, noisy_sum
 from privplan.fl.crypto import keys
-from privplan.fl.parties import Message
+from privplan.fl.parties.network import Message
 from privplan.fl.secagg.decentralised import Partial, Total
-from privplan.fl.secagg.shares import Shares
-from privplan.fl.settings import SecuritySettings
+from privplan.fl.settings.schema import SecuritySettings
 
 from ..accountant.test_mechanisms import Memory
 

@@ -30,7 +30,7 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.randomness import Streams
 from privplan.audit.attacks.masks import reused_keystream
 from privplan.fl.crypto.sealed_box import BOX_BYTES, BoxKey, sealed
-from privplan.fl.parties import Message
+from privplan.fl.parties.network import Message
 from privplan.fl.shuffling import Received, Shuffling, Terms
 from privplan.fl.shuffling.parties import Analyzer
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, Mixed

@@ -17,14 +17,14 @@ from privplan.accountant.errors import InvalidInput
 from privplan.accountant.plan import PlannedPhase
 from privplan.accountant.records import RoundRelease
 from privplan.audit.edits.archive import StoredModel
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.data.moments import Moments
 from privplan.fl.frame.phases import Once, Phase
 from privplan.fl.frame.state import MOST, State, state_digest, states
 from privplan.fl.log import LogWriter, read
-from privplan.fl.moments import Moments
-from privplan.fl.preparation import Prepared, first_state, prepare
-from privplan.fl.runner import carry_out
-from privplan.fl.settings_file import parse
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.preparation import Prepared, first_state, prepare
+from privplan.fl.running.session import carry_out
+from privplan.fl.settings.file import parse
 
 runs = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("torch", "sklearn", "cryptography")),
@@ -219,8 +219,8 @@ def test_a_round_that_was_released_and_not_kept_goes_on_from_the_state_before(
         if measured.round == 3:
             raise Stop
 
-    from privplan.fl.preparation import randomness
-    from privplan.fl.resumption import taken_up
+    from privplan.fl.running.preparation import randomness
+    from privplan.fl.running.resumption import taken_up
 
     settings = conducting.settings_of("server-momentum")
     prepared = taken_up(settings, conducting.progress_of(tmp_path))
@@ -382,7 +382,7 @@ def test_another_version_of_the_package_is_refused_by_name_and_both_versions(
     conducting: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from privplan.accountant import records
-    from privplan.fl import resumption
+    from privplan.fl.running import resumption
 
     monkeypatch.setattr(conducting, "PACKAGE", "pytest")
     conducting.enter()

@@ -13,12 +13,12 @@ pytest.importorskip("torch")
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.randomness import Streams
+from privplan.fl.declarations.registry import declared
 from privplan.fl.fedavg.averaging import FedAvg
-from privplan.fl.frame.systems import declared
-from privplan.fl.local import TorchLocal
+from privplan.fl.frame.promise import rounded_up
+from privplan.fl.frame.system import Privacy, build
 from privplan.fl.models import model_named
-from privplan.fl.promise import rounded_up
-from privplan.fl.settings import (
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,
@@ -26,7 +26,7 @@ from privplan.fl.settings import (
     Settings,
     TrainingSettings,
 )
-from privplan.fl.system import Privacy, build
+from privplan.fl.training.local_training import TorchLocal
 from privplan.fl.uldp.settings import UldpSettings
 
 SYSTEMS = tuple(declared())
@@ -113,7 +113,7 @@ def test_a_user_who_goes_moves_nobody_elses_term_by_a_bit(name, model, tiny, run
 
 @pytest.mark.parametrize(("name", "dropout"), [("logistic", 0.0), ("mlp", 0.0), ("mlp", 0.5)])
 def test_a_record_that_goes_moves_no_other_gradient_by_a_bit(name, dropout, tiny):
-    from privplan.fl.training import per_example_gradients
+    from privplan.fl.training.deltas import per_example_gradients
 
     federation = tiny(users=5, silos=2, records=60, features=6)
     model = model_named(name, 6, 2, dropout=dropout)
@@ -160,7 +160,8 @@ def test_local_training_is_on_the_features_in_use(name, tiny):
 
 
 def test_local_training_answers_for_the_users_that_are_asked(tiny):
-    from privplan.fl.training import Recipe, Units, gradients, local_deltas
+    from privplan.fl.training.deltas import gradients, local_deltas
+    from privplan.fl.training.units import Recipe, Units
 
     federation = tiny(users=6, silos=3)
     model = model_named("logistic", 4, 2)

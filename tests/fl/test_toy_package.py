@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import privplan as pp
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint
 
 from ..sweeps import sweep
 from .foreign import ROOT, as_pip, python, started
@@ -110,8 +110,8 @@ def uninterrupted(place: Path, cut: int) -> Any:
         from privplan.accountant.odometer import Odometer
         from privplan.accountant.randomness import Streams
         from privplan.fl.canaries import Memory
-        from privplan.fl.preparation import prepare
-        from privplan.fl.settings import read_settings
+        from privplan.fl.running.preparation import prepare
+        from privplan.fl.settings.schema import read_settings
         prepared = prepare(read_settings(Path("run.toml")))
         odometer = Odometer.for_plan(prepared.plan)
         gates = [Gate(odometer, Memory(), Streams.seeded({SEED}, part)) for part in (0, 1)]

@@ -14,10 +14,10 @@ pytest.importorskip("cryptography")
 
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.records import Reach
-from privplan.fl.frame.checking import require_sound
-from privplan.fl.frame.systems import declaration_of
-from privplan.fl.preparation import prepare
+from privplan.fl.declarations.checking import require_sound
+from privplan.fl.declarations.registry import declaration_of
 from privplan.fl.running import run
+from privplan.fl.running.preparation import prepare
 
 from ..packages import shuffled
 from ..packages.toys import for_each_test
@@ -102,7 +102,7 @@ def test_a_declaration_that_the_frame_does_not_know_names_package_and_field(
 
 def test_what_is_left_out_comes_from_the_declaration() -> None:
     left_out = shuffled.text().replace('[security]\naggregation = "shuffle"\ncolluders = 0', "")
-    from privplan.fl.settings_file import parse
+    from privplan.fl.settings.file import parse
 
     made = parse(left_out.encode(), "run.toml")
     assert made.security.aggregation == "shuffle"
@@ -113,7 +113,7 @@ def test_what_is_left_out_comes_from_the_declaration() -> None:
 
 
 def test_what_other_systems_leave_out_is_what_it_was() -> None:
-    from privplan.fl.settings_file import parse
+    from privplan.fl.settings.file import parse
 
     text = '[run]\nsystem = "uldp-avg"\n[data]\nname = "breast-cancer"\n[privacy]\nepsilon = 8.0\n'
     made = parse(text.encode(), "run.toml")
@@ -132,7 +132,7 @@ def test_what_other_systems_leave_out_is_what_it_was() -> None:
     ],
 )
 def test_a_configuration_that_does_not_fit_is_refused(before: str, after: str, word: str) -> None:
-    from privplan.fl.settings_file import parse
+    from privplan.fl.settings.file import parse
 
     with pytest.raises(PrivplanError) as refused:
         parse(shuffled.text().replace(before, after).encode(), "run.toml")
@@ -145,7 +145,7 @@ def test_an_observer_that_the_run_does_not_have_is_refused() -> None:
 
 
 def test_another_system_has_no_use_for_a_shuffle() -> None:
-    from privplan.fl.settings_file import parse
+    from privplan.fl.settings.file import parse
 
     text = (
         '[run]\nsystem = "uldp-avg"\n[data]\nname = "breast-cancer"\n[privacy]\nepsilon = 8.0\n'

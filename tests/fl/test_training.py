@@ -13,18 +13,12 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from privplan.fl.federation import Federation
+from privplan.fl.data.federation import Federation
 from privplan.fl.models import MODELS, Model, model_named
-from privplan.fl.training import (
-    Recipe,
-    Units,
-    delta_blocks,
-    gradients,
-    local,
-    local_deltas,
-    one_thread,
-    per_example_gradients,
-)
+from privplan.fl.training import deltas
+from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, per_example_gradients
+from privplan.fl.training.threads import one_thread
+from privplan.fl.training.units import Recipe, Units
 
 SHAPES = {
     "logistic": (13, 2),
@@ -259,7 +253,7 @@ def test_small_blocks_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
         recipe, start = Recipe(0.05, epochs=2, batch=BATCH), model.initial(0)
         whole = local_deltas(model, start, units, recipe)
         with monkeypatch.context() as patch:
-            patch.setitem(local._ROOM, "cpu", 1)
+            patch.setitem(deltas._ROOM, "cpu", 1)
             parts = list(delta_blocks(model, start, units, recipe))
         assert [len(rows) for _, rows in parts] == [1] * 9
         for chosen, rows in parts:
@@ -336,7 +330,7 @@ def test_gradients_in_pieces(dropout: float, monkeypatch: pytest.MonkeyPatch) ->
     model, units = made("mlp", dropout), units_of("mlp", (7, 20, 3, 11))
     start = model.initial(2)
     whole = gradients(model, start, units)
-    monkeypatch.setattr(local, "_PIECE", 4)
+    monkeypatch.setattr(deltas, "_PIECE", 4)
     in_pieces = gradients(model, start, units)
     if dropout:  # other pieces draw otherwise, but small units are as before
         np.testing.assert_array_equal(in_pieces[2], whole[2])
@@ -348,7 +342,7 @@ def test_gradients_in_pieces(dropout: float, monkeypatch: pytest.MonkeyPatch) ->
 def test_cox_gradients_are_never_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     model, units = made("cox"), units_of("cox", (7, 20, 3, 11))
     whole = gradients(model, model.initial(2), units)
-    monkeypatch.setattr(local, "_PIECE", 4)
+    monkeypatch.setattr(deltas, "_PIECE", 4)
     np.testing.assert_array_equal(gradients(model, model.initial(2), units), whole)
 
 

@@ -17,17 +17,11 @@ import torch
 
 from privplan.accountant.errors import InvalidInput, MissingExtra, Unsupported
 from privplan.fl.models import model_named
-from privplan.fl.training import (
-    Recipe,
-    Units,
-    blocks,
-    delta_blocks,
-    gradients,
-    local_deltas,
-    one_thread,
-    per_example_gradients,
-)
+from privplan.fl.training import blocks
 from privplan.fl.training import units as units_module
+from privplan.fl.training.deltas import delta_blocks, gradients, local_deltas, per_example_gradients
+from privplan.fl.training.threads import one_thread
+from privplan.fl.training.units import Recipe, Units
 
 SIZES = (1, 3, 0, 4, 5, 14, 2, 8, 13, 1)
 

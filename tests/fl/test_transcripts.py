@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.parties import Message, Network
-from privplan.fl.transcripts import FOLDER, append_transcripts, read_transcript
+from privplan.fl.parties.network import Message, Network
+from privplan.fl.parties.transcripts import FOLDER, append_transcripts, read_transcript
 
 GOOD: dict[str, Any] = {
     "session": "00ff",

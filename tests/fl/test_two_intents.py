@@ -22,14 +22,14 @@ from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
 from privplan.audit.verify import verify
-from privplan.fl.forecast import forecast
 from privplan.fl.frame.rounds import part_of
 from privplan.fl.log import LogWriter, read
 from privplan.fl.log.canonical import LOG
-from privplan.fl.preparation import prepare, randomness
-from privplan.fl.resumption import taken_up
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import Settings
+from privplan.fl.running.forecast import forecast
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.resumption import taken_up
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings.schema import Settings
 
 from ..accountant.test_mechanisms import Memory
 from ..audit import forging

@@ -11,8 +11,8 @@ import pytest
 from numpy.typing import NDArray
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.federation import Federation
-from privplan.fl.uldp.flags import caps, flagged
+from privplan.fl.data.federation import Federation
+from privplan.fl.uldp.record_flags import caps, flagged
 
 USERS, MOST = 2, 3
 """Users of the small federations, and the most records of one in one silo."""
@@ -125,8 +125,8 @@ def test_the_dropout_of_a_silos_record_tells_of_none_elsewhere() -> None:
     pytest.importorskip("torch")
     from types import SimpleNamespace
 
-    from privplan.fl.local import TorchLocal
     from privplan.fl.models import model_named
+    from privplan.fl.training.local_training import TorchLocal
 
     settings: Any = SimpleNamespace(
         run=SimpleNamespace(device="cpu"),

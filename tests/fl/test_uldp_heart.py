@@ -13,8 +13,8 @@ pytest.importorskip("torch")
 
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
-from privplan.fl.preparation import measure, prepare
-from privplan.fl.settings_file import parse
+from privplan.fl.running.preparation import measure, prepare
+from privplan.fl.settings.file import parse
 
 DATA = Path(
     os.environ.get("PRIVPLAN_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data")

@@ -15,8 +15,8 @@ from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundAbort
 from privplan.audit.budget.facts import share_variance
-from privplan.fl.normalising import Normalising
-from privplan.fl.settings import SecuritySettings
+from privplan.fl.frame.private_normalisation import Normalising
+from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.hidden import Hidden
 from privplan.fl.uldp.published import PUBLISHED, Published
 from privplan.fl.uldp.weighting import protocol

@@ -9,7 +9,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp
-from privplan.fl.uldp.sums import AGGREGATIONS, DRAWERS, weighted_sum, weighted_views
+from privplan.fl.aggregation.weighted_sum import AGGREGATIONS, DRAWERS, weighted_sum, weighted_views
 
 SIGMA, SILOS, RATE = 5.0, 5, 0.2
 TRANSFER = "oblivious-transfer"

@@ -14,7 +14,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.sensitivity import uldp
-from privplan.fl.settings import SecuritySettings
+from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.naive import Naive
 from privplan.fl.uldp.weighted import SAMPLING, Weighted
 
@@ -100,7 +100,7 @@ def test_rounds_use_fresh_noise_and_say_so(tiny, made_of, run):
 
 
 def test_the_log_follows_the_models(tiny, made_of, run):
-    from privplan.fl.system import digest
+    from privplan.fl.frame.system import digest
 
     models, log = run(Weighted(made_of("uldp-avg", tiny()), step="average"))
     assert [one.model_in for one in log.intents] == [digest(model) for model in models[:-1]]

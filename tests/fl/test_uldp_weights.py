@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.sensitivity import uldp as sensitivity
-from privplan.fl.uldp.weights import checked_weights, stated, user_weights
+from privplan.fl.aggregation.user_weights import checked_weights, stated, user_weights
 
 COUNTS = st.integers(1, 7).flatmap(
     lambda silos: st.lists(

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.fl.checkpoint import CHECKPOINT, MODEL, Checkpoint
-from privplan.fl.local import NoTraining
+from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.training.local_training import NoTraining
 
 from .foreign import BROUGHT
 
@@ -64,7 +64,7 @@ def test_it_ends_where_it_would_have(conducting: Any, tmp_path: Path) -> None:
 
 
 def test_nothing_is_there_to_train_with(conducting: Any) -> None:
-    from privplan.fl.preparation import prepare
+    from privplan.fl.running.preparation import prepare
 
     prepared = prepare(conducting.settings_of("means"))
     assert prepared.trained is None
@@ -90,7 +90,7 @@ def test_parts_that_are_not_all_of_it_are_refused(
 ) -> None:
     import means
 
-    from privplan.fl.preparation import prepare
+    from privplan.fl.running.preparation import prepare
 
     monkeypatch.setattr(means.Means, "parts", {"mean": (30,)})
     with pytest.raises(InvalidInput, match=r"`parts` of means .* 30 numbers; its vector has 31"):

@@ -14,7 +14,7 @@ from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.keys import Identity, KeyPair
 from privplan.fl.crypto.paillier.keys import PrivateKey, generate
-from privplan.fl.parties import SERVER, Body, Message, Network
+from privplan.fl.parties.network import SERVER, Body, Message, Network
 from privplan.fl.uldp.weighting import messages as said
 from privplan.fl.uldp.weighting.enrolment import Enrolment
 from privplan.fl.uldp.weighting.introductions import facts, introduce

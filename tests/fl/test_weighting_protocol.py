@@ -17,7 +17,7 @@ from privplan.accountant.mechanisms import About, FineGaussian, Gate
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.crypto.oblivious import real_slots
-from privplan.fl.parties import Network
+from privplan.fl.parties.network import Network
 from privplan.fl.uldp.weighting.counts import exact_weights, reduced_counts, rounded_weights
 from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.sampling import common_slots

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.errors import InvalidInput
+from privplan.fl.aggregation.user_weights import checked_weights
 from privplan.fl.uldp.weighting.counts import (
     checked_shares,
     exact_weights,
@@ -21,7 +22,6 @@ from privplan.fl.uldp.weighting.counts import (
 )
 from privplan.fl.uldp.weighting.introductions import facts
 from privplan.fl.uldp.weighting.terms import WeightingTerms, common_multiple
-from privplan.fl.uldp.weights import checked_weights
 
 TERMS = WeightingTerms(users=20, silos=3, dimensions=16, largest=2**15 - 1, tail=2**72)
 

@@ -21,7 +21,7 @@ from privplan.accountant.randomness import Secret, Streams
 from privplan.fl.crypto.keys import derive
 from privplan.fl.crypto.paillier.blinding import aggregate
 from privplan.fl.crypto.paillier.residues import Residues
-from privplan.fl.parties import SERVER, Message, Network, silo_name
+from privplan.fl.parties.network import SERVER, Message, Network, silo_name
 from privplan.fl.uldp.weighting import messages as said
 from privplan.fl.uldp.weighting.histogram import (
     blinded_column,

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from typer.testing import CliRunner
 
 from privplan.cli.main import app
-from privplan.fl.running.toml import text_of
+from privplan.fl.running.toml_writer import text_of
 
 Tables: TypeAlias = dict[str, dict[str, Any]]
 

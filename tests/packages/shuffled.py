@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from privplan.fl.federation import Federation
+from privplan.fl.data.federation import Federation
 from privplan.fl.running import run
-from privplan.fl.settings_file import parse
+from privplan.fl.settings.file import parse
 from privplan.fl.shuffling import Received, Shuffling
 from privplan.fl.shuffling.rounds import DUMMIES, ORDER
 
@@ -90,7 +90,7 @@ def unboxed(
 
 def run_as_printed(folder: Any) -> None:
     """Run toy-shuffle at the size of FLAME's Double, unboxed, on users of zeros."""
-    from privplan.fl import preparation
+    from privplan.fl.running import preparation
 
     users, dimensions = DOUBLE["users"], DOUBLE["dimensions"]
     federation = Federation(

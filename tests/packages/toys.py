@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from privplan.fl.frame.packages import foreign
+from privplan.fl.declarations.packages import foreign
 
 from ..fl.foreign import as_pip
 

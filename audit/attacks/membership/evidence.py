@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ....accountant.errors import InvalidInput, Unsupported
-from ....fl.federation import Federation
+from ....fl.data.federation import Federation
 from ...shadows.design import Design
 
 if TYPE_CHECKING:

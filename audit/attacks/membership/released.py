@@ -24,8 +24,8 @@ from .tier import LEVELS, Level
 from .trials import Trials
 
 if TYPE_CHECKING:
-    from ....fl.checkpoint import Checkpoint
-    from ....fl.settings import Settings
+    from ....fl.running.checkpoint import Checkpoint
+    from ....fl.settings.schema import Settings
 
 _ABOUT: Final = About(
     what="released model, loss threshold",
@@ -52,7 +52,7 @@ def released_tier(
     """
     validate.choice(LEVELS, level=level)
     rng = np.random.default_rng(validate.count_from(0, seed=seed))
-    from ....fl.preparation import prepare
+    from ....fl.running.preparation import prepare
 
     own = prepare(settings)
     require_likelihood(own.model)

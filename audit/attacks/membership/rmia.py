@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ....accountant import validate
 from ....accountant.errors import InvalidInput
-from ....fl.metrics import roc_auc
+from ....fl.training.metrics import roc_auc
 from .evidence import Evidence, Floats, Mask, log_likelihood
 from .sets import per_unit
 

@@ -19,7 +19,7 @@ import numpy as np
 from ....accountant import events as ev
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, Unsupported
-from ....fl.federation import Federation
+from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
 from ...shadows.replicas import in_the_clear
@@ -43,8 +43,8 @@ from .trials import Trials, require_both
 
 if TYPE_CHECKING:
     from ....fl.models import Model
-    from ....fl.preparation import Prepared
-    from ....fl.settings import Settings
+    from ....fl.running.preparation import Prepared
+    from ....fl.settings.schema import Settings
 
 Level = Literal["user", "record"]
 LEVELS: Final[tuple[Level, ...]] = ("user", "record")
@@ -100,7 +100,7 @@ def membership_tier(
     rng = np.random.default_rng(seed if seed is None else validate.count_from(0, seed=seed))
     in_the_clear(settings)  # refused before data are read
     design(2, models=models, targets=targets, rng=np.random.default_rng(0))
-    from ....fl.preparation import prepare
+    from ....fl.running.preparation import prepare
 
     own = prepare(settings)
     require_likelihood(own.model)

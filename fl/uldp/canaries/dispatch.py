@@ -8,7 +8,7 @@ from ...canaries import meetings, usual_work
 
 if TYPE_CHECKING:
     from ...canaries import Asked, Seen
-    from ...settings import Settings
+    from ...settings.schema import Settings
 
 _HIDDEN: Final = "private-weighting"
 

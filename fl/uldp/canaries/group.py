@@ -1,8 +1,8 @@
 """Canaries for ULDP-GROUP: the k flagged records of a user, pulling one way.
 
-A unit has as many records in every silo as may take part there, k in all (`fl.uldp.flags`), and
-their gradients are equal, far longer than the clip, and in a direction that no other unit has.  A
-silo shows its model after all steps of a round, so what is seen is the sum over silos and steps,
+A unit has as many records in every silo as may take part there, k in all (`fl.uldp.record_flags`),
+and their gradients are equal, far longer than the clip, and in a direction that no other unit has.
+A silo shows its model after all steps of a round, so what is seen is the sum over silos and steps,
 
     in   C J + noise,   J ~ Bin(k steps, q)        out   noise;   sigma C sqrt(steps) of each silo
 
@@ -26,7 +26,7 @@ from typing import cast
 import numpy as np
 
 from ....accountant.errors import Unsupported
-from ...aggregation import Plain
+from ...aggregation.sums import Plain
 from ...canaries import (
     OWN,
     Asked,
@@ -41,14 +41,14 @@ from ...canaries import (
     require_observer,
     watched,
 )
-from ...federation import Indices
-from ...local import Rows
-from ...parties import SERVER, Network, silo_name
-from ...settings import Settings
-from ...setup import setup
-from ...system import Parameters
-from ..flags import caps
+from ...data.federation import Indices
+from ...frame.setup import setup
+from ...frame.system import Parameters
+from ...parties.network import SERVER, Network, silo_name
+from ...settings.schema import Settings
+from ...training.local_training import Rows
 from ..group import Group
+from ..record_flags import caps
 from ..settings import UldpSettings
 
 

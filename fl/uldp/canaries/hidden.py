@@ -36,9 +36,9 @@ from ...canaries import (
     require_observer,
     watched,
 )
-from ...parties import silo_name
-from ...setup import Setup, setup
-from ...system import Parameters
+from ...frame.setup import Setup, setup
+from ...frame.system import Parameters
+from ...parties.network import silo_name
 from ..hidden import Hidden
 
 STEPS: Final = {"uldp-avg": "average", "uldp-sgd": "gradient"}

@@ -21,7 +21,7 @@ import numpy as np
 
 from ....accountant import events as ev
 from ....accountant.sensitivity.release import reach, repeated
-from ...aggregation import aggregator
+from ...aggregation.sums import aggregator
 from ...canaries import (
     NORM,
     OWN,
@@ -36,11 +36,11 @@ from ...canaries import (
     require_observer,
     rounds_made,
 )
-from ...federation import Federation, Indices
-from ...local import Rows
-from ...settings import Settings
-from ...setup import setup
-from ...system import Parameters
+from ...data.federation import Federation, Indices
+from ...frame.setup import setup
+from ...frame.system import Parameters
+from ...settings.schema import Settings
+from ...training.local_training import Rows
 from ..naive import Naive
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accountant.mechanisms import Ticket
+from ...aggregation.user_weights import user_weights
 from ...canaries import (
     OWN,
     Asked,
@@ -46,10 +47,9 @@ from ...canaries import (
     training_noise,
     watched,
 )
-from ...local import TorchLocal
-from ...settings import Settings
-from ...system import Parameters, System, build
-from ..weights import user_weights
+from ...frame.system import Parameters, System, build
+from ...settings.schema import Settings
+from ...training.local_training import TorchLocal
 
 EVERYWHERE: Final = -1
 """The group of units that lie in every silo that is watched."""
@@ -218,7 +218,7 @@ def _global_rate(system: System) -> float:
 
 def _beside(asked: Asked) -> Beside:
     """Return the real users of a public data set, and how they train."""
-    from ...preparation import prepare
+    from ...running.preparation import prepare
 
     ready = prepare(asked.settings)
     local = TorchLocal(asked.settings, ready.federation, ready.model)
@@ -238,7 +238,7 @@ def _with_steps(asked: Asked, beside: Beside) -> Settings:
 def _threads(asked: Asked) -> AbstractContextManager[None]:
     if not asked.real:
         return nullcontext()
-    from ...training import one_thread
+    from ...training.threads import one_thread
 
     return one_thread()
 

@@ -13,7 +13,7 @@ from ....accountant.errors import InvalidInput, ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import Identity, KeyPair, fresh
 from ...crypto.paillier.keys import PublicKey
-from ...parties import SERVER, Post, silo_name
+from ...parties.network import SERVER, Post, silo_name
 from .counts import checked_shares
 from .histogram import blinded_column, blinding_factors, seed_check
 from .introductions import (

@@ -20,7 +20,7 @@ from ....accountant.errors import ProtocolFault
 from ....accountant.randomness import Secret
 from ...crypto.keys import derive
 from ...crypto.masks import residues
-from ...parties import silo_name
+from ...parties.network import silo_name
 from .counts import DUMMY
 from .introductions import PairKeys
 

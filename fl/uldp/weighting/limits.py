@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ...bodies import Limits, named, room
 from ...crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES
 from ...crypto.oblivious import POINT, TAG
-from ...parties import silo_name
+from ...parties.message_bodies import Limits, named, room
+from ...parties.network import silo_name
 from .introductions import SEED_BYTES
 from .messages import (
     CHECK_BYTES,

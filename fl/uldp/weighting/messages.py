@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from ....accountant.errors import ProtocolFault
-from ...bodies import Body
+from ...parties.message_bodies import Body
 
 CHECK_BYTES: Final = 32
 """Bytes by which silos show that they have the same seed."""

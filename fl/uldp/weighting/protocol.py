@@ -32,7 +32,7 @@ from ....accountant.randomness import Stream
 from ....accountant.records import Security
 from ...crypto.keys import Identity, fresh
 from ...crypto.paillier.work import Workers
-from ...parties import SERVER, Network, silo_name
+from ...parties.network import SERVER, Network, silo_name
 from .counts import reduced_counts
 from .enrolment import SETUP, Draw, Enrolment
 from .server import Server

@@ -39,7 +39,7 @@ from numpy.typing import ArrayLike, NDArray
 from ....accountant import validate
 from ....accountant.errors import InvalidInput
 from ...crypto.keys import fresh
-from ...parties import SERVER, Message, Network, Post, silo_name
+from ...parties.network import SERVER, Message, Network, Post, silo_name
 from .published_parties import SEED_BITS, SETUP_ROUND, Public, Server, Silo, limits
 
 NO_GUARANTEE: Final = "no-guarantee"

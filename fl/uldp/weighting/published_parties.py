@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....accountant.errors import MissingExtra, ProtocolFault
-from ...bodies import Body, Limits, room
-from ...parties import SERVER, Post
+from ...parties.message_bodies import Body, Limits, room
+from ...parties.network import SERVER, Post
 
 KEY_BYTES: Final = 32
 """Bytes of a public key, and of a seed under a key."""

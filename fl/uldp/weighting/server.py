@@ -21,7 +21,7 @@ from ...crypto.oblivious import Sender, real_slots
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
 from ...crypto.paillier.work import ALONE, Workers
-from ...parties import Post, silo_name
+from ...parties.network import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses
 from .limits import limits

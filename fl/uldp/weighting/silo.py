@@ -29,7 +29,7 @@ from ...crypto.paillier.powers import rescale
 from ...crypto.paillier.products import products
 from ...crypto.paillier.residues import Residues
 from ...crypto.paillier.work import ALONE, Workers
-from ...parties import SERVER, Post, silo_name
+from ...parties.network import SERVER, Post, silo_name
 from .enrolment import Membership
 from .limits import limits
 from .messages import (

@@ -15,14 +15,14 @@ from typing import Any
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.fl.frame.declaration import USUAL, Declaration
-from privplan.fl.frame.systems import built_in
+from privplan.fl.declarations.declaration import USUAL, Declaration
+from privplan.fl.declarations.registry import built_in
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
-from privplan.fl.preparation import prepare, randomness
-from privplan.fl.resumption import taken_up
-from privplan.fl.runner import RunResult, carry_out
-from privplan.fl.settings import (
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.resumption import taken_up
+from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
     RunSettings,

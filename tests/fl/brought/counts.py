@@ -11,8 +11,8 @@ from means import Means
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import Laplace
 from privplan.fl.frame.rounds import Draft, part_of
+from privplan.fl.frame.setup import setup
 from privplan.fl.frame.state import State
-from privplan.fl.setup import setup
 
 COUNT = Laplace(bound=1.0, scale=20.0)
 COUNTED = "count"

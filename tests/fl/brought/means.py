@@ -15,10 +15,10 @@ from privplan.accountant.mechanisms import About, Gaussian
 from privplan.accountant.plan import PlannedPhase, given
 from privplan.accountant.sensitivity.release import up
 from privplan.fl.frame.phases import Phase
+from privplan.fl.frame.promise import Promise, claimed
 from privplan.fl.frame.rounds import Draft
+from privplan.fl.frame.setup import Promised, setup
 from privplan.fl.frame.state import State
-from privplan.fl.promise import Promise, claimed
-from privplan.fl.setup import Promised, setup
 
 
 def measure(prepared: Any, parameters: Any) -> Mapping[str, float]:

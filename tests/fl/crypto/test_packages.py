@@ -7,7 +7,7 @@ from importlib import util
 import pytest
 
 from privplan.accountant.errors import MissingExtra
-from privplan.fl.crypto import packages
+from privplan.fl.crypto import dependencies
 
 
 def test_all_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,10 +16,10 @@ def test_all_that_is_missing_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -
     def without(name: str, package: str | None = None) -> object:
         return None if name in ("phe", "nacl") else there(name, package)
 
-    monkeypatch.setattr(packages, "find_spec", without)
+    monkeypatch.setattr(dependencies, "find_spec", without)
     with pytest.raises(MissingExtra, match="pynacl, phe"):
-        packages.require(packages.WEIGHTING)
+        dependencies.require(dependencies.WEIGHTING)
     with pytest.raises(MissingExtra, match="pynacl"):
-        packages.require(packages.MASKS)
-    monkeypatch.setattr(packages, "find_spec", there)
-    packages.require(("json", "math"))
+        dependencies.require(dependencies.MASKS)
+    monkeypatch.setattr(dependencies, "find_spec", there)
+    dependencies.require(("json", "math"))

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from privplan.accountant import validate
-from privplan.fl.frame.declaration import Declaration, Key, Table
-from privplan.fl.sealed_items import of_user_sum
+from privplan.fl.declarations.declaration import Declaration, Key, Table
+from privplan.fl.declarations.sealed_items import of_user_sum
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
 import numpy as np
 
 from privplan.fl.frame.state import State
-from privplan.fl.user_sum import UserSum, features_of, of_user_sum
+from privplan.fl.frame.user_sum import UserSum, features_of, of_user_sum
 
 
 class ToyMean(UserSum):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from privplan.accountant import validate
-from privplan.fl.frame.declaration import Complaint, Declaration, Given, Table
-from privplan.fl.frame.key import Key
+from privplan.fl.declarations.declaration import Complaint, Declaration, Given, Table
+from privplan.fl.declarations.toml_key import Key
 
 
 @dataclass(frozen=True, kw_only=True)

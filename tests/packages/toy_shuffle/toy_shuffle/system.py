@@ -12,8 +12,8 @@ from privplan.accountant import records
 from privplan.accountant.mechanisms import LaplaceMessages
 from privplan.accountant.randomness import choice
 from privplan.fl.frame.rounds import Draft
+from privplan.fl.frame.setup import Promised, everybody_joins, setup, users_only
 from privplan.fl.frame.state import State
-from privplan.fl.setup import Promised, everybody_joins, setup, users_only
 from privplan.fl.shuffling import Shuffling, Terms
 
 BOUND = 1.0

@@ -1,0 +1,124 @@
+"""Masked sums for federated systems: silos' 64-bit integers, summed modulo 2^64.
+
+Noise and updates are integers on one grid, and their sum lies far within 64 bits, so the sum modulo
+2^64 is the sum, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import records
+from ...accountant.errors import InvalidInput, ProtocolFault
+from ..crypto.keys import fresh
+from ..parties.network import SERVER, Network, silo_name
+from ..secagg.committee import Committee
+from ..secagg.terms import ServerKind, Terms, choose
+from .sums import Integers, Silo, Sum
+
+RING_BITS: Final = 64
+
+_SESSION_BYTES: Final = 16
+
+
+class Masked:
+    """The server sees the sum of the silos' integers alone; see `fl.aggregation.sums.Aggregator`.
+
+    `dropouts` silos may be missing from a round, and `colluders` tell the server all they know;
+    what these learn is accounted, and stands in the log.  Silos are protected from a server that
+    lies where that is possible, and else from one that only looks; the masks themselves hold
+    against as many colluders as is possible then.  `keep` makes the network keep what each party
+    receives.  Raises `InvalidInput` where no masks hold against so many.
+    """
+
+    def __init__(
+        self, silos: int, *, dropouts: int = 0, colluders: int = 0, keep: bool = False
+    ) -> None:
+        names = [silo_name(silo) for silo in range(silos)]
+        self.network = Network([SERVER, *names], keep=keep)
+        self._silos, self._dropouts = silos, dropouts
+        self._told = colluders
+        lies = silos > 2 * dropouts + colluders
+        self._server: ServerKind = "malicious" if lies else "honest-but-curious"
+        left = silos - dropouts
+        most = min(left - 2, left - dropouts - 1) if lies else left - 2
+        self._colluders = max(colluders, most)
+        self._terms(1)  # refused now, not in the first round
+        self._posts = {name: self.network.post(name) for name in self.network.names}
+        self._committees: dict[tuple[int, int], Committee] = {}
+        self._sums: tuple[int, Counter[int]] = (0, Counter())  # of a round, by length
+        self._stopped = False
+
+    @property
+    def security(self) -> records.Security:
+        """The public facts of the protocol, for the log."""
+        terms = self._terms(1)
+        return records.Security(
+            "pairwise-masks",
+            parties=terms.parties,
+            fewest=terms.fewest,
+            threshold=terms.threshold,
+            degree=terms.degree,
+            ring_bits=terms.ring_bits,
+            server=terms.server,
+            colluders=self._told,
+        )
+
+    def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+        """Return the sum of what the silos make in round `number`, vectors of `length`.
+
+        Raises as `Committee.sum` does; after a fault nothing is summed any more, of any length.
+        """
+        if self._stopped:
+            raise InvalidInput(
+                "Masked sums were stopped by an earlier fault.",
+                "Whoever caused it could learn more by having the others go on.",
+                "Find out who it was, and begin another run.",
+            )
+        try:
+            return self._sum(number, silos, length)
+        except BaseException:
+            self._stopped = True
+            raise
+
+    def _sum(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
+        if self._sums[0] != number:
+            self._sums = (number, Counter())
+        self._sums[1][length] += 1
+        key = (length, self._sums[1][length])  # several sums of a round have a committee each
+        if key not in self._committees:
+            session = bytes(fresh(_SESSION_BYTES))
+            self._committees[key] = Committee(self._posts, self._terms(length), session)
+        inputs: dict[str, Callable[[], NDArray[np.uint64]]] = {
+            silo_name(place): partial(_words, silo) for place, silo in enumerate(silos)
+        }
+        words, names = self._committees[key].sum(number, inputs)
+        there = tuple(place for place in range(self._silos) if silo_name(place) in names)
+        return Sum(words.astype("<u8", copy=False).view(np.int64), there)
+
+    def _terms(self, length: int) -> Terms:
+        return choose(
+            self._silos,
+            length=length,
+            dropouts=self._dropouts,
+            colluders=self._colluders,
+            ring_bits=RING_BITS,
+            server=self._server,
+        )
+
+
+def _words(silo: Silo) -> NDArray[np.uint64]:
+    integers: Integers = silo()
+    if integers.dtype != np.dtype(np.int64):
+        raise ProtocolFault(
+            "A silo did not make integers of 64 bits.",
+            "Others would be cut off before they are summed, their noise too.",
+            "Find out which model it has, and begin again.",
+        )
+    return np.ascontiguousarray(integers, "<i8").view("<u8")

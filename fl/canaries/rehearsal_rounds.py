@@ -1,0 +1,76 @@
+"""Rounds of a system without a folder, and how many of its plan they are.
+
+What canaries know of phases and of how a round is made stands here, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from ...accountant.errors import Unsupported
+from ...accountant.mechanisms import Gate
+from ...accountant.odometer import Odometer
+from ...accountant.randomness import Streams
+from ..frame.phases import shared_out
+from ..frame.rounds import rehearsed_rounds
+from .memory_log import Memory
+
+if TYPE_CHECKING:
+    from ...accountant.plan import Plan, PlannedPhase
+    from ..frame.system import Parameters, System
+
+Each: TypeAlias = "Callable[[int, Parameters, Parameters], None]"
+"""Called after a release with its round, the model before it and the model after it."""
+
+
+def conduct(system: System, streams: Streams, *, rounds: int | None = None, each: Each) -> Memory:
+    """Make the rounds of a system (those of its plan, or fewer), and return the log of them.
+
+    The gate, the odometer and the order of things are those of a run; there is no folder, and the
+    log is in memory.  Raises what the system raises.
+    """
+    _require_models_only(system)
+    plan, opening, log = system.plan(), system.opening(), Memory()
+    promises = not opening.as_published and opening.claim.epsilon is not None
+    gate = Gate(Odometer.for_plan(plan) if promises else None, log, streams)
+    with np.errstate(all="ignore"):
+        for number, model, moved in rehearsed_rounds(system, gate, most=rounds):
+            each(number, model, moved.parameters)
+    return log
+
+
+def _require_models_only(system: System) -> None:
+    """Raise `Unsupported` for a system with a phase that is one release of something else."""
+    others = [phase.name for phase in system.phases if phase.once is not None]
+    if others:
+        raise Unsupported(
+            f"The phase {others[0]!r} of {system.name} is not rehearsed with canaries.",
+            "What is seen of a canary is how it moves a model, and this phase releases none.",
+            "Rehearse the system without it: its carrier says with which settings.",
+        )
+
+
+def rounds_made(plan: Plan, rounds: int | None = None) -> int:
+    """Return how many models are made: those planned, or `rounds` if that is fewer."""
+    planned = sum(phase.rounds for phase in plan.phases)
+    return planned if rounds is None else min(rounds, planned)
+
+
+def by_phase(plan: Plan, rounds: int) -> list[int]:
+    """Return how many of the first `rounds` rounds of a plan belong to each phase."""
+    return shared_out(plan.phases, rounds)
+
+
+def training_of(plan: Plan) -> PlannedPhase:
+    """Return the phase of a plan in which canaries take part: the last one."""
+    return plan.phases[-1]
+
+
+def training_noise(plan: Plan) -> float:
+    """Return the noise multiplier of that phase, which has one wherever something is promised."""
+    noise = training_of(plan).noise_multiplier
+    assert noise is not None
+    return noise

@@ -1,0 +1,87 @@
+"""Settings as they are rehearsed: how many silos, and training alone, with the run's own noise."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ..frame.system import build
+from ..settings.schema import Settings
+from .coins import Coins
+from .federation import canary_federation
+from .local import CanaryLocal
+from .rehearsal_rounds import training_noise, training_of
+
+PUBLIC: Final = ("digits", "breast-cancer")
+"""Data sets whose records are public."""
+
+
+def silos_of(settings: Settings, silos: int | None = None) -> int:
+    """Return how many silos the run has, without reading its records.
+
+    Raises `InvalidInput` where `silos` contradicts the settings, or a data set with its own.
+    """
+    known = settings.data.silos
+    if known is None:
+        known = _fixed(settings.data.name)
+    if silos is not None and validate.count(silos=silos) != known:
+        raise InvalidInput(
+            f"`silos` is {silos}; the settings have {known}.",
+            "Another number of silos is another run.",
+            "Leave `silos` out.",
+        )
+    return known
+
+
+def settled(settings: Settings, silos: int) -> tuple[Settings, tuple[str, ...]]:
+    """Return the settings to rehearse, and what was left out of them.
+
+    Moments that are released to normalise features are not rehearsed: canaries have no features.
+    The noise of the training stays what the run's plan makes it, with the moments paid for.
+    Transcripts are not kept.
+    """
+    own = replace(settings, security=replace(settings.security, keep_transcripts=False))
+    if own.data.normalisation != "private":
+        return own, ()
+    noise, rounds = _training_of(own, silos)
+    return replace(
+        own,
+        run=replace(own.run, rounds=rounds),
+        data=replace(own.data, normalisation="public"),
+        privacy=replace(
+            own.privacy, epsilon=None, noise_multiplier=noise, normalisation_noise=None
+        ),
+    ), ("the release of private moments is not rehearsed; the claim is that of the training alone",)
+
+
+def _training_of(settings: Settings, silos: int) -> tuple[float, int]:
+    """Return the noise and the rounds of the training, as the run's plan finds them."""
+    from ...accountant.randomness import Streams
+    from ..datasets.registry import scaling_of
+
+    features = int(np.size(scaling_of(settings.data.name).lower))
+    present = np.ones((2, silos), np.int64)
+    federation = canary_federation(present, features=features)
+    coins = Coins(np.ones(2, bool), np.ones(2), np.arange(2))
+    local = CanaryLocal(coins, federation, clip=settings.training.clip)
+    plan = build(settings, federation, local, Streams.secure()).plan()
+    return training_noise(plan), training_of(plan).rounds
+
+
+def _fixed(name: str) -> int:
+    """Return the silos of a data set that are its own, or the number that others are dealt to."""
+    if name == "heart-disease":
+        from ..datasets.heart_disease import CENTRES
+
+        return len(CENTRES)
+    if name == "tcga-brca":
+        from ..datasets.tcga_brca import REGIONS
+
+        return len(REGIONS)
+    from ..datasets.federate import DEFAULT_SILOS
+
+    return DEFAULT_SILOS

@@ -1,0 +1,172 @@
+"""What a carrier is asked, what it returns, and which observers it can be asked about.
+
+A system whose declaration names a carrier (`fl.declarations.declaration.Declaration.carrier`) can
+be rehearsed and attacked.  A carrier is one function, from `Asked` to `Seen`: it builds the system
+of the settings, puts canaries into it, lets it make its rounds, and says what one observer saw of
+each of them.  It judges nothing; scores, thresholds and verdicts are the audit's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput, Unsupported
+from ...accountant.randomness import Streams
+from ..observers.names import MODEL, SERVER, SILO, phrase
+from .coins import Flags, Floats, Indices
+
+if TYPE_CHECKING:
+    from ...accountant import events as ev
+    from ...accountant.plan import Plan
+    from ..frame.system import Opening
+    from ..settings.schema import Settings
+
+_ATTACKER: Final = 20
+"""Names the stream of the attacker's own randomness: coins, signs and columns."""
+
+OWN: Final = 0
+"""The silo that watches, where a silo does."""
+
+REHEARSED: Final = (MODEL, SERVER, SILO)
+"""Before whom units can be put in and seen."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is rehearsed: settings without private moments, for whom, how many units and rounds.
+
+    - `settings`: those of the run, as `fl.canaries.rehearsal_settings` leaves them.
+    - `observer`: whose view is returned; a carrier refuses one that it cannot take
+      (`require_observer`).
+    - `canaries`: how many units are put in or left out, 2 or above; `silos`: how many silos.
+    - `rounds`: fewer rounds than planned; None: all.
+    - `seed`: makes the rehearsal repeatable; None: the operating system decides.
+    - `real`: public records train beside the canaries, where the carrier can do that.
+    - `note`: what was left out of the settings.
+    """
+
+    settings: Settings
+    observer: str
+    canaries: int
+    silos: int
+    rounds: int | None = None
+    seed: int | None = None
+    real: bool = False
+    note: tuple[str, ...] = ()
+
+    def rng(self) -> np.random.Generator:
+        """Return the attacker's randomness: coins, signs and columns.  It protects nobody."""
+        if self.seed is None:
+            return np.random.default_rng()
+        return np.random.default_rng([self.seed, _ATTACKER])
+
+    def streams(self, run: int = 0) -> Streams:
+        """Return the protective randomness of the rehearsal's own run number `run`, from 0."""
+        return Streams.secure() if self.seed is None else Streams.seeded(self.seed, run)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What one observer saw of each of m canaries in `rounds` rounds.
+
+    - `coins`: (m,), whether the unit was in, by a fair coin of its own (`flip`).
+    - `observations`: (rounds, m), one number for each unit in each round: what the observer saw in
+      the unit's direction, with its sign of the round taken out, in units of the noise that is
+      claimed, so that honest noise has variance 1.
+    - `shift`: its mean, as claimed, where a unit is in and takes part; where it is out the mean is
+      0, or -shift under `replace-one`.
+    - `rate`: the probability with which a unit takes part in a round, as far as this observer does
+      not know the sample; in (0, 1].
+    - `plan`, `opening`: those of the system that was rehearsed; `rounds`: how many of its rounds
+      were made (`conduct`).
+    - `groups`: (m,), the silo that a unit lies in, -1 where it lies in all; None: in all.
+    - `note`: what was assumed, and what was left out, a sentence each.
+    - `event`: what is claimed of the rounds, where that is not the plan's own view of the observer.
+
+    Raises `InvalidInput` for arrays that do not fit one another, a rate outside (0, 1] and a shift
+    that is negative or not finite: of such a thing no test could be made.
+    """
+
+    coins: Flags
+    observations: Floats
+    shift: float
+    rate: float
+    plan: Plan
+    opening: Opening
+    rounds: int
+    groups: Indices | None = None
+    note: tuple[str, ...] = ()
+    event: ev.Event | None = None
+
+    def __post_init__(self) -> None:
+        units = len(self.coins)
+        shapes = {
+            "coins": (self.coins.shape == (units,) and self.coins.dtype == bool, "(m,) of bools"),
+            "observations": (
+                self.observations.shape == (self.rounds, units),
+                f"({self.rounds}, {units}), one number for each unit in each round",
+            ),
+            "groups": (self.groups is None or self.groups.shape == (units,), f"({units},)"),
+        }
+        for name, (fits, wanted) in shapes.items():
+            if not fits:
+                raise InvalidInput(
+                    f"`{name}` of what a carrier saw must be {wanted}.",
+                    "Units would be taken for one another.",
+                    "Correct the carrier of the system.",
+                )
+        validate.non_negative(shift=self.shift)
+        if validate.probability(rate=self.rate) == 0.0:
+            raise InvalidInput(
+                "`rate` of what a carrier saw must be a number in (0, 1]; it is 0.",
+                "A unit that never takes part shows nothing.",
+                "Correct the carrier of the system.",
+            )
+
+
+class Carrier(Protocol):
+    """What puts canaries into a system and returns what an observer sees of them.
+
+    A declaration names it as `module:attribute`.  Its parts are here for every package: `flip` for
+    the coins, `canary_federation` and `CanaryLocal` where units enter by training, `canary_rows`
+    where they enter by their rows, `Watching` for what silos send, and `watched`, which makes the
+    rounds.  It goes through the system's own clip, weights, sample and noise: a canary that is put
+    in after the clip would not show that the clip is missing.
+
+    It draws coins from `asked.rng()` and noise from `asked.streams()`, and from nothing else, so
+    that a seeded rehearsal repeats; it reads no private record and writes nothing.  It raises
+    `InvalidInput` for an observer that the plan does not know, and `Unsupported`, with what to do
+    instead, for what it cannot rehearse.
+    """
+
+    def __call__(self, asked: Asked, /) -> Seen:
+        """Return what `asked.observer` sees of `asked.canaries` units."""
+
+
+def require_observer(plan: Plan, observer: str) -> None:
+    """Raise `InvalidInput` for an observer that the plan does not know.
+
+    Raises `Unsupported` for one that nobody rehearses.
+    """
+    validate.choice(tuple(plan.guarantees), observer=observer)
+    if observer not in REHEARSED:
+        raise Unsupported(
+            f"What {phrase(observer)} sees is not rehearsed with canaries.",
+            "What it holds of a unit, and what its weights tell, would have to be staged for each "
+            "silo.",
+            f"Give one of {', '.join(REHEARSED)} as `observer`.",
+        )
+
+
+def nobody_beside(asked: Asked, why: str) -> None:
+    """Raise `InvalidInput` where public records are to train beside canaries, and cannot."""
+    if asked.real:
+        raise InvalidInput(
+            f"Nobody trains beside the canaries of {asked.settings.run.system}.",
+            why,
+            "Leave `real` out.",
+        )

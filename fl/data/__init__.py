@@ -1,0 +1,1 @@
+"""Who holds which records: federations, their allocation, moments and scales."""

@@ -1,0 +1,283 @@
+"""Allocation: which user and which silo each training record belongs to, in a simulation.
+
+Public set-up of an experiment, not protection: the generator is the caller's and may be seeded.
+
+Free data (no silo of their own), n records, |U| users, |S| silos:
+
+- `uniform`: a balanced permutation.  Numbers of records differ by at most 1 between users, and
+  between silos; the two are independent.
+- `zipf`: record by record, a user with p_i ~ i^-0.5 (i = 1..|U|) and then a silo with p_j ~ j^-2,
+  where each user ranks the silos in an order of its own.
+
+Data whose silos are fixed (hospitals, regions):
+
+- `uniform`: users are dealt over all records in a balanced permutation.
+- `zipf`: every user first gets `least` records and the rest by p_i ~ i^-0.5; 80% of a user's
+  records in expectation go to one silo, drawn at random, 20% evenly to the others; what a full
+  silo cannot take overflows to the next one.
+
+Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5, and
+what its reference code does where the text is silent.  Own choices: a user who would have fewer
+than `least` records takes some from those who have most, and `labels_per_user` (see `allocate`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from .federation import Indices, checked_indices
+
+Rule = Literal["uniform", "zipf"]
+RULES: Final[tuple[Rule, ...]] = get_args(Rule)
+
+USER_EXPONENT: Final = 0.5
+SILO_EXPONENT: Final = 2.0
+MAIN_SHARE: Final = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """The user and the silo of each record: two arrays (records,) int64."""
+
+    user: Indices
+    silo: Indices
+
+
+def zipf_probabilities(count: int, exponent: float) -> NDArray[np.float64]:
+    """Return the bounded zipf law p_i ~ i^-exponent over i = 1..count.
+
+    >>> zipf_probabilities(2, 1.0).round(3).tolist()
+    [0.667, 0.333]
+    """
+    weights = np.arange(1.0, validate.count(count=count) + 1) ** -exponent
+    law: NDArray[np.float64] = weights / weights.sum()
+    return law
+
+
+def allocate(
+    rule: str,
+    *,
+    records: int,
+    users: int,
+    silos: int,
+    rng: Generator,
+    labels: Indices | None = None,
+    labels_per_user: int | None = None,
+) -> Allocation:
+    """Return who holds which record, where the data have no silos of their own.
+
+    `rule`: `uniform` or `zipf`, see the module; every user has at least one record.
+    `labels_per_user`: each user holds records of exactly this many labels.  They are drawn so that
+    every label has as many users, give or take one, and its records are divided among them in
+    proportion to what `rule` gives each; numbers per user are then only near those of the rule.
+
+    Raises `InvalidInput` for an unknown rule, fewer records than users or silos, and labels that
+    cannot be divided as asked.
+
+    >>> made = allocate("uniform", records=6, users=3, silos=2, rng=np.random.default_rng(0))
+    >>> np.bincount(made.user).tolist(), np.bincount(made.silo).tolist()
+    ([2, 2, 2], [3, 3])
+    """
+    validate.choice(RULES, allocation=rule)
+    total, parties, places = _sizes(records, users, silos)
+    counts = _user_counts(rule, total, parties, 1, rng)
+    if labels_per_user is None:
+        user = rng.permutation(np.repeat(np.arange(parties), counts))
+    else:
+        user = _by_label(labels, total, counts, labels_per_user, rng)
+    if rule == "uniform":
+        silo = rng.permutation(np.arange(total) % places)
+    else:
+        ranked = rng.permuted(np.tile(np.arange(places), (parties, 1)), axis=1)
+        drawn = rng.choice(places, size=total, p=zipf_probabilities(places, SILO_EXPONENT))
+        silo = ranked[user, drawn]
+    return Allocation(user.astype(np.int64), silo.astype(np.int64))
+
+
+def allocate_within(
+    rule: str, silo: Indices, *, silos: int, users: int, rng: Generator, least: int = 1
+) -> Allocation:
+    """Return who holds which record, where `silo` (records,) is fixed by the data.
+
+    `rule`: `uniform` or `zipf`, see the module.  `least`: every user has at least this many
+    records.  With 2, as Cox's loss needs, records are also dealt so that a user has 2 or more in
+    each silo where it has any; overflow and `uniform` over small silos can leave a single one.
+
+    Raises `InvalidInput` for an unknown rule and fewer than `least` records per user.
+    """
+    validate.choice(RULES, allocation=rule)
+    fixed = checked_indices("silo", silo, len(silo), validate.count(silos=silos))
+    smallest = validate.count(least=least)
+    total, parties, _ = _sizes(len(fixed), users, 1)
+    if total < smallest * parties:
+        raise InvalidInput(
+            f"{total} records are too few for {parties} users of {smallest} or more.",
+            next_step="Ask for fewer users.",
+        )
+    room = np.bincount(fixed, minlength=silos)
+    if rule == "uniform":
+        placed = _dealt(room, parties, smallest, rng)
+    else:
+        counts = _zipf_counts(total, parties, smallest, rng)
+        placed = _overflowed(_spread(counts, silos, smallest, rng), room)
+    user = np.empty(total, np.int64)
+    for place in range(silos):
+        held = np.repeat(np.arange(parties), placed[:, place])
+        user[fixed == place] = rng.permutation(held)
+    return Allocation(user, fixed)
+
+
+def _sizes(records: int, users: int, silos: int) -> tuple[int, int, int]:
+    total = validate.count(records=records)
+    for field, number in (
+        ("users", validate.count(users=users)),
+        ("silos", validate.count(silos=silos)),
+    ):
+        if total < number:
+            raise InvalidInput(
+                f"{total} records are too few for {number} {field}.",
+                "Each must have at least one record.",
+                f"Ask for fewer {field}.",
+            )
+    return total, users, silos
+
+
+def _user_counts(rule: str, total: int, users: int, least: int, rng: Generator) -> Indices:
+    if rule == "uniform":
+        return np.bincount(rng.permutation(users)[np.arange(total) % users], minlength=users)
+    return _topped_up(rng.multinomial(total, zipf_probabilities(users, USER_EXPONENT)), least)
+
+
+def _zipf_counts(total: int, users: int, least: int, rng: Generator) -> Indices:
+    rest = rng.multinomial(total - least * users, zipf_probabilities(users, USER_EXPONENT))
+    return rest + least
+
+
+def _topped_up(counts: Indices, least: int) -> Indices:
+    """Return counts of at least `least`, what is missing taken one by one from the largest."""
+    missing = int(np.maximum(least - counts, 0).sum())
+    full = np.maximum(counts, least)
+    for _ in range(missing):
+        full[np.argmax(full)] -= 1
+    return full
+
+
+def _by_label(
+    labels: Indices | None, total: int, counts: Indices, per_user: int, rng: Generator
+) -> Indices:
+    """Return the user of each record, so that each user has records of `per_user` labels."""
+    if labels is None:
+        raise InvalidInput(
+            "`labels_per_user` needs one class label per record.",
+            next_step="Leave it out for this data set.",
+        )
+    wanted = validate.count(labels_per_user=per_user)
+    present, label = np.unique(checked_indices("labels", labels, total, 10**9), return_inverse=True)
+    chosen = _labels_of_users(len(counts), len(present), wanted, rng)
+    user = np.empty(total, np.int64)
+    for one in range(len(present)):
+        holders = np.flatnonzero((chosen == one).any(axis=1))
+        places = np.flatnonzero(label == one)
+        if not 0 < len(holders) <= len(places):
+            raise InvalidInput(
+                f"The {len(places)} records of label {present[one]} cannot be divided among"
+                f" {len(holders)} users.",
+                "Each label needs a user, and each of its users a record.",
+                "Change `users` or `labels_per_user`.",
+            )
+        shares = _in_proportion(len(places), counts[holders])
+        user[places] = rng.permutation(np.repeat(holders, shares))
+    return user
+
+
+def _labels_of_users(users: int, labels: int, wanted: int, rng: Generator) -> Indices:
+    """Return (users, wanted) different labels per user, each label as often, give or take one."""
+    if wanted > labels:
+        raise InvalidInput(
+            f"`labels_per_user` is {wanted}, but the data have {labels} labels.",
+            next_step="Ask for fewer labels.",
+        )
+    used = np.zeros(labels)
+    chosen = np.empty((users, wanted), np.int64)
+    for user in rng.permutation(users):
+        chosen[user] = np.argsort(used + rng.random(labels) / 2)[:wanted]
+        used[chosen[user]] += 1
+    return chosen
+
+
+def _in_proportion(total: int, weights: Indices) -> Indices:
+    """Return `total` as integers of at least 1 in proportion to `weights`."""
+    rest = total - len(weights)
+    ends = np.rint(np.cumsum(weights) / weights.sum() * rest).astype(np.int64)
+    shares: Indices = np.diff(ends, prepend=0) + 1
+    return shares
+
+
+def _spread(counts: Indices, silos: int, least: int, rng: Generator) -> Indices:
+    """Return (users, silos): each user's records, most of them in a silo of its own."""
+    users = len(counts)
+    if silos == 1:
+        return counts[:, None]
+    shares = np.full((users, silos), (1.0 - MAIN_SHARE) / (silos - 1))
+    shares[np.arange(users), rng.integers(silos, size=users)] = MAIN_SHARE
+    wanted = rng.multinomial(counts, shares)
+    for row in wanted if least > 1 else ():
+        _gather(row, least, rng)
+    return wanted
+
+
+def _gather(row: Indices, least: int, rng: Generator) -> None:
+    """Move a user's records, in place, out of the silos where it has fewer than `least`."""
+    enough = np.flatnonzero(row >= least)
+    if not enough.size:
+        enough = rng.choice(np.flatnonzero(row), size=1)
+    few = np.setdiff1d(np.flatnonzero((row > 0) & (row < least)), enough)
+    moved = int(row[few].sum())
+    row[few] = 0
+    row += np.bincount(rng.choice(enough, size=moved), minlength=len(row))
+
+
+def _overflowed(wanted: Indices, room: Indices) -> Indices:
+    """Return what each silo takes, users in order: what does not fit goes to the next silo."""
+    left, silos = room.copy(), len(room)
+    placed = np.zeros_like(wanted)
+    for user, row in enumerate(wanted):
+        for step in range(silos):
+            # What silo s could not take so far knocks at silo s + step.
+            into = (np.arange(silos) + step) % silos
+            taken = np.minimum(row, left[into])
+            row = row - taken
+            left[into] -= taken
+            placed[user, into] += taken
+            if not row.any():
+                break
+    return placed
+
+
+def _dealt(room: Indices, users: int, block: int, rng: Generator) -> Indices:
+    """Return (users, silos): records dealt in blocks of one silo, balanced over the users.
+
+    A silo's last block takes what does not fill another one.
+    """
+    blocks = np.maximum(room // block, np.minimum(room, 1))
+    place = np.repeat(np.arange(len(room)), blocks)
+    size = np.full(len(place), block)
+    if len(place) < users:
+        raise InvalidInput(
+            f"{room.sum()} records in {len(room)} silos make {len(place)} blocks of {block} or"
+            f" more, too few for {users} users.",
+            next_step="Ask for fewer users.",
+        )
+    last = np.cumsum(blocks)[blocks > 0] - 1
+    size[last] += (room - blocks * block)[blocks > 0]
+    holder = rng.permutation(np.arange(len(place)) % users)
+    placed = np.zeros((users, len(room)), np.int64)
+    np.add.at(placed, (holder, place), size)
+    return placed

@@ -1,0 +1,183 @@
+"""What the frame knows of a system before it is loaded: one declaration for each.
+
+A declaration is light: it names what is heavy by references, `module:attribute`, and loads them
+when they are asked for.  So a list of systems, a page of keys, and a refusal cost nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ...accountant.errors import InvalidInput
+from ..observers.names import NAMED
+from .toml_key import Key as Key
+
+if TYPE_CHECKING:
+    from .defaults import Defaults
+
+Given: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""What a configuration says: checked values by table and key; `[run] system` is there."""
+
+Complaint: TypeAlias = tuple[str, str, str]
+"""What is wrong (to stand after the name of the file), why, and what to do."""
+
+Rule: TypeAlias = Callable[[Given], Complaint | None]
+"""What keys demand of one another."""
+
+Read: TypeAlias = Callable[[str, str], Any]
+"""From a table and a key of a configuration to its value."""
+
+Sealed: TypeAlias = Callable[[Read], Mapping[str, tuple[str, ...]]]
+"""From a configuration to the names of the items that each release seals, by phase."""
+
+Phases: TypeAlias = tuple[str, ...] | Callable[[Read], tuple[str, ...]]
+"""The names of phases in their order, or from a configuration to them."""
+
+Adjust: TypeAlias = "Callable[[str, Defaults], Defaults]"
+"""From a data set and how it is usually trained on to how a system trains on it."""
+
+
+OURS: Final = "privplan"
+"""The package that brings the systems of `fl`."""
+
+TRAIN: Final = "train"
+"""The phase of a system that names none."""
+
+NORMALISE: Final = "normalise"
+"""The phase in which moments of features are released, which is of every system."""
+
+AS_PUBLISHED: Final = "as_published"
+"""The key of a table that runs a method as it was published; its log then says so."""
+
+
+USUAL: Final = ("plain", "masked")
+"""The aggregations of a system that declares none: sums that a server gets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """The table of a configuration that only one family of systems has.
+
+    `name` is small letters, digits and _, and begins with a letter.
+    `settings` is a frozen dataclass with a field for each key; its defaults are those of the keys.
+    `about` is what the table says, for a heading; `group` the key, if there is one, that bounds how
+    many records of a user take part.
+    """
+
+    name: str
+    about: str
+    settings: type[Any]
+    keys: tuple[Key, ...]
+    group: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """One system.  `package`, the distribution that brings it, is filled in where it is found.
+
+    What a person reads:
+        `name`         its name in configurations: small letters, digits and hyphens
+        `summary`      one line
+    Its configuration:
+        `table`        its own table, where it has one
+        `ignores`      keys of that table that it has no use for: they are another's of its family
+        `uses`         shared keys that it has a use for, of those that not all systems have one
+                       for (`fl.declarations.toml_keys.SOME`), as "privacy.sampling_rate"
+        `rules`        what else its keys demand of one another
+        `adjust`       how it trains on a data set, from how that is usually trained on
+        `rounds`       its usual number of rounds; None: that of the data set
+        `aggregations` what the server may see, as in [security]; where `plain` is none of them,
+                       the first is what a configuration means that says nothing of it
+        `observers`    whose numbers a verdict is about, where a configuration names no others
+        `units`        what it protects
+        `promises`     whether it promises anything; where not, [privacy] is refused
+        `trains`       whether it trains a model; where not, it has no [training]
+    What it does, by references:
+        `make`         the function that makes the system (`fl.frame.system.Maker`)
+        `data`         what it makes of data: settings to a federation and digests of its records
+                       (`fl.running.preparation.Source`); None: a data set, dealt to users and silos
+        `measure`      how it is measured: a prepared run and what it released to numbers by name
+                       (`fl.running.preparation.Measure`); None: the metrics of the model
+        `determines`   what its configuration determines of its log
+                       (`fl.frame.expected_log.Determines`);
+                       None: nothing is compared but what is of every system
+        `carrier`      the function that puts canaries in and returns what an observer sees of
+                       them (`fl.canaries.Carrier`); None where nobody can
+        `canaries`     how many an attack takes where one costs more than usual, or that by
+                       aggregation; None: as usual, and 1,000 for a system that does not train
+        `canary_work`  how much work a round of them is (`fl.canaries.Work`); None: as usual
+    What its log says:
+        `phases`       the names of its phases in their order, as its rounds state them, or a
+                       function of the configuration; not that of moments, which is of all systems
+        `sealed`       the items that each of its releases seals; None: none
+    """
+
+    name: str
+    make: str
+    summary: str
+    package: str = OURS
+    table: Table | None = None
+    ignores: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
+    adjust: Adjust | None = None
+    rounds: int | None = None
+    aggregations: tuple[str, ...] = USUAL
+    observers: tuple[str, ...] = NAMED
+    units: tuple[str, ...] = ("user",)
+    promises: bool = True
+    trains: bool = True
+    data: str | None = None
+    measure: str | None = None
+    determines: str | None = None
+    carrier: str | None = None
+    sealed: Sealed | None = None
+    phases: Phases = (TRAIN,)
+    canaries: int | Mapping[str, int] | None = None
+    canary_work: str | None = None
+
+    def phase_names(self, read: Read) -> tuple[str, ...]:
+        """Return the names of its phases under a configuration, in their order."""
+        return self.phases(read) if callable(self.phases) else self.phases
+
+    @property
+    def usual_aggregation(self) -> str:
+        """What a configuration means that says nothing of aggregation."""
+        return "plain" if "plain" in self.aggregations else self.aggregations[0]
+
+    def load(self, reference: str) -> Any:
+        """Return what a reference of this declaration names.
+
+        Raises `InvalidInput`, naming the package, where another package has no such thing, or
+        fails to be imported.
+        """
+        module, _, attribute = reference.partition(":")
+        try:
+            return getattr(importlib.import_module(module), attribute)
+        except (Exception, SystemExit) as error:  # whatever another package does
+            if self.package == OURS:
+                raise
+            raise self.failed(reference, error) from error
+
+    def failed(self, what: str, error: BaseException) -> InvalidInput:
+        """Return the refusal of a system whose code did not do what it declares."""
+        reason = " ".join(str(error).split())
+        return InvalidInput(
+            f"Package {self.package}: system {self.name}, `{what}` fails: "
+            f"{type(error).__name__}: {reason:.200}.",
+            "A system runs as it was declared, or not at all.",
+            f"Repair or remove {self.package}; other systems run without it.",
+        )
+
+    def has_use_for(self, table: str, key: str) -> bool:
+        """Return whether a key has an effect in this system, as far as it depends on the system."""
+        from .toml_keys import SHARED, SOME
+
+        if table == "training" and not self.trains:
+            return False
+        if table in SHARED:
+            return (table, key) not in SOME or f"{table}.{key}" in self.uses
+        return self.table is not None and table == self.table.name and key not in self.ignores

@@ -1,0 +1,136 @@
+"""What a run trains with unless it is told otherwise: the values of the paper, per data set.
+
+These are of the data: model, local training, rounds, users.  The server's step and the clip are of
+a system, which says them in its declaration (`adjust`), with all else that it does otherwise.
+
+Source of `creditcard`, `mnist`, `heart-disease` and `tcga-brca`: Kato, Xiong, Takagi, Cao and
+Yoshikawa 2024, *Uldp-FL*, arXiv 2308.12210, section 5.1, and the scripts published with it.  What
+it does not give was chosen here and is marked `# own`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from .declaration import Declaration
+
+
+@dataclass(frozen=True, kw_only=True)
+class Defaults:
+    """How a system trains on a data set.
+
+    `local_rate`, `local_epochs`, `batch`: a unit's SGD (`training.Recipe`).  `global_rate` is the
+    server's step, `clip` the L2 norm that one contribution is clipped to; infinite where nothing
+    is clipped.  `rounds`, `users`: as in the paper's main figures.  `silos` is None where the data
+    fixes them.  `dropout` is the rate in training.
+    """
+
+    model: str
+    local_rate: float
+    local_epochs: int
+    batch: int
+    global_rate: float = 1.0
+    clip: float = math.inf
+    rounds: int
+    users: int
+    silos: int | None = None
+    dropout: float = 0.0
+
+
+_HEART: Final = Defaults(
+    model="logistic",
+    local_rate=0.001,
+    local_epochs=50,
+    batch=4,
+    rounds=50,
+    users=50,
+)
+
+_USUAL: Final = {
+    "heart-disease": _HEART,
+    "tcga-brca": replace(_HEART, model="cox", batch=8),
+    "creditcard": Defaults(
+        model="mlp",
+        local_rate=0.01,
+        local_epochs=50,
+        batch=64,
+        rounds=100,
+        users=100,
+        silos=5,
+        dropout=0.5,
+    ),
+    "mnist": Defaults(
+        model="cnn",
+        local_rate=0.01,
+        local_epochs=50,
+        batch=64,
+        rounds=200,
+        users=100,
+        silos=5,
+        dropout=0.5,
+    ),
+    "digits": Defaults(  # own
+        model="softmax",
+        local_rate=0.1,
+        local_epochs=10,
+        batch=16,
+        rounds=50,
+        users=100,
+        silos=5,
+    ),
+    "breast-cancer": Defaults(  # own
+        model="logistic",
+        local_rate=0.1,
+        local_epochs=10,
+        batch=8,
+        rounds=50,
+        users=50,
+        silos=4,
+    ),
+}
+"""How each data set is usually trained on."""
+
+DATASETS: Final = tuple(_USUAL)
+
+
+def usual(dataset: str, users: int | None = None) -> Defaults:
+    """Return how a data set is usually trained on, by whatever system; with `users`, so many.
+
+    Raises `InvalidInput` for another name.
+    """
+    if dataset not in _USUAL:
+        close = difflib.get_close_matches(str(dataset).lower(), DATASETS, n=1)
+        raise InvalidInput(
+            f"There are no defaults for `dataset` {dataset!r:.60}.",
+            next_step=f"Did you mean {close[0]}?" if close else f"Choose: {', '.join(DATASETS)}.",
+        )
+    defaults = _USUAL[dataset]
+    return defaults if users is None else replace(defaults, users=validate.count(users=users))
+
+
+def adjusted(system: Declaration, dataset: str, defaults: Defaults) -> Defaults:
+    """Return how a system trains on a data set, from how that is usually trained on."""
+    if system.adjust is not None:
+        defaults = system.adjust(dataset, defaults)
+    return defaults if system.rounds is None else replace(defaults, rounds=system.rounds)
+
+
+def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
+    """Return how `system` trains on `dataset` by default.
+
+    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
+
+    >>> found = defaults_for("heart-disease", "uldp-avg")
+    >>> found.model, found.local_rate, found.global_rate, found.clip
+    ('logistic', 0.001, 10.0, 0.1)
+    """
+    from .registry import declaration_of
+
+    return adjusted(declaration_of(system), dataset, usual(dataset, users))

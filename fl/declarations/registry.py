@@ -1,0 +1,126 @@
+"""Every system that can be run, by name: those of this package, and those of other packages.
+
+Other packages are looked for only where a name is not one of ours, and where all are listed.  Who
+reads a stranger's log does so within `exactly_named`: then a name that the log gives loads no code
+but that of an installed package whose entry point has this very name.  So a package that brings
+several systems has an entry point for each.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from ...accountant.errors import InvalidInput
+from .declaration import Declaration, Table
+from .toml_key import Key
+from .toml_keys import SHARED
+
+if TYPE_CHECKING:
+    from .packages import Foreign
+
+_FOLDERS: Final = ("fedavg", "uldp")
+"""Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
+
+
+@cache
+def built_in() -> dict[str, Declaration]:
+    """Return the declaration of every system of this package, by its name."""
+    known: dict[str, Declaration] = {}
+    for folder in _FOLDERS:
+        module = importlib.import_module(f"..{folder}.declaration", __package__)
+        known |= {system.name: system for system in module.SYSTEMS}
+    return known
+
+
+_ASKED: ContextVar[set[str] | None] = ContextVar("systems asked for by name", default=None)
+"""Within `exactly_named`, the names that were asked for; None outside of it."""
+
+
+@contextmanager
+def exactly_named() -> Iterator[None]:
+    """Load, within this, no package but those whose entry points have a name that is asked for."""
+    token = _ASKED.set(set(_ASKED.get() or ()))
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def _foreign() -> tuple[Foreign, ...]:
+    """Return the systems of other packages: of all, or of those that were asked for by name."""
+    from .packages import foreign, foreign_named
+
+    asked = _ASKED.get()
+    if asked is None:
+        return foreign()
+    return tuple(entry for name in sorted(asked) for entry in foreign_named(name))
+
+
+def declared() -> dict[str, Declaration]:
+    """Return the declaration of every system that can be run, those of other packages last."""
+    others = (entry.system for entry in _foreign())
+    return built_in() | {system.name: system for system in others if system is not None}
+
+
+def declaration_of(system: object) -> Declaration:
+    """Return the declaration of a system; raise `InvalidInput` for a name that is not known.
+
+    A system that another package brings, and that cannot be used, is refused with the reason.
+    """
+    if isinstance(system, str) and system in built_in():
+        return built_in()[system]
+    asked = _ASKED.get()
+    if asked is not None and isinstance(system, str):
+        asked.add(system)
+    known = declared()
+    if isinstance(system, str) and system in known:
+        return known[system]
+    troubles = {entry.name: entry.trouble for entry in _foreign() if entry.trouble is not None}
+    if isinstance(system, str) and system in troubles:
+        raise troubles[system]
+    unnamed = ""
+    if asked is not None and isinstance(system, str):
+        unnamed = " No package here has an entry point of that name, and a log loads no other."
+    close = difflib.get_close_matches(str(system).lower(), known, n=1)
+    raise InvalidInput(
+        f"`system` must be one of {', '.join(known)}; it is {system!r:.60}.{unnamed}",
+        " ".join(trouble.what for trouble in troubles.values()),
+        f"Did you mean {close[0]}?" if close else "Give `system` one of these names.",
+    )
+
+
+def known(system: str) -> Declaration | None:
+    """Return the declaration of a system; None for a name that is not known."""
+    try:
+        return declaration_of(system)
+    except InvalidInput:
+        return None
+
+
+def promising_nothing() -> tuple[str, ...]:
+    """Return the names of the systems of this package that promise nothing."""
+    return tuple(name for name, system in built_in().items() if not system.promises)
+
+
+def with_use_for(table: str, key: str) -> tuple[str, ...]:
+    """Return the names of all systems that have a use for a key."""
+    return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
+
+
+def family_tables(known: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
+    """Return the tables that families of systems have; without `known`, those of all systems."""
+    systems = declared() if known is None else known
+    tables = (system.table for system in systems.values())
+    return {table.name: table for table in tables if table is not None}
+
+
+def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
+    """Return the keys of every table; with `everywhere`, those of other packages too."""
+    families = family_tables(None if everywhere else built_in())
+    return {**SHARED, **{name: table.keys for name, table in families.items()}}

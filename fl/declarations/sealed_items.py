@@ -1,0 +1,50 @@
+"""Which items each release of a run seals: public, as the configuration alone decides it.
+
+The first line of a log says so, and a release that lacks a commitment to one of them was stripped
+of it.  Nothing here depends on data: an item is sealed whatever it says.  Each system declares what
+its releases seal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from .declaration import NORMALISE, Read, Sealed
+from .registry import declaration_of
+
+RELEASE: Final = "release"
+"""The phase of `fl.frame.user_sum.UserSum`."""
+
+RECOMPUTED: Final = "recomputed"
+RESIDUALS: Final = "residuals"
+NOISE: Final = (RECOMPUTED, RESIDUALS)
+"""What is sealed of every noisy sum (`fl.aggregation.clip_check`, `fl.aggregation.residuals`)."""
+
+NORMS: Final = ("clipped", "norm_largest", "norm_median", "not_finite", "terms")
+"""What is sealed of the terms that are clipped (`fl.aggregation.term_norms.about_norms`)."""
+
+
+def of_user_sum(*phases: str) -> Sealed:
+    """Return what `fl.frame.user_sum.UserSum` seals in each of these phases, for a declaration."""
+    return lambda _: dict.fromkeys(phases or (RELEASE,), (*NORMS, *NOISE))
+
+
+def sealed_items(read: Read) -> Mapping[str, tuple[str, ...]]:
+    """Return the names of the items that each release seals, by phase, in alphabetical order.
+
+    Raises `InvalidInput` for a system that is not known, or whose own function fails.
+    """
+    system = declaration_of(read("run", "system"))
+    items: Mapping[str, tuple[str, ...]]
+    if system.sealed is None:
+        items = dict.fromkeys(system.phase_names(read), ())
+    else:
+        try:
+            items = system.sealed(read)
+        except KeyError as error:  # a key that a system without such a table asks for
+            raise system.failed("sealed", error) from error
+    sorted_items = {phase: tuple(sorted(names)) for phase, names in items.items()}
+    if read("data", "normalisation") == "private":
+        sorted_items[NORMALISE] = NOISE
+    return sorted_items

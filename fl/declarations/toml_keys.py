@@ -1,0 +1,359 @@
+"""The keys of a run's configuration that all systems share, and the words that they take.
+
+One list, from which the configuration is checked and the page `privplan explain run` is written.
+What only one family of systems has stands in their declarations.  Nothing heavy is imported here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...accountant.slack import slack
+from ..observers.names import WORDS, observer_name, observer_names
+from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
+
+LATER_SYSTEMS: Final = (
+    *("flame-simple", "flame-double", "flame-topk", "disco"),
+    *("fedpower-original", "fedpower-utility", "fedpower-private"),
+    *("delm-basic", "delm-enhanced"),
+)
+"""Systems that have a name, and no implementation yet."""
+
+LATER_TABLES: Final = ("flame", "disco", "fedpower", "delm")
+"""Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
+
+DATASETS: Final = (
+    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
+)
+LATER_DATASETS: Final = ("ratings",)
+
+MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
+
+UNITS: Final = ("record", "user", "silo", "entry")
+RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
+
+AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
+
+KEY_BITS: Final = (2048, 3072, 4096)
+
+LONGEST_SOURCE: Final = 300
+"""Most characters of a source."""
+
+_PLACE: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
+"""What a path begins with; a web address has a colon and two slashes."""
+
+FSYNC: Final = ("records", "always", "never")
+
+
+def source(**field: object) -> str:
+    """Return a short text that names no place in a file system: it stands in the log."""
+    ((name, _),) = field.items()
+    said = text(**field)
+    if len(said) > LONGEST_SOURCE:
+        raise InvalidInput(f"`{name}` must have at most {LONGEST_SOURCE} characters.")
+    if _PLACE.search(said):
+        raise InvalidInput(
+            f"`{name}` must not name a file or a folder.",
+            "It stands in the log, which may be published, and a path may name somebody.",
+            "Say who published the data, and where: a title, a DOI or a web address.",
+        )
+    return said
+
+
+def system_name(**field: object) -> str:
+    """Return the name of a system that can be run, of this package or another."""
+    from .registry import declaration_of
+
+    ((_, value),) = field.items()
+    return declaration_of(value).name
+
+
+SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
+    "run": (
+        Key(
+            "system",
+            system_name,
+            "what is run: one of the systems above",
+            "required",
+            "It is the algorithm by which the silos learn together.",
+        ),
+        Key(
+            "rounds",
+            validate.count,
+            "how many models are released",
+            "the paper's",
+            "It is how often the silos' updates are summed and released.",
+        ),
+        Key(
+            "trials",
+            validate.count,
+            "runs on these records by which the settings were chosen, this one included",
+            "1",
+            "Choosing settings by looking at results on private records has a cost of its own.",
+        ),
+        Key(
+            "seed",
+            at_least(0),
+            "make the run repeatable on this machine, noise and all: for tests, protects nobody",
+            "none",
+            "It decides the noise, so whoever knows it can take the noise off again.  Another "
+            "processor rounds otherwise, and deep models then end elsewhere.",
+        ),
+        word("device", ("cpu", "cuda"), "where local training computes", "cpu"),
+        Key(
+            "evaluate_every",
+            at_least(0),
+            'rounds between two looks at the test data; 0: none, as with test = "none"',
+            "1",
+            "It is a number of rounds.",
+        ),
+    ),
+    "data": (
+        word("name", DATASETS, "the data set: " + ", ".join(DATASETS), "required"),
+        Key(
+            "path",
+            text,
+            "file or folder of the data, from the working directory; never in the log",
+            "bundled data, where there is any",
+        ),
+        Key(
+            "users",
+            validate.count,
+            "how many users the records are dealt to",
+            "the paper's",
+            "The number of users is a public constant of the run.",
+        ),
+        Key(
+            "silos",
+            validate.count,
+            "how many silos, where the data does not fix it",
+            "the paper's",
+            "The number of silos is a public constant of the run.",
+        ),
+        word("allocation", ("uniform", "zipf"), "how records are dealt", "zipf"),
+        Key(
+            "labels_per_user",
+            validate.count,
+            "deal each user records of exactly so many labels",
+            "any",
+            "It is a number of labels.",
+        ),
+        word(
+            "normalisation",
+            ("public", "none", "private"),
+            "scale features by public constants (public), by moments of the records that are "
+            "released with noise, once, before the training (private), or leave them (none)",
+            "public",
+            "Statistics of private records are a release of their own, and are paid for.",
+        ),
+        Key("seed", at_least(0), "seed of the dealing and the split (public)", "0"),
+    ),
+    "privacy": (
+        word("unit", UNITS, "what is protected; it must suit the system", "user"),
+        word(
+            "neighbours",
+            RELATIONS,
+            "add-remove, replace-one, or zero-out",
+            "add-remove",
+            "A guarantee must say which change of the data it hides.",
+        ),
+        Key(
+            "delta",
+            slack,
+            "the slack of the promise, below .5, and below 1 / users",
+            "1e-5",
+            "Delta is a probability; it should be well below 1 / users.",
+        ),
+        Key(
+            "accept_delta",
+            flag,
+            "take a delta of 1 / users or more, which publishing one user at random satisfies; the "
+            "log says so, and its audit calls it an error",
+            "false",
+        ),
+        Key(
+            "epsilon",
+            validate.positive,
+            "the target; with noise_multiplier, a limit that cuts the rounds",
+            "none",
+            "Epsilon bounds how far one unit can shift the odds of any output.",
+        ),
+        Key(
+            "noise_multiplier",
+            validate.positive,
+            "noise over the bound on one contribution",
+            "found from epsilon",
+            "It is the noise of one round, relative to the clip.",
+        ),
+        Key(
+            "normalisation_noise",
+            validate.positive,
+            "noise over the bound on one user, of the moments that normalise features; "
+            'for normalisation = "private"',
+            "required there",
+            "The moments are one release more, which the same budget pays for.",
+        ),
+        Key(
+            "sampling_rate",
+            rate,
+            "probability that a user joins a round",
+            "1",
+            "It is the probability with which a user joins one round.",
+        ),
+        Key(
+            "observer",
+            observer_name,
+            "for whom noise and claim are made: model, server, silo, silo-with-records, or "
+            "server+2, the server with two silos that tell it all they know",
+            "model",
+            words=(*WORDS, "server+1", "server+2"),
+        ),
+        Key(
+            "observers",
+            observer_names,
+            "whose numbers the verdict on the run is about, a list",
+            "model, server, silo",
+        ),
+    ),
+    "training": (
+        word(
+            "weighting",
+            ("uniform", "records"),
+            "a user's weights over silos: 1/|S|, or by its records",
+            "uniform",
+        ),
+        Key("clip", validate.positive, "bound on one contribution, L2", "the paper's"),
+        Key("local_rate", validate.positive, "step size of local training", "the paper's"),
+        Key("global_rate", validate.positive, "step size of the server", "the paper's"),
+        Key("local_epochs", validate.count, "passes of local training in a round", "the paper's"),
+        Key("batch", validate.count, "records in one step of local training", "the paper's"),
+        word("model", MODELS, "what is trained: " + ", ".join(MODELS), "the paper's for the data"),
+        Key(
+            "dropout",
+            below_one,
+            "share of units left out in training (mlp, cnn)",
+            "the paper's",
+            "At 1 nothing would be left to learn from.",
+        ),
+        Key("seed", at_least(0), "seed of the first model and the order of batches (public)", "0"),
+    ),
+    "security": (
+        word(
+            "aggregation",
+            AGGREGATIONS,
+            "what the server sees: every silo's update (plain), only their sum (masked), or only "
+            "the sum under weights that nobody sees (private-weighting); "
+            "without a server, silos see the sum (shares), or a shuffler mixes messages (shuffle), "
+            "both for systems that are made for it",
+            "plain",
+        ),
+        Key(
+            "dropouts",
+            at_least(0),
+            "masked: how many silos may be missing from a round; the others add more noise for it",
+            "0",
+            "The noise is made for the silos that are left.",
+        ),
+        Key(
+            "colluders",
+            at_least(0),
+            "how many silos may tell the server all they know; what they learn together is a row "
+            "of its own, and masks are made to bear them; at most all silos but two (shares: how "
+            "many may tell a peer, at most all silos but three)",
+            "as many as `observer` and `observers` name, or 0",
+            "It is a number of silos.",
+        ),
+        choice(
+            "key_bits",
+            KEY_BITS,
+            "private-weighting: length of the Paillier key; it may stand where there is none",
+            "3072",
+            "Shorter keys can be broken, and longer ones are not offered.",
+        ),
+        Key(
+            "count_limit",
+            between(2, 1000),
+            "private-weighting: most counts of one user over all silos, one of them a dummy; each "
+            "silo keeps to its part of it",
+            "40",
+            "The numbers that are encrypted grow with the least common multiple of 1 to this.",
+        ),
+        Key(
+            "records_per_count",
+            validate.count,
+            "private-weighting: how many records of a user in a silo count once",
+            "1",
+            "A coarser count is a weight that is a little less exact.",
+        ),
+        Key(
+            "slots",
+            between(2, 1000),
+            "private-weighting with sampled users: draw them by 1-of-slots oblivious transfer, so "
+            "that neither server nor silos know who joins; slots x sampling_rate must be whole",
+            "none: the server draws",
+            "A user joins if the answer that the silos open is one of the real ones.",
+        ),
+        Key(
+            "keep_transcripts",
+            flag,
+            "keep every message that a party received, for audits of the protocol",
+            "false",
+        ),
+        Key(
+            "processes",
+            between(1, 64),
+            "private-weighting: processes that share the encryption",
+            "1",
+            "It changes how long a run takes, and nothing else.",
+        ),
+    ),
+    "evaluation": (
+        word(
+            "test",
+            ("public", "none"),
+            "whether the model is measured on the test data, which must be public for that, as "
+            "no metric is paid for",
+            "public for bundled data, none for data from a path",
+        ),
+        Key(
+            "source",
+            source,
+            "who says that the test data are public, and where they are published; it stands in "
+            "the log",
+            "of bundled data, where they come from; else required for public",
+            "Whoever reads the log must be able to look whether it is so.",
+        ),
+    ),
+    "log": (
+        word(
+            "fsync",
+            FSYNC,
+            "when the log is forced to disk: records (what must be), always, never",
+            "records",
+        ),
+        Key("sign_key", text, "file with an Ed25519 private key that signs the log", "none"),
+        Key(
+            "save_models",
+            flag,
+            "keep every released model in models/, for `privplan audit log --models`",
+            "false",
+        ),
+    ),
+}
+"""The keys of each table that all systems share."""
+
+SOME: Final = (
+    ("privacy", "normalisation_noise"),
+    ("privacy", "sampling_rate"),
+    ("training", "weighting"),
+    ("training", "clip"),
+    ("training", "local_rate"),
+    ("training", "local_epochs"),
+    ("training", "batch"),
+    ("training", "dropout"),
+)
+"""Shared keys that only some systems have a use for: those whose declarations say so."""

@@ -1,0 +1,26 @@
+"""What a configuration of FedAvg determines of the log of its run: rounds without noise."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from ...accountant.records import Contribution, Noise, Normaliser, RoundIntent, Sampling, Weights
+from ..declarations.declaration import Read
+from ..frame.expected_log import Determines, Phase
+
+
+def _phase(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+    del intent, values
+    return Phase(
+        Contribution(math.inf, "l2", "user", "whole"),
+        Noise("none", 0.0, shares=0, draws=0),
+        math.inf,
+        Weights(),
+        Sampling(),
+        Normaliser("constant", float(read("data", "silos"))),
+        clip_enforced=False,
+    )
+
+
+FEDAVG: Final = Determines(_phase)

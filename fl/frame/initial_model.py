@@ -1,0 +1,129 @@
+"""The first model of a run, which its configuration gives: what an audit compares, without torch.
+
+    weights and biases    uniform in +-1 / sqrt(fan-in), of one public generator, layer by layer
+    gains, offsets        1 and 0
+
+as `models.Model.initial` has them, which a test compares.  A processor may fuse the product and the
+sum of low + width x u into one rounding; such a model differs in last digits, and counts as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..datasets.registry import SHAPES
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_HIDDEN: Final = 30
+_BLOCKS: Final = 5
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Parameters of one array after the other, uniform in +-1 / sqrt(`fan_in`)."""
+
+    sizes: tuple[int, ...]
+    fan_in: int
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Parameters that are the same number."""
+
+    size: int
+    value: float
+
+
+Part: TypeAlias = Drawn | Fixed
+
+
+def initial_digest(model: object, data: object, seed: object, *, fused: bool = False) -> str | None:
+    """Return the digest of the first model; None for what is not known here.
+
+    `model` and `data` are names, `seed` that of the training, as a configuration states them;
+    `fused` is for a processor that rounds once.
+    """
+    shape = SHAPES.get(data) if isinstance(data, str) else None
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if shape is None or parts is None or type(seed) is not int or seed < 0:
+        return None
+    made = _made(parts(*shape), seed, _fused if fused else _apart)
+    return hashlib.sha256(made.tobytes()).hexdigest()
+
+
+def initial_size(model: object, data: object) -> int | None:
+    """Return how many parameters a model has; None for what is not known here."""
+    shape = SHAPES.get(data) if isinstance(data, str) else None
+    parts = _PARTS.get(model) if isinstance(model, str) else None
+    if shape is None or parts is None:
+        return None
+    return sum(part.size if isinstance(part, Fixed) else sum(part.sizes) for part in parts(*shape))
+
+
+def _made(parts: list[Part], seed: int, draw: Callable[[Floats, float], Floats]) -> Floats:
+    rng = np.random.default_rng(seed)
+    found: list[Floats] = []
+    for part in parts:
+        if isinstance(part, Fixed):
+            found.append(np.full(part.size, part.value))
+            continue
+        reach = 1.0 / math.sqrt(part.fan_in)
+        found += [draw(rng.random(size), reach) for size in part.sizes]
+    return np.concatenate(found).astype("<f8")
+
+
+def _apart(words: Floats, reach: float) -> Floats:
+    """Return low + width x u, rounded twice, as `Generator.uniform` computes it."""
+    return -reach + (reach - -reach) * words
+
+
+def _fused(words: Floats, reach: float) -> Floats:
+    """Return the same, rounded once: the exact product with the error of its rounding."""
+    low, width = Fraction(-reach), Fraction(reach - -reach)
+    return np.array([float(low + width * Fraction(one)) for one in words.tolist()])
+
+
+def _linear(inputs: int, outputs: int) -> Drawn:
+    return Drawn((outputs * inputs, outputs), inputs)
+
+
+def _one_score(features: int, _: int) -> list[Part]:
+    return [_linear(features, 1)]
+
+
+def _softmax(features: int, classes: int) -> list[Part]:
+    return [_linear(features, classes)]
+
+
+def _mlp(features: int, classes: int) -> list[Part]:
+    parts: list[Part] = []
+    for inputs in (features, *[_HIDDEN] * (_BLOCKS - 1)):
+        parts += [_linear(inputs, _HIDDEN), Fixed(_HIDDEN, 1.0), Fixed(_HIDDEN, 0.0)]
+    return [*parts, _linear(_HIDDEN, classes)]
+
+
+def _cnn(_: int, classes: int) -> list[Part]:
+    return [
+        Drawn((10 * 25, 10), 25),
+        Drawn((20 * 250, 20), 250),
+        _linear(320, 50),
+        _linear(50, classes),
+    ]
+
+
+_PARTS: Final[Mapping[str, Callable[[int, int], list[Part]]]] = {
+    "logistic": _one_score,
+    "cox": _one_score,
+    "softmax": _softmax,
+    "mlp": _mlp,
+    "cnn": _cnn,
+}

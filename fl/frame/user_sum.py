@@ -1,0 +1,252 @@
+"""A system of one noisy sum in every round: what each user gives, clipped, and averaged.
+
+    sum_s sum_u clip_C(row_su) / |S|  +  N(0, sigma^2 C^2),   in |S| shares
+
+A row is made of the records of one user in one silo, and of nothing else.  So a user who goes
+moves the sum by C at most, wherever its records lie, and what follows from the sum is free.  Who
+sees what of it is as in `fl.aggregation.weighted_sum`, with uniform weights and without a sample.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...accountant import events as ev
+from ...accountant import records, validate
+from ...accountant.errors import InvalidInput
+from ...accountant.mechanisms import Gate, Gaussian, Ticket
+from ..aggregation.clip_check import Recomputed
+from ..aggregation.residuals import Residuals
+from ..aggregation.sums import noisy_sum
+from ..aggregation.term_norms import about_norms, norms_of
+from ..aggregation.weighted_sum import weighted_sum, weighted_views
+from ..datasets.registry import SHAPES
+from ..declarations.declaration import Read
+from ..declarations.sealed_items import RELEASE
+from .expected_log import Determines, NotStated, Phase, multiplier, phase_made, system_of
+from .rounds import Draft, NoisySum, require_model
+from .setup import Promised, everybody_joins, public_features_only, setup, users_only
+from .state import Arrays, Shape
+from .system import Parameters, Round
+
+if TYPE_CHECKING:
+    from ...accountant.randomness import Streams
+    from ..data.federation import Federation, Indices
+    from ..settings.schema import Settings
+    from ..training.local_training import Local
+
+_RULE: Final = "uniform"
+
+_CLIP: Final = "clip"
+"""The key of a system's own table that bounds a row."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Held:
+    """What one user holds in one silo: `features` (n, d) float64 and `labels` (n, ...), n >= 1."""
+
+    features: NDArray[np.float64]
+    labels: NDArray[np.int64] | NDArray[np.float32]
+
+
+class UserSum(Promised):
+    """One noisy sum of users' rows in every round; no model is trained.
+
+    A class gives `parts`, `row` and `state`, and, where a release is not the noisy mean itself,
+    `server_step`; a declaration names it as `make`.  Its table has a key `clip`: C, above 0 and
+    finite.  Raises `InvalidInput` for another unit than a user, a sample, private moments, and
+    where there is no such clip.
+    """
+
+    phase = RELEASE
+
+    def __init__(
+        self,
+        settings: Settings,
+        federation: Federation,
+        local: Local,
+        streams: Streams,  # noqa: ARG002
+    ) -> None:
+        super().__init__(setup(settings, federation, local))
+        users_only(self.setup)
+        everybody_joins(self.setup)
+        public_features_only(self.setup)
+        self.clip = clip_of(settings)
+        self.residuals = Residuals()
+
+    @property
+    def parts(self) -> Mapping[str, Shape]:
+        """The parts of a row, and of what is released: names and shapes, in their order."""
+        raise NotImplementedError
+
+    def row(self, held: Held) -> NDArray[np.float64]:
+        """Return what a user gives in a silo, (D,) float64, from its records there alone."""
+        raise NotImplementedError
+
+    def server_step(
+        self,
+        parameters: Parameters,  # noqa: ARG002
+        noisy: NoisySum,
+        state: Arrays,  # noqa: ARG002
+        number: int,  # noqa: ARG002
+    ) -> tuple[Parameters, Arrays]:
+        """Return what round `number` releases, (D,), and the state beside it: the noisy mean.
+
+        A function of these public values alone.
+        """
+        return noisy.mean, {}
+
+    @property
+    def features(self) -> int:
+        """How many features a record has, d."""
+        return math.prod(self.setup.federation.features.shape[1:])
+
+    def initial(self) -> Parameters:
+        """Return what stands before the first release: zeros, (D,)."""
+        return np.zeros(sum(math.prod(shape) for shape in self.parts.values()))
+
+    def mechanism(self, noise_multiplier: float) -> Gaussian:
+        """Return the noise of one round: sigma C on the sum over all silos, in |S| shares."""
+        users, silos, dropouts = self.setup.users, self.setup.silos, self.setup.security.dropouts
+        return user_sum(
+            noise_multiplier, clip=self.clip, users=users, silos=silos, dropouts=dropouts
+        )
+
+    def views(self, noise_multiplier: float) -> Mapping[str, ev.Event]:
+        """Return one round as who sees the release, the server, and one of the silos see it."""
+        return weighted_views(
+            noise_multiplier,
+            silos=self.setup.silos,
+            rule=_RULE,
+            neighbours=self.setup.privacy.neighbours,
+            aggregation=self.setup.aggregation,
+            tolerated_dropouts=self.setup.security.dropouts,
+            coalitions=self.setup.coalitions,
+        )
+
+    def round(
+        self, number: int, parameters: Parameters, gate: Gate, state: Arrays | None = None
+    ) -> Round:
+        """Make one round: every user's rows, clipped and summed in each silo, with its noise."""
+        size, silos, users = parameters.size, self.setup.silos, self.setup.users
+        before = self.initial_state() if state is None else state
+        mechanism = self.mechanism(self.promise.noise_multiplier)
+        rows, silo, user = self._rows(size)
+        weights = np.full(len(rows), 1.0 / silos)
+
+        def work(ticket: Ticket) -> Draft:
+            totals, norms = mechanism.totals(rows, silo, silos, weights), norms_of(rows)
+            again = Recomputed(ticket.intent, mechanism, silos, size)
+            again.add(rows, silo, norms, weights, user)
+            watch = self.residuals.watch(ticket.intent.noise)
+            arrived = noisy_sum(
+                self.aggregator, number, mechanism, ticket, list(totals), watch=watch
+            )
+            noisy = NoisySum(mechanism.units(arrived.total), float(users))
+            moved, after = self.server_step(parameters, noisy, before, number)
+            return Draft(
+                require_model(moved, size, f"What {self.name} releases"),
+                after,
+                aggregate=noisy.total,
+                normaliser=records.Normaliser("constant", noisy.constant),
+                sealed={
+                    **watch.items(),
+                    **again.items(totals),
+                    **about_norms([norms[silo == index] for index in range(silos)], self.clip),
+                },
+                shares=len(arrived.silos),
+            )
+
+        return self.make_round(number, parameters, gate, work)
+
+    def _rows(self, size: int) -> tuple[NDArray[np.float64], Indices, Indices]:
+        """Return rows (n, D), one for each user in each silo, and the silo and user of each."""
+        federation = self.setup.federation
+        features = federation.features.reshape(len(federation.features), -1)
+        pairs = federation.pairs()
+        rows = np.zeros((len(pairs), size))
+        for pair in range(len(pairs)):
+            held = pairs.records(pair)
+            row = self.row(Held(features[held].astype(np.float64), federation.labels[held]))
+            rows[pair] = require_model(row, size, f"A row of {self.name}")
+        return rows, pairs.silo, pairs.user
+
+
+def user_sum(
+    noise_multiplier: float, *, clip: float, users: int, silos: int, dropouts: int = 0
+) -> Gaussian:
+    """Return the noise of one such sum: sigma C on all silos together; raises as `weighted_sum`."""
+    return weighted_sum(
+        noise_multiplier,
+        bound=clip,
+        users=users,
+        silos=silos,
+        rule=_RULE,
+        tolerated_dropouts=dropouts,
+    )
+
+
+def clip_of(settings: Settings) -> float:
+    """Return the clip in the table of a system; raise `InvalidInput` where it has none."""
+    clip: object = getattr(settings.table, _CLIP, None)
+    if not isinstance(clip, float):
+        raise InvalidInput(
+            f"The settings of {settings.run.system} have no clip.",
+            "Noise is measured by how far a user moves the sum.",
+            f"Give the table of its declaration a key `{_CLIP}`, a number above 0.",
+        )
+    return validate.positive(clip=clip)
+
+
+def of_user_sum(size: Callable[[Read], int | None]) -> Determines:
+    """Return what a configuration determines of the log of a `UserSum`, as declarations name it.
+
+    `size` says how many numbers a release has; it returns None where a configuration does not.
+    """
+
+    def phase(read: Read, intent: records.RoundIntent, values: int | None) -> Phase:
+        del values
+
+        table = system_of(read).table
+        assert table is not None  # else the system was not made
+        clip = read(table.name, _CLIP)
+
+        def make(noise: float) -> Gaussian:
+            return user_sum(
+                noise,
+                clip=clip,
+                users=read("data", "users"),
+                silos=read("data", "silos"),
+                dropouts=read("security", "dropouts"),
+            )
+
+        return phase_made(
+            make(multiplier(read, intent, make)),
+            read("privacy", "neighbours"),
+            1,
+            records.Sampling(),
+            records.Normaliser("constant", float(read("data", "users"))),
+        )
+
+    def first(read: Read) -> NDArray[np.float64] | None:
+        known = size(read)
+        return None if known is None else np.zeros(known)
+
+    return Determines(phase, first=first)
+
+
+def features_of(read: Read) -> int:
+    """Return how many features a record of the configured data set has.
+
+    Raises `NotStated` for a data set that is not known here.
+    """
+    shape = SHAPES.get(read("data", "name"))
+    if shape is None:
+        raise NotStated("[data] name")
+    return shape[0]

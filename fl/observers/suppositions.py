@@ -1,0 +1,67 @@
+"""What a reach supposes and no protocol provides: the sentences that stand beside its number.
+
+Each begins with `assumed: `, in what a run says of itself as in what an audit says of its log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from ...accountant.records import Reach, Security
+from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER, phrase
+
+ASSUMED: Final = "assumed: "
+
+_TRUSTED: Final = (
+    f"{ASSUMED}the shuffler is trusted to mix all messages and to tell nobody who sent which"
+)
+_TIMES: Final = f"{ASSUMED}when messages are sent depends on no data"
+_SHOWN: Final = 5
+_LONGEST: Final = 200
+
+
+def as_stated(stated: Reach) -> tuple[str, ...]:
+    """Return what a reach itself says that it rests on, as far as it can be shown."""
+    said = [
+        "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
+    ]
+    shown = [f"{ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
+    if len(said) > _SHOWN:
+        shown.append(f"{ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
+    return (*shown, *((_TIMES,) if "times" in stated.also else ()))
+
+
+def without_protocol(
+    stated: Reach, observer: str, aggregation: str, security: Security | None
+) -> str:
+    """Return what must be supposed where no protocol can carry a reach; empty where one could."""
+    if security is not None:
+        return ""
+    blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
+    if blind and aggregation in ("plain", "shuffle"):
+        return f"{ASSUMED}{phrase(observer)} holds ciphertexts and can read none of them"
+    mixed = (ANALYZER, MODEL, CLIENT, SERVER)
+    if stated.sees == "shuffled" and aggregation == "shuffle" and observer in mixed:
+        return _TRUSTED
+    return ""
+
+
+def supposed_in(
+    reaches: Mapping[str, Reach] | None, observer: str, aggregation: str, security: Security | None
+) -> tuple[str, ...]:
+    """Return what the number before an observer supposes of what is stated to reach it.
+
+    The model is made of what the analyzer sees, and is what they see who see nothing else.
+    """
+    stated = reaches or {}
+    names = (ANALYZER, MODEL) if observer == MODEL and aggregation == "shuffle" else (observer,)
+    name = next((one for one in names if one in stated), None)
+    if name is None:
+        return ()
+    reach = stated[name]
+    one = without_protocol(reach, observer, aggregation, security)
+    beside: tuple[str, ...] = ()
+    if reach.sees == "nothing" and observer != MODEL:
+        beside = supposed_in(reaches, MODEL, aggregation, security)
+    return tuple(dict.fromkeys((*((one,) if one else ()), *as_stated(reach), *beside)))

@@ -1,0 +1,100 @@
+"""Every observer in words: the one table from which commands, runs and pages speak of them.
+
+A sentence stands after "before", "from" or "against".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """One observer in words.
+
+    `who` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
+    where those of its kind who hold a part of the unit are spoken of as well, or see something
+    else.  `sees` adds what an aggregation shows to it.  Each is `who` where there is nothing to
+    add.
+    """
+
+    who: str
+    in_a_run: str = ""
+    told_apart: str = ""
+    sees: Mapping[str, str] = field(default_factory=dict)
+
+
+TABLE: Final[Mapping[str, Sentences]] = {
+    "model": Sentences("whoever sees the released models"),
+    "server": Sentences(
+        "the server",
+        sees={
+            "plain": "which sees every silo's noisy update",
+            "masked": "which sees only the sum of the silos' noisy updates",
+            "private-weighting": "which sees only the noisy sum, and nobody's weights",
+            "shares": "which sees only the sum of the silos' noisy updates",
+            "shuffle": "which sees all noisy messages, and not who sent them",
+        },
+    ),
+    "silo": Sentences(
+        "a silo that holds nothing of the unit",
+        in_a_run="a silo, which knows its own noise, for records in other silos",
+        told_apart="a silo that has no records of the user, and knows its own noise",
+    ),
+    "silo-with-records": Sentences(
+        "a silo that holds some of the unit",
+        in_a_run="a silo that holds some of the user's records, for those in other silos",
+    ),
+    "peer": Sentences(
+        "a peer that holds nothing of the unit",
+        in_a_run="a peer, which sees the sum and knows what it added, for records in other silos",
+        sees={"shares": "which sees the noisy sum, and knows its own noise"},
+    ),
+    "client": Sentences(
+        "a client that holds nothing of the unit",
+        sees={"shuffle": "which knows its own messages, and sees the others' without senders"},
+    ),
+    "coordinator": Sentences(
+        "the coordinator",
+        sees={"shares": "which sees who takes part, and no number of theirs"},
+    ),
+    "shuffler": Sentences(
+        "the shuffler",
+        sees={"shuffle": "which knows who sent each message, and its own dummies"},
+    ),
+    "analyzer": Sentences(
+        "whoever sees the shuffled messages",
+        sees={"shuffle": "dummies among them, without their senders"},
+    ),
+}
+"""Observers by their names; coalitions are worded in `fl.observers.names`."""
+
+
+def who(observer: str) -> str:
+    """Return who an observer is; of a name that is not in the table, that it is somebody's.
+
+    >>> who("server"), who("auditor")
+    ('the server', 'the observer auditor')
+    """
+    row = TABLE.get(observer)
+    return f"the observer {observer}" if row is None else row.who
+
+
+def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> str:
+    """Return an observer of a run, with what it sees or knows there.
+
+    `told_apart`: those of its kind who hold a part of the unit see something else, or are spoken
+    of beside it.
+
+    >>> in_a_run("server", "masked")
+    "the server, which sees only the sum of the silos' noisy updates"
+    """
+    row = TABLE.get(observer)
+    if row is None:
+        return who(observer)
+    if told_apart and row.told_apart:
+        return row.told_apart
+    seen = row.sees.get(aggregation)
+    return row.in_a_run or (row.who if seen is None else f"{row.who}, {seen}")

@@ -1,0 +1,1 @@
+"""Parties, their typed messages, and the in-process network between them."""

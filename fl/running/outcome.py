@@ -1,0 +1,77 @@
+"""What a run leaves for people beside its log: measurements by round, as `metrics.json`."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from ...accountant.guarantee import Guarantee
+from ..files import atomic
+from ..settings.public_test_data import EvaluationData
+from .checkpoint import Measured
+
+FORMAT: Final = "privplan-metrics/1"
+
+METRICS: Final = "metrics.json"
+
+NOTE: Final = (
+    "epsilon_so_far is a reading and no guarantee: it would hold had the run been planned to end "
+    "there. What is guaranteed is `guarantees`, for the whole plan."
+)
+
+
+def write_metrics(
+    path: Path,
+    about: Mapping[str, object],
+    test: EvaluationData,
+    measured: Sequence[Measured],
+    guarantees: Mapping[str, Guarantee],
+) -> None:
+    """Put the measurements in their place, whole or not at all; raises `OSError`."""
+    content = {
+        "format": FORMAT,
+        **about,
+        "test": {"public": test.public, "source": test.source, "why": test.why},
+        "note": f"{NOTE} {_of_metrics(test)}",
+        "guarantees": {who: _guarantee(one) for who, one in guarantees.items()},
+        "rounds": [
+            {
+                "round": one.round,
+                "metrics": _finite(one.metrics),
+                "epsilon_so_far": _finite(one.epsilon),
+            }
+            for one in measured
+        ],
+    }
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    atomic.write(path, text.encode())
+
+
+def _of_metrics(test: EvaluationData) -> str:
+    if not test.public:
+        return f"There are no metrics: {test.why}."
+    if test.source is None:
+        return "Metrics are of test data that were declared public; the source is not stated."
+    return f"Metrics are of test data that were declared public: {test.source}."
+
+
+def _guarantee(one: Guarantee) -> dict[str, object]:
+    return {
+        "epsilon": _number(one.epsilon.upper),
+        "delta": one.delta.upper,
+        "unit": one.unit,
+        "neighbours": one.neighbours,
+        "engine": one.engine,
+    }
+
+
+def _finite(values: Mapping[str, float]) -> dict[str, object]:
+    return {name: _number(value) for name, value in values.items()}
+
+
+def _number(value: float) -> float | str:
+    """Return the number, or its name where JSON has none."""
+    return value if math.isfinite(value) else repr(value)

@@ -1,0 +1,285 @@
+"""Taking up a run that was cut off: its log, its settings and its kept model belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import Progress, RoundRelease, RunOpen
+from ..declarations.declaration import OURS
+from ..frame.phases import Once, Phase
+from ..frame.private_normalisation import MOMENTS, NORMALISE
+from ..frame.state import Arrays, State, state_digest, states
+from ..frame.system import digest
+from ..observers.names import MODEL as SEES_MODEL
+from ..observers.names import NAMED
+from ..settings.schema import Settings, idle_tables
+from .checkpoint import CHECKPOINT, MODEL, Checkpoint
+from .preparation import Prepared, first_checkpoint, first_state, prepare, versions
+
+_NEW_RUN: Final = "Restore what was changed, or start a new run in another folder."
+
+
+ADDED: Final[Mapping[str, object]] = {
+    "[privacy] observer": SEES_MODEL,
+    "[privacy] observers": list(NAMED),
+    "[security] colluders": 0,
+}
+"""Keys that logs did not always have, and what they were then."""
+
+
+def taken_up(settings: Settings, progress: Progress) -> Prepared:
+    """Return a run that may go on, for the segment after its recoveries.
+
+    A run that an older version began goes on as its log says: under masks that bear as many
+    colluding silos, and stating to every observer what was announced.  What is proven of it, its
+    plan, is what is known now.  Raises as `prepare` does.
+    """
+    opened, security = progress.opened, progress.opened.security
+    older = "[privacy] observer" not in _flat(opened.configuration)
+    if older and security is not None and settings.security.aggregation == "masked":
+        bearing = replace(settings.security, colluders=security.colluders)
+        settings = replace(settings, security=bearing)
+    made = prepare(settings, segment=progress.recoveries + 1)
+    if not older or made.opening.plan == opened.plan:
+        return made
+    made.system.restate(opened.plan)
+    return replace(made, opening=made.system.opening())
+
+
+def require_resumable(prepared: Prepared, folder: Path, progress: Progress) -> Checkpoint:
+    """Return the model to go on from; raise `InvalidInput` where something does not belong."""
+    phases = [phase for phase in prepared.system.phases if phase.once is not None]
+    require_same_settings(progress.opened, prepared.settings.to_json())
+    require_same_package(progress.opened, prepared.settings.system.package)
+    require_same_plan(prepared, progress.opened)
+    require_state_stated(prepared, progress)
+    for phase in phases:
+        assert phase.once is not None
+        _require_released(phase.name, phase.once.what, progress)
+    kept = kept_model(prepared, (folder / CHECKPOINT, folder / MODEL), progress)
+    require_results_kept(phases, kept, progress)
+    return require_released_state(prepared, kept, progress)
+
+
+def require_same_package(opened: RunOpen, package: str) -> None:
+    """Raise `InvalidInput` where another version of the package that brings a system goes on.
+
+    Systems of privplan itself are held against the plan, and against what was released.
+    """
+    if package == OURS:
+        return
+    unstated = "of no stated version"
+    before, now = (code.get(package, unstated) for code in (opened.code, versions(package)))
+    if before != now:
+        raise InvalidInput(
+            f"The run of {opened.system} was begun with {package} {before}; here is {package} "
+            f"{now}.",
+            "Another version of a system may make other rounds of the same plan.",
+            f"Install the version of {package} that the first line names under `code`.",
+        )
+
+
+def require_state_stated(prepared: Prepared, progress: Progress) -> None:
+    """Raise `InvalidInput` where a system does not say what it keeps between rounds."""
+    if states(prepared.system) is None and progress.intents:
+        kind = type(prepared.system).__name__
+        raise InvalidInput(
+            f"{prepared.whose} cannot be resumed: it keeps values between rounds that nobody "
+            "saved.",
+            f"Its class {kind} does not state what it keeps beside its model; what another class "
+            "states is not taken for it.",
+            f"Write `state` into {kind}: State() where it keeps nothing, or names and shapes. "
+            "This run is to be begun anew.",
+        )
+
+
+def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) -> None:
+    """Raise `InvalidInput`, naming the keys, where a log was opened under other settings."""
+    idle = idle_tables(opened.configuration)  # which earlier versions wrote for every system
+    kept = {name: table for name, table in opened.configuration.items() if name not in idle}
+    before, now = _flat(kept), _flat(configuration)
+    told = 0 if opened.security is None else opened.security.colluders
+    usual = {**ADDED, "[security] colluders": told}
+    for key, value in ADDED.items():
+        if key not in before and now.get(key) in (value, usual[key]):
+            now.pop(key, None)
+    changed = sorted(key for key in before.keys() | now.keys() if before.get(key) != now.get(key))
+    if changed:
+        raise InvalidInput(
+            f"The run was begun with other settings; changed: {', '.join(changed[:5])}.",
+            "Its plan was fixed before the first release, and the rest of it must be the same.",
+            _NEW_RUN,
+        )
+
+
+def require_same_plan(prepared: Prepared, opened: RunOpen) -> None:
+    """Raise `InvalidInput` where the log announces another plan, promise or system."""
+    own = prepared.opening
+    same = {
+        "system": prepared.system.name == opened.system,
+        "promise": own.claim == opened.claim,
+        "plan": own.plan == opened.plan,
+        "population": own.population == opened.population,
+        "aggregation": own.aggregation == opened.aggregation,
+        "protocol": own.security == opened.security,
+        "as_published": own.as_published == opened.as_published,
+    }
+    other = [name for name, agrees in same.items() if not agrees]
+    if other:
+        raise InvalidInput(
+            f"The log announces another {' and another '.join(other)} than these settings make.",
+            "The run may have been begun with another version of privplan.",
+            "Resume it with the version that its first line names under `code`.",
+        )
+
+
+def require_moments_released(progress: Progress) -> None:
+    """Raise `InvalidInput` where moments to normalise by were begun to be released, and are lost.
+
+    The log alone says so.
+    """
+    _require_released(NORMALISE, MOMENTS, progress)
+
+
+def _require_released(phase: str, what: str, progress: Progress) -> None:
+    """Raise `InvalidInput` where what a phase releases once was begun, and is lost.
+
+    The plan pays for one such release, and no later round can be made without it.
+    """
+    for seq, intent in progress.intents.items():
+        if intent.phase == phase and seq not in progress.releases:
+            raise InvalidInput(
+                f"The run was cut off while it released {what}.",
+                "They are spent and lost, and its plan pays for no other release of them.",
+                "Start a new run in another folder; what this one has spent counts beside it.",
+            )
+
+
+def require_results_kept(phases: Sequence[Phase], kept: Checkpoint, progress: Progress) -> None:
+    """Raise `InvalidInput` unless what phases released once is kept exactly as the log has it."""
+    for phase in phases:
+        assert phase.once is not None
+        releases = progress.releases.items()
+        released = (each for seq, each in releases if progress.intents[seq].phase == phase.name)
+        _require_result(phase.once, kept.state, next(released, None))
+
+
+def _require_result(once: Once, state: Arrays, released: RoundRelease | None) -> None:
+    held = {name: state[name] for name in once.state.shapes if name in state}
+    what = once.what[:1].upper() + once.what[1:]
+    if released is None:
+        if held:
+            raise InvalidInput(
+                f"The folder holds {once.what} that the log never released.",
+                "A run goes on from what it released, and from nothing else.",
+                _NEW_RUN,
+            )
+        return
+    whole = held.keys() == once.state.shapes.keys()
+    if not whole or once.digest(once.state.checked(held, what)) != released.aggregate:
+        missing = "are not those that the log released" if whole else "are missing"
+        raise InvalidInput(
+            f"{what} {missing}.",
+            "They were released once; the plan pays for no other release of them.",
+            _NEW_RUN,
+        )
+
+
+def require_released_state(prepared: Prepared, kept: Checkpoint, progress: Progress) -> Checkpoint:
+    """Return the kept model with its state, checked; raise `InvalidInput` for another state.
+
+    The state belongs to the model: both are of the last release, or both are what it started from.
+    """
+    stated = states(prepared.system) or State()
+    results = {
+        name
+        for phase in prepared.system.phases
+        if phase.once is not None
+        for name in phase.once.state.shapes
+    }
+    beside = {name: array for name, array in kept.state.items() if name not in results}
+    state = stated.checked(beside, prepared.whose)
+    if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):
+        names = ", ".join(f"`{name}`" for name in state)
+        raise InvalidInput(
+            f"The state of {prepared.whose} that is kept beside the model ({names}) is not the one "
+            "that the log released with it.",
+            "A run goes on from its last release, and from nothing else.",
+            _NEW_RUN,
+        )
+    once = {name: kept.state[name] for name in kept.state if name in results}
+    return replace(kept, state={**once, **state}, parts=tuple(prepared.parts.items()))
+
+
+def _states_beside(prepared: Prepared, model: str, progress: Progress) -> set[str | None]:
+    """Return the digests of the states with which a model was released, or began the run."""
+    models = released_models(progress)
+    states_out = {each.state_out for each in models if each.model_out == model}
+    first = models[0].intent if models else None
+    begun = None if first is None else progress.intents[first].model_in
+    if begun in (None, model):
+        states_out.add(state_digest(first_state(prepared)))
+    last = models[-1] if models else None
+    if last is not None and last.model_out == model:
+        # Only where a round left the model as it was may the state before it be meant.
+        still = progress.intents[last.intent].model_in == model
+        return states_out if still else {last.state_out}
+    return states_out
+
+
+def released_models(progress: Progress) -> list[RoundRelease]:
+    """Return the releases of models, in the order of their lines."""
+    order = sorted(progress.releases)
+    return [progress.releases[seq] for seq in order if progress.releases[seq].model_out is not None]
+
+
+def kept_model(prepared: Prepared, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
+    """Return the model from which the run goes on.
+
+    It is the last released one; or, where the run was cut off between a release and its keeping,
+    the one that this release started from.  Raises `InvalidInput` for any other.
+    """
+    place = next((path for path in places if path.exists()), None)
+    if place is None:
+        kept = first_checkpoint(prepared, progress.opened.run_id)
+    else:
+        kept = Checkpoint.read(place)
+    own = digest(kept.parameters)
+    last = next(reversed(released_models(progress)), None)
+    if kept.run_id != progress.opened.run_id:
+        raise _foreign(place, "belongs to another run")
+    if last is None:
+        if kept.round == 0:
+            return kept
+        raise _foreign(place, "stands for a release, and the log has none of a model")
+    if own == last.model_out or own == progress.intents[last.intent].model_in:
+        return kept
+    raise _foreign(place, "is not the one that the log released last")
+
+
+def _foreign(place: Path | None, reason: str) -> InvalidInput:
+    if place is None:
+        return InvalidInput(
+            "The last released model is missing.",
+            "The log has releases, and the folder no model to go on from.",
+            _NEW_RUN,
+        )
+    return InvalidInput(
+        f"The model in {place.name} {reason}.",
+        "A run goes on from its last release, and from nothing else.",
+        _NEW_RUN,
+    )
+
+
+def _flat(configuration: Mapping[str, object]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for table, content in configuration.items():
+        if isinstance(content, Mapping):
+            found |= {f"[{table}] {key}": value for key, value in content.items()}
+        else:
+            found[table] = content
+    return found

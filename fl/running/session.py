@@ -1,0 +1,365 @@
+"""A run, from its opening to its close; and a run that was cut off, from where it stopped.
+
+The order of what is written, round by round:
+
+1. each intent, durable (the gate, before any noise is drawn);
+2. the release, with the digest of the new model and of the state beside it, durable;
+3. the model by itself, where all are to be saved, and the checkpoint; each appears at once, whole;
+4. what the test data say, in the log.
+
+A phase that releases something else than models, once, is kept just before its release stands in
+the log: no later round can be made without it, and it cannot be made again.  It counts for nothing
+unless the log has its release (`fl.frame.phases.Once`).
+
+Whatever moment a run is cut off at, the log knows at least what the files show.  A round that was
+released and not kept is spent, as is one that was begun, by whichever of its intents; the run goes
+on with the next number, from the model and the state that were kept.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from ...accountant import events as ev
+from ...accountant.errors import InvalidInput
+from ...accountant.guarantee import Guarantee
+from ...accountant.mechanisms import Gate
+from ...accountant.odometer import Odometer
+from ...accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
+from ..declarations.declaration import Declaration
+from ..declarations.registry import declaration_of
+from ..files import atomic
+from ..frame.phases import MakeRound, Once, Phase, require_kept_first, require_one_release
+from ..frame.rounds import checked_round
+from ..frame.state import Arrays
+from ..frame.system import Parameters, Round, digest
+from ..parties.transcripts import append_transcripts
+from ..settings.public_test_data import EARLIER, EvaluationData
+from ..settings.schema import Settings
+from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
+from .interruption import Unbroken, held
+from .outcome import METRICS, write_metrics
+from .preparation import (
+    Prepared,
+    first_checkpoint,
+    measure,
+    one_thread,
+    prepare,
+    randomness,
+    require_small_delta,
+    versions,
+)
+from .resumption import released_models, require_resumable, taken_up
+
+Report = Callable[[Measured, int], None]
+"""Called with what was measured after a round, and with the number of rounds planned."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunResult:
+    """What a run has left.
+
+    `rounds` is the number of released models, `planned` how many were planned; a difference was
+    spent and lost where the run was cut off.  `guarantees` are those of the whole plan, by
+    observer; `measured` is what was spent by round and, where `test` data are public, what they
+    said; `model` the digest of `parameters`.
+    """
+
+    run_id: str
+    rounds: int
+    planned: int
+    reason: Literal["finished", "budget"]
+    guarantees: Mapping[str, Guarantee]
+    measured: tuple[Measured, ...]
+    parameters: Parameters
+    model: str
+    test: EvaluationData
+
+
+def run(
+    settings: Settings,
+    folder: str | Path,
+    recorder: Recorder,
+    *,
+    progress: Progress | None = None,
+    report: Report | None = None,
+) -> RunResult:
+    """Carry out the run that `settings` describe: `carry_out` of what `prepare` returns."""
+    made = prepare(settings) if progress is None else taken_up(settings, progress)
+    return carry_out(made, folder, recorder, progress=progress, report=report)
+
+
+def carry_out(
+    prepared: Prepared,
+    folder: str | Path,
+    recorder: Recorder,
+    *,
+    progress: Progress | None = None,
+    report: Report | None = None,
+) -> RunResult:
+    """Make the rounds of a prepared run, and leave its files in `folder`, which exists.
+
+    `progress` is how far a run that was cut off had come, as its log tells it; `prepared` must then
+    be for the segment after its recoveries.  `report` is called after each round that was measured.
+
+    Raises what the system and the recorder raise, `OSError` where a file cannot be written, and
+    `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
+    error the run may be resumed.
+    """
+    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
+    # A warning of numpy's in the middle of a round would tell of data before the noise.
+    with one_thread(prepared.trained), np.errstate(all="ignore"):
+        if progress is None:
+            require_small_delta(prepared)
+            conduct.open()
+        else:
+            conduct.take_up(progress)
+        conduct.make_rounds()
+        return conduct.close()
+
+
+@dataclass
+class _Conduct:
+    """A run under way: the model after `kept.round`, and what was spent.
+
+    `spent` is the number of the last round that was begun, `released` how many rounds released a
+    model; `earlier` counts the releases, of which a round may have several, from before this start.
+    """
+
+    prepared: Prepared
+    folder: Path
+    recorder: Unbroken
+    report: Report | None
+    spent: int = 0
+    released: int = 0
+    earlier: int = 0
+    kept: Checkpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = self.prepared
+        self.odometer = Odometer.for_plan(own.plan) if own.promises else None
+        self.gate = Gate(self.odometer, self.recorder, own.streams)
+
+    def open(self) -> None:
+        """Write the first line."""
+        own = self.prepared
+        run_id = secrets.token_hex(16)
+        with held():
+            sealed = self.recorder.seal({"dataset": own.dataset})
+            self.recorder.append(
+                RunOpen(
+                    run_id=run_id,
+                    system=own.system.name,
+                    claim=own.opening.claim,
+                    plan=own.opening.plan,
+                    population=own.opening.population,
+                    randomness=randomness(own.settings),
+                    aggregation=own.opening.aggregation,
+                    security=own.opening.security,
+                    as_published=own.opening.as_published,
+                    tuning=_tuning(own.settings),
+                    dataset=sealed["dataset"],
+                    configuration=own.settings.to_json(),
+                    code=versions(own.settings.system.package),
+                    opened=datetime.now(UTC).isoformat(timespec="seconds"),
+                    sealed=own.settings.sealed_items(),
+                )
+            )
+        self.gate.run_id = run_id
+        self.kept = first_checkpoint(own, run_id)
+
+    def take_up(self, progress: Progress) -> None:
+        """Go on where the log says that the run was cut off."""
+        own = self.prepared
+        if own.segment != progress.recoveries + 1:
+            raise InvalidInput(
+                f"The streams are those of segment {own.segment}; this is the start after "
+                f"{progress.recoveries} others that were cut off.",
+                "Streams of another segment may have been used before.",
+                "Somebody else may have taken up the run meanwhile: resume it again.",
+            )
+        self.kept = require_resumable(own, self.folder, progress)
+        self.gate.run_id = progress.opened.run_id
+        if "evaluation" not in progress.opened.configuration:
+            self.prepared = replace(own, test=EARLIER)
+        for _, intent in sorted(progress.intents.items()):
+            if self.odometer is not None:
+                self.odometer.spend(intent.event)
+        # By their numbers: a round may have opened several intents, or lost its release.
+        self.spent, self.earlier = progress.last_round, len(progress.releases)
+        self.released = len({each.round for each in released_models(progress)})
+
+    def make_rounds(self) -> None:
+        """Make every round of the plan that is left."""
+        self._keep_transcripts()  # a folder that is in the way is better found before a round
+        if self.prepared.settings.log.save_models:
+            (self.folder / MODELS).mkdir(exist_ok=True)
+            atomic.settle(self.folder)
+        for phase in self.prepared.system.phases:
+            if phase.once is not None:
+                self._make_once(phase.once)
+            elif phase.make is not None:
+                self._make(phase, phase.make)
+
+    def close(self) -> RunResult:
+        """Leave the model and the measurements, and write the last line."""
+        own = self.prepared
+        self._measure()
+        guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
+        reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
+        with held():
+            self.recorder.settle()  # before files show what the log says
+            self.kept.write(self.folder / MODEL)
+            write_metrics(
+                self.folder / METRICS,
+                {
+                    "run_id": self.kept.run_id,
+                    "system": own.system.name,
+                    "data": own.settings.data.name,
+                    "model": self.kept.model,
+                    "planned": own.rounds,
+                    "released": self.released,
+                    "normalisation_noise": own.settings.privacy.normalisation_noise,
+                },
+                own.test,
+                self.kept.measured,
+                guarantees,
+            )
+            self.recorder.append(
+                RunClose(
+                    rounds=self.earlier + self.gate.releases,
+                    reason=reason,
+                    events=own.opening.plan.events,
+                    epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
+                    delta=own.opening.claim.delta,
+                    engine=guarantees[own.opening.claim.observer].engine,
+                    model=model,
+                )
+            )
+            atomic.remove(self._checkpoint)
+        return RunResult(
+            self.kept.run_id,
+            self.released,
+            own.rounds,
+            reason,
+            guarantees,
+            self.kept.measured,
+            self.kept.parameters,
+            model,
+            own.test,
+        )
+
+    def _make_once(self, once: Once) -> None:
+        """Release what a phase releases once, unless it was kept; and go on with what follows."""
+        whose, names = self.prepared.whose, once.state.shapes
+        if not names.keys() <= self.kept.state.keys():
+            earlier = self.gate.releases
+            try:
+                with held():  # an interruption in the middle would lose it
+                    once.release(self.gate, partial(self._keep_result, once, earlier))
+            finally:
+                self._keep_transcripts()
+            require_one_release(once, self.kept.state, self.gate, earlier, whose)
+        follow = once.follow({name: self.kept.state[name] for name in names})
+        arrays = once.state.checked(follow.arrays, whose)
+        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        if follow.federation is not None:
+            self.prepared = replace(self.prepared, federation=follow.federation)
+
+    def _keep_result(self, once: Once, earlier: int, result: Arrays) -> None:
+        require_kept_first(once, self.gate, earlier, self.prepared.whose)
+        arrays = once.state.checked(result, self.prepared.whose)
+        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        with held():
+            self.kept.write(self._checkpoint)
+
+    def _make(self, phase: Phase, make: MakeRound) -> None:
+        """Make the rounds of a phase that are left."""
+        if phase.first <= self.kept.round <= phase.last and self._due(self.kept.round):
+            self._measure()  # a run that was cut off before it measured what it had kept
+        for number in range(max(phase.first, self.spent + 1), phase.last + 1):
+            earlier, before = self.gate.releases, self.kept.parameters
+            try:
+                moved = make(number, before.copy(), self.gate, self.kept.state)
+            finally:
+                self._keep_transcripts()
+            moved = checked_round(
+                self.prepared.system, self._declaration, moved, before.size, self.gate
+            )
+            if self.gate.releases == earlier:
+                raise InvalidInput(
+                    f"Round {number} of {self.prepared.whose} released nothing.",
+                    "The model of a round that is not in the log is no part of the run.",
+                    "Open an intent in every round, and close it (`make_round`).",
+                )
+            self.spent, self.released = number, self.released + 1
+            self._keep(number, moved)
+            if self._due(number):
+                self._measure()
+
+    def _keep_transcripts(self) -> None:
+        """Keep what the parties saw, where the settings ask for it; of failed rounds too."""
+        network = self.prepared.system.network
+        if network is not None and self.prepared.settings.security.keep_transcripts:
+            append_transcripts(self.folder, network)
+
+    @property
+    def _declaration(self) -> Declaration:
+        return declaration_of(self.prepared.system.name)
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.folder / CHECKPOINT
+
+    def _due(self, number: int) -> bool:
+        every = self.prepared.settings.run.evaluate_every
+        return every > 0 and number % every == 0
+
+    def _keep(self, number: int, moved: Round) -> None:
+        state = {**self.kept.state, **moved.state}
+        self.kept = replace(self.kept, round=number, parameters=moved.parameters, state=state)
+        with held():
+            if self.prepared.settings.log.save_models:
+                # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
+                replace(self.kept, measured=()).write(self.folder / MODELS / name_of(number))
+            self.kept.write(self._checkpoint)
+
+    def _measure(self) -> None:
+        """Measure the kept model on public test data, unless that was done; and what is spent."""
+        own, number = self.prepared, self.kept.round
+        if any(one.round == number for one in self.kept.measured):
+            return
+        found = Measured(number, measure(own, self.kept.parameters), self._readings())
+        if own.test.public:
+            shown = {name: repr(float(value)) for name, value in found.metrics.items()}
+            self.recorder.append(
+                Evaluation(number, "declared-public", shown, source=own.test.source)
+            )
+        self.kept = replace(self.kept, measured=(*self.kept.measured, found))
+        if self.report is not None:
+            self.report(found, own.rounds)
+
+    def _readings(self) -> dict[str, float]:
+        """Return the reading of every observer; those who see the same have the same."""
+        if self.odometer is None or not self.spent:
+            return {}
+        known: dict[tuple[ev.Event | None, ...], float] = {}
+        found = {}
+        for who in self.odometer.observers:
+            seen = tuple(phase.views.get(who) for phase in self.prepared.plan.phases)
+            if seen not in known:
+                known[seen] = self.odometer.reading(who).epsilon
+            found[who] = known[seen]
+        return found
+
+
+def _tuning(settings: Settings) -> Tuning:
+    return Tuning(settings.run.trials, public_only=settings.run.trials == 1)

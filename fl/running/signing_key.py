@@ -1,0 +1,46 @@
+"""The private key that signs the log of a run."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...accountant.errors import InvalidInput
+from ..log.signing import require_library
+from ..settings.schema import Settings
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def signing_key(settings: Settings) -> Ed25519PrivateKey | None:
+    """Return the Ed25519 private key that `[log] sign_key` names, or None.
+
+    Raises as `private_key`.
+    """
+    path = settings.log.sign_key
+    return None if path is None else private_key(path, "`sign_key` in [log]")
+
+
+def private_key(path: Path, named_by: str) -> Ed25519PrivateKey:
+    """Return the Ed25519 private key in a file; `named_by` says what named it, for messages.
+
+    Raises `InvalidInput` for a file that holds none (the message shows nothing of it), and
+    `MissingExtra` without `cryptography`.
+    """
+    require_library()
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key: object = None
+    with contextlib.suppress(OSError, ValueError, TypeError, RuntimeError, UnsupportedAlgorithm):
+        key = load_pem_private_key(path.expanduser().read_bytes(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidInput(
+            f"The file that {named_by} names holds no Ed25519 private key.",
+            "It must be PEM, not encrypted, and readable.",
+            "Make one: openssl genpkey -algorithm ed25519 -out key.pem",
+        )
+    return key

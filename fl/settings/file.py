@@ -1,0 +1,230 @@
+"""From a TOML file to `Settings`: every table and key is known, in range, and has an effect.
+
+A misspelt key would silently change a number, so it is refused, with the nearest known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
+from ..declarations import toml_keys
+from ..declarations.declaration import Given
+from ..declarations.defaults import Defaults, adjusted, usual
+from ..declarations.package_errors import naming
+from ..declarations.registry import declaration_of, declared, keys_by_table
+from ..declarations.toml_key import Key
+from ..observers.names import coalitions_in
+from .rules import complaint, observers_in
+from .schema import (
+    NO_TRAINING,
+    DataSettings,
+    EvaluationSettings,
+    LogSettings,
+    PrivacySettings,
+    RunSettings,
+    SecuritySettings,
+    Settings,
+    TrainingSettings,
+)
+
+LIMIT: Final = 1024 * 1024
+"""Most bytes that are read as a configuration."""
+
+HELP: Final = "privplan explain run"
+
+_MISSPELT: Final = "A misspelt name would silently change a number."
+
+_LATER: Final = {
+    ("run", "system"): toml_keys.LATER_SYSTEMS,
+    ("data", "name"): toml_keys.LATER_DATASETS,
+}
+"""Words that are planned."""
+
+
+def read(path: Path) -> Settings:
+    """Return the settings that a file describes; see `settings.read_settings`."""
+    return parse(content_of(path), path.name)
+
+
+def content_of(path: Path) -> bytes:
+    """Return the first bytes of a configuration, one more than it may have."""
+    try:
+        with path.open("rb") as file:
+            return file.read(LIMIT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InvalidInput(
+            f"{path.name or path} cannot be read: {reason}.",
+            "A run is described by a TOML file.",
+            HELP,
+        ) from None
+
+
+def parse(content: bytes, name: str) -> Settings:
+    """Return the settings that the content of a file says; `name` is the file's, for messages."""
+    return _Reader(name).settings(content)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads one configuration; every complaint starts with its name."""
+
+    name: str
+
+    def settings(self, content: bytes) -> Settings:
+        """Return what the file says, complete and consistent."""
+        given = self.given(content)
+        for table, key in (("run", "system"), ("data", "name")):
+            if key not in given.get(table, {}):
+                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
+        for table, key in self._required(given):
+            if key not in given.get(table, {}):
+                raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
+        said = complaint(given)
+        if said is not None:
+            what, why, step = said
+            raise self.refusal(what, why, step)
+        return completed(given)
+
+    def _required(self, given: Given) -> list[tuple[str, str]]:
+        """Return the keys without a default, as the system has them."""
+        system = declaration_of(given["run"]["system"])
+        required = [] if system.trains or system.rounds is not None else [("run", "rounds")]
+        if system.table is not None:
+            required += [
+                (system.table.name, item.name)
+                for item in fields(system.table.settings)
+                if item.default is MISSING and item.default_factory is MISSING
+            ]
+        return required
+
+    def given(self, content: bytes) -> Given:
+        """Return the tables of the file, every key known and every value in its range."""
+        tables = self._toml(content)
+        first = {name: tables[name] for name in ("run",) if name in tables}
+        return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
+
+    def _toml(self, content: bytes) -> dict[str, Any]:
+        if len(content) > LIMIT:
+            raise self.refusal("is larger than 1 MiB", "A configuration is a short description.")
+        try:
+            return tomllib.loads(content.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise self.refusal("is not UTF-8 text", "TOML is UTF-8.", "Save it so.") from None
+        except (ValueError, RecursionError) as error:  # also for an integer of too many digits
+            raise self.refusal("is not TOML", f"{error}.", "Correct the line.") from None
+
+    def _table(self, name: str, table: Any) -> dict[str, Any]:
+        known_tables = keys_by_table()
+        if name not in known_tables:
+            known_tables = keys_by_table(everywhere=True)
+        if name not in known_tables and name in toml_keys.LATER_TABLES:
+            raise Unsupported(
+                f"{self.name} has a table [{name}], of a system that is not available yet.",
+                f"Available are {', '.join(declared())}.",
+                f"Leave [{name}] out.",
+            )
+        if name not in known_tables:
+            kind = "table" if isinstance(table, dict) else "key outside of a table,"
+            raise self._unknown(f"has an unknown {kind} `{name}`", name, known_tables)
+        if not isinstance(table, dict):
+            raise self.refusal(f"needs `{name}` to be a table", "", f"Write [{name}] on a line.")
+        known = {key.name: key for key in known_tables[name]}
+        for key in table:
+            if key not in known:
+                raise self._unknown(f"has an unknown key `{key}` in [{name}]", key, known)
+        return {key: self._value(name, known[key], value) for key, value in table.items()}
+
+    def _value(self, table: str, key: Key, value: Any) -> Any:
+        try:
+            return key.check(**{key.name: value})
+        except InvalidInput as error:
+            later = _LATER.get((table, key.name), ())
+            available = tuple(declared()) if key.name == "system" else key.words
+            if isinstance(value, str) and value in later:
+                raise Unsupported(
+                    f'{self.name}, [{table}]: {key.name} = "{value}" is not available yet.',
+                    f"Available: {', '.join(available)}.",
+                    f'Write {key.name} = "{available[0]}", for example.',
+                ) from None
+            close = difflib.get_close_matches(str(value).lower(), (*available, *later), n=1)
+            step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
+            raise InvalidInput(
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
+            ) from None
+
+        except Exception as error:  # whatever a range of another package does
+            raise self.refusal(
+                f"has `{key.name}` in [{table}], whose range cannot be asked "
+                f"({type(error).__name__})",
+                "Every value is held against the range of its key.",
+                "Repair the package whose table it is: privplan doctor",
+            ) from error
+
+    def _unknown(self, what: str, word: str, known: Iterable[str]) -> PrivplanError:
+        names = list(known)
+        close = difflib.get_close_matches(word.lower(), names, n=1)
+        step = f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(names)}."
+        return self.refusal(what, _MISSPELT, step)
+
+    def refusal(self, what: str, why: str = "", step: str = "") -> PrivplanError:
+        """Return a complaint about the file."""
+        return InvalidInput(f"{self.name} {what}.", why, step or HELP)
+
+
+def completed(given: Given) -> Settings:
+    """Return settings in which everything that is left out has the value of the paper."""
+    tables: dict[str, dict[str, Any]] = {
+        name: dict(given.get(name, {})) for name in toml_keys.SHARED
+    }
+    run, data = tables["run"], tables["data"]
+    system = declaration_of(run["system"])
+    defaults = usual(data["name"], data.get("users"))
+    if system.trains:
+        defaults = adjusted(system, data["name"], defaults)
+    elif system.rounds is not None:
+        run.setdefault("rounds", system.rounds)
+    for table, key in ((data, "path"), (tables["log"], "sign_key")):
+        if key in table:
+            table[key] = Path(table[key])
+    data.setdefault("silos", defaults.silos)
+    privacy = tables["privacy"]
+    privacy.setdefault("unit", system.units[0] if system.promises else None)
+    privacy.setdefault("observers", system.observers)
+    told = max(coalitions_in(observers_in(given)), default=0)
+    tables["security"].setdefault("colluders", told)
+    tables["security"].setdefault("aggregation", system.usual_aggregation)
+    special = None
+    if system.table is not None:
+        keys_given = given.get(system.table.name, {})
+        with naming(system, "table.settings"):
+            special = system.table.settings(**keys_given)
+        if system.table.group is not None:
+            privacy["group"] = keys_given.get(system.table.group, 1)
+    return Settings(
+        run=RunSettings(**{"rounds": defaults.rounds, **run}),
+        data=DataSettings(**{"users": defaults.users, **data}),
+        privacy=PrivacySettings(**privacy),
+        training=_training(given, defaults) if system.trains else NO_TRAINING,
+        security=SecuritySettings(**tables["security"]),
+        evaluation=EvaluationSettings(**tables["evaluation"]),
+        table=special,
+        log=LogSettings(**tables["log"]),
+    )
+
+
+def _training(given: Given, defaults: Defaults) -> TrainingSettings:
+    training = dict(given.get("training", {}))
+    if given.get("security", {}).get("aggregation") == "private-weighting":
+        training.setdefault("weighting", "records")  # the only weights that it is made for
+    for key in ("local_rate", "local_epochs", "batch", "global_rate", "clip", "model"):
+        training.setdefault(key, getattr(defaults, key))
+    same = training["model"] == defaults.model
+    training.setdefault("dropout", defaults.dropout if same else 0.0)
+    return TrainingSettings(**training)

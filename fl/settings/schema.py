@@ -1,0 +1,350 @@
+"""The settings of a run: its configuration, checked, complete and frozen.
+
+A configuration is TOML (`read_settings`); what it leaves out is filled in from the paper of the
+system (`fl.declarations.defaults`, and what the system declares).  Settings that were made are
+consistent: no key contradicts another, and none is without effect.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, Final, Literal, TypeVar
+
+from ...accountant.errors import InvalidInput, kind_of
+from ...accountant.records import Relation, Unit
+from ..declarations.declaration import AS_PUBLISHED, Declaration
+from ..declarations.registry import built_in, declaration_of, family_tables
+from ..declarations.sealed_items import sealed_items
+from ..observers.names import AMONG_PEERS, MODEL, NAMED
+
+Kind = TypeVar("Kind")
+
+Fsync = Literal["records", "always", "never"]
+
+UNLOGGED: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
+"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
+
+ONLY_IF_TRUE: Final = ("accept_delta",)
+"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """`[run]`: what is run, how long, and on what.
+
+    `seed` makes the whole run repeatable, its protective randomness included: it protects nobody
+    then.  Keys and masks, which leave no trace in a result, are drawn afresh.  Training repeats to
+    the last bit on one machine with the same versions; other processors round otherwise, which an
+    `mlp` or a `cnn` amplifies.
+    """
+
+    system: str
+    rounds: int
+    seed: int | None = None
+    device: str = "cpu"
+    evaluate_every: int = 1
+    trials: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings:
+    """`[data]`: which data set, and how it is dealt to users and silos.  `seed` is public."""
+
+    name: str
+    path: Path | None = None
+    users: int
+    silos: int | None = None
+    allocation: Literal["uniform", "zipf"] = "zipf"
+    labels_per_user: int | None = None
+    normalisation: Literal["public", "none", "private"] = "public"
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivacySettings:
+    """`[privacy]`: what is promised.  `unit` is None for a system that promises nothing.
+
+    `group` is the number of records of one user that take part, where noise protects records;
+    `normalisation_noise` the noise multiplier of the moments that features are normalised by.
+    Noise and claim are made for `observer`; `observers` are those whose numbers a verdict is about.
+    `accept_delta` says that a delta of 1 / units or more is meant.
+    """
+
+    unit: Unit | None = "user"
+    neighbours: Relation = "add-remove"
+    delta: float = 1e-5
+    epsilon: float | None = None
+    noise_multiplier: float | None = None
+    normalisation_noise: float | None = None
+    sampling_rate: float = 1.0
+    group: int = 1
+    observer: str = MODEL
+    observers: tuple[str, ...] = NAMED
+    accept_delta: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """`[training]`: how models are trained.  `seed` (first model, order of batches) is public."""
+
+    weighting: Literal["uniform", "records"] = "uniform"
+    clip: float
+    local_rate: float
+    global_rate: float
+    local_epochs: int
+    batch: int
+    model: str
+    dropout: float = 0.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecuritySettings:
+    """`[security]`: what the server sees, and by which protocol it is kept from the rest.
+
+    `dropouts` is how many silos may be missing from a masked sum, `colluders` how many may tell
+    the server all they know.  For private weighting:
+    `count_limit` bounds a user's count over all silos, `records_per_count` records of it count
+    once, and `slots` are those of the oblivious transfer by which users are sampled (None: the
+    server samples).  `keep_transcripts` keeps what each party saw; `processes` share the work.
+    """
+
+    aggregation: Literal["plain", "masked", "private-weighting", "shares", "shuffle"] = "plain"
+    dropouts: int = 0
+    colluders: int = 0
+    key_bits: int = 3072
+    count_limit: int = 40
+    records_per_count: int = 1
+    slots: int | None = None
+    keep_transcripts: bool = False
+    processes: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """`[evaluation]`: whether test data are public, and who says so (`.public_test_data`).
+
+    `test` is None where nothing is said: then bundled data are public, and no others.
+    """
+
+    test: Literal["public", "none"] | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """`[log]`: how the log is kept, and with `save_models` every released model beside it."""
+
+    fsync: Fsync = "records"
+    sign_key: Path | None = None
+    save_models: bool = False
+
+
+NO_TRAINING: Final = TrainingSettings(
+    clip=math.inf, local_rate=0.0, global_rate=0.0, local_epochs=0, batch=0, model="none"
+)
+"""What stands for `[training]` in settings of a system that trains no model; no log has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """All settings of a run, by table.
+
+    `table` is the one that only the family of its system has (`Declaration.table`), None where
+    there is none.  Where it is left out, or is that of another family and says nothing, all of its
+    keys have their defaults.  `of` reads it.  Raises `InvalidInput` for a system that is not known,
+    for a table that is none, and for what the table of another family says.
+    """
+
+    run: RunSettings
+    data: DataSettings
+    privacy: PrivacySettings
+    training: TrainingSettings
+    security: SecuritySettings = SecuritySettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    table: object | None = None
+    log: LogSettings = LogSettings()
+
+    def __post_init__(self) -> None:
+        for name, shared in _SHARED.items():
+            if not isinstance(getattr(self, name), shared):
+                raise InvalidInput(
+                    f"`{name}` must be {shared.__name__}; it is {kind_of(getattr(self, name))}.",
+                    "Each table of a configuration has a type of its own.",
+                    "Make the settings with `read_settings`.",
+                )
+        if self.security.aggregation == "shares" and self.privacy.observers == NAMED:
+            among = replace(self.privacy, observers=AMONG_PEERS)  # of the others there is none
+            object.__setattr__(self, "privacy", among)
+        declared = declaration_of(self.run.system).table
+        kind = types.NoneType if declared is None else declared.settings
+        if isinstance(self.table, kind):
+            return
+        usual = _usual(kind)
+        if isinstance(usual, kind) and (
+            self.table is None
+            or (is_dataclass(self.table) and self.table == _usual(type(self.table)))
+        ):
+            object.__setattr__(self, "table", usual)
+        else:
+            raise InvalidInput(
+                f"`table` is {type(self.table).__name__}, and {self.run.system} "
+                f"{'has none' if declared is None else 'needs ' + declared.settings.__name__}.",
+                "The table of one system says nothing to another.",
+            )
+
+    def of(self, kind: type[Kind]) -> Kind:
+        """Return the table of the system's family, which is of this type."""
+        if not isinstance(self.table, kind):
+            raise InvalidInput(f"The settings of {self.run.system} have no {kind.__name__}.")
+        return self.table
+
+    def tables(self) -> dict[str, object]:
+        """Return what the settings hold, by the names of the tables of a configuration."""
+        return {name: getattr(self, _FIELD.get(name, "table")) for name in tables_of(self.system)}
+
+    @property
+    def system(self) -> Declaration:
+        """What the system declares."""
+        return declaration_of(self.run.system)
+
+    @property
+    def as_published(self) -> bool:
+        """Whether the method is run as it was published."""
+        return bool(getattr(self.table, AS_PUBLISHED, False))
+
+    @property
+    def most_records(self) -> int | None:
+        """The public bound on the records of a user that take part, where the system has one."""
+        declared = self.system.table
+        if declared is None or declared.group is None:
+            return None
+        most: int | None = getattr(self.table, declared.group)
+        return most
+
+    def to_json(self) -> dict[str, dict[str, object]]:
+        """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
+        logged = {name: table_json(table) for name, table in self.tables().items()}
+        return {name: table for name, table in logged.items() if table}
+
+    def sealed_items(self) -> Mapping[str, tuple[str, ...]]:
+        """Return the names of the items that each release of the run seals, by phase."""
+        tables = self.tables()
+        return sealed_items(lambda table, key: getattr(tables[table], key))
+
+
+_SHARED: Final[Mapping[str, type[Any]]] = {
+    "run": RunSettings,
+    "data": DataSettings,
+    "privacy": PrivacySettings,
+    "training": TrainingSettings,
+    "security": SecuritySettings,
+    "evaluation": EvaluationSettings,
+    "log": LogSettings,
+}
+"""The tables that all systems share."""
+
+_FIELD: Final = {name: name for name in _SHARED}
+
+
+def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
+    """Return the type of each table of a system; those that all systems share, for None."""
+    tables = dict(_SHARED)
+    if system is not None and not system.trains:
+        del tables["training"]
+    if system is not None and system.table is not None:
+        tables[system.table.name] = system.table.settings
+    return tables
+
+
+def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
+    """Return the type of each table of a log's configuration, as its system has them.
+
+    Of a system that is not known here, only those that all systems share; and [training] only where
+    the configuration has it, since nobody here knows whether the system trains.
+    """
+    run = configuration.get("run")
+    name = run.get("system") if isinstance(run, Mapping) else None
+    try:
+        return tables_of(declaration_of(name))
+    except InvalidInput:
+        shared = tables_of(None)
+        if "training" not in configuration:
+            del shared["training"]
+        return shared
+
+
+def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
+    """Return the tables of other families in a log's configuration that say nothing.
+
+    Earlier versions wrote such tables for every system, with the defaults of all keys.
+    """
+    families = family_tables(built_in())
+    mine = tables_in(configuration)
+    return tuple(
+        name
+        for name, said in configuration.items()
+        if name in families and name not in mine and _says_nothing(said, families[name].settings)
+    )
+
+
+def _usual(kind: type[Any]) -> object:
+    """Return a table whose keys have their defaults; None where some have none."""
+    try:
+        return kind()
+    except TypeError:
+        return None
+
+
+def _says_nothing(said: object, kind: type[Any]) -> bool:
+    usual = _usual(kind)
+    defaults = {} if usual is None else table_json(usual)
+    return isinstance(said, Mapping) and all(
+        key in defaults and type(value) is type(defaults[key]) and value == defaults[key]
+        for key, value in said.items()
+    )
+
+
+def read_settings(path: str | Path) -> Settings:
+    """Return the settings that a TOML file describes.
+
+    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
+    configuration, and `Unsupported` for what has a name but does not exist yet.
+    """
+    from .file import read
+
+    return read(Path(path))
+
+
+def table_json(table: object) -> dict[str, object]:
+    """Return what a log may say of one table."""
+    pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
+    return {
+        name: _json(value)
+        for name, value in pairs.items()
+        if name not in UNLOGGED and (value or name not in ONLY_IF_TRUE)
+    }
+
+
+def _json(value: object) -> object:
+    if isinstance(value, tuple):
+        return list(value)
+    return repr(value) if isinstance(value, float) else value
+
+
+__all__ = [
+    "NO_TRAINING",
+    "DataSettings",
+    "EvaluationSettings",
+    "LogSettings",
+    "PrivacySettings",
+    "RunSettings",
+    "SecuritySettings",
+    "Settings",
+    "TrainingSettings",
+    "read_settings",
+]

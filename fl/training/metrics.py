@@ -1,0 +1,155 @@
+"""How good a model is on test data: accuracy, ROC AUC, concordance, loss.
+
+Test data are held out and must be public; on private records each of these is a release.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...accountant.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ..models import Model
+
+Floats = NDArray[np.float64]
+
+_PAIRS: Final = 2**22
+"""How many pairs of records are compared at once."""
+
+
+class _HeldOut(Protocol):
+    @property
+    def test_features(self) -> NDArray[np.float32]: ...
+
+    @property
+    def test_labels(self) -> NDArray[np.int64] | NDArray[np.float32]: ...
+
+
+def evaluate(model: Model, parameters: ArrayLike, held_out: _HeldOut) -> dict[str, float]:
+    """Return the metrics of a model on a federation's test set; see `measured`."""
+    logits = model.logits(parameters, held_out.test_features)
+    return measured(logits, held_out.test_labels)
+
+
+def measured(logits: ArrayLike, labels: ArrayLike) -> dict[str, float]:
+    """Return the metrics that logits (records, outputs) allow, by name.
+
+    - labels (records, 2) [time, event], one output, a risk score: `c_index`, `loss` (Cox).
+    - labels (records,) integers: `accuracy`, `balanced_accuracy`, `loss` (cross-entropy), and with
+      two classes `roc_auc`.  One output is the log-odds of class 1.
+
+    A metric that these labels do not define (one class only, no comparable pair) is NaN.
+    Raises `InvalidInput` for shapes that do not fit.
+
+    >>> measured([[-1.0], [2.0]], [0, 1])["accuracy"]
+    1.0
+    """
+    scores, truth = np.asarray(logits, np.float64), np.asarray(labels)
+    if scores.ndim != 2 or not len(scores) or len(truth) != len(scores):
+        raise InvalidInput(
+            f"`logits` and `labels` have shapes {scores.shape} and {truth.shape}.",
+            next_step="Give (records, outputs) logits, and as many labels, at least one.",
+        )
+    if truth.ndim == 2:
+        return {
+            "c_index": concordance(truth[:, 0], truth[:, 1], scores[:, 0]),
+            "loss": cox_loss(truth[:, 0], truth[:, 1], scores[:, 0]),
+        }
+    table = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
+    chosen = table.argmax(1)
+    found = {
+        "accuracy": accuracy(truth, chosen),
+        "balanced_accuracy": balanced_accuracy(truth, chosen),
+        "loss": cross_entropy(truth, table),
+    }
+    if table.shape[1] == 2:
+        found["roc_auc"] = roc_auc(truth, table[:, 1] - table[:, 0])
+    return found
+
+
+def accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the share of records whose class was predicted."""
+    return float(np.mean(np.asarray(labels) == np.asarray(predicted)))
+
+
+def balanced_accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:
+    """Return the mean of the classes' recalls, over the classes that occur in `labels`."""
+    truth = np.asarray(labels)
+    right = truth == np.asarray(predicted)
+    return float(np.mean([right[truth == one].mean() for one in np.unique(truth)]))
+
+
+def roc_auc(labels: ArrayLike, scores: ArrayLike) -> float:
+    """Return how often a record of class 1 has a larger score than one of class 0; ties count 1/2.
+
+    NaN where a class is missing or a score is NaN.
+    """
+    truth, given = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    high, low = given[truth], np.sort(given[~truth])
+    if not len(high) or not len(low) or np.isnan(given).any():
+        return float("nan")
+    # Those below count twice, and those that are equal once.
+    twice = np.searchsorted(low, high, "left") + np.searchsorted(low, high, "right")
+    return float(twice.sum() / (2 * len(high) * len(low)))
+
+
+def cross_entropy(labels: ArrayLike, logits: ArrayLike) -> float:
+    """Return the mean of -log softmax(logits)[label]; `logits` is (records, classes)."""
+    from scipy.special import log_softmax
+
+    truth, table = np.asarray(labels), np.asarray(logits, np.float64)
+    return float(-np.mean(log_softmax(table, axis=1)[np.arange(len(table)), truth]))
+
+
+def cox_loss(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Return Cox's negative log partial likelihood over the number of records (Breslow).
+
+    As `models.losses.CoxPartialLikelihood`, in O(n log n).
+    """
+    when, happened, score = _survival(time, event, risk)
+    order = np.argsort(-when, kind="stable")
+    running = np.logaddexp.accumulate(score[order])
+    last = np.searchsorted(-when[order], -when, side="right") - 1
+    return float(np.sum(happened * (running[last] - score)) / len(score))
+
+
+def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Return Harrell's C: how often, of two records, the one with the earlier event is riskier.
+
+    Pairs count where one's event came before the other's time, or at the time at which the other
+    was censored.  Equal risks count 1/2.  NaN where no pair counts or a risk is NaN.
+    Source: Harrell, Lee and Mark 1996, *Multivariable prognostic models*, Statistics in Medicine
+    15, section 5.5.
+
+    >>> concordance([1, 2, 3], [1, 1, 0], [0.9, 0.5, 0.1])
+    1.0
+    """
+    when, happened, score = _survival(time, event, risk)
+    if np.isnan(score).any():
+        return float("nan")
+    right, pairs, step = 0.0, 0, max(1, _PAIRS // len(score))
+    rows = np.flatnonzero(happened)
+    for first in range(0, len(rows), step):
+        own = rows[first : first + step, None]
+        counts = (when[own] < when) | ((when[own] == when) & ~happened)
+        pairs += int(counts.sum())
+        right += float((counts & (score[own] > score)).sum())
+        right += 0.5 * float((counts & (score[own] == score)).sum())
+    return right / pairs if pairs else float("nan")
+
+
+def _survival(
+    time: ArrayLike, event: ArrayLike, risk: ArrayLike
+) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    when, score = np.asarray(time, np.float64), np.asarray(risk, np.float64)
+    happened = np.asarray(event) == 1
+    if not when.shape == happened.shape == score.shape == (len(score),) or not len(score):
+        raise InvalidInput(
+            "`time`, `event` and `risk` must be rows of one length.",
+            next_step="Give one of each per record, for at least one record.",
+        )
+    return when, happened, score

@@ -1,0 +1,163 @@
+"""What a configuration of Uldp-FL's systems determines of the log of a run.
+
+Source: the systems beside this file, which state these facts when they run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from ...accountant.mechanisms import FineGaussian, Gaussian
+from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
+from ...accountant.sensitivity import uldp
+from ...accountant.sensitivity.release import reach, up
+from ..aggregation.weighted_sum import weighted_sum
+from ..declarations.declaration import Read
+from ..frame.expected_log import Determines, Mechanism, Phase, multiplier, phase_made
+from .record_flags import CHOSEN_BY
+
+# --- ULDP-NAIVE -----------------------------------------------------------------------------------
+
+
+def _naive(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+    del values
+    silos: int = read("data", "silos")
+    mechanism = _found(read, intent, lambda noise: _naive_sum(read, noise))
+    constant = Normaliser("constant", float(silos))
+    return phase_made(mechanism, read("privacy", "neighbours"), 1, Sampling(), constant)
+
+
+def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
+    clip, silos = read("training", "clip"), read("data", "silos")
+    moved = uldp.naive_sensitivity_as_published(clip, silos)
+    if not read("uldp", "as_published"):
+        relation = read("privacy", "neighbours")
+        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
+    return Gaussian(
+        bound=clip,
+        std=up(Fraction(noise_multiplier) * Fraction(moved)),
+        shares=silos,
+        terms="silo-delta",
+        unit="user",
+        tolerated_dropouts=read("security", "dropouts"),
+    )
+
+
+# --- ULDP-GROUP -----------------------------------------------------------------------------------
+
+
+def _group(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+    del values
+    mechanism = _found(read, intent, lambda noise: _group_sum(read, noise))
+    rate = _record_rate(read)
+    sampling = Sampling(chosen_by=CHOSEN_BY)
+    if rate != 1.0:
+        sampling = Sampling("poisson", "record", rate, "silos", chosen_by=CHOSEN_BY)
+    epochs: int = read("training", "local_epochs")
+    steps = epochs * math.ceil(1 / Fraction(rate))  # of DP-SGD in a round
+    constant = Normaliser("constant", float(Fraction(rate) * _nominal(read)))
+    return phase_made(mechanism, read("privacy", "neighbours"), steps, sampling, constant)
+
+
+def _group_sum(read: Read, noise_multiplier: float) -> Gaussian:
+    clip = read("training", "clip")
+    std = up(Fraction(noise_multiplier) * Fraction(clip))
+    return Gaussian(bound=clip, std=std, terms="unit", unit="record")
+
+
+def _nominal(read: Read) -> Fraction:
+    """Return how many records a silo has, if every user has all that take part."""
+    most = read("uldp", "group_records") or 1
+    return Fraction(most * read("data", "users"), read("data", "silos"))
+
+
+def _record_rate(read: Read) -> float:
+    given: float | None = read("uldp", "record_rate")
+    if given is not None:
+        return given
+    return min(float(read("training", "batch") / _nominal(read)), 1.0)
+
+
+# --- ULDP-AVG and ULDP-SGD ------------------------------------------------------------------------
+
+
+def _weighted(read: Read, intent: RoundIntent, values: int | None) -> Phase:
+    del values
+    mechanism = _found(read, intent, lambda noise: _weighted_sum(read, noise))
+    rate, slots = _user_rate(read), read("security", "slots")
+    sampling = Sampling()
+    if rate != 1.0:
+        sampling = Sampling("poisson", "user", rate, "server")
+        if slots is not None:
+            sampling = replace(sampling, drawn_by="oblivious-transfer")
+        elif read("security", "aggregation") == "shares":
+            sampling = replace(sampling, drawn_by="shared-secret")
+    users, silos = read("data", "users"), read("data", "silos")
+    constant = Normaliser("constant", rate * users * silos)
+    return phase_made(mechanism, read("privacy", "neighbours"), 1, sampling, constant)
+
+
+def _weighted_sum(read: Read, noise_multiplier: float) -> Mechanism:
+    mechanism = weighted_sum(
+        noise_multiplier,
+        bound=read("training", "clip"),
+        users=read("data", "users"),
+        silos=read("data", "silos"),
+        rule=read("training", "weighting"),
+        tolerated_dropouts=read("security", "dropouts"),
+    )
+    if read("security", "aggregation") != "private-weighting" or read("uldp", "as_published"):
+        return mechanism
+    from .weighting.terms import WeightingTerms, common_multiple
+
+    multiple = common_multiple(read("security", "count_limit"))
+    return FineGaussian.of(mechanism, multiple, WeightingTerms.digits)
+
+
+def _user_rate(read: Read) -> float:
+    """Return the probability with which a user joins a round; of real slots, rounded up."""
+    slots = read("security", "slots")
+    if slots is None:
+        return float(read("privacy", "sampling_rate"))
+    return up(Fraction(_chosen(read), slots))
+
+
+def _chosen(read: Read) -> int:
+    rate: float = read("privacy", "sampling_rate")
+    slots: int = read("security", "slots")
+    return round(rate * slots)
+
+
+def _private_weighting(read: Read) -> Security:
+    """Return the parameters of private weighting."""
+    silos, published = read("data", "silos"), read("uldp", "as_published")
+    limit, slots = read("security", "count_limit"), read("security", "slots")
+    return Security(
+        "private-weighting",
+        parties=silos,
+        fewest=silos,
+        key_bits=read("security", "key_bits"),
+        count_limit=limit,
+        count_cap=0 if published else (limit - 1) // silos,
+        records_per_count=1 if published else read("security", "records_per_count"),
+        slots=slots or 0,
+        chosen=0 if slots is None else _chosen(read),
+        noise="multiples" if published else "every-residue",
+    )
+
+
+# --- what declarations name -----------------------------------------------------------------------
+
+
+def _found(read: Read, intent: RoundIntent, make: Callable[[float], Mechanism]) -> Mechanism:
+    """Return the mechanism whose noise is configured, or was found for a target."""
+    return make(multiplier(read, intent, make))
+
+
+NAIVE: Final = Determines(_naive)
+GROUP: Final = Determines(_group)
+WEIGHTED: Final = Determines(_weighted, _private_weighting)
