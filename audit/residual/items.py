@@ -201,7 +201,9 @@ def _shares(noise: Mapping[str, Any]) -> tuple[Residual, ...]:
     lists = {name: noise[name] for name in _OF_EACH if name in noise}
     if any(len(one) != len(silos) for one in lists.values()):
         raise ValueError
-    if silos and noise.keys() & _OF_MANY != (_OF_MANY if noise["n"] >= residuals.FEWEST else set()):
+    if silos and noise.keys() & _OF_MANY != (
+        _OF_MANY if noise["n"] >= residuals.MIN_VALUES else set()
+    ):
         raise ValueError  # a question that is not asked would seem to be answered
     return tuple(
         _residual({**single, **{name: one[place] for name, one in lists.items()}}, silo)
@@ -216,7 +218,7 @@ def _pair(silos: Any) -> tuple[int, int]:
 
 def _residual(one: Mapping[str, Any], silo: int | None) -> Residual:
     values, n, sums = (_count(one.get(name, 1)) for name in ("values", "n", "sums"))
-    few = n < residuals.FEWEST
+    few = n < residuals.MIN_VALUES
     # All of a short residual is looked at, and of a long one at least half of `SAMPLE`.
     if not min(values, residuals.SAMPLE // 2) <= n <= values or not 1 <= sums <= n:
         raise ValueError
@@ -241,7 +243,7 @@ def _angle(cosine: Any, n: Any) -> Angle | None:
     if cosine is None:
         return None
     found = _number(cosine, least=-1.0 - _SLACK, most=1.0 + _SLACK)
-    return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.FEWEST))
+    return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.MIN_VALUES))
 
 
 def _count(given: Any, *, least: int = 0, most: int = _MOST) -> int:

@@ -1,4 +1,4 @@
-"""Sums made again without the mechanism: were terms clipped and weighted as the intent says?
+"""Cross-check of the clip: the sums recomputed in floats, without the mechanism that made them.
 
     sum_u w_su min(1, C / |row_su|) row_su          C as the intent states it, in floats
 
@@ -15,17 +15,18 @@ import itertools
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.mechanisms import Gaussian
 from ...accountant.mechanisms.clip import Sparse
 
 ITEM: Final = "recomputed"
 """The name of the sealed item."""
 
-_SMALL: Final = 2**17
-"""Up to so many products one multiplication with zeros is quicker than one for each silo."""
+_MAX_DENSE_PRODUCTS: Final = 2**17
+"""Up to so many, one product with a sparse (silos, n) matrix is quicker than one for each silo."""
 
 
 class Recomputed:
@@ -39,38 +40,39 @@ class Recomputed:
     ) -> None:
         self._bound, self._mechanism = intent.contribution.bound, mechanism
         self._sums = np.zeros((silos, width))
-        self._silo: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        self._weights: list[NDArray[np.float64]] = [np.empty(0)]
-        self._users: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-        self._largest: tuple[float, NDArray[np.float64] | Sparse, NDArray[np.float64]] | None = None
+        self._silo: list[IntArray] = [np.empty(0, np.int64)]
+        self._weights: list[FloatArray] = [np.empty(0)]
+        self._users: list[IntArray] = [np.empty(0, np.int64)]
+        self._largest: tuple[float, FloatArray | Sparse, FloatArray] | None = None
 
     def add(
         self,
-        rows: NDArray[np.float64] | Sparse,
-        silo: NDArray[np.int64],
-        norms: NDArray[np.float64],
-        weights: NDArray[np.float64] | None = None,
-        users: NDArray[np.int64] | None = None,
+        rows: FloatArray | Sparse,
+        silo: IntArray,
+        norms: FloatArray,
+        weights: FloatArray | None = None,
+        users: IntArray | None = None,
     ) -> None:
         """Add rows (n, width), of these silos, norms, weights (None: ones) and users: (n,) each."""
         if not len(norms):
             return
-        own = np.ones(len(norms)) if weights is None else weights
+        row_weights = np.ones(len(norms)) if weights is None else weights
         self._silo.append(silo)
-        self._weights.append(own)
+        self._weights.append(row_weights)
         if users is not None:
             self._users.append(users)
-        top = float(norms.max())
-        finite = top < np.inf  # not where one is no number
+        # The row of the largest norm is kept, to be clipped by itself; NaN counts as smallest.
+        finite = float(norms.max()) < np.inf  # False for a NaN as well
         known = norms if finite else np.where(np.isnan(norms), -1.0, norms)
-        place = int(np.argmax(known))
-        if self._largest is None or known[place] > self._largest[0]:
-            one = np.array([place])
-            self._largest = float(known[place]), rows[one], own[one]
-        factors = own * (self._bound / np.maximum(norms, self._bound))
+        index = np.array([np.argmax(known)])
+        if self._largest is None or known[index[0]] > self._largest[0]:
+            self._largest = float(known[index[0]]), rows[index], row_weights[index]
+        # w min(1, C / |row|): (n,)
+        factors = row_weights * (self._bound / np.maximum(norms, self._bound))
         if not finite:
-            odd = np.flatnonzero(~np.isfinite(norms))
-            rows, factors = _tamed(rows, odd, factors, own * self._bound)
+            overflowing = np.flatnonzero(~np.isfinite(norms))
+            clipped_norms = row_weights * self._bound
+            rows, factors = _without_infinities(rows, overflowing, factors, clipped_norms)
         if isinstance(rows, Sparse):
             self._add_sparse(rows, silo, factors)
         else:
@@ -89,9 +91,11 @@ class Recomputed:
         silos, width = self._sums.shape
         terms = np.bincount(silo, minlength=silos)
         grid = self._mechanism.grid
-        size = np.bincount(silo, weights, minlength=silos) * (self._bound / grid)
-        room = 1.0 + 2.0 * terms + size * (width + terms + 64.0) * 2.0**-50
-        off = np.abs(np.asarray(totals) - self._sums / grid).max(axis=1, initial=0.0) / room
+        # What may differ, in steps of the grid: two for each truncated term, and the rounding of
+        # float sums over `width` and `terms` numbers.  It errs wide: an honest run stays below 1.
+        norms = np.bincount(silo, weights, minlength=silos) * (self._bound / grid)
+        allowed = 1.0 + 2.0 * terms + norms * (width + terms + 64.0) * 2.0**-50
+        off = np.abs(np.asarray(totals) - self._sums / grid).max(axis=1, initial=0.0) / allowed
         return {
             ITEM: {
                 "terms": len(silo),
@@ -106,58 +110,54 @@ class Recomputed:
         if self._largest is None or not self._largest[2][0]:
             return 0.0
         _, row, weight = self._largest
-        reach = self._bound * float(weight[0])
+        bound = self._bound * float(weight[0])
         term = self._mechanism.total(row, weight).astype(np.float64)
         norm = float(np.sqrt(term @ term)) * self._mechanism.grid
-        return norm / reach if reach else 0.0  # a weight so small that it is lost
+        return norm / bound if bound else 0.0  # a weight so small that it is lost
 
-    def _add_dense(
-        self, rows: NDArray[np.float64], silo: NDArray[np.int64], factors: NDArray[np.float64]
-    ) -> None:
+    def _add_dense(self, rows: FloatArray, silo: IntArray, factors: FloatArray) -> None:
         silos = len(self._sums)
-        if silos * rows.size <= _SMALL:
-            apart = np.zeros((silos, len(rows)))
-            apart[silo, np.arange(len(rows))] = factors
-            self._sums += apart @ rows
+        if silos * rows.size <= _MAX_DENSE_PRODUCTS:
+            by_silo = np.zeros((silos, len(rows)))  # a row's factor stands in its silo's line
+            by_silo[silo, np.arange(len(rows))] = factors
+            self._sums += by_silo @ rows
             return
         if (silo[1:] < silo[:-1]).any():
             order = np.argsort(silo, kind="stable")
             rows, silo, factors = rows[order], silo[order], factors[order]
         ends = np.searchsorted(silo, np.arange(silos + 1))
-        for one, (first, last) in enumerate(itertools.pairwise(ends.tolist())):
+        for index, (first, last) in enumerate(itertools.pairwise(ends.tolist())):
             if first < last:
-                self._sums[one] += factors[first:last] @ rows[first:last]
+                self._sums[index] += factors[first:last] @ rows[first:last]
 
-    def _add_sparse(
-        self, rows: Sparse, silo: NDArray[np.int64], factors: NDArray[np.float64]
-    ) -> None:
-        places = silo[:, None] * rows.width + rows.columns
+    def _add_sparse(self, rows: Sparse, silo: IntArray, factors: FloatArray) -> None:
+        cells = silo[:, None] * rows.width + rows.columns  # of the table (silos, width), flat
         values = factors[:, None] * rows.values
-        found = np.bincount(places.ravel(), values.ravel(), minlength=self._sums.size)
-        self._sums += found.reshape(self._sums.shape)
+        sums = np.bincount(cells.ravel(), values.ravel(), minlength=self._sums.size)
+        self._sums += sums.reshape(self._sums.shape)
 
 
-def _tamed(
-    rows: NDArray[np.float64] | Sparse,
-    odd: NDArray[np.int64],
-    factors: NDArray[np.float64],
-    reach: NDArray[np.float64],
-) -> tuple[NDArray[np.float64] | Sparse, NDArray[np.float64]]:
+def _without_infinities(
+    rows: FloatArray | Sparse,
+    overflowing: IntArray,
+    factors: FloatArray,
+    clipped_norms: FloatArray,
+) -> tuple[FloatArray | Sparse, FloatArray]:
     """Return rows and factors without infinities: such a row counts as zero.
 
-    A row of numbers whose squares are too large for a float is shortened first; `reach` is the norm
-    that it is clipped to.
+    A row of numbers whose squares are too large for a float is shortened first, and keeps its
+    direction; `clipped_norms` (n,) are the norms that rows are clipped to.
     """
     values = (rows.values if isinstance(rows, Sparse) else rows).copy()
     factors = factors.copy()
-    for one in odd.tolist():
-        row = values[one]
-        top = float(np.abs(row).max(initial=0.0))
-        if not np.isfinite(top):
-            values[one], factors[one] = 0.0, 0.0
+    for index in overflowing.tolist():
+        row = values[index]
+        largest = float(np.abs(row).max(initial=0.0))
+        if not np.isfinite(largest):
+            values[index], factors[index] = 0.0, 0.0
             continue
-        values[one] = row / top
-        factors[one] = reach[one] / float(np.sqrt(values[one] @ values[one]))
+        values[index] = row / largest
+        factors[index] = clipped_norms[index] / float(np.sqrt(values[index] @ values[index]))
     if isinstance(rows, Sparse):
         return Sparse(rows.columns, values, rows.width), factors
     return values, factors

@@ -12,15 +12,15 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import records
+from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.keys import fresh
 from ..parties.network import SERVER, Network, silo_name
 from ..secagg.committee import Committee
 from ..secagg.terms import ServerKind, Terms, choose
-from .sums import Integers, Silo, Sum
+from .sums import Silo, Sum
 
 RING_BITS: Final = 64
 
@@ -43,12 +43,14 @@ class Masked:
         names = [silo_name(silo) for silo in range(silos)]
         self.network = Network([SERVER, *names], keep=keep)
         self._silos, self._dropouts = silos, dropouts
-        self._told = colluders
+        self._stated_colluders = colluders
+        # Masks hold against a server that lies where most of the silos are honest and present.
         lies = silos > 2 * dropouts + colluders
         self._server: ServerKind = "malicious" if lies else "honest-but-curious"
-        left = silos - dropouts
-        most = min(left - 2, left - dropouts - 1) if lies else left - 2
-        self._colluders = max(colluders, most)
+        # Two honest silos must stay, or the sum of the others shows the last one's vector.
+        staying = silos - dropouts
+        tolerable = min(staying - 2, staying - dropouts - 1) if lies else staying - 2
+        self._colluders = max(colluders, tolerable)
         self._terms(1)  # refused now, not in the first round
         self._posts = {name: self.network.post(name) for name in self.network.names}
         self._committees: dict[tuple[int, int], Committee] = {}
@@ -67,7 +69,7 @@ class Masked:
             degree=terms.degree,
             ring_bits=terms.ring_bits,
             server=terms.server,
-            colluders=self._told,
+            colluders=self._stated_colluders,
         )
 
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:
@@ -95,12 +97,13 @@ class Masked:
         if key not in self._committees:
             session = bytes(fresh(_SESSION_BYTES))
             self._committees[key] = Committee(self._posts, self._terms(length), session)
-        inputs: dict[str, Callable[[], NDArray[np.uint64]]] = {
-            silo_name(place): partial(_words, silo) for place, silo in enumerate(silos)
+        inputs: dict[str, Callable[[], UInt64Array]] = {
+            silo_name(index): partial(_words, silo) for index, silo in enumerate(silos)
         }
         words, names = self._committees[key].sum(number, inputs)
-        there = tuple(place for place in range(self._silos) if silo_name(place) in names)
-        return Sum(words.astype("<u8", copy=False).view(np.int64), there)
+        present = tuple(index for index in range(self._silos) if silo_name(index) in names)
+        # The sum lies within 63 bits, so its residue modulo 2^64, read as signed, is the sum.
+        return Sum(words.astype("<u8", copy=False).view(np.int64), present)
 
     def _terms(self, length: int) -> Terms:
         return choose(
@@ -113,8 +116,8 @@ class Masked:
         )
 
 
-def _words(silo: Silo) -> NDArray[np.uint64]:
-    integers: Integers = silo()
+def _words(silo: Silo) -> UInt64Array:
+    integers: IntArray = silo()
     if integers.dtype != np.dtype(np.int64):
         raise ProtocolFault(
             "A silo did not make integers of 64 bits.",

@@ -14,13 +14,14 @@ from typing import Final
 import numpy as np
 
 from ...accountant import records
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ..crypto.fixed_point import FixedPoint
 from ..crypto.keys import Identity, fresh
 from ..parties.network import Network, silo_name
 from ..secagg.decentralised import Group, decentralised_sum
 from ..secagg.peers import RING_BITS, require_peers, security_among
-from .sums import Integers, Silo, Sum
+from .sums import Silo, Sum
 
 _SESSION_BYTES: Final = 16
 
@@ -44,8 +45,9 @@ class Shares:
         self._posts = {name: self.network.post(name) for name in names}
         self._identities = {name: Identity.new() for name in names}
         self._roster = {name: identity.public for name, identity in self._identities.items()}
-        most = 2.0 ** (62 - (silos - 1).bit_length())
-        self._grid = FixedPoint(step=1.0, bound=most, terms=silos, modulus=2**RING_BITS)
+        # n numbers of at most 2^62 / n add up to less than 2^63: the sum never wraps around.
+        largest = 2.0 ** (62 - (silos - 1).bit_length())
+        self._grid = FixedPoint(step=1.0, bound=largest, terms=silos, modulus=2**RING_BITS)
         self._session = bytes(fresh(_SESSION_BYTES))
         self._sums = 0
         self._colluders = colluders
@@ -86,7 +88,7 @@ class Shares:
         return Sum(totals[silo_name(0)], tuple(range(len(silos))))
 
 
-def _integers(silo: Silo, index: int) -> Integers:
+def _integers(silo: Silo, index: int) -> IntArray:
     sent = silo()
     if not isinstance(sent, np.ndarray) or sent.dtype != np.dtype(np.int64):
         raise ProtocolFault(

@@ -1,4 +1,4 @@
-"""How what the silos make becomes one sum: in the clear, under masks, or among peers.
+"""The sum of what silos send: its interface, the sum in the clear, and the sum with noise.
 
 Silos add up integers, with their noise among them, so the sum is the same bit for bit whoever sees
 what on the way.  What the server sees stands in the log as `aggregation`:
@@ -20,9 +20,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import records
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault, Unsupported
 from ...accountant.mechanisms.clip import check_totals
 from ..parties.network import silo_name
@@ -31,20 +31,17 @@ if TYPE_CHECKING:
     from ...accountant.mechanisms import Gaussian, Ticket
     from ..crypto.fixed_point import FixedPoint
     from ..parties.network import Network
-    from ..settings.schema import SecuritySettings
     from .residuals import Watch
 
-Integers: TypeAlias = NDArray[np.int64]
-
-Silo: TypeAlias = Callable[[], Integers]
-"""What one silo does when it is its turn: it returns its integers (D,), with its noise."""
+Silo: TypeAlias = Callable[[], IntArray]
+"""Called when it is the silo's turn: returns its integers (D,), its share of the noise added."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sum:
     """What arrived: `total` (D,) of those silos that are in it."""
 
-    total: Integers
+    total: IntArray
     silos: tuple[int, ...]
 
 
@@ -76,11 +73,11 @@ class Plain:
     def total(self, number: int, silos: Sequence[Silo], length: int) -> Sum:  # noqa: ARG002
         """Return the sum of what the silos make; all of them are in it."""
         total = np.zeros(length, np.int64)
-        for place, silo in enumerate(silos):
+        for index, silo in enumerate(silos):
             sent = silo()
             if sent.shape != total.shape or sent.dtype != total.dtype:
                 raise ProtocolFault(
-                    f"{silo_name(place)} did not send {length:,} integers.",
+                    f"{silo_name(index)} did not send {length:,} integers.",
                     "Another vector would be stretched, and its noise used more than once.",
                     "Find out which model it has, and begin again.",
                 )
@@ -89,7 +86,7 @@ class Plain:
 
 
 class Unsummed:
-    """Adds nothing up: units send messages, and silos no vectors."""
+    """Stands for no sum at all: units send messages to a shuffler, and silos send no vectors."""
 
     security: Final = None
     network: Final = None
@@ -108,7 +105,7 @@ def noisy_sum(
     number: int,
     mechanism: Gaussian,
     ticket: Ticket,
-    totals: Sequence[Integers],
+    totals: Sequence[IntArray],
     named: str = "noise",
     watch: Watch | None = None,
 ) -> Sum:
@@ -120,32 +117,32 @@ def noisy_sum(
     """
     names = [f"{named}/{silo_name(silo)}" for silo in range(len(totals))]
     sums = check_totals(totals, names)  # before any of them is sent
-    own: list[Silo] = [
+    shares: list[Silo] = [
         partial(mechanism.share_steps, ticket, total, name)
         for total, name in zip(sums, names, strict=True)
     ]
     if watch is None:
-        return by.total(number, own, len(totals[0]))
-    seen = [
-        partial(_watched, watch, mechanism.grid, *one)
-        for one in enumerate(zip(own, sums, strict=True))
+        return by.total(number, shares, len(totals[0]))
+    shown = [
+        partial(_sent_and_shown, watch, mechanism.grid, silo, share, total)
+        for silo, (share, total) in enumerate(zip(shares, sums, strict=True))
     ]
-    arrived = by.total(number, seen, len(totals[0]))
-    there = np.sum([sums[silo] for silo in arrived.silos], axis=0, dtype=np.int64)
-    watch.whole(arrived.total - there, mechanism.grid, arrived.silos)
-    return arrived
+    received = by.total(number, shown, len(totals[0]))
+    # What arrived, less the exact totals of the silos that are in it, is the noise in the sum.
+    exact = np.sum([sums[silo] for silo in received.silos], axis=0, dtype=np.int64)
+    watch.whole(received.total - exact, mechanism.grid, received.silos)
+    return received
 
 
-def _watched(watch: Watch, grid: float, place: int, made: tuple[Silo, Integers]) -> Integers:
-    """Return what a silo sends, and show what is in it beside its sum."""
-    silo, total = made
-    sent = silo()
+def _sent_and_shown(watch: Watch, grid: float, silo: int, share: Silo, total: IntArray) -> IntArray:
+    """Return what a silo sends, and show the noise in it: what is sent less its exact total."""
+    sent = share()
     if sent.shape == total.shape and sent.dtype == total.dtype:  # else whoever adds up refuses it
-        watch.share(place, sent - total, grid)
+        watch.share(silo, sent - total, grid)
     return sent
 
 
-def float_sum(by: Aggregator, number: int, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+def float_sum(by: Aggregator, number: int, rows: FloatArray) -> FloatArray:
     """Return the sum of what each silo sends (silos, D), where that needs no more noise: (D,).
 
     In the clear it is a sum of floats.  Under masks every number is rounded towards zero, on a
@@ -155,14 +152,15 @@ def float_sum(by: Aggregator, number: int, rows: NDArray[np.float64]) -> NDArray
         return np.asarray(np.sum(rows, axis=0))
     from ..crypto.fixed_point import FixedPoint
 
+    # Finer is refused by 64 bits: n numbers of up to 2^16 must add up within 63 of them.
     step = 2.0 ** -min(40, 47 - len(rows).bit_length())
     point = FixedPoint(step=step, bound=2.0**16, terms=len(rows), modulus=2**64)
-    own = [partial(_encoded, point, row) for row in rows]
-    arrived = by.total(number, own, rows.shape[1])
-    return np.asarray(point.decode(arrived.total))
+    silos = [partial(_encoded, point, row) for row in rows]
+    received = by.total(number, silos, rows.shape[1])
+    return np.asarray(point.decode(received.total))
 
 
-def _encoded(point: FixedPoint, row: NDArray[np.float64]) -> Integers:
+def _encoded(point: FixedPoint, row: FloatArray) -> IntArray:
     try:
         return np.asarray(point.encode(row))
     except InvalidInput:
@@ -171,42 +169,3 @@ def _encoded(point: FixedPoint, row: NDArray[np.float64]) -> Integers:
             "Masked sums have no room for it, so nothing was sent.",
             'Lower `local_rate` or `clip` in [training], or write aggregation = "plain".',
         ) from None
-
-
-def aggregator(own: SecuritySettings, silos: int) -> Aggregator:
-    """Return what adds up the updates of so many silos.
-
-    Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among,
-    and for settings that the aggregation cannot bear.
-    """
-    if own.aggregation == "shuffle":
-        return Unsummed()
-    if own.aggregation not in ("masked", "shares"):
-        return Plain()
-    from ..crypto import dependencies
-
-    if own.aggregation == "shares":
-        from ..secagg.peers import require_peers
-
-        require_peers(silos, colluders=own.colluders, dropouts=own.dropouts)
-        dependencies.require(dependencies.MASKS)
-        from .share_sums import Shares
-
-        return Shares(silos, colluders=own.colluders, keep=own.keep_transcripts)
-    if silos - own.dropouts < 2:
-        raise InvalidInput(
-            f"Masks need two silos that stay; of {silos}, {own.dropouts} may be missing.",
-            "A sum of one silo's update is that update.",
-            'Lower `dropouts` in [security], or write aggregation = "plain".',
-        )
-    if silos - own.dropouts - own.colluders < 2:
-        raise InvalidInput(
-            f"Masks need two silos that stay and tell nothing; of {silos}, {own.dropouts} may be "
-            f"missing and {own.colluders} may collude with the server.",
-            "Who knows all updates but one learns that one from the sum.",
-            'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
-        )
-    dependencies.require(dependencies.MASKS)
-    from .masked_sums import Masked
-
-    return Masked(silos, dropouts=own.dropouts, colluders=own.colluders, keep=own.keep_transcripts)

@@ -7,22 +7,21 @@ rational numbers, not only as a sum of floats: every weight is rounded down.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Weights
 from ...accountant.sensitivity.release import down
 
-Table: TypeAlias = NDArray[np.float64]
-
-RULES: Final = ("uniform", "records")
+WEIGHTINGS: Final = ("uniform", "records")
 
 
-def user_weights(rule: str, counts: ArrayLike) -> Table:
+def user_weights(rule: str, counts: ArrayLike) -> FloatArray:
     """Return w_su as a table (users, silos), from how many records each user has in each silo.
 
     - `uniform`: 1/|S| wherever a user has records, and 0 elsewhere, where it has no delta either.
@@ -35,7 +34,7 @@ def user_weights(rule: str, counts: ArrayLike) -> Table:
     >>> user_weights("records", [[1, 3], [0, 0]]).tolist()
     [[0.25, 0.75], [0.0, 0.0]]
     """
-    validate.choice(RULES, weighting=rule)
+    validate.choice(WEIGHTINGS, weighting=rule)
     table = _counts(counts)
     if rule == "uniform":
         return np.where(table > 0, uniform_weight(table.shape[1]), 0.0)
@@ -47,7 +46,7 @@ def uniform_weight(silos: int) -> float:
     return down(Fraction(1, validate.count(silos=silos)))
 
 
-def checked_weights(weights: ArrayLike) -> Table:
+def checked_weights(weights: ArrayLike) -> FloatArray:
     """Return weights (users, silos); refuse a row whose exact sum is above 1, or a negative one.
 
     No rounding is forgiven: the sensitivity is C times the largest sum.  Raises `InvalidInput`,
@@ -79,11 +78,11 @@ def checked_weights(weights: ArrayLike) -> Table:
 
 def stated(rule: str) -> Weights:
     """Return what the log says of the weights: the rule, and that no sum is above 1."""
-    word = validate.choice(RULES, weighting=rule)
+    word = validate.choice(WEIGHTINGS, weighting=rule)
     return Weights("uniform" if word == "uniform" else "records", 1.0)
 
 
-def _counts(counts: ArrayLike) -> NDArray[np.int64]:
+def _counts(counts: ArrayLike) -> IntArray:
     table = np.asarray(counts)
     if table.ndim != 2 or table.dtype.kind not in "iu" or (table.size and table.min() < 0):
         raise InvalidInput(
@@ -93,13 +92,13 @@ def _counts(counts: ArrayLike) -> NDArray[np.int64]:
     return table.astype(np.int64)
 
 
-def _quotients(parts: NDArray[np.int64], wholes: NDArray[np.int64]) -> Table:
-    """Return parts / wholes, each at or below the exact quotient.
+def _quotients(numerators: IntArray, denominators: IntArray) -> FloatArray:
+    """Return numerators / denominators, each at or below the exact quotient.
 
     A rounded quotient is exact where the reduced denominator is a power of two, and otherwise less
     than a unit in the last place too large.
     """
-    rounded = parts / wholes
-    reduced = wholes // np.gcd(parts, wholes)
+    rounded = numerators / denominators
+    reduced = denominators // np.gcd(numerators, denominators)
     exact = (reduced & (reduced - 1)) == 0
     return np.where(exact, rounded, np.nextafter(rounded, 0.0))

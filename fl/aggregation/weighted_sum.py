@@ -59,10 +59,10 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian
 from ...accountant.mechanisms.clip import ROOM
@@ -73,7 +73,7 @@ from ..secagg.peers import require_peers
 from .user_weights import stated
 
 AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares")
-ALONE: Final = ev.NoGuarantee("who takes off the noise that it knows may be left with none")
+NO_NOISE_LEFT: Final = ev.NoGuarantee("who takes off the noise that it knows may be left with none")
 
 DRAWERS: Final = ("server", "shared-secret", "oblivious-transfer")
 
@@ -93,7 +93,7 @@ def weighted_sum(
     `tolerated_dropouts` silos may be missing.  Raises `InvalidInput` where the sum of so many users
     could overflow.
     """
-    made = Gaussian(
+    noise = Gaussian(
         bound=bound,
         std=up(Fraction(noise_multiplier) * Fraction(bound)),
         shares=silos,
@@ -102,13 +102,13 @@ def weighted_sum(
         unit="user",
         tolerated_dropouts=tolerated_dropouts,
     )
-    if users * Fraction(bound) / Fraction(made.grid) > ROOM:
+    if users * Fraction(bound) / Fraction(noise.grid) > ROOM:
         raise InvalidInput(
             "The clip is too many steps of the noise's grid for so many users.",
             "A sum that overflows would wrap around, and no noise covers that.",
             "Give more noise.",
         )
-    return made
+    return noise
 
 
 def weighted_views(
@@ -141,12 +141,12 @@ def weighted_views(
     """
     _check(rule, aggregation, drawn_by, tolerated_dropouts)
     worst, private = uldp.worst_weights(silos), aggregation == "private-weighting"
-    apart = aggregation == "plain"
+    in_the_clear = aggregation == "plain"
     split = worst
-    if apart and rule == "uniform":
+    if in_the_clear and rule == "uniform":
         split = np.full((1, silos), up(Fraction(1, silos)))
 
-    def seen(weights: NDArray[np.float64], *, separately: bool, knows: bool) -> ev.Event:
+    def seen(weights: FloatArray, *, separately: bool, knows: bool) -> ev.Event:
         return uldp.weighted_release(
             noise_multiplier,
             rounds=1,
@@ -159,7 +159,7 @@ def weighted_views(
 
     def by_silo(*, holds: bool, knows: bool) -> ev.Event:
         if silos - tolerated_dropouts < 2:
-            return ALONE
+            return NO_NOISE_LEFT
         return uldp.insider_release(
             noise_multiplier,
             rounds=1,
@@ -173,20 +173,20 @@ def weighted_views(
             tolerated_dropouts=tolerated_dropouts,
         ).event
 
-    def by_coalition(one: Coalition) -> ev.Event:
+    def by_coalition(coalition: Coalition) -> ev.Event:
         if private:
             return uldp.PRIVATE_COALITION
-        if silos - tolerated_dropouts <= one.colluders:
-            return ALONE
+        if silos - tolerated_dropouts <= coalition.colluders:
+            return NO_NOISE_LEFT
         return uldp.coalition_release(
             noise_multiplier,
             rounds=1,
             silos=silos,
-            colluders=one.colluders,
+            colluders=coalition.colluders,
             weighting=rule,
-            holds_user=one.holds,
+            holds_user=coalition.holds,
             neighbours=neighbours,
-            together=not apart,
+            together=not in_the_clear,
             tolerated_dropouts=tolerated_dropouts,
         ).event
 
@@ -197,11 +197,11 @@ def weighted_views(
                 "Under additive shares there is no server that could draw.",
                 next_step="Give drawn_by = 'shared-secret': peers draw the sample alike.",
             )
-        alone = by_silo(holds=False, knows=True)  # its colluders make it no larger
-        return {MODEL: seen(worst, separately=False, knows=False), PEER: alone}
+        single_peer = by_silo(holds=False, knows=True)  # its colluders make it no larger
+        return {MODEL: seen(worst, separately=False, knows=False), PEER: single_peer}
     views = {
         "model": seen(worst, separately=False, knows=False),
-        "server": seen(split, separately=apart, knows=drawn_by == "server"),
+        "server": seen(split, separately=in_the_clear, knows=drawn_by == "server"),
     }
     if silos < 2:
         return views
@@ -211,8 +211,8 @@ def weighted_views(
     # That private weighting admits none is said of the smallest one, whoever asks.
     for colluders in coalitions or (1,) * private:
         for holds in (False, True):
-            one = Coalition(colluders, holds)
-            views[one.name] = by_coalition(one)
+            coalition = Coalition(colluders, holds)
+            views[coalition.name] = by_coalition(coalition)
     return views
 
 

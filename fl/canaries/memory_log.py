@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from ...accountant import records
+from ...accountant.arrays import IntArray
 from ...accountant.errors import MissingParty
-from ..aggregation.sums import Aggregator, Integers, Silo, Sum
+from ..aggregation.sums import Aggregator, Silo, Sum
 from ..parties.network import Network, silo_name
 
 
@@ -40,7 +41,7 @@ class Watching:
 
     def __init__(self, inner: Aggregator, *, missing: Collection[int] = ()) -> None:
         self._inner, self._missing = inner, frozenset(missing)
-        self.sent: dict[int, Integers] = {}
+        self.sent: dict[int, IntArray] = {}
         self.sum: Sum | None = None
 
     @property
@@ -60,7 +61,7 @@ class Watching:
         self.sum = self._inner.total(number, own, length)
         return self.sum
 
-    def _keep(self, place: int, silo: Silo) -> Integers:
+    def _keep(self, place: int, silo: Silo) -> IntArray:
         if place in self._missing:
             raise MissingParty(f"{silo_name(place)} is missing from this rehearsal.")
         self.sent[place] = silo()

@@ -32,7 +32,7 @@ from ..aggregation.clip_check import Recomputed
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import Aggregator, Plain, noisy_sum
 from ..aggregation.term_norms import norms_of
-from ..aggregation.user_weights import RULES, checked_weights, user_weights
+from ..aggregation.user_weights import WEIGHTINGS, checked_weights, user_weights
 from ..aggregation.weighted_sum import weighted_sum, weighted_views
 from ..data import normalise
 from ..data.federation import Federation
@@ -74,7 +74,7 @@ class Normalising:
 
     def __post_init__(self) -> None:
         validate.positive(normalisation_noise=self.noise_multiplier)
-        validate.choice(RULES, weighting=self.rule)
+        validate.choice(WEIGHTINGS, weighting=self.rule)
 
     @property
     def counted(self) -> bool:

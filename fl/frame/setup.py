@@ -13,7 +13,8 @@ from ...accountant.errors import InvalidInput, Unsupported, there_are
 from ...accountant.mechanisms import About
 from ...accountant.mechanisms.base import Mechanism
 from ...accountant.plan import Plan, PlannedPhase
-from ..aggregation.sums import Aggregator, Plain, aggregator
+from ..aggregation.choice import aggregator
+from ..aggregation.sums import Aggregator, Plain
 from ..data.federation import Federation
 from ..declarations.declaration import OURS, USUAL
 from ..declarations.registry import known

@@ -18,7 +18,8 @@ from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
-from privplan.fl.aggregation.sums import Plain, Sum, aggregator, float_sum, noisy_sum
+from privplan.fl.aggregation.choice import aggregator
+from privplan.fl.aggregation.sums import Plain, Sum, float_sum, noisy_sum
 from privplan.fl.log import LogWriter, read
 from privplan.fl.parties.network import SERVER, Message
 from privplan.fl.parties.transcripts import FOLDER, read_transcript

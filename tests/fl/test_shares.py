@@ -13,8 +13,9 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault, Unsupported
 from privplan.accountant.mechanisms import About, Gate, Gaussian
 from privplan.accountant.randomness import Streams
+from privplan.fl.aggregation.choice import aggregator
 from privplan.fl.aggregation.share_sums import Shares
-from privplan.fl.aggregation.sums import Plain, aggregator, float_sum, noisy_sum
+from privplan.fl.aggregation.sums import Plain, float_sum, noisy_sum
 from privplan.fl.crypto import keys
 from privplan.fl.parties.network import Message
 from privplan.fl.secagg.decentralised import Partial, Total

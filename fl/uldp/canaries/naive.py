@@ -21,7 +21,7 @@ import numpy as np
 
 from ....accountant import events as ev
 from ....accountant.sensitivity.release import reach, repeated
-from ...aggregation.sums import aggregator
+from ...aggregation.choice import aggregator
 from ...canaries import (
     NORM,
     OWN,

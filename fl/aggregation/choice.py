@@ -1,0 +1,56 @@
+"""Which aggregator sums the silos' integers, by `[security]` of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...accountant.errors import InvalidInput
+from .sums import Aggregator, Plain, Unsummed
+
+if TYPE_CHECKING:
+    from ..settings.schema import SecuritySettings
+
+
+def aggregator(security: SecuritySettings, silos: int) -> Aggregator:
+    """Return what adds up the updates of so many silos.
+
+    Raises `InvalidInput` where more silos may be missing, or collude, than leave two to hide among,
+    and for settings that the aggregation cannot bear.
+    """
+    if security.aggregation == "shuffle":
+        return Unsummed()
+    if security.aggregation not in ("masked", "shares"):
+        return Plain()
+    from ..crypto import dependencies
+
+    if security.aggregation == "shares":
+        from ..secagg.peers import require_peers
+
+        require_peers(silos, colluders=security.colluders, dropouts=security.dropouts)
+        dependencies.require(dependencies.MASKS)
+        from .share_sums import Shares
+
+        return Shares(silos, colluders=security.colluders, keep=security.keep_transcripts)
+    if silos - security.dropouts < 2:
+        raise InvalidInput(
+            f"Masks need two silos that stay; of {silos}, {security.dropouts} may be missing.",
+            "A sum of one silo's update is that update.",
+            'Lower `dropouts` in [security], or write aggregation = "plain".',
+        )
+    if silos - security.dropouts - security.colluders < 2:
+        raise InvalidInput(
+            f"Masks need two silos that stay and tell nothing; of {silos}, "
+            f"{security.dropouts} may be missing and {security.colluders} may collude with "
+            "the server.",
+            "Who knows all updates but one learns that one from the sum.",
+            'Lower `colluders` or `dropouts` in [security], or write aggregation = "plain".',
+        )
+    dependencies.require(dependencies.MASKS)
+    from .masked_sums import Masked
+
+    return Masked(
+        silos,
+        dropouts=security.dropouts,
+        colluders=security.colluders,
+        keep=security.keep_transcripts,
+    )
