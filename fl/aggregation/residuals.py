@@ -24,8 +24,8 @@ holds the exact sum.  A hash of it without a key: whoever guesses the data compu
 and sees whether the guess is right.  A histogram: of a short vector it tells nearly every value.
 And statistics of fewer than `MIN_VALUES` values, as the square of one value is that value: these
 have a fingerprint and nothing else.  Even so every number here is a function of what was there
-before the noise.  Who knows all data but one user's can test a guess of it against any of them, so no
-guarantee holds against the reader of a sidecar; but it does not hand them the sum.
+before the noise.  Who knows all data but one user's can test a guess of it against any of them, so
+no guarantee holds against the reader of a sidecar; but it does not hand them the sum.
 
 What is kept in memory for the next round, the last residuals, is what the silos had there anyway.
 """

@@ -14,19 +14,16 @@ be told from random: computationally hidden, where shares drawn in full would hi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import Float32Array, UInt64Array
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Secret
 from . import masks
 from .keys import KEY_BYTES, derive, fresh
-
-Words: TypeAlias = NDArray[np.uint64]
-Floats32: TypeAlias = NDArray[np.float32]
 
 SEED_BYTES: Final = KEY_BYTES
 
@@ -39,7 +36,7 @@ DISCO_MAGNITUDE: Final = 100.0
 DISCO_SEED_BITS: Final = 47
 
 
-def share(words: Words, parties: int) -> tuple[list[Secret], Words]:
+def share(words: UInt64Array, parties: int) -> tuple[list[Secret], UInt64Array]:
     """Return `parties` - 1 fresh seeds and the last share, (D,) of uint64: see the module.
 
     `parties` is 2 or above.  Several tensors are one vector, end to end: each call draws new
@@ -57,14 +54,14 @@ def share(words: Words, parties: int) -> tuple[list[Secret], Words]:
     return seeds, last
 
 
-def expand(seed: bytes, count: int) -> Words:
+def expand(seed: bytes, count: int) -> UInt64Array:
     """Return the share that a seed stands for: `count` words.  `InvalidInput` for other lengths."""
     out = np.zeros(validate.count_from(0, count=count), np.uint64)
     add_expanded(out, [seed], sign=1)
     return out
 
 
-def add_expanded(words: Words, seeds: Sequence[bytes], *, sign: Literal[1, -1]) -> None:
+def add_expanded(words: UInt64Array, seeds: Sequence[bytes], *, sign: Literal[1, -1]) -> None:
     """Add (`sign` 1) or subtract (-1) the shares of some seeds, in place.
 
     Raises `InvalidInput` for other arrays than vectors of uint64, other signs and other lengths.
@@ -82,12 +79,12 @@ def add_expanded(words: Words, seeds: Sequence[bytes], *, sign: Literal[1, -1]) 
 
 
 def no_guarantee_float_shares(
-    tensors: Sequence[Floats32],
+    tensors: Sequence[Float32Array],
     parties: int,
     *,
     seeds: Sequence[int] | None = None,
     magnitude: float = DISCO_MAGNITUDE,
-) -> list[list[Floats32]]:
+) -> list[list[Float32Array]]:
     """Return DISCO's float shares of some tensors, as published: **no-guarantee**, for study.
 
     Row i of the result is the share of party i: one float32 tensor for each of `tensors` (1-D).
@@ -104,21 +101,21 @@ def no_guarantee_float_shares(
     Source: epfml/disco, `discojs/src/privacy.ts` and `aggregator/secure.ts`, 2024.
     """
     others = validate.count_from(2, parties=parties) - 1
-    width = validate.positive(magnitude=magnitude)
+    magnitude_bound = validate.positive(magnitude=magnitude)
     if seeds is None:
         seeds = [int.from_bytes(fresh(6), "little") % 2**DISCO_SEED_BITS for _ in range(others)]
     if len(seeds) != others:
         raise InvalidInput("There must be one seed fewer than parties.")
-    secrets = [np.asarray(one, np.float32) for one in tensors]
-    drawn = [[_uniform(seed, len(one), width) for one in secrets] for seed in seeds]
+    secrets = [np.asarray(tensor, np.float32) for tensor in tensors]
+    drawn = [[_uniform(seed, len(tensor), magnitude_bound) for tensor in secrets] for seed in seeds]
     last = [
-        one - np.sum([row[index] for row in drawn], axis=0, dtype=np.float32)
-        for index, one in enumerate(secrets)
+        tensor - np.sum([row[index] for row in drawn], axis=0, dtype=np.float32)
+        for index, tensor in enumerate(secrets)
     ]
     return [*drawn, last]
 
 
-def _uniform(seed: int, count: int, magnitude: float) -> Floats32:
+def _uniform(seed: int, count: int, magnitude: float) -> Float32Array:
     """Return `count` floats in [-M, M]: a longer draw from one seed begins with a shorter one."""
     key = derive(b"disco float share" + seed.to_bytes(8, "little"), b"seed")
     block = 1 << 12
@@ -129,5 +126,6 @@ def _uniform(seed: int, count: int, magnitude: float) -> Floats32:
         ]
         or [np.empty(0, np.uint64)]
     )[:count]
+    # The 53 high bits of each word as a fraction in [0, 1), stretched to [-M, M].
     unit = (words >> np.uint64(11)).astype(np.float64) * 2.0**-53
     return (magnitude * (2.0 * unit - 1.0)).astype(np.float32)

@@ -19,16 +19,17 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from .masks import RingWords
 
-_LARGEST: Final = 2**62
+_MAX_STEPS: Final = 2**62
 """Steps that one number may have: with room to spare in 64 bits, signed."""
 
-_CHUNK: Final = 1 << 15
+_VALUES_AT_A_TIME: Final = 1 << 15
 """Values that are worked on at a time: they stay in the cache."""
 
 _RINGS: Final[dict[int, Any]] = {2**32: np.uint32, 2**64: np.uint64}
@@ -68,7 +69,7 @@ class FixedPoint:
             raise InvalidInput("`modulus` must be an integer, 3 or above.")
         terms = validate.count(terms=self.terms)
         steps = Fraction(bound) / Fraction(step)
-        if not 1 <= steps < _LARGEST:
+        if not 1 <= steps < _MAX_STEPS:
             raise InvalidInput(
                 "`bound` must hold from 1 to 2^62 steps.",
                 next_step="Give another `step`.",
@@ -93,29 +94,30 @@ class FixedPoint:
         """The fewest whole bytes that hold every sum, with its sign."""
         return ((2 * self.terms * self.largest).bit_length() + 7) // 8
 
-    def encode(self, values: ArrayLike) -> NDArray[np.int64]:
+    def encode(self, values: ArrayLike) -> IntArray:
         """Return values as steps, rounded towards zero: shape (D,), |steps| <= `largest`.
 
         Raises `InvalidInput`, without the value, for one that is beyond the bound or not finite,
         and for numbers that a float does not hold exactly: it may be larger than they are.
         """
         given = _floats(values)
-        most = max(given.max(initial=0.0), -given.min(initial=0.0))  # nan where any of them is
-        if not most <= self.bound:
+        largest = max(given.max(initial=0.0), -given.min(initial=0.0))  # nan where any of them is
+        if not largest <= self.bound:
             raise self._beyond()
         steps = np.empty(len(given), np.int64)
-        for first in range(0, len(given), _CHUNK):
-            part = slice(first, first + _CHUNK)
-            steps[part] = given[part] / self.step  # which drops the fraction
+        for first in range(0, len(given), _VALUES_AT_A_TIME):
+            part = slice(first, first + _VALUES_AT_A_TIME)
+            # Exact, as the step is a power of two; the cast then drops the fraction, towards zero.
+            steps[part] = given[part] / self.step
         return steps
 
-    def decode(self, steps: NDArray[np.int64] | Iterable[int]) -> NDArray[np.float64]:
+    def decode(self, steps: IntArray | Iterable[int]) -> FloatArray:
         """Return steps, or sums of them, as numbers: shape (D,); exact up to 2^53 steps."""
         if isinstance(steps, np.ndarray):
             return steps.astype(np.float64) * self.step
-        return np.array([float(one) for one in steps], np.float64) * self.step
+        return np.array([float(step) for step in steps], np.float64) * self.step
 
-    def to_ring(self, steps: NDArray[np.int64]) -> RingWords:
+    def to_ring(self, steps: IntArray) -> RingWords:
         """Return steps as fresh words of 32 or 64 bits, negative ones from the top of the ring.
 
         Raises `InvalidInput`, without the value, for any beyond `largest`: call it before
@@ -129,7 +131,7 @@ class FixedPoint:
         words: RingWords = steps.astype(kind)
         return words
 
-    def from_ring(self, words: RingWords) -> NDArray[np.int64]:
+    def from_ring(self, words: RingWords) -> IntArray:
         """Return the sum that words of the ring stand for: shape (D,).
 
         Raises `ProtocolFault` where it is more than `terms` values can make.
@@ -137,30 +139,31 @@ class FixedPoint:
         kind = self._words()
         if not isinstance(words, np.ndarray) or words.dtype != kind or words.ndim != 1:
             raise InvalidInput("Words must be a vector of this ring's type.")
+        # The upper half of the ring stands for negative sums.
         signed = words.view(np.int32 if kind is np.uint32 else np.int64).astype(np.int64)
-        most = self.terms * self.largest
-        if not -most <= signed.min(initial=0) <= signed.max(initial=0) <= most:
+        largest_sum = self.terms * self.largest
+        if not -largest_sum <= signed.min(initial=0) <= signed.max(initial=0) <= largest_sum:
             raise _impossible()
         return signed
 
     def to_residues(self, steps: Iterable[int]) -> list[int]:
         """Return steps as integers in [0, modulus); as `to_ring`, for any modulus."""
         try:
-            given = [operator.index(one) for one in steps]
+            given = [operator.index(step) for step in steps]
         except TypeError:
             raise InvalidInput("Steps must be integers.") from None
-        if any(abs(one) > self.largest for one in given):
+        if any(abs(step) > self.largest for step in given):
             raise self._beyond()
-        return [one % self.modulus for one in given]
+        return [step % self.modulus for step in given]
 
     def from_residues(self, residues: Sequence[int]) -> list[int]:
         """Return the sums that integers in [0, modulus) stand for; as `from_ring`."""
-        most = self.terms * self.largest
-        if not all(0 <= one < self.modulus for one in residues):
+        largest_sum = self.terms * self.largest
+        if not all(0 <= residue < self.modulus for residue in residues):
             raise _impossible()
         half = self.modulus // 2
-        signed = [one - self.modulus if one > half else one for one in residues]
-        if any(abs(one) > most for one in signed):
+        signed = [residue - self.modulus if residue > half else residue for residue in residues]
+        if any(abs(residue) > largest_sum for residue in signed):
             raise _impossible()
         return signed
 
@@ -180,19 +183,19 @@ class FixedPoint:
         )
 
 
-def _floats(values: ArrayLike) -> NDArray[np.float64]:
+def _floats(values: ArrayLike) -> FloatArray:
     """Return a vector of numbers as floats, where all of them are the same number still."""
     try:
-        found = np.asarray(values)
+        array = np.asarray(values)
     except (TypeError, ValueError):
-        found = np.empty((0, 0))
-    if found.ndim != 1 or (len(found) and found.dtype.kind not in "iuf"):
+        array = np.empty((0, 0))
+    if array.ndim != 1 or (len(array) and array.dtype.kind not in "iuf"):
         raise InvalidInput("`values` must be a vector of numbers.")
-    floats = found.astype(np.float64, copy=False)
-    if found.dtype.kind != "f":
-        exact = not len(found) or max(abs(int(found.max())), abs(int(found.min()))) <= 2**53
+    floats = array.astype(np.float64, copy=False)
+    if array.dtype.kind != "f":
+        exact = not len(array) or max(abs(int(array.max())), abs(int(array.min()))) <= 2**53
     else:
-        exact = found.itemsize <= 8 or np.array_equal(floats, found)
+        exact = array.itemsize <= 8 or np.array_equal(floats, array)
     if not exact:
         raise InvalidInput(
             "`values` must be numbers that a float of 64 bits holds exactly.",

@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 RingWords: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 
-_CHUNK: Final = 1 << 17
+_CHUNK_BYTES: Final = 1 << 17
 """Bytes that are made and added at a time: they stay in the cache."""
 
-_ZEROS: Final = bytes(_CHUNK)
+_ZEROS: Final = bytes(_CHUNK_BYTES)
 
-_KINDS: Final = {"u4": b"words of 32 bits", "u8": b"words of 64 bits"}
+_WORD_LABELS: Final = {"u4": b"words of 32 bits", "u8": b"words of 64 bits"}
 
-_OVERSAMPLED: Final = 16
+_OVERSAMPLED_BYTES: Final = 16
 """Bytes drawn beyond the modulus, so that the remainder is uniform up to 2^-128."""
 
 _scratch = threading.local()
@@ -72,18 +72,22 @@ def masks_into(words: RingWords, masks: Iterable[Mask], *, session: bytes, round
     """
     kind, count = _kind(words), len(words)
     streams = [
-        (_stream(one.key, session, round, one.label, _KINDS[kind], count), _change(one.sign))
-        for one in masks
+        (
+            _stream(mask.key, session, round, mask.label, _WORD_LABELS[kind], count),
+            _change(mask.sign),
+        )
+        for mask in masks
     ]
-    step = _CHUNK // words.itemsize
+    step = _CHUNK_BYTES // words.itemsize
     scratch = _buffer()
-    made = np.frombuffer(scratch, f"<{kind}", step)
+    drawn = np.frombuffer(scratch, f"<{kind}", step)
     for first in range(0, count, step):
         part = words[first : first + step]
-        zeros, own = memoryview(_ZEROS)[: part.nbytes], made[: len(part)]
+        zeros, keystream = memoryview(_ZEROS)[: part.nbytes], drawn[: len(part)]
+        # Each keystream goes on where the last part ended: encrypting zeros gives its bytes.
         for stream, change in streams:
             stream.update_into(zeros, scratch)
-            change(part, own, out=part)
+            change(part, keystream, out=part)
 
 
 def words(
@@ -105,10 +109,10 @@ def residues(
     """
     if isinstance(modulus, bool) or not isinstance(modulus, int) or modulus < 2:
         raise InvalidInput("`modulus` must be an integer, 2 or above.")
-    wanted = validate.count_from(0, count=count)
-    size = (modulus.bit_length() + 7) // 8 + _OVERSAMPLED
+    total = validate.count_from(0, count=count)
+    size = (modulus.bit_length() + 7) // 8 + _OVERSAMPLED_BYTES
     kind = b"residues modulo " + modulus.to_bytes(size, "little")
-    raw = _stream(key, session, round, label, kind, wanted).update(bytes(size * wanted))
+    raw = _stream(key, session, round, label, kind, total).update(bytes(size * total))
     return [
         int.from_bytes(raw[first : first + size], "little") % modulus
         for first in range(0, len(raw), size)
@@ -141,16 +145,18 @@ def _stream(
 ) -> CipherContext:
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-    place = validate.count_from(0, round=round)
-    domain = b"".join(len(one).to_bytes(8, "little") + one for one in (session, label, kind))
-    domain += place.to_bytes(8, "little") + count.to_bytes(8, "little")
-    own = derive(key, b"mask" + domain, 32)
-    return Cipher(algorithms.AES128(own[:16]), modes.CTR(own[16:])).encryptor()
+    round_number = validate.count_from(0, round=round)
+    domain = b"".join(len(part).to_bytes(8, "little") + part for part in (session, label, kind))
+    domain += round_number.to_bytes(8, "little") + count.to_bytes(8, "little")
+    key_and_counter = derive(key, b"mask" + domain, 32)
+    return Cipher(
+        algorithms.AES128(key_and_counter[:16]), modes.CTR(key_and_counter[16:])
+    ).encryptor()
 
 
 def _buffer() -> bytearray:
     """Return this thread's scratch, with the slack that the cipher asks for."""
-    found: bytearray | None = getattr(_scratch, "bytes", None)
-    if found is None:
-        found = _scratch.bytes = bytearray(_CHUNK + 16)
-    return found
+    scratch: bytearray | None = getattr(_scratch, "bytes", None)
+    if scratch is None:
+        scratch = _scratch.bytes = bytearray(_CHUNK_BYTES + 16)
+    return scratch

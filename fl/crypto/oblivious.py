@@ -46,17 +46,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import records, validate
+from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra, ProtocolFault
 from ...accountant.randomness import Secret, Stream, Streams, uniform
 from .keys import fresh
 
-POINT: Final = 32
+POINT_BYTES: Final = 32
 """Bytes of a point, and of a scalar."""
 
-TAG: Final = 16
+TAG_BYTES: Final = 16
 """Bytes by which a message grows."""
 
-_ZERO_POINT: Final = bytes([1]) + bytes(POINT - 1)
+_ZERO_POINT: Final = bytes([1]) + bytes(POINT_BYTES - 1)
 _ZERO_NONCE: Final = bytes(12)
 
 
@@ -81,26 +82,26 @@ class Transfer:
             raise InvalidInput("`session` must be 1 to 255 bytes.")
         if not isinstance(self.silo, str) or not 1 <= len(self.silo.encode()) <= 255:
             raise InvalidInput("`silo` must be a name of at most 255 bytes.")
-        found = {
+        counts = {
             "round": validate.count_from(0, round=self.round),
             "users": validate.count(users=self.users),
             "slots": validate.count_from(2, slots=self.slots),
             "length": validate.count(length=self.length),
         }
-        if found["slots"] > 65535:
+        if counts["slots"] > 65535:
             raise InvalidInput(f"`slots` must be at most 65,535; it is {self.slots}.")
-        for name, number in found.items():  # numpy's integers would be other bytes, or none
+        for name, number in counts.items():  # numpy's integers would be other bytes, or none
             object.__setattr__(self, name, number)
 
     @property
     def request_bytes(self) -> int:
         """Bytes that the receiver sends."""
-        return POINT * self.users
+        return POINT_BYTES * self.users
 
     @property
     def answer_bytes(self) -> int:
         """Bytes that the sender sends in return."""
-        return self.users * self.slots * (self.length + TAG)
+        return self.users * self.slots * (self.length + TAG_BYTES)
 
 
 class Sender:
@@ -136,15 +137,16 @@ class Sender:
         if len(requests) != self.transfer.request_bytes:
             raise _wrong_size("requests", self.transfer)
         self._check(messages)
-        points = [requests[at : at + POINT] for at in range(0, len(requests), POINT)]
+        points = [requests[at : at + POINT_BYTES] for at in range(0, len(requests), POINT_BYTES)]
         for point in points:
             _check_point(self._sodium, point, f"{self.transfer.silo} sent a request")
         step = self._sodium.crypto_scalarmult_ed25519_noclamp(self._secret, self.point)
         hashed = _bound(self.transfer, self.point)
         parts: list[bytes] = []
-        for user, (point, own) in enumerate(zip(points, messages, strict=True)):
+        for user, (point, of_user) in enumerate(zip(points, messages, strict=True)):
+            # The key of slot j is of yR - jT: one subtraction from one slot to the next.
             shared = self._sodium.crypto_scalarmult_ed25519_noclamp(self._secret, point)
-            for slot, message in enumerate(own):
+            for slot, message in enumerate(of_user):
                 if slot:
                     shared = self._sodium.crypto_core_ed25519_sub(shared, step)
                 key = _key(hashed, user, point, shared)
@@ -161,11 +163,11 @@ class Sender:
 
     def _check(self, messages: Sequence[Sequence[bytes]]) -> None:
         terms = self.transfer
-        if len(messages) != terms.users or any(len(own) != terms.slots for own in messages):
+        if len(messages) != terms.users or any(len(row) != terms.slots for row in messages):
             raise InvalidInput(
                 f"`messages` must be {terms.slots} for each of {terms.users} users.",
             )
-        if any(len(one) != terms.length for own in messages for one in own):
+        if any(len(message) != terms.length for row in messages for message in row):
             raise InvalidInput(f"Every message must have {terms.length} bytes.")
 
 
@@ -187,7 +189,7 @@ class Receiver:
     __slots__ = ("_choices", "_opened", "_point", "_secrets", "_sodium", "_taken", "requests",
                  "transfer")  # fmt: skip
 
-    def __init__(self, transfer: Transfer, point: bytes, choices: NDArray[np.int64]) -> None:
+    def __init__(self, transfer: Transfer, point: bytes, choices: IntArray) -> None:
         self._sodium = _sodium()
         self.transfer = transfer
         self._choices = _choices(choices, transfer)
@@ -221,13 +223,13 @@ class Receiver:
         self._taken = digest  # nothing else is tried, even after a failure
         terms = self.transfer
         sealed = np.frombuffer(answer, dtype=np.uint8)
-        sealed = sealed.reshape(terms.users, terms.slots, terms.length + TAG)
+        sealed = sealed.reshape(terms.users, terms.slots, terms.length + TAG_BYTES)
         chosen = _selected(sealed, self._choices)
         hashed = _bound(terms, self._point)
         messages: list[bytes] = []
         for user, (row, secret) in enumerate(zip(chosen, self._secrets, strict=True)):
             shared = self._sodium.crypto_scalarmult_ed25519_noclamp(secret, self._point)
-            point = self.requests[user * POINT : (user + 1) * POINT]
+            point = self.requests[user * POINT_BYTES : (user + 1) * POINT_BYTES]
             try:
                 messages.append(
                     self._sodium.crypto_aead_chacha20poly1305_ietf_decrypt(
@@ -254,9 +256,7 @@ class Receiver:
         )
 
 
-def shared_choices(
-    seed: Secret, session: bytes, round: int, users: int, slots: int
-) -> NDArray[np.int64]:
+def shared_choices(seed: Secret, session: bytes, round: int, users: int, slots: int) -> IntArray:
     """Return the slot of each user, exactly uniform in [0, slots): shape (users,).
 
     Every silo computes it from a seed that all silos have and the server has not, so that all of
@@ -272,20 +272,20 @@ def shared_choices(
     return uniform(stream, validate.count(users=users), validate.count(slots=slots))
 
 
-def real_slots(stream: Stream, users: int, slots: int, chosen: int) -> NDArray[np.bool_]:
+def real_slots(stream: Stream, users: int, slots: int, chosen: int) -> BoolArray:
     """Return which slots of each user are real: exactly `chosen` of `slots`, uniformly at random.
 
     Shape (users, slots).  The server draws it once a round, for all silos: whoever takes a uniform
     slot that it does not know takes part with probability chosen / slots, independently for each
     user.  Range: 0 <= `chosen` <= `slots`.  Raises `InvalidInput`.
     """
-    wide = validate.count(slots=slots)
-    if validate.count_from(0, chosen=chosen) > wide:
-        raise InvalidInput(f"`chosen` must be at most {wide}; it is {chosen}.")
-    words = np.empty((validate.count(users=users), wide), dtype=np.uint64)
+    row_length = validate.count(slots=slots)
+    if validate.count_from(0, chosen=chosen) > row_length:
+        raise InvalidInput(f"`chosen` must be at most {row_length}; it is {chosen}.")
+    words = np.empty((validate.count(users=users), row_length), dtype=np.uint64)
     open_rows = np.arange(users)
     while len(open_rows):  # where two words are equal, the row is drawn again
-        words[open_rows] = stream.integers64(len(open_rows) * wide).reshape(-1, wide)
+        words[open_rows] = stream.integers64(len(open_rows) * row_length).reshape(-1, row_length)
         ranked = np.sort(words[open_rows], axis=1)
         open_rows = open_rows[(ranked[:, 1:] == ranked[:, :-1]).any(axis=1)]
     return np.asarray(words.argsort(axis=1).argsort(axis=1) < chosen)
@@ -300,7 +300,7 @@ def _scalar(sodium: ModuleType) -> Secret:
 
 
 def _check_point(sodium: ModuleType, point: bytes, what: str) -> None:
-    if len(point) == POINT and sodium.crypto_core_ed25519_is_valid_point(point):
+    if len(point) == POINT_BYTES and sodium.crypto_core_ed25519_is_valid_point(point):
         return
     raise ProtocolFault(
         f"{what} that is no valid point of the group.",
@@ -311,33 +311,33 @@ def _check_point(sodium: ModuleType, point: bytes, what: str) -> None:
 
 def _multiples(sodium: ModuleType, point: bytes, count: int) -> NDArray[np.uint8]:
     """Return 0, S, 2S, .., (count - 1) S: shape (count, 32)."""
-    found = [_ZERO_POINT, point]
-    while len(found) < count:
-        found.append(sodium.crypto_core_ed25519_add(found[-1], point))
-    return np.frombuffer(b"".join(found), dtype=np.uint8).reshape(count, POINT)
+    multiples = [_ZERO_POINT, point]
+    while len(multiples) < count:
+        multiples.append(sodium.crypto_core_ed25519_add(multiples[-1], point))
+    return np.frombuffer(b"".join(multiples), dtype=np.uint8).reshape(count, POINT_BYTES)
 
 
-def _selected(table: NDArray[np.uint8], choices: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _selected(table: NDArray[np.uint8], choices: IntArray) -> NDArray[np.uint8]:
     """Return row `choices[u]` of each user's table, (users, slots, width) to (users, width).
 
     Every entry of the table is read and masked, in an order that does not depend on the choices.
     """
-    found = np.zeros((table.shape[0], table.shape[2]), dtype=np.uint8)
+    selected = np.zeros((table.shape[0], table.shape[2]), dtype=np.uint8)
     for slot in range(table.shape[1]):
         differs = choices ^ slot
         differs = (differs | -differs) >> 63  # -1 where it is another slot, else 0
         mask = np.bitwise_not(differs).astype(np.uint8)  # 255 where it is the slot
-        found |= table[:, slot] & mask[:, None]
-    return found
+        selected |= table[:, slot] & mask[:, None]
+    return selected
 
 
-def _choices(choices: NDArray[np.int64], transfer: Transfer) -> NDArray[np.int64]:
-    found = np.asarray(choices)
-    if found.shape != (transfer.users,) or found.dtype.kind not in "iu":
+def _choices(choices: IntArray, transfer: Transfer) -> IntArray:
+    slots = np.asarray(choices)
+    if slots.shape != (transfer.users,) or slots.dtype.kind not in "iu":
         raise InvalidInput(f"`choices` must be one integer for each of {transfer.users} users.")
-    if ((found < 0) | (found >= transfer.slots)).any():
+    if ((slots < 0) | (slots >= transfer.slots)).any():
         raise InvalidInput(f"`choices` must be at least 0 and below {transfer.slots}.")
-    return found.astype(np.int64)
+    return slots.astype(np.int64)
 
 
 def _bound(transfer: Transfer, point: bytes) -> hashlib.blake2b:

@@ -21,20 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.randomness import Secret
 
-Elements: TypeAlias = NDArray[np.uint16]
-Logarithms: TypeAlias = NDArray[np.int64]
+FieldElements: TypeAlias = NDArray[np.uint16]
 
 _POLYNOMIAL: Final = 0x1100B
 """x is a generator modulo this polynomial: its powers are all 65,535 non-zero elements."""
 
 _ORDER: Final = 65535
-MOST_HOLDERS: Final = _ORDER
+MAX_HOLDERS: Final = _ORDER
 
-_ROOM: Final = 1 << 22
-"""Elements that are worked on at a time."""
+_ELEMENTS_AT_A_TIME: Final = 1 << 22
+"""FieldElements that are worked on at a time."""
 
 
 def split(secret: bytes, *, threshold: int, holders: Sequence[int]) -> dict[int, Secret]:
@@ -63,19 +63,20 @@ def split(secret: bytes, *, threshold: int, holders: Sequence[int]) -> dict[int,
     constant = np.frombuffer(secret, "<u2")
     width = len(constant)
     drawn = np.frombuffer(fresh(2 * degree * width), "<u2").reshape(degree, width)
-    found: dict[int, Secret] = {}
-    block = max(1, _ROOM // width)
+    shares: dict[int, Secret] = {}
+    block = max(1, _ELEMENTS_AT_A_TIME // width)
     for first in range(0, len(points), block):
-        own = points[first : first + block]
-        at = _log()[own][:, None]
-        values = np.zeros((len(own), width), np.uint16)
+        block_points = points[first : first + block]
+        at = _log()[block_points][:, None]
+        values = np.zeros((len(block_points), width), np.uint16)
+        # Horner's rule: (..(c_d x + c_{d-1}) x + .. + c_1) x + secret, addition being XOR.
         for coefficients in drawn:
             values = _times(values ^ coefficients, at)
         values ^= constant
         raw = values.astype("<u2").tobytes()
-        for index, holder in enumerate(own.tolist()):
-            found[holder] = Secret(raw[2 * width * index : 2 * width * (index + 1)])
-    return found
+        for index, holder in enumerate(block_points.tolist()):
+            shares[holder] = Secret(raw[2 * width * index : 2 * width * (index + 1)])
+    return shares
 
 
 def combine(shares: Mapping[int, bytes], threshold: int) -> Secret:
@@ -92,20 +93,20 @@ def combine(shares: Mapping[int, bytes], threshold: int) -> Secret:
         points = _points(list(shares))
     except InvalidInput:
         raise _fault("A share belongs to no holder that there can be.") from None
-    if len({len(one) for one in shares.values()}) != 1:
+    if len({len(share) for share in shares.values()}) != 1:
         raise _fault("Shares of one secret have different lengths.")
     raw = b"".join(shares.values())
     if not raw or len(raw) // len(shares) % 2:
         raise _fault("Shares have no length that a share can have.")
     values = np.frombuffer(raw, "<u2").reshape(len(shares), -1)
     targets = np.concatenate(([0], points[needed:]))
-    found = _interpolated(points[:needed], values[:needed], targets)
-    if not np.array_equal(found[1:], values[needed:]):
+    secrets = _interpolated(points[:needed], values[:needed], targets)
+    if not np.array_equal(secrets[1:], values[needed:]):
         raise _fault("The shares of a secret contradict each other.")
-    return Secret(found[0].astype("<u2").tobytes())
+    return Secret(secrets[0].astype("<u2").tobytes())
 
 
-def _interpolated(points: Logarithms, values: Elements, targets: Logarithms) -> Elements:
+def _interpolated(points: IntArray, values: FieldElements, targets: IntArray) -> FieldElements:
     """Return what the polynomial through `values` at `points` is at each target.
 
     values (threshold, W), targets (E,) that are none of the points; result (E, W).  Lagrange, in
@@ -114,44 +115,46 @@ def _interpolated(points: Logarithms, values: Elements, targets: Logarithms) -> 
     log = _log()
     count = len(points)
     below = np.empty(count, np.int64)
-    block = max(1, _ROOM // count)
+    block = max(1, _ELEMENTS_AT_A_TIME // count)
+    # log prod_{j != i} (x_i - x_j) for every i, in blocks of rows.
     for first in range(0, count, block):
         rows = slice(first, min(first + block, count))
-        apart = points[rows, None] ^ points[None, :]
-        apart[np.arange(len(apart)), np.arange(rows.start, rows.stop)] = 1  # log 1 is 0
-        below[rows] = log[apart].sum(axis=1)
+        differences = points[rows, None] ^ points[None, :]
+        differences[np.arange(len(differences)), np.arange(rows.start, rows.stop)] = 1  # log 1 is 0
+        below[rows] = log[differences].sum(axis=1)
+    # Each target: the values times their Lagrange weights, summed by XOR.
     logs = log[values]
     out = np.empty((len(targets), values.shape[1]), np.uint16)
     for index, target in enumerate(targets.tolist()):
-        apart = log[points ^ target]
-        weights = (apart.sum() - apart - below) % _ORDER
+        differences = log[points ^ target]
+        weights = (differences.sum() - differences - below) % _ORDER
         out[index] = np.bitwise_xor.reduce(_exp()[logs + weights[:, None]], axis=0)
     return out
 
 
-def _points(holders: Sequence[int]) -> Logarithms:
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in holders)
+def _points(holders: Sequence[int]) -> IntArray:
+    whole = all(isinstance(holder, int) and not isinstance(holder, bool) for holder in holders)
     if (
         not whole
         or not holders
         or len(set(holders)) != len(holders)
-        or not 1 <= min(holders) <= max(holders) <= MOST_HOLDERS
+        or not 1 <= min(holders) <= max(holders) <= MAX_HOLDERS
     ):
         raise InvalidInput(
-            f"`holders` must be different integers from 1 to {MOST_HOLDERS}.",
+            f"`holders` must be different integers from 1 to {MAX_HOLDERS}.",
             "The share of holder 0 would be the secret itself.",
         )
     return np.asarray(holders, np.int64)
 
 
-def _times(left: Elements, log_right: Logarithms) -> Elements:
+def _times(left: FieldElements, log_right: IntArray) -> FieldElements:
     """Return products in the field, the right factor given by its logarithm."""
-    product: Elements = _exp()[_log()[left] + log_right]
+    product: FieldElements = _exp()[_log()[left] + log_right]
     return product
 
 
 @cache
-def _exp() -> Elements:
+def _exp() -> FieldElements:
     """Return the powers of x, twice over, and then zeros: for sums of two logarithms."""
     powers = np.zeros(4 * _ORDER + 1, np.uint16)
     value = 1
@@ -164,7 +167,7 @@ def _exp() -> Elements:
 
 
 @cache
-def _log() -> Logarithms:
+def _log() -> IntArray:
     """Return logarithms to the base x; that of 0 is so large that `_exp` of any sum is 0."""
     logs = np.full(_ORDER + 1, 2 * _ORDER, np.int64)
     logs[_exp()[:_ORDER]] = np.arange(_ORDER)

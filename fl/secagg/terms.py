@@ -31,7 +31,7 @@ import numpy as np
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..crypto.shamir import MOST_HOLDERS
+from ..crypto.shamir import MAX_HOLDERS
 from . import risk
 
 ServerKind: TypeAlias = Literal["malicious", "honest-but-curious"]
@@ -170,8 +170,8 @@ def _check_assumptions(parties: int, dropouts: int, colluders: int, server: str)
     validate.count_from(0, dropouts=dropouts)
     validate.count_from(0, colluders=colluders)
     validate.choice(SERVERS, server=server)
-    if parties > MOST_HOLDERS:
-        raise InvalidInput(f"`parties` must be at most {MOST_HOLDERS}; it is {parties}.")
+    if parties > MAX_HOLDERS:
+        raise InvalidInput(f"`parties` must be at most {MAX_HOLDERS}; it is {parties}.")
     if parties - dropouts < colluders + 2:
         raise InvalidInput(
             f"Of {parties} parties with {dropouts} dropouts and {colluders} colluders, fewer than "

@@ -34,7 +34,7 @@ from ..aggregation.clip_check import Recomputed
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
 from ..aggregation.term_norms import about_norms, norms_of
-from ..aggregation.weighted_sum import ALONE
+from ..aggregation.weighted_sum import NO_NOISE_LEFT
 from ..data.federation import Federation
 from ..frame.promise import Promise, unproven
 from ..frame.rounds import Draft, NoisySum
@@ -125,7 +125,7 @@ class Naive(Promised):
 
         def seen(silos_seen: int) -> ev.Event:
             if missing >= silos_seen:
-                return ALONE
+                return NO_NOISE_LEFT
             return uldp.naive_release(
                 stated,
                 rounds=1,

@@ -19,7 +19,7 @@ from privplan.accountant.mechanisms.steps import Steps
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.clip_check import Recomputed
-from privplan.fl.aggregation.residuals import FEWEST, SAMPLE, Residuals, every
+from privplan.fl.aggregation.residuals import MIN_VALUES, SAMPLE, Residuals, every
 from privplan.fl.aggregation.sums import Plain, noisy_sum
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.frame.private_normalisation import Normalising
@@ -102,12 +102,12 @@ def test_a_round_of_many_sums_is_compared_with_itself():
 
 def test_of_few_values_nothing_is_kept_but_a_fingerprint():
     rng = np.random.default_rng(4)
-    few = sealed(Residuals(), {0: drawn(rng, FEWEST - 1), 1: drawn(rng, FEWEST - 1)})
+    few = sealed(Residuals(), {0: drawn(rng, MIN_VALUES - 1), 1: drawn(rng, MIN_VALUES - 1)})
     assert set(few) == {
         *("segment", "std", "silos", "fingerprints", "equal_sums"),
         *("sums", "values", "n", "whole"),
     }
-    assert "squares" in sealed(Residuals(), {0: drawn(rng, FEWEST)})
+    assert "squares" in sealed(Residuals(), {0: drawn(rng, MIN_VALUES)})
 
 
 def test_large_residuals_are_looked_at_in_part_and_zeros_in_whole():

@@ -22,13 +22,13 @@ from .residues import Residues
 
 __all__ = ["Residues", "aggregate", "blinded", "keystream_length", "units"]
 
-_OVERSAMPLED: Final = 16
+_OVERSAMPLED_BYTES: Final = 16
 """Bytes of a mask beyond those of n^2, so that the remainder is uniform up to 2^-128."""
 
 
 def keystream_length(key: PublicKey, count: int) -> int:
     """Return how many bytes `units` takes for `count` masks."""
-    return (key.length + _OVERSAMPLED) * validate.count_from(0, count=count)
+    return (key.length + _OVERSAMPLED_BYTES) * validate.count_from(0, count=count)
 
 
 def units(key: PublicKey, keystream: bytes, count: int) -> list[int]:
@@ -39,14 +39,15 @@ def units(key: PublicKey, keystream: bytes, count: int) -> list[int]:
     """
     if len(keystream) != keystream_length(key, count):
         raise InvalidInput("`keystream` must have `keystream_length(key, count)` bytes.")
-    size, found, together = key.length + _OVERSAMPLED, [], mpz(1)
+    size, elements, product = key.length + _OVERSAMPLED_BYTES, [], mpz(1)
     for first in range(0, len(keystream), size):
-        own = mpz(int.from_bytes(keystream[first : first + size], "big")) % key.square
-        found.append(own)
-        together = together * own % key.n
-    if gcd(together, key.n) != 1:
+        element = mpz(int.from_bytes(keystream[first : first + size], "big")) % key.square
+        elements.append(element)
+        product = product * element % key.n
+    # One test of the product: it is a unit exactly if every factor is.
+    if gcd(product, key.n) != 1:
         raise ProtocolFault("A mask is not a unit.", "The modulus is no product of two primes.")
-    return found
+    return elements
 
 
 def blinded(
@@ -62,18 +63,18 @@ def blinded(
     one list of masks for each other silo.  Only what comes out of here may be sent.  Raises
     `InvalidInput` where lengths differ.
     """
-    if any(len(one) != len(ciphertexts) for one in (residues, *multiply, *divide)):
+    if any(len(column) != len(ciphertexts) for column in (residues, *multiply, *divide)):
         raise InvalidInput("There must be one residue and one mask for each ciphertext.")
-    found = []
-    for place, (ciphertext, residue) in enumerate(zip(ciphertexts, residues, strict=True)):
+    products = []
+    for index, (ciphertext, residue) in enumerate(zip(ciphertexts, residues, strict=True)):
         total = ciphertext * residue % key.square
         for masks in multiply:
-            total = total * masks[place] % key.square
-        below = mpz(1)
+            total = total * masks[index] % key.square
+        divisor = mpz(1)
         for masks in divide:
-            below = below * masks[place] % key.square
-        found.append(total * invert(below, key.square) % key.square)
-    return found
+            divisor = divisor * masks[index] % key.square
+        products.append(total * invert(divisor, key.square) % key.square)
+    return products
 
 
 def aggregate(key: PublicKey, parts: Sequence[Sequence[int]]) -> list[int]:
@@ -81,9 +82,9 @@ def aggregate(key: PublicKey, parts: Sequence[Sequence[int]]) -> list[int]:
 
     Raises `ProtocolFault` unless all silos sent equally many.
     """
-    if not parts or len({len(one) for one in parts}) != 1:
+    if not parts or len({len(total) for total in parts}) != 1:
         raise ProtocolFault("The silos did not send equally many ciphertexts.")
     totals = [mpz(1)] * len(parts[0])
     for part in parts:
-        totals = [one * other % key.square for one, other in zip(totals, part, strict=True)]
+        totals = [total * other % key.square for total, other in zip(totals, part, strict=True)]
     return totals

@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 from ....accountant import validate
 from ....accountant.errors import InvalidInput, MissingExtra, ProtocolFault
 from .arithmetic import gcd, invert, is_power, is_prime, mpz, powmod, primorial
-from .work import ALONE, Workers
+from .work import SERIAL, Workers
 
 SIZES: Final = (2048, 3072, 4096)
 """Bits of n."""
@@ -57,10 +57,10 @@ class PublicKey:
 
     def write(self, ciphertexts: Iterable[int]) -> list[bytes]:
         """Return each as `length` bytes, big-endian.  Raises `InvalidInput` outside [0, n^2)."""
-        own = [int(one) for one in ciphertexts]
-        if any(not 0 <= one < self.square for one in own):
+        values = [int(value) for value in ciphertexts]
+        if any(not 0 <= value < self.square for value in values):
             raise InvalidInput("A ciphertext lies outside [0, n^2).")
-        return [one.to_bytes(self.length, "big") for one in own]
+        return [value.to_bytes(self.length, "big") for value in values]
 
     def read(self, received: Iterable[bytes]) -> list[int]:
         """Return what was received, each a unit modulo n^2.
@@ -68,18 +68,18 @@ class PublicKey:
         Raises `ProtocolFault` for a wrong length, a value that is not below n^2, or one that has a
         factor in common with n.
         """
-        found, together = [], mpz(1)
-        for one in received:
-            if not isinstance(one, bytes) or len(one) != self.length:
+        values, product = [], mpz(1)
+        for octets in received:
+            if not isinstance(octets, bytes) or len(octets) != self.length:
                 raise ProtocolFault(f"A ciphertext must be {self.length} bytes; one is not.")
-            value = mpz(int.from_bytes(one, "big"))
+            value = mpz(int.from_bytes(octets, "big"))
             if value >= self.square:
                 raise ProtocolFault("A ciphertext is out of range.", "It is not below n^2.")
-            found.append(value)
-            together = together * value % self.n
-        if gcd(together, self.n) != 1:
+            values.append(value)
+            product = product * value % self.n
+        if gcd(product, self.n) != 1:
             raise ProtocolFault("A ciphertext is not a unit.", "It has a factor in common with n.")
-        return found
+        return values
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PublicKey) and self.n == other.n
@@ -111,21 +111,25 @@ class PrivateKey:
         """p and q, for audits of what the owner of the key can see; never to be shown or kept."""
         return int(self._p), int(self._q)
 
-    def encrypt_many(self, plaintexts: Sequence[int], workers: Workers = ALONE) -> list[int]:
+    def encrypt_many(self, plaintexts: Sequence[int], workers: Workers = SERIAL) -> list[int]:
         """Return encryptions of plaintexts mod n, each under randomness of its own."""
         p, q = self.primes
         items = [
-            (int(one % self.public.n), 1 + secrets.randbelow(p - 1), 1 + secrets.randbelow(q - 1))
-            for one in plaintexts
+            (
+                int(plaintext % self.public.n),
+                1 + secrets.randbelow(p - 1),
+                1 + secrets.randbelow(q - 1),
+            )
+            for plaintext in plaintexts
         ]
         return workers.spread(_encryptions, items, p, q)
 
-    def decrypt_many(self, ciphertexts: Sequence[int], workers: Workers = ALONE) -> list[int]:
+    def decrypt_many(self, ciphertexts: Sequence[int], workers: Workers = SERIAL) -> list[int]:
         """Return the plaintexts, in [0, n), of units modulo n^2."""
         return workers.spread(_decryptions, list(ciphertexts), *self.primes)
 
     def powers(
-        self, ciphertexts: Sequence[int], pieces: int, workers: Workers = ALONE
+        self, ciphertexts: Sequence[int], pieces: int, workers: Workers = SERIAL
     ) -> list[tuple[int, ...]]:
         """Return c, c^(2^h), c^(2^2h), ... for each ciphertext: `pieces` of them, 1 to 64.
 
@@ -173,9 +177,9 @@ def piece_bits(bits: int, pieces: int) -> int:
 def uniform_unit(n: int) -> int:
     """Return an element of Z*_n, exactly uniform, from the operating system's generator."""
     while True:
-        found = mpz(secrets.randbelow(int(n)))
-        if gcd(found, n) == 1:
-            return found
+        candidate = mpz(secrets.randbelow(int(n)))
+        if gcd(candidate, n) == 1:
+            return candidate
 
 
 def _check_modulus(n: int, bits: int, small: bool) -> None:
@@ -203,13 +207,13 @@ def _encryptions(items: Sequence[tuple[int, int, int]], p: int, q: int) -> list[
     p, q = mpz(p), mpz(q)
     n, p2, q2 = p * q, p * p, q * q
     lift = invert(q2, p2)
-    found = []
+    ciphertexts = []
     for plaintext, x, y in items:
         shifted = 1 + n * plaintext
         at_p = shifted * powmod(x, p, p2) % p2
         at_q = shifted * powmod(y, q, q2) % q2
-        found.append(at_q + q2 * ((at_p - at_q) * lift % p2))
-    return found
+        ciphertexts.append(at_q + q2 * ((at_p - at_q) * lift % p2))
+    return ciphertexts
 
 
 def _decryptions(ciphertexts: Sequence[int], p: int, q: int) -> list[int]:
@@ -217,12 +221,12 @@ def _decryptions(ciphertexts: Sequence[int], p: int, q: int) -> list[int]:
     p2, q2 = p * p, q * q
     # (1 + n)^(p - 1) = 1 - q p modulo p^2, so what stands beside p is divided by -q.
     scale_p, scale_q, lift = invert(-q, p), invert(-p, q), invert(q, p)
-    found = []
-    for one in ciphertexts:
-        at_p = (powmod(one, p - 1, p2) - 1) // p * scale_p % p
-        at_q = (powmod(one, q - 1, q2) - 1) // q * scale_q % q
-        found.append(int(at_q + q * ((at_p - at_q) * lift % p)))
-    return found
+    plaintexts = []
+    for ciphertext in ciphertexts:
+        at_p = (powmod(ciphertext, p - 1, p2) - 1) // p * scale_p % p
+        at_q = (powmod(ciphertext, q - 1, q2) - 1) // q * scale_q % q
+        plaintexts.append(int(at_q + q * ((at_p - at_q) * lift % p)))
+    return plaintexts
 
 
 def _repeated_squares(
@@ -231,11 +235,11 @@ def _repeated_squares(
     p2, q2 = mpz(p) ** 2, mpz(q) ** 2
     exponent = mpz(1) << piece_bits((p * q).bit_length(), pieces)
     lift = invert(q2, p2)
-    found = []
-    for one in ciphertexts:
-        row, at_p, at_q = [mpz(one)], mpz(one) % p2, mpz(one) % q2
+    powers = []
+    for ciphertext in ciphertexts:
+        row, at_p, at_q = [mpz(ciphertext)], mpz(ciphertext) % p2, mpz(ciphertext) % q2
         for _ in range(pieces - 1):
             at_p, at_q = powmod(at_p, exponent, p2), powmod(at_q, exponent, q2)
             row.append(at_q + q2 * ((at_p - at_q) * lift % p2))
-        found.append(tuple(row))
-    return found
+        powers.append(tuple(row))
+    return powers

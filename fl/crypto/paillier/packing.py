@@ -64,18 +64,18 @@ class Packing:
         does not say it.
         """
         try:
-            whole = [index(one) for one in values]
+            whole = [index(value) for value in values]
         except TypeError:
             raise InvalidInput("Only integers are packed.") from None
-        if any(abs(one) > self.bound for one in whole):
+        if any(abs(value) > self.bound for value in whole):
             raise InvalidInput(
                 "A value does not fit its slot.", "It would spill into its neighbours."
             )
         packed = []
         for first in range(0, len(whole), self.slots):
             total = 0
-            for one in reversed(whole[first : first + self.slots]):
-                total = (total << self.width) + one
+            for value in reversed(whole[first : first + self.slots]):
+                total = (total << self.width) + value
             packed.append(total)
         return packed
 
@@ -87,18 +87,18 @@ class Packing:
         """
         if len(plaintexts) != self.blocks(count):
             raise ProtocolFault("There are not as many plaintexts as the values take.")
-        found: list[int] = []
-        for one in plaintexts:
-            found += self._slots(int(one), min(self.slots, count - len(found)), int(n))
-        return found
+        values: list[int] = []
+        for plaintext in plaintexts:
+            values += self._slots(int(plaintext), min(self.slots, count - len(values)), int(n))
+        return values
 
     def _slots(self, plaintext: int, count: int, n: int) -> list[int]:
         signed = plaintext if plaintext <= n // 2 else plaintext - n
         half, mask = 1 << (self.width - 1), (1 << self.width) - 1
-        shifted = signed + sum(half << (self.width * place) for place in range(count))
-        values = [((shifted >> (self.width * place)) & mask) - half for place in range(count)]
+        shifted = signed + sum(half << (self.width * slot) for slot in range(count))
+        values = [((shifted >> (self.width * slot)) & mask) - half for slot in range(count)]
         inside = 0 <= shifted < 1 << (self.width * count)
-        if not inside or any(abs(one) > self.bound for one in values):
+        if not inside or any(abs(value) > self.bound for value in values):
             raise ProtocolFault(
                 "A decrypted sum does not fit its slots.",
                 "A party sent what is no sum of bounded values.",

@@ -20,8 +20,8 @@ from typing import TypeAlias
 from ....accountant.errors import InvalidInput
 from .arithmetic import f_divmod, invert, mpz
 from .keys import PublicKey, piece_bits
-from .straus import ENTRY, SQUARING, TABLE_PAIR, indices, product, table
-from .work import ALONE, Workers
+from .straus import ENTRY_COST, SQUARING_COST, TABLE_PAIR_COST, indices, product, table
+from .work import SERIAL, Workers
 
 Pieces: TypeAlias = int | tuple[int, ...]
 
@@ -30,7 +30,7 @@ def rescale(
     key: PublicKey,
     ciphertexts: Sequence[Pieces],
     exponents: Sequence[int],
-    workers: Workers = ALONE,
+    workers: Workers = SERIAL,
 ) -> list[int]:
     """Return c_u^(e_u) modulo n^2 for every user: encryptions of e_u m_u mod n.
 
@@ -41,17 +41,17 @@ def rescale(
     """
     if len(ciphertexts) != len(exponents):
         raise InvalidInput("There must be one exponent for each ciphertext.")
-    if any(not 0 <= one < key.n for one in exponents):
+    if any(not 0 <= value < key.n for value in exponents):
         raise InvalidInput("An exponent lies outside [0, n).")
-    each = [one if isinstance(one, tuple) else (one,) for one in ciphertexts]
-    if len({len(one) for one in each}) > 1 or any(not one for one in each):
+    each = [value if isinstance(value, tuple) else (value,) for value in ciphertexts]
+    if len({len(value) for value in each}) > 1 or any(not value for value in each):
         raise InvalidInput("All ciphertexts must come with the same number of powers.")
     return workers.spread(_powers, list(zip(each, exponents, strict=True)), int(key.n))
 
 
 def _powers(pairs: Sequence[tuple[tuple[int, ...], int]], n: int) -> list[int]:
-    own = mpz(n)
-    return [power(pieces, exponent, own) for pieces, exponent in pairs]
+    modulus = mpz(n)
+    return [power(pieces, exponent, modulus) for pieces, exponent in pairs]
 
 
 def power(pieces: tuple[int, ...], exponent: int, n: int) -> int:
@@ -61,8 +61,8 @@ def power(pieces: tuple[int, ...], exponent: int, n: int) -> int:
     count = -(-(length + 1) // window)  # one bit more, for the sign
     exponent, tables, columns, carry = mpz(exponent), [], [], mpz(0)
     mask = (1 << length) - 1
-    for place, piece in enumerate(pieces):
-        digits = (exponent >> (length * place)) & mask
+    for index, piece in enumerate(pieces):
+        digits = (exponent >> (length * index)) & mask
         # c = a (1 + k n): the carry goes straight to the power, and the table is one of a alone.
         high, low = f_divmod(mpz(piece), n)
         carry += high * invert(low, n) % n * digits
@@ -75,6 +75,9 @@ def power(pieces: tuple[int, ...], exponent: int, n: int) -> int:
 def _window(length: int, pieces: int) -> int:
     def cost(window: int) -> float:
         rows = -(-(length + 1) // window)
-        return pieces * (TABLE_PAIR * 2.0 ** (window - 1) + ENTRY * rows) + SQUARING * window * rows
+        return (
+            pieces * (TABLE_PAIR_COST * 2.0 ** (window - 1) + ENTRY_COST * rows)
+            + SQUARING_COST * window * rows
+        )
 
     return min(range(2, 9), key=cost)

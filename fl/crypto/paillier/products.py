@@ -15,25 +15,32 @@ needs only s slots of squarings; that pays where there are many more blocks than
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....accountant import validate
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
 from .arithmetic import invert, mpz
 from .keys import PublicKey
 from .packing import Packing
-from .straus import ENTRY, SQUARING, TABLE_PAIR, long_start, offset, product, squared, table
-from .work import ALONE, Workers
+from .straus import (
+    ENTRY_COST,
+    SQUARING_COST,
+    TABLE_PAIR_COST,
+    long_start,
+    offset,
+    product,
+    squared,
+    table,
+)
+from .work import SERIAL, Workers
 
-Digits: TypeAlias = NDArray[np.int64]
-
-_ENTRIES: Final = 1 << 17
+_TABLE_ENTRIES_AT_A_TIME: Final = 1 << 17
 """Table entries that a process holds at a time, about 900 bytes each at 3072 bits."""
 
-_LONGEST: Final = 2048
+_BLOCKS_AT_A_TIME: Final = 2048
 """Blocks that a process is handed at a time."""
 
 
@@ -58,12 +65,12 @@ class _Layout(NamedTuple):
 def products(
     key: PublicKey,
     bases: Sequence[int],
-    digits: Digits,
+    digits: IntArray,
     packing: Packing,
     *,
     digit_bits: int = 16,
     plaintexts: Sequence[int] | None = None,
-    workers: Workers = ALONE,
+    workers: Workers = SERIAL,
 ) -> list[int]:
     """Return one ciphertext for each block of parameters: the formula above.
 
@@ -74,35 +81,36 @@ def products(
     """
     users, count = _shape(bases, digits, digit_bits, packing)
     blocks = packing.blocks(count)
-    added = [0] * blocks if plaintexts is None else [int(one) for one in plaintexts]
+    added = [0] * blocks if plaintexts is None else [int(value) for value in plaintexts]
     if len(added) != blocks:
         raise InvalidInput(f"`plaintexts` must be {blocks}, one for each block.")
     n = int(key.n)
     plan = _plan(users, count, digit_bits, packing)
-    shifts = [packing.width * plan.slots * place for place in range(plan.segments)]
-    shifting = workers if plan.segments > 1 else ALONE
-    segments = shifting.spread(_shifted, [int(one) for one in bases], shifts, n)
+    shifts = [packing.width * plan.slots * index for index in range(plan.segments)]
+    shifting = workers if plan.segments > 1 else SERIAL
+    segments = shifting.spread(_shifted, [int(value) for value in bases], shifts, n)
     layout = _Layout(plan, packing.slots, packing.width, n)
-    together = max(1, (_ENTRIES >> plan.window) // plan.segments)
+    users_at_once = max(1, (_TABLE_ENTRIES_AT_A_TIME >> plan.window) // plan.segments)
+    # Users go in groups whose tables fit in memory; the noise is added with the first group.
     totals = [mpz(1)] * blocks
-    for first in range(0, users, together):
-        own = slice(first, first + together)
+    for first in range(0, users, users_at_once):
+        rows = slice(first, first + users_at_once)
         calls: list[tuple[object, ...]] = [
             (
-                segments[own],
-                digits[own, part.start * packing.slots : part.stop * packing.slots],
-                [0 if first else one for one in added[part]],
+                segments[rows],
+                digits[rows, part.start * packing.slots : part.stop * packing.slots],
+                [0 if first else value for value in added[part]],
                 layout,
             )
-            for part in workers.parts(blocks, _LONGEST)
+            for part in workers.parts(blocks, _BLOCKS_AT_A_TIME)
         ]
-        found = workers.concatenated(_blocks, calls)
-        totals = [a * b % key.square for a, b in zip(totals, found, strict=True)]
+        partial_products = workers.concatenated(_blocks, calls)
+        totals = [a * b % key.square for a, b in zip(totals, partial_products, strict=True)]
     return totals
 
 
 def _shape(
-    bases: Sequence[int], digits: Digits, digit_bits: int, packing: Packing
+    bases: Sequence[int], digits: IntArray, digit_bits: int, packing: Packing
 ) -> tuple[int, int]:
     if not 2 <= validate.count(digit_bits=digit_bits) <= min(32, packing.width):
         raise InvalidInput("`digit_bits` must be from 2 to 32, and at most the width of a slot.")
@@ -124,11 +132,11 @@ def _plan(users: int, count: int, digit_bits: int, packing: Packing) -> Plan:
     """Return the cheapest plan for one process."""
 
     def cost(plan: Plan) -> float:
-        shifts = SQUARING * packing.width * plan.slots * (plan.segments - 1)
-        tables = TABLE_PAIR * 2.0 ** (plan.window - 1) * plan.segments
-        taken_in = ENTRY * plan.windows * count
-        passes = max(1.0, users * plan.segments * 2.0**plan.window / _ENTRIES)
-        squarings = SQUARING * packing.width * plan.slots * packing.blocks(count) * passes
+        shifts = SQUARING_COST * packing.width * plan.slots * (plan.segments - 1)
+        tables = TABLE_PAIR_COST * 2.0 ** (plan.window - 1) * plan.segments
+        taken_in = ENTRY_COST * plan.windows * count
+        passes = max(1.0, users * plan.segments * 2.0**plan.window / _TABLE_ENTRIES_AT_A_TIME)
+        squarings = SQUARING_COST * packing.width * plan.slots * packing.blocks(count) * passes
         return users * (shifts + tables + taken_in) + squarings
 
     used = min(packing.slots, count)
@@ -142,50 +150,53 @@ def _plan(users: int, count: int, digit_bits: int, packing: Packing) -> Plan:
 
 def _shifted(bases: Sequence[int], shifts: Sequence[int], n: int) -> list[list[int]]:
     """Return base^(2^shift) for every base: for every shift, ascending from 0."""
-    own = mpz(n)
-    found = []
+    modulus = mpz(n)
+    segments = []
     for base in bases:
         row, done = [mpz(base)], 0
         for shift in shifts[1:]:
-            row.append(squared(row[-1], shift - done, own))
+            row.append(squared(row[-1], shift - done, modulus))
             done = shift
-        found.append(row)
-    return found
+        segments.append(row)
+    return segments
 
 
 def _blocks(
-    segments: Sequence[Sequence[int]], digits: Digits, plaintexts: Sequence[int], layout: _Layout
+    segments: Sequence[Sequence[int]], digits: IntArray, plaintexts: Sequence[int], layout: _Layout
 ) -> list[int]:
     """Return the ciphertexts of consecutive blocks, whose digits are the columns."""
     n, plan = mpz(layout.n), layout.plan
     tables = [table(base, plan.window, n) for user in segments for base in user]
     start, surplus = long_start(n), dict[int, int]()
-    found = []
-    for place, plaintext in enumerate(plaintexts):
-        own = digits[:, place * layout.slots : (place + 1) * layout.slots]
-        rows = _rows(own, plan)
+    ciphertexts = []
+    for block, plaintext in enumerate(plaintexts):
+        block_digits = digits[:, block * layout.slots : (block + 1) * layout.slots]
+        rows = _rows(block_digits, plan)
         gaps = [0, *_gaps(plan, layout.width)[-len(rows) :][1:]]
         squarings = sum(gaps)  # the same for all blocks but, perhaps, the last
         if squarings not in surplus:
             surplus[squarings] = invert(squared(start, squarings, n), n * n)
         total = product(tables, rows, gaps, n, plaintext, start)
-        found.append(total * surplus[squarings] % (n * n))
-    return found
+        ciphertexts.append(total * surplus[squarings] % (n * n))
+    return ciphertexts
 
 
-def _rows(digits: Digits, plan: Plan) -> list[list[int]]:
+def _rows(digits: IntArray, plan: Plan) -> list[list[int]]:
     """Return the table indices of one block, (users, slots): its most significant row first.
 
     There is a column for each segment of each user, and no row for slots that no segment uses.
     """
     users, used = digits.shape
+    # Digits by (user, segment, slot); a block that is not full has zeros at its end.
     padded = np.zeros((users, plan.segments * plan.slots), np.int64)
     padded[:, :used] = digits
     shifted = padded.reshape(users, plan.segments, plan.slots)[:, :, : min(used, plan.slots)]
     shifted = shifted + offset(plan.window, plan.windows)
-    found = shifted[..., None] >> (np.arange(plan.windows - 1, -1, -1) * plan.window)
-    found[..., 1:] &= (1 << plan.window) - 1  # the top window may reach 2^w, which has its entry
-    ordered = found[:, :, ::-1].transpose(2, 3, 0, 1)
+    # Each digit, offset to be positive, cut into windows: (user, segment, slot, window).
+    windows = shifted[..., None] >> (np.arange(plan.windows - 1, -1, -1) * plan.window)
+    windows[..., 1:] &= (1 << plan.window) - 1  # the top window may reach 2^w, which has its entry
+    # Rows by slot, the highest first, and window; columns by user and segment.
+    ordered = windows[:, :, ::-1].transpose(2, 3, 0, 1)
     rows: list[list[int]] = ordered.reshape(-1, users * plan.segments).tolist()
     return rows
 

@@ -45,13 +45,13 @@ from .keys import PublicKey, uniform_unit
 from .packing import Packing
 from .powers import power
 from .products import products
-from .work import ALONE, Workers
+from .work import SERIAL, Workers
 
-_LEAST_BASES: Final = 131
-_BEYOND: Final = 256
+_MIN_BASES: Final = 131
+_EXPONENT_SURPLUS_BITS: Final = 256
 """Bits of exponents beyond those of n."""
 
-_WORTHWHILE: Final = 1.25
+_MIN_DRAWS_PER_BASE: Final = 1.25
 """A table is made from this many draws for each of its bases on."""
 
 
@@ -68,22 +68,22 @@ def shape(key_bits: int) -> Shape:
     >>> shape(3072)
     Shape(bases=139, bits=24)
     """
-    wanted = key_bits + _BEYOND
-    bits = max(1, wanted // (8 * _LEAST_BASES)) * 8
-    return Shape(max(_LEAST_BASES, -(-wanted // bits)), bits)
+    wanted = key_bits + _EXPONENT_SURPLUS_BITS
+    bits = max(1, wanted // (8 * _MIN_BASES)) * 8
+    return Shape(max(_MIN_BASES, -(-wanted // bits)), bits)
 
 
-def log2_distance(key_bits: int, own: Shape) -> float:
+def log2_distance(key_bits: int, table_shape: Shape) -> float:
     """Return log2 of the bound on one draw's distance from uniform, as the module states it."""
-    m, t = own
+    m, t = table_shape
     # From d = 8 on f_d <= 5 / (4 d), and a sum is at most its first term and the integral.
     small = [2 * math.log2(d) + m * math.log2(1 / d + d / 4 ** (t + 1)) for d in range(4, 8)]
     rest = m * math.log2(5 / 32) + 6 + math.log2(1 + 8 / (m - 3))
-    root = [one / 2 for one in [*small, rest, key_bits - m * t]]  # roots add up to more
+    root = [term / 2 for term in [*small, rest, key_bits - m * t]]  # roots add up to more
     thirds = 3 + m * math.log2(1 / 3 + 2.0**-t)
     terms = [math.log2(3) - m, thirds, *root]
     top = max(terms)
-    return top + math.log2(sum(2.0 ** (one - top) for one in terms)) - 1
+    return top + math.log2(sum(2.0 ** (term - top) for term in terms)) - 1
 
 
 class Residues:
@@ -99,19 +99,19 @@ class Residues:
         self, key: PublicKey, *, expected: int, random: Callable[[int], bytes] = os.urandom
     ) -> None:
         """Take the key; `random` gives the bytes of exponents, and another one is for tests."""
-        own = shape(key.bits)
-        many = validate.count_from(0, expected=expected) >= _WORTHWHILE * own.bases
-        self.shape = own if many else None
+        table_shape = shape(key.bits)
+        many = validate.count_from(0, expected=expected) >= _MIN_DRAWS_PER_BASE * table_shape.bases
+        self.shape = table_shape if many else None
         """The table's shape, or None where every residue is made by itself."""
         self._key, self._random = key, random
         self._bases: list[int] = []
 
-    def prepare(self, workers: Workers = ALONE) -> None:
+    def prepare(self, workers: Workers = SERIAL) -> None:
         """Make the bases, unless they are there or there is no table."""
         if self.shape is not None and not self._bases:
             self._bases = _fresh(self._key, self.shape.bases, workers)
 
-    def draw(self, count: int, workers: Workers = ALONE) -> list[int]:
+    def draw(self, count: int, workers: Workers = SERIAL) -> list[int]:
         """Return `count` fresh residues."""
         if self.shape is None or not validate.count_from(0, count=count):
             return _fresh(self._key, count, workers)
@@ -121,9 +121,9 @@ class Residues:
         octets = np.frombuffer(drawn, np.uint8).reshape(self.shape.bases, count, bits // 8)
         exponents = octets.astype(np.int64) @ (1 << np.arange(0, bits, 8))
         exponents -= 1 << (bits - 1)  # signed: h moves by a constant of G, still uniform
-        one_each = Packing(slots=1, width=bits, bound=(1 << (bits - 1)) - 1)
+        packing = Packing(slots=1, width=bits, bound=(1 << (bits - 1)) - 1)
         return products(
-            self._key, self._bases, exponents, one_each, digit_bits=bits, workers=workers
+            self._key, self._bases, exponents, packing, digit_bits=bits, workers=workers
         )
 
     def __repr__(self) -> str:
@@ -140,5 +140,5 @@ def _fresh(key: PublicKey, count: int, workers: Workers) -> list[int]:
 
 
 def _residues(roots: Sequence[int], n: int) -> list[int]:
-    own = mpz(n)
-    return [power((one,), own, own) for one in roots]
+    modulus = mpz(n)
+    return [power((root,), modulus, modulus) for root in roots]

@@ -33,13 +33,13 @@ from typing import Final, NamedTuple
 
 from .arithmetic import f_divmod, fma, invert, mpz, square
 
-SQUARING: Final = 5.7
-ENTRY: Final = 6.1
-TABLE_PAIR: Final = 14.0
+SQUARING_COST: Final = 5.7
+ENTRY_COST: Final = 6.1
+TABLE_PAIR_COST: Final = 14.0
 """Microseconds at 3072 bits, to choose windows by: one squaring, one entry taken in, and two
 entries of a table made.  Only their ratios matter, and these are much alike for all sizes."""
 
-_SHORT: Final = 5
+_MAX_SPLIT_ENTRIES: Final = 5
 """Rows with fewer entries are multiplied in the form a + b n."""
 
 
@@ -51,14 +51,14 @@ def long_start(n: int) -> int:
     return n >> 1
 
 
-class Table(NamedTuple):
+class PowerTable(NamedTuple):
     """Powers of one base: entry i is base^(i - 2^(w-1)) = remainders[i] (1 + carries[i] n)."""
 
     remainders: list[int]
     carries: list[int]
 
 
-def table(base: int, window: int, n: int) -> Table:
+def table(base: int, window: int, n: int) -> PowerTable:
     """Return the powers of a unit modulo n^2 for signed windows of `window` bits."""
     carry_part, first = f_divmod(mpz(base), n)
     inverse = inverse_first = invert(first, n)
@@ -74,12 +74,12 @@ def table(base: int, window: int, n: int) -> Table:
         upper_carries.append(carry)
         lower.append(inverse)
         lower_carries.append(-carry - remainder * inverse // n)
-    carries = [one % n for one in reversed(lower_carries)] + upper_carries
-    return Table([*reversed(lower), *upper], carries)
+    carries = [carried % n for carried in reversed(lower_carries)] + upper_carries
+    return PowerTable([*reversed(lower), *upper], carries)
 
 
 def product(
-    tables: Sequence[Table],
+    tables: Sequence[PowerTable],
     rows: Sequence[Sequence[int]],
     gaps: Sequence[int],
     n: int,
@@ -93,13 +93,13 @@ def product(
     [1, n), comes before all of them, so the product has it as a factor, squared so often as well.
     """
     modulus = n * n
-    remainders = [one.remainders for one in tables]
-    carries = [one.carries for one in tables]
+    remainders = [powers.remainders for powers in tables]
+    carries = [powers.carries for powers in tables]
     low, high, carry = mpz(start), mpz(0), mpz(0)
     for gap, row in zip(gaps, rows, strict=True):
         low, high = _squared(low, high, gap, n)
         carry = (carry << gap) + sum(map(getitem, carries, row))
-        if len(row) < _SHORT:
+        if len(row) < _MAX_SPLIT_ENTRIES:
             for entry in map(getitem, remainders, row):
                 quotient, rest = f_divmod(low * entry, n)
                 high = fma(high, entry, quotient) % n
@@ -132,7 +132,7 @@ def offset(window: int, count: int) -> int:
 
     A window of the sum is the signed window plus 2^(w-1), the place of the zeroth power.
     """
-    return int(sum(1 << (window * place + window - 1) for place in range(count)))
+    return int(sum(1 << (window * index + window - 1) for index in range(count)))
 
 
 def indices(exponent: int, window: int, count: int) -> list[int]:
@@ -145,5 +145,5 @@ def indices(exponent: int, window: int, count: int) -> list[int]:
     top = shifted >> (window * (count - 1))
     return [
         int(top),
-        *(int(shifted >> (window * place)) & mask for place in range(count - 2, -1, -1)),
+        *(int(shifted >> (window * index)) & mask for index in range(count - 2, -1, -1)),
     ]

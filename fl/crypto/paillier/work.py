@@ -70,5 +70,5 @@ class Workers:
         return [slice(first, last) for first, last in pairwise(edges)]
 
 
-ALONE: Final = Workers(1)
+SERIAL: Final = Workers(1)
 """This process, by itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...crypto.keys import KEY_BYTES, LOCK_BYTES, SIGNATURE_BYTES
-from ...crypto.oblivious import POINT, TAG
+from ...crypto.oblivious import POINT_BYTES, TAG_BYTES
 from ...parties.message_bodies import Limits, named, room
 from ...parties.network import silo_name
 from .introductions import SEED_BYTES
@@ -36,8 +36,8 @@ def limits(terms: WeightingTerms) -> Limits:
         LockedSeed: room(locked),
         Histogram: room(terms.users * terms.modulus_bytes, CHECK_BYTES),
         Inverses: room(terms.users * terms.pieces * one),
-        TransferOpening: room(POINT),
-        TransferRequests: room(terms.users * POINT),
-        TransferAnswer: room(terms.users * (terms.slots or 0) * (one + TAG)),
+        TransferOpening: room(POINT_BYTES),
+        TransferRequests: room(terms.users * POINT_BYTES),
+        TransferAnswer: room(terms.users * (terms.slots or 0) * (one + TAG_BYTES)),
         Update: room(terms.blocks * one),
     }

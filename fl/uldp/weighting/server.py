@@ -20,7 +20,7 @@ from ....accountant.randomness import Stream
 from ...crypto.oblivious import Sender, real_slots
 from ...crypto.paillier.blinding import aggregate
 from ...crypto.paillier.keys import generate
-from ...crypto.paillier.work import ALONE, Workers
+from ...crypto.paillier.work import SERIAL, Workers
 from ...parties.network import Post, silo_name
 from .enrolment import SETUP
 from .histogram import inverses
@@ -51,7 +51,7 @@ class Server:
     where one is not there: nothing is decrypted unless every silo has sent what it must.
     """
 
-    def __init__(self, terms: WeightingTerms, post: Post, *, workers: Workers = ALONE) -> None:
+    def __init__(self, terms: WeightingTerms, post: Post, *, workers: Workers = SERIAL) -> None:
         self._terms, self._post, self._workers = terms, post, workers
         self._silos = tuple(silo_name(one) for one in range(terms.silos))
         self._private = generate(terms.key_bits, small=terms.weak_key)

@@ -28,7 +28,7 @@ from ...crypto.paillier.blinding import blinded, keystream_length, units
 from ...crypto.paillier.powers import rescale
 from ...crypto.paillier.products import products
 from ...crypto.paillier.residues import Residues
-from ...crypto.paillier.work import ALONE, Workers
+from ...crypto.paillier.work import SERIAL, Workers
 from ...parties.network import SERVER, Post, silo_name
 from .enrolment import Membership
 from .limits import limits
@@ -56,7 +56,7 @@ class Silo:
     """
 
     def __init__(
-        self, member: Membership, post: Post, *, rounds: int = 1, workers: Workers = ALONE
+        self, member: Membership, post: Post, *, rounds: int = 1, workers: Workers = SERIAL
     ) -> None:
         self._member, self._terms, self._post, self._workers = member, member.terms, post, workers
         self._own = Residues(member.public, expected=rounds * member.terms.blocks)

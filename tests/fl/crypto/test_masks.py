@@ -24,7 +24,7 @@ PLACE = {"session": b"session", "round": 3, "label": b"label"}
 SHORT = [1242360946, 3552502448, 2849758653, 3578585107]
 LONG = "0735a7bdd82ebeb2f7d1717963e4c6d4fef86449736d8f0b48a1f5a3f0a0f862"
 
-BLOCK = masks._CHUNK
+BLOCK = masks._CHUNK_BYTES
 
 
 def drawn(kind, count, key=KEY, **place):

@@ -13,7 +13,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra
 
 pytest.importorskip("gmpy2")
 
-from privplan.fl.crypto.paillier.work import ALONE, Workers
+from privplan.fl.crypto.paillier.work import SERIAL, Workers
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 7])
@@ -55,7 +55,7 @@ def test_results_come_in_order_and_nothing_is_written_to_a_file(
 def test_several_processes_need_joblib_and_one_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     Workers(2).start()
     monkeypatch.setitem(sys.modules, "joblib", None)
-    ALONE.start()
+    SERIAL.start()
     with pytest.raises(MissingExtra) as caught:
         Workers(2).start()
     assert "joblib" in caught.value.what
@@ -63,5 +63,5 @@ def test_several_processes_need_joblib_and_one_does_not(monkeypatch: pytest.Monk
 
 def test_one_process_is_this_one() -> None:
     seen = []
-    assert ALONE.spread(lambda items, more: seen.append(more) or list(items), [1, 2], 3) == [1, 2]
+    assert SERIAL.spread(lambda items, more: seen.append(more) or list(items), [1, 2], 3) == [1, 2]
     assert seen == [3]
