@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...fl.parties.message_bodies import scalars
 from ...fl.parties.network import Message
-from ...fl.secagg.messages import Masked
+from ...fl.secagg.messages import MaskedWords
 
 FALSE_ALARM = 1e-6
 """How often an attack that rests on chance may find something in a sound transcript."""
@@ -46,7 +46,7 @@ def values(message: Message) -> Iterator[int | str | bytes]:
 
     Masked words are one value.  Raises `InvalidInput` for any other body that is not MessagePack.
     """
-    if message.kind == Masked.kind:
+    if message.kind == MaskedWords.kind:
         yield message.body
         return
     try:

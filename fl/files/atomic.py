@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-_WRITING: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+_WRITE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 def write(path: Path, content: bytes, *, private: bool = False) -> None:
@@ -21,7 +21,7 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
         if private:  # what an earlier write left, if it was cut off, may have other rights
             beside.unlink(missing_ok=True)
         mode = 0o600 if private else 0o666
-        with os.fdopen(os.open(beside, _WRITING, mode), "wb") as file:
+        with os.fdopen(os.open(beside, _WRITE_FLAGS, mode), "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -42,11 +42,11 @@ def remove(path: Path) -> None:
 def settle(folder: Path) -> None:
     """Force a folder's list of names to disk, where the system can do that."""
     with contextlib.suppress(OSError):
-        place = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            os.fsync(place)
+            os.fsync(descriptor)
         finally:
-            os.close(place)
+            os.close(descriptor)
 
 
 def _beside(path: Path) -> Path:

@@ -50,7 +50,7 @@ class Body:
         schema = _schema(cls)
         try:
             values = _Reader(raw).values([hint for _, hint in schema])
-        except (_Unreadable, UnicodeDecodeError):
+        except (_UnreadableBytes, UnicodeDecodeError):
             values = None  # and what was found wrong, which quotes the bytes
         if values is None:
             raise _malformed(cls.kind)
@@ -60,7 +60,7 @@ class Body:
 Limits: TypeAlias = Mapping[type[Body], int]
 """By kind, the most bytes of a message that a party takes; other kinds it takes none of."""
 
-_HEADER: Final = 9
+_MAX_HEADER_BYTES: Final = 9
 """Bytes that MessagePack puts before a value, at most."""
 
 
@@ -69,7 +69,9 @@ def room(*lengths: int) -> int:
 
     An entry of a mapping is two values, a name and what it stands for; an integer has 8 bytes.
     """
-    return sum(lengths) + _HEADER * (len(lengths) + 3)  # the list, and up to two mappings in it
+    return sum(lengths) + _MAX_HEADER_BYTES * (
+        len(lengths) + 3
+    )  # the list, and up to two mappings in it
 
 
 def named(names: Iterable[str], length: int) -> list[int]:
@@ -90,17 +92,17 @@ def scalars(raw: bytes) -> Iterator[int | str | bytes]:
             if value is not None:
                 yield value
         reader.end()
-    except (_Unreadable, UnicodeDecodeError):
+    except (_UnreadableBytes, UnicodeDecodeError):
         raise _malformed("message") from None
 
 
 # --- reading --------------------------------------------------------------------------------------
 
-_PLAIN: Final = (int, str, bytes)
-_LONG: Final = range(-(2**63), 2**63)
+_SCALARS: Final = (int, str, bytes)
+_INT64: Final = range(-(2**63), 2**63)
 
 
-class _Unreadable(Exception):
+class _UnreadableBytes(Exception):
     """Bytes that are not what must stand there."""
 
 
@@ -123,14 +125,14 @@ _LIST: Final = _Form(0x90, 16, {0xDC: 2, 0xDD: 4})
 _MAPPING: Final = _Form(0x80, 16, {0xDE: 2, 0xDF: 4})
 
 _INTEGERS: Final[Mapping[int, tuple[int, bool]]] = {
-    **{0xCC + place: (1 << place, False) for place in range(4)},
-    **{0xD0 + place: (1 << place, True) for place in range(4)},
+    **{0xCC + power: (1 << power, False) for power in range(4)},
+    **{0xD0 + power: (1 << power, True) for power in range(4)},
 }
 """Bytes of an integer, and whether it has a sign, by the byte that begins it."""
 
 
 class _Reader:
-    """Reads values one after the other; raises `_Unreadable` at the first wrong byte."""
+    """Reads values one after the other; raises `_UnreadableBytes` at the first wrong byte."""
 
     def __init__(self, raw: bytes) -> None:
         self._raw, self._at = raw, 0
@@ -138,30 +140,30 @@ class _Reader:
     def values(self, hints: list[Any]) -> list[Any]:
         """Return one value of each type, and nothing after them: the list of a body's fields."""
         if self._count(_LIST) != len(hints):
-            raise _Unreadable
-        found = [self._value(hint) for hint in hints]
+            raise _UnreadableBytes
+        values = [self._value(hint) for hint in hints]
         self.end()
-        return found
+        return values
 
     def end(self) -> None:
         """Return if nothing is left."""
         if self._at != len(self._raw):
-            raise _Unreadable
+            raise _UnreadableBytes
 
     def _value(self, hint: Any) -> Any:
-        if hint in _PLAIN:
+        if hint in _SCALARS:
             return _READ[hint](self)
         if hint.__origin__ is tuple:
             read = _READ[hint.__args__[0]]
             return tuple(read(self) for _ in range(self._count(_LIST)))
-        name, inner = (_READ[one] for one in hint.__args__)
-        found: dict[Any, Any] = {}
+        name, inner = (_READ[argument] for argument in hint.__args__)
+        entries: dict[Any, Any] = {}
         for _ in range(self._count(_MAPPING)):
             key = name(self)
-            if key in found:  # a later entry would hide the first
-                raise _Unreadable
-            found[key] = inner(self)
-        return found
+            if key in entries:  # a later entry would hide the first
+                raise _UnreadableBytes
+            entries[key] = inner(self)
+        return entries
 
     def anything(self) -> tuple[int, int | str | bytes | None]:
         """Return how many values stand in the list or mapping that begins here, or the value."""
@@ -182,8 +184,8 @@ class _Reader:
             return first - 0x100
         size, signed = _INTEGERS.get(first, (0, False))
         value = int.from_bytes(self._taken(size), "big", signed=signed)
-        if not size or value not in _LONG:
-            raise _Unreadable
+        if not size or value not in _INT64:
+            raise _UnreadableBytes
         return value
 
     def text(self) -> str:
@@ -193,24 +195,27 @@ class _Reader:
         return self._taken(self._count(_BYTES))
 
     def _count(self, form: _Form) -> int:
-        """Return how many bytes or values follow: no more than there are bytes left."""
+        """Return how many bytes or values follow: no more than there are bytes left.
+
+        So a short message cannot claim a long list, and make its reader allocate one.
+        """
         first = self._taken(1)[0]
         if not form.begins(first):
-            raise _Unreadable
+            raise _UnreadableBytes
         if first in form.longer:
             count = int.from_bytes(self._taken(form.longer[first]), "big")
         else:
             count = first - form.first
         if count > len(self._raw) - self._at:
-            raise _Unreadable
+            raise _UnreadableBytes
         return count
 
     def _taken(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._raw):
-            raise _Unreadable
-        found, self._at = self._raw[self._at : end], end
-        return found
+            raise _UnreadableBytes
+        taken, self._at = self._raw[self._at : end], end
+        return taken
 
 
 _READ: Final[Mapping[Any, Callable[[_Reader], Any]]] = {
@@ -225,8 +230,8 @@ _READ: Final[Mapping[Any, Callable[[_Reader], Any]]] = {
 
 def _schema(kind: Any) -> tuple[tuple[str, Any], ...]:
     """Return the name and the type of each field."""
-    found: tuple[tuple[str, Any], ...] = _read_schema(kind)
-    return found
+    schema: tuple[tuple[str, Any], ...] = _read_schema(kind)
+    return schema
 
 
 @cache
@@ -238,14 +243,16 @@ def _read_schema(kind: Any) -> tuple[tuple[str, Any], ...]:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    if hint in _PLAIN:
-        return type(value) is hint and (hint is not int or value in _LONG)
+    if hint in _SCALARS:
+        return type(value) is hint and (hint is not int or value in _INT64)
     arguments = hint.__args__
     if hint.__origin__ is tuple:
-        return type(value) is tuple and all(_fits(one, arguments[0]) for one in value)
+        return type(value) is tuple and all(
+            _fits(inner_value, arguments[0]) for inner_value in value
+        )
     name, inner = arguments
     return type(value) is dict and all(
-        _fits(key, name) and _fits(one, inner) for key, one in value.items()
+        _fits(key, name) and _fits(item, inner) for key, item in value.items()
     )
 
 

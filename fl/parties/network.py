@@ -18,9 +18,8 @@ round is the fault of who sent it, and nothing is made of it.
 This network is inside one process and delivers at once; a message that is not there when it is
 asked for has missed its time.  A real one must give the same: confidential and authenticated
 channels between named parties, a time after which `MissingParty` is raised, and the same limits
-before it takes a message in.  Every fault ends
-the protocol for everybody (`ProtocolFault`): nobody goes on with a smaller group or half a result
-unless the protocol itself says so.
+before it takes a message in.  Every fault ends the protocol for everybody (`ProtocolFault`): nobody
+goes on with a smaller group or half a result unless the protocol itself says so.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def silo_name(number: int) -> str:
     return f"silo-{number}"
 
 
-# --- what is said ---------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------
 
 
 AnyBody = TypeVar("AnyBody", bound=Body)
@@ -76,7 +75,7 @@ Meddling: TypeAlias = Callable[[Message], Iterable[Message]]
 """What becomes of a message on its way: nothing, itself, or others.  For tests of faults."""
 
 
-# --- who says it to whom --------------------------------------------------------------------------
+# --- network and posts ----------------------------------------------------------------------------
 
 
 class Network:
@@ -98,7 +97,7 @@ class Network:
             name: defaultdict(deque) for name in names
         }
         self._posts: set[str] = set()
-        self._kept: list[Message] = []
+        self._transcript: list[Message] = []
 
     def post(self, name: str) -> Post:
         """Return the one post of a party."""
@@ -109,26 +108,26 @@ class Network:
 
     def view(self, name: str) -> tuple[Message, ...]:
         """Return all messages that reached a party, in their order; needs `keep`."""
-        return tuple(one for one in self._kept if one.receiver == name)
+        return tuple(message for message in self._transcript if message.receiver == name)
 
     def said(self, name: str) -> tuple[Message, ...]:
         """Return all messages that a party has sent and that were delivered; needs `keep`."""
-        return tuple(one for one in self._kept if one.sender == name)
+        return tuple(message for message in self._transcript if message.sender == name)
 
     def take(self) -> tuple[Message, ...]:
         """Return all messages that were kept, and forget them."""
-        taken, self._kept = tuple(self._kept), []
+        taken, self._transcript = tuple(self._transcript), []
         return taken
 
     def deliver(self, message: Message) -> None:
         """Put a message into its receiver's box; for posts."""
         self.sent[message.sender] += message.size
-        for one in (message,) if self._meddling is None else tuple(self._meddling(message)):
+        for delivered in (message,) if self._meddling is None else tuple(self._meddling(message)):
             if self._keep:
-                self._kept.append(one)
-            if one.sender not in self._boxes:
-                raise InvalidInput(f"There is no party {one.sender!r}.")
-            self._boxes[one.receiver][one.sender].append(one)
+                self._transcript.append(delivered)
+            if delivered.sender not in self._boxes:
+                raise InvalidInput(f"There is no party {delivered.sender!r}.")
+            self._boxes[delivered.receiver][delivered.sender].append(delivered)
 
     def box(self, name: str) -> Mapping[str, deque[Message]]:
         """Return what a party has not read yet, by sender; for posts."""
@@ -254,13 +253,13 @@ class Post:
 
     def _measure(self, message: Message, what: type[Body]) -> None:
         """Refuse a message that is too long, before anything is made of it."""
-        most = self._limits.get(what)
-        if most is None:
+        limit = self._limits.get(what)
+        if limit is None:
             raise InvalidInput(f"{self.name} takes no {what.kind!r} in this round.")
-        if message.size > most:
+        if message.size > limit:
             raise ProtocolFault(
-                f"A message from {message.sender} to {self.name} is longer than the {most:,} bytes "
-                f"that {what.kind!r} may have (round {self._round}).",
+                f"A message from {message.sender} to {self.name} is longer than the {limit:,} "
+                f"bytes that {what.kind!r} may have (round {self._round}).",
                 "By the terms of the protocol it cannot be so long, and it could exhaust who reads "
                 "it.",
                 f"See that {message.sender} agrees on the terms, and begin again; nothing of the "

@@ -21,7 +21,7 @@ from .network import Message, Network
 
 FOLDER: Final = "transcripts"
 
-_BLOCK: Final = 1 << 16
+_SEARCH_BLOCK_BYTES: Final = 1 << 16
 """Bytes that are searched at once for the end of the last line."""
 
 _FIELDS: Final = ("session", "round", "kind", "sender", "body")
@@ -33,15 +33,15 @@ def append_transcripts(folder: Path, network: Network) -> None:
     The files can be read by their owner only, those of a folder that was copied too.  A last line
     that was cut off is taken away first.  Raises `OSError`.
     """
-    place = folder / FOLDER
-    place.mkdir(mode=0o700, exist_ok=True)
-    place.chmod(0o700)
+    transcripts = folder / FOLDER
+    transcripts.mkdir(mode=0o700, exist_ok=True)
+    transcripts.chmod(0o700)
     lines: dict[str, list[str]] = {}
     for message in network.take():
         lines.setdefault(message.receiver, []).append(_line(message))
     for name, content in lines.items():
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(place / f"{name}.jsonl", flags, 0o600)
+        handle = os.open(transcripts / f"{name}.jsonl", flags, 0o600)
         with os.fdopen(handle, "a", encoding="ascii") as file:
             os.fchmod(handle, 0o600)
             _mend(handle)
@@ -63,7 +63,7 @@ def _mend(handle: int) -> None:
     """Cut off a last line that does not end, which the next one would run on in."""
     end = os.fstat(handle).st_size
     while end:
-        first = max(0, end - _BLOCK)
+        first = max(0, end - _SEARCH_BLOCK_BYTES)
         last = os.pread(handle, end - first, first).rfind(b"\n")
         if last >= 0:
             os.ftruncate(handle, first + last + 1)
@@ -74,20 +74,20 @@ def _mend(handle: int) -> None:
 
 
 def _line(message: Message) -> str:
-    found = {
+    fields = {
         "session": message.session.hex(),
         "round": message.round,
         "kind": message.kind,
         "sender": message.sender,
         "body": base64.b64encode(message.body).decode("ascii"),
     }
-    return json.dumps(found, separators=(",", ":")) + "\n"
+    return json.dumps(fields, separators=(",", ":")) + "\n"
 
 
 def _message(line: bytes, receiver: str, number: int) -> Message:
     try:
-        found = json.loads(line.decode("ascii"))
-        session, round, kind, sender, body = (found[field] for field in _FIELDS)
+        fields = json.loads(line.decode("ascii"))
+        session, round, kind, sender, body = (fields[field] for field in _FIELDS)
         if type(round) is int and type(kind) is str and type(sender) is str:
             raw = base64.b64decode(body, validate=True)
             return Message(bytes.fromhex(session), round, kind, sender, receiver, raw)

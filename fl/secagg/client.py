@@ -28,11 +28,11 @@ from .messages import (
     SHARE_BYTES,
     Advert,
     Adverts,
+    Confirmation,
     Confirmations,
-    Confirmed,
-    Masked,
+    MaskedWords,
     Recovery,
-    Relayed,
+    RelayedShares,
     Shares,
     Survivors,
     blamed_on,
@@ -49,7 +49,7 @@ def commitment_to(seed: bytes) -> bytes:
 
 
 @dataclass(frozen=True)
-class _Advertised:
+class _AdvertisedState:
     round: int
     lock_pair: KeyPair
     mask_pair: KeyPair
@@ -57,7 +57,7 @@ class _Advertised:
 
 
 @dataclass(frozen=True)
-class _Shared:
+class _SharedState:
     view: View
     mask_pair: KeyPair
     seed: Secret
@@ -66,15 +66,15 @@ class _Shared:
 
 
 @dataclass(frozen=True)
-class _Masked:
+class _MaskedState:
     view: View
     sharing: tuple[str, ...]
     held: Mapping[str, Secret]  # by owner: shares of both its secrets, and of this party's own
 
 
 @dataclass(frozen=True)
-class _Confirmed:
-    before: _Masked
+class _ConfirmedState:
+    before: _MaskedState
     survivors: tuple[str, ...]
     signature: bytes
 
@@ -114,11 +114,11 @@ class Client:
         claim = self._group.claim(number, self.name, locks.public, masks.public)
         advert = Advert(locks.public, masks.public, self._identity.sign(claim))
         self._post.send(SERVER, advert)
-        self._state = _Advertised(number, locks, masks, advert)
+        self._state = _AdvertisedState(number, locks, masks, advert)
 
     def share(self) -> None:
         """Look at everybody's keys, and share the own secrets among the neighbours."""
-        before = self._take(_Advertised)
+        before = self._take(_AdvertisedState)
         received = self._post.receive(Adverts, SERVER)
         view = self._viewed(before, received)
         neighbours = view.neighbours(self.name)
@@ -140,8 +140,8 @@ class Client:
             share = dealt[self._group.holders[name]]
             locked[name] = lock(key, share, view.address(self.name, name))
         self._post.send(SERVER, Shares(commitment_to(seed), locked))
-        own = dealt[self._group.holders[self.name]]
-        self._state = _Shared(view, before.mask_pair, seed, channels, own)
+        kept_share = dealt[self._group.holders[self.name]]
+        self._state = _SharedState(view, before.mask_pair, seed, channels, kept_share)
 
     def mask(self, words: RingWords | Callable[[], RingWords]) -> None:
         """Send the words, masked; `words` (or what they are computed by) is left as it is.
@@ -149,9 +149,9 @@ class Client:
         A vector of the terms' length and type.  Raises `InvalidInput` for any other, before
         anything is sent.
         """
-        before = self._take(_Shared)
+        before = self._take(_SharedState)
         view, terms = before.view, self._group.terms
-        received = self._post.receive(Relayed, SERVER)
+        received = self._post.receive(RelayedShares, SERVER)
         sharing = self._listed(received.sharing, set(view.adverts), "shared secrets")
         held = {name: self._opened(before, name, received) for name in received.locked}
         if set(held) != set(view.neighbours(self.name)) & set(sharing):
@@ -164,33 +164,33 @@ class Client:
             pair = self.name, name
             masks.append(Mask(key, self._group.label(*pair), self._group.sign(*pair)))
         masked = _room(terms.length, terms.words)
-        own = _checked(words() if callable(words) else words, terms.length, terms.words)
+        checked_words = _checked(words() if callable(words) else words, terms.length, terms.words)
         try:
-            masked[:] = own
+            masked[:] = checked_words
             masks_into(masked, masks, session=self._group.session, round=view.round)
         except BaseException:
             masked.fill(0)  # the room is used again
             raise
-        self._post.send(SERVER, Masked(masked.tobytes()))
-        self._state = _Masked(view, sharing, {**held, self.name: before.own})
+        self._post.send(SERVER, MaskedWords(masked.tobytes()))
+        self._state = _MaskedState(view, sharing, {**held, self.name: before.own})
 
     def confirm(self) -> None:
         """Sign who survived, before any share is given away; for a server that may lie."""
-        before = self._take(_Masked)
+        before = self._take(_MaskedState)
         survivors = self._survivors(before)
         agreed = before.view.agreement(listed(before.sharing), listed(survivors))
         signature = self._identity.sign(agreed)
-        self._post.send(SERVER, Confirmed(signature))
-        self._state = _Confirmed(before, survivors, signature)
+        self._post.send(SERVER, Confirmation(signature))
+        self._state = _ConfirmedState(before, survivors, signature)
 
     def recover(self) -> None:
         """Give away one share of each neighbour: of its seed if it survived, else of its key."""
         if self._group.terms.signed:
-            confirmed = self._take(_Confirmed)
+            confirmed = self._take(_ConfirmedState)
             before, survivors = confirmed.before, confirmed.survivors
             self._check_confirmations(confirmed)
         else:
-            before = self._take(_Masked)
+            before = self._take(_MaskedState)
             survivors = self._survivors(before)
         alive = set(survivors)
         seeds = {n: bytes(s[:KEY_BYTES]) for n, s in before.held.items() if n in alive}
@@ -214,7 +214,7 @@ class Client:
             raise InvalidInput(f"{self.name} was asked for a step that is not the next one.")
         return state
 
-    def _viewed(self, before: _Advertised, received: Adverts) -> View:
+    def _viewed(self, before: _AdvertisedState, received: Adverts) -> View:
         if any(name not in self._group.roster for name in received.adverts):
             raise fault("The server shows keys of a party that nobody knows.")
         adverts = {}
@@ -243,7 +243,7 @@ class Client:
         if count < self._group.terms.threshold:
             raise fault(f"{self.name} would have {count} holders of its shares, which is too few.")
 
-    def _opened(self, before: _Shared, name: str, received: Relayed) -> Secret:
+    def _opened(self, before: _SharedState, name: str, received: RelayedShares) -> Secret:
         with blamed_on(name):
             if name not in before.channels:
                 raise fault("Shares came from a party that is no neighbour.")
@@ -256,20 +256,22 @@ class Client:
                 raise fault("Shares have another length.")
         return share
 
-    def _survivors(self, before: _Masked) -> tuple[str, ...]:
+    def _survivors(self, before: _MaskedState) -> tuple[str, ...]:
         received = self._post.receive(Survivors, SERVER)
         return self._listed(received.names, set(before.sharing), "survived")
 
-    def _check_confirmations(self, own: _Confirmed) -> None:
+    def _check_confirmations(self, confirmed: _ConfirmedState) -> None:
         signatures = self._post.receive(Confirmations, SERVER).signatures
         signers = self._group.ordered(set(signatures))
-        if len(signers) != len(signatures) or not set(signers) <= set(own.survivors):
+        if len(signers) != len(signatures) or not set(signers) <= set(confirmed.survivors):
             raise fault("The server shows a signature of a party that did not survive.")
-        if signatures.get(self.name) != own.signature:
+        if signatures.get(self.name) != confirmed.signature:
             raise fault(f"The server shows another signature of {self.name} than it gave.")
         if len(signers) < self._group.terms.fewest:
             raise fault("The server shows too few signatures of who survived.")
-        agreed = own.before.view.agreement(listed(own.before.sharing), listed(own.survivors))
+        agreed = confirmed.before.view.agreement(
+            listed(confirmed.before.sharing), listed(confirmed.survivors)
+        )
         for name in signers:
             if name != self.name:
                 with blamed_on(name):
@@ -288,7 +290,7 @@ def _checked(words: Any, length: int, kind: np.dtype[np.unsignedinteger]) -> Rin
 
 def _room(length: int, kind: np.dtype[np.unsignedinteger]) -> RingWords:
     """Return this thread's vector to mask in: new memory for every round would cost more time."""
-    found: RingWords | None = getattr(_scratch, "words", None)
-    if found is None or found.shape != (length,) or found.dtype != kind:
-        found = _scratch.words = cast("RingWords", np.empty(length, kind))
-    return found
+    buffer: RingWords | None = getattr(_scratch, "words", None)
+    if buffer is None or buffer.shape != (length,) or buffer.dtype != kind:
+        buffer = _scratch.words = cast("RingWords", np.empty(length, kind))
+    return buffer

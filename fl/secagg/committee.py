@@ -1,4 +1,4 @@
-"""Masked sums over many rounds: the server and all parties in one process.
+"""MaskedWords sums over many rounds: the server and all parties in one process.
 
 network = Network([SERVER, *map(silo_name, range(5))])
 committee = Committee.on(network, choose(5, length=1000, dropouts=1), session)
@@ -51,13 +51,13 @@ class Committee:
         names = [name for name in posts if name != SERVER]
         if SERVER not in posts:
             raise InvalidInput(f"A masked sum needs the post of {SERVER!r}.")
-        own = {name: Identity.new() for name in names} if identities is None else identities
-        if set(own) != set(names):
+        identity_of = {name: Identity.new() for name in names} if identities is None else identities
+        if set(identity_of) != set(names):
             raise InvalidInput("There must be one identity for every party.")
-        group = Group(terms, {name: own[name].public for name in names}, bytes(session))
+        group = Group(terms, {name: identity_of[name].public for name in names}, bytes(session))
         self.terms = terms
         self._server = Server(posts[SERVER], group)
-        self._clients = {name: Client(posts[name], group, own[name]) for name in names}
+        self._clients = {name: Client(posts[name], group, identity_of[name]) for name in names}
         self._stopped = False
         self._last = -1
 
@@ -90,7 +90,9 @@ class Committee:
             raise InvalidInput(f"`round` must be above {self._last}, the last; it is {number}.")
         self._last = number
         try:
-            return self._run(number, {n: one for n, one in inputs.items() if one is not None})
+            return self._run(
+                number, {name: words for name, words in inputs.items() if words is not None}
+            )
         except BaseException:
             self._stop()
             raise
@@ -113,13 +115,13 @@ class Committee:
             server.relay_confirmations()
         self._each(server.expected, lambda name: clients[name].recover())
         done = server.expected
-        found = server.unmask()
+        unmasked = server.unmask()
         for name, client in clients.items():
             if name in done:
                 client.finish()
             else:
                 client.stop()
-        return found
+        return unmasked
 
     def _each(
         self, names: Mapping[str, object] | tuple[str, ...] | list[str], step: Callable[[str], None]

@@ -37,21 +37,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import IntArray, UInt64Array
 from ...accountant.errors import InvalidInput, PrivplanError, ProtocolFault
 from ...accountant.randomness import Secret
 from ..crypto import additive, keys
 from ..crypto.fixed_point import FixedPoint
 from ..parties.message_bodies import Body, Limits, room
 from ..parties.network import Post
-
-_LEAST: Final = 3
-"""Peers below which the total, less one's own vector, is another's."""
+from .peers import MIN_PEERS
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Share(Body):
 
 
 @dataclass(frozen=True)
-class Partial(Body):
+class PartialSum(Body):
     """The receiver's slice of the sender's partial sum: words, their low bytes only; signed."""
 
     kind: ClassVar[str] = "peer-partial"
@@ -81,7 +79,7 @@ class Partial(Body):
 
 
 @dataclass(frozen=True)
-class Total(Body):
+class TotalSlice(Body):
     """The sender's slice of the total: words, their low bytes only; signed."""
 
     kind: ClassVar[str] = "peer-total"
@@ -118,7 +116,7 @@ class Group:
         roster = dict(self.roster)
         object.__setattr__(self, "roster", roster)
         validate.count(length=self.length)
-        if len(roster) < validate.count_from(_LEAST, fewest=self.fewest):
+        if len(roster) < validate.count_from(MIN_PEERS, fewest=self.fewest):
             raise InvalidInput(
                 f"There are {len(roster)} peers, and there must be {self.fewest}.",
                 "In a small group the total says much about each.",
@@ -148,12 +146,12 @@ class Group:
     def limits(self) -> Limits:
         """How long each message may be."""
         slices = [self.part(peer) for peer in self.peers]
-        words = self.width * max(one.stop - one.start for one in slices)
+        words = self.width * max(part.stop - part.start for part in slices)
         return {
             Hello: room(keys.KEY_BYTES, keys.SIGNATURE_BYTES),
             Share: room(keys.LOCK_BYTES + additive.SEED_BYTES),
-            Partial: room(words, keys.SIGNATURE_BYTES),
-            Total: room(words, keys.SIGNATURE_BYTES),
+            PartialSum: room(words, keys.SIGNATURE_BYTES),
+            TotalSlice: room(words, keys.SIGNATURE_BYTES),
             Confirmation: room(hashlib.sha256().digest_size, keys.SIGNATURE_BYTES),
         }
 
@@ -166,7 +164,7 @@ class Group:
         """Return a digest of all this, the session and the round: what signatures and keys bind."""
         grid = (self.grid.step.hex(), self.grid.bound.hex(), str(self.grid.terms))
         parts = [session, str(round).encode(), str(self.fewest).encode(), str(self.length).encode()]
-        parts += [one.encode() for one in grid]
+        parts += [number.encode() for number in grid]
         for name in self.peers:
             parts += [name.encode(), self.roster[name]]
         return keys.framed(b"privplan decentralised sum", *parts)
@@ -187,7 +185,7 @@ class Peer:
         post: Post,
         session: bytes,
         round: int,
-        steps: NDArray[np.int64],
+        steps: IntArray,
     ) -> None:
         """Enter the round."""
         if group.roster.get(post.name) != identity.public:
@@ -220,7 +218,7 @@ class Peer:
                 self._keys[name] = self._agreed(name, hello.public)
             seeds, self._held = additive.share(self._held, len(self._group.peers))
             for other, seed in zip(self._others, seeds, strict=True):
-                locked = keys.lock(self._keys[other], seed, self._way(self._post.name, other))
+                locked = keys.lock(self._keys[other], seed, self._address(self._post.name, other))
                 self._post.send(other, Share(locked))
 
     def slices(self) -> None:
@@ -232,31 +230,31 @@ class Peer:
             additive.add_expanded(self._held, seeds, sign=1)
             for other in self._others:
                 words = self._packed(self._held[self._group.part(other)])
-                self._post.send(other, Partial(words, self._signed(Partial, words, other)))
+                self._post.send(other, PartialSum(words, self._signed(PartialSum, words, other)))
 
     def totals(self) -> None:
         """Add up one's own slice of all partial sums, and send it to everybody."""
         with self._step("totals", "confirm"):
-            own = self._group.part(self._post.name)
-            total = self._held[own].copy()
-            for name, partial in self._post.gather(Partial, self._others).items():
-                self._verify(name, Partial, partial.words, partial.signature, self._post.name)
-                total += self._unpacked(partial.words, own, name)
+            part = self._group.part(self._post.name)
+            total = self._held[part].copy()
+            for name, partial in self._post.gather(PartialSum, self._others).items():
+                self._verify(name, PartialSum, partial.words, partial.signature, self._post.name)
+                total += self._unpacked(partial.words, part, name)
             self._total = np.zeros(self._group.length, np.uint64)
             packed = self._packed(total)
-            self._total[own] = self._unpacked(packed, own, self._post.name)
+            self._total[part] = self._unpacked(packed, part, self._post.name)
             self._held = np.empty(0, np.uint64)
-            signed = self._signed(Total, packed)
+            signed = self._signed(TotalSlice, packed)
             for other in self._others:
-                self._post.send(other, Total(packed, signed))
+                self._post.send(other, TotalSlice(packed, signed))
 
     def confirm(self) -> None:
         """Put the total together and tell everybody its digest."""
         with self._step("confirm", "result"):
-            for name, total in self._post.gather(Total, self._others).items():
-                self._verify(name, Total, total.words, total.signature)
-                own = self._group.part(name)
-                self._total[own] = self._unpacked(total.words, own, name)
+            for name, total in self._post.gather(TotalSlice, self._others).items():
+                self._verify(name, TotalSlice, total.words, total.signature)
+                part = self._group.part(name)
+                self._total[part] = self._unpacked(total.words, part, name)
             digest = hashlib.sha256(self._context)
             digest.update(self._total.astype("<u8", copy=False).data)
             self._digest = digest.digest()
@@ -264,7 +262,7 @@ class Peer:
             for other in self._others:
                 self._post.send(other, Confirmation(self._digest, signed))
 
-    def result(self) -> NDArray[np.int64]:
+    def result(self) -> IntArray:
         """Return the total, (D,) of int64, if everybody has the same."""
         with self._step("result", ""):
             for name, theirs in self._post.gather(Confirmation, self._others).items():
@@ -295,15 +293,15 @@ class Peer:
 
     def _signed(self, what: type[Body], content: bytes, receiver: str = "") -> bytes:
         """Return a signature of what this peer says; `receiver` is empty where all are told."""
-        return self._identity.sign(self._said(self._post.name, what, content, receiver))
+        return self._identity.sign(self._statement(self._post.name, what, content, receiver))
 
     def _verify(
         self, name: str, what: type[Body], content: bytes, signature: bytes, receiver: str = ""
     ) -> None:
         """Raise `ProtocolFault`, with the name, unless a peer has said this, here and now."""
         try:
-            said = self._said(name, what, content, receiver)
-            keys.verify(self._group.roster[name], signature, said)
+            statement = self._statement(name, what, content, receiver)
+            keys.verify(self._group.roster[name], signature, statement)
         except ProtocolFault:
             raise _fault(
                 f"What came as {name}'s {what.kind!r} to {self._post.name} is not signed by it."
@@ -319,31 +317,37 @@ class Peer:
     def _seed(self, name: str, locked: bytes) -> Secret:
         """Return the seed of a peer's share; raise `ProtocolFault`, with the name."""
         try:
-            seed = keys.unlock(self._keys[name], locked, self._way(name, self._post.name))
+            seed = keys.unlock(self._keys[name], locked, self._address(name, self._post.name))
         except ProtocolFault:
             raise _fault(f"The share from {name} to {self._post.name} does not open.") from None
         if len(seed) != additive.SEED_BYTES:
             raise _fault(f"{name} sent a share that is no seed.")
         return seed
 
-    def _said(self, name: str, what: type[Body], content: bytes, receiver: str) -> bytes:
+    def _statement(self, name: str, what: type[Body], content: bytes, receiver: str) -> bytes:
         """Return what is signed: of a fixed length, whatever is said."""
         words = (what.kind.encode(), name.encode(), receiver.encode())
         return keys.framed(b"privplan decentralised statement", self._context, *words, content)
 
-    def _way(self, sender: str, receiver: str) -> bytes:
-        places = (self._group.peers.index(name) for name in (sender, receiver))
-        return b"peer-share" + self._context + b"".join(one.to_bytes(8, "little") for one in places)
+    def _address(self, sender: str, receiver: str) -> bytes:
+        indices = (self._group.peers.index(name) for name in (sender, receiver))
+        return (
+            b"peer-share"
+            + self._context
+            + b"".join(index.to_bytes(8, "little") for index in indices)
+        )
 
-    def _packed(self, words: NDArray[np.uint64]) -> bytes:
+    def _packed(self, words: UInt64Array) -> bytes:
+        # Words as bytes (D, 8), the lowest first, of which `width` travel.
         columns = words.astype("<u8", copy=False).view(np.uint8).reshape(-1, 8)
         return columns[:, : self._group.width].tobytes()
 
-    def _unpacked(self, raw: bytes, part: slice, sender: str) -> NDArray[np.uint64]:
+    def _unpacked(self, raw: bytes, part: slice, sender: str) -> UInt64Array:
         """Return words from their low bytes, the sign carried to the top."""
         width, count = self._group.width, part.stop - part.start
         if len(raw) != width * count:
             raise _fault(f"{sender} sent a slice of another length.")
+        # The bytes stand at the top of each word, and an arithmetic shift carries the sign down.
         columns = np.zeros((count, 8), np.uint8)
         columns[:, 8 - width :] = np.frombuffer(raw, np.uint8).reshape(count, width)
         words = columns.view("<i8").reshape(-1) >> np.int64(8 * (8 - width))
@@ -356,8 +360,8 @@ def decentralised_sum(
     identities: Mapping[str, keys.Identity],
     session: bytes,
     round: int,
-    inputs: Mapping[str, NDArray[np.int64]],
-) -> dict[str, NDArray[np.int64]]:
+    inputs: Mapping[str, IntArray],
+) -> dict[str, IntArray]:
     """Carry out one round among all peers in this process; return the total as each peer has it.
 
     `posts` are the peers' posts, by name.  `inputs` holds each peer's steps, (D,) of int64; a peer

@@ -30,13 +30,13 @@ class Graph:
             self._circle.sort(
                 key=lambda name: sha256(statement(b"place", seed, name.encode())).digest()
             )
-        self._place = {name: place for place, name in enumerate(self._circle)}
+        self._position = {name: position for position, name in enumerate(self._circle)}
 
     def neighbours(self, name: str) -> tuple[str, ...]:
         """Return the neighbours of one party."""
-        place, size = self._place[name], len(self._circle)
+        position, size = self._position[name], len(self._circle)
         if self._complete:
-            return (*self._circle[:place], *self._circle[place + 1 :])
+            return (*self._circle[:position], *self._circle[position + 1 :])
         steps = range(1, self._half + 1)
-        ahead = (self._circle[(place + step) % size] for step in steps)
-        return (*ahead, *(self._circle[place - step] for step in steps))
+        ahead = (self._circle[(position + step) % size] for step in steps)
+        return (*ahead, *(self._circle[position - step] for step in steps))

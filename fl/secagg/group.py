@@ -72,8 +72,8 @@ class Group:
 
     def claim(self, round: int, name: str, lock_key: bytes, mask_key: bytes) -> bytes:
         """Return what a party signs when it advertises its keys."""
-        place = validate.count_from(0, round=round).to_bytes(8, "little")
-        return statement(b"advert", self.digest, place, name.encode(), lock_key, mask_key)
+        round_bytes = validate.count_from(0, round=round).to_bytes(8, "little")
+        return statement(b"advert", self.digest, round_bytes, name.encode(), lock_key, mask_key)
 
     def ordered(self, names: Mapping[str, object] | set[str]) -> tuple[str, ...]:
         """Return names in the roster's order."""
@@ -103,8 +103,8 @@ class View:
         entries = (
             part for name in self.present for part in (name.encode(), joined(self.adverts[name]))
         )
-        place = self.round.to_bytes(8, "little")
-        return sha256(statement(b"view", self.group.digest, place, *entries)).digest()
+        round_bytes = self.round.to_bytes(8, "little")
+        return sha256(statement(b"view", self.group.digest, round_bytes, *entries)).digest()
 
     @cached_property
     def graph(self) -> Graph:
@@ -113,7 +113,7 @@ class View:
 
     def neighbours(self, name: str) -> tuple[str, ...]:
         """Return the neighbours of a party that are there."""
-        return tuple(one for one in self.graph.neighbours(name) if one in self.adverts)
+        return tuple(other for other in self.graph.neighbours(name) if other in self.adverts)
 
     def check(self, name: str) -> None:
         """Return if a party's keys are well formed and its own, else `ProtocolFault`."""

@@ -3,10 +3,10 @@
 advertise   party -> server   Advert          two public keys, signed
             server -> party   Adverts         those of everybody
 share       party -> server   Shares          shares of its secrets, locked for each neighbour
-            server -> party   Relayed         those that are for it, and who has sent some
-mask        party -> server   Masked          its words, masked
+            server -> party   RelayedShares         those that are for it, and who has sent some
+mask        party -> server   MaskedWords          its words, masked
             server -> party   Survivors       whose words arrived
-confirm     party -> server   Confirmed       that list, signed (a malicious server only)
+confirm     party -> server   Confirmation       that list, signed (a malicious server only)
             server -> party   Confirmations   everybody's signatures
 recover     party -> server   Recovery        shares of what masks the sum
 """
@@ -57,7 +57,7 @@ class Shares(Body):
 
 
 @dataclass(frozen=True)
-class Relayed(Body):
+class RelayedShares(Body):
     """What neighbours have locked for this party, by sender; `sharing` are all who sent some."""
 
     kind: ClassVar[str] = "secagg-relayed"
@@ -66,7 +66,7 @@ class Relayed(Body):
 
 
 @dataclass(frozen=True)
-class Masked(Body):
+class MaskedWords(Body):
     """Masked words, little-endian: the body is these bytes alone, which are not copied again."""
 
     kind: ClassVar[str] = "secagg-masked"
@@ -91,7 +91,7 @@ class Survivors(Body):
 
 
 @dataclass(frozen=True)
-class Confirmed(Body):
+class Confirmation(Body):
     """A signature of who shared and who survived."""
 
     kind: ClassVar[str] = "secagg-confirmed"
@@ -151,5 +151,5 @@ def blamed_on(name: str) -> Iterator[None]:
         yield
     except MissingParty:
         raise
-    except ProtocolFault as found:
-        raise fault(f"{found.what} It is about a message of {name}.") from None
+    except ProtocolFault as error:
+        raise fault(f"{error.what} It is about a message of {name}.") from None

@@ -10,7 +10,7 @@ from typing import Final
 from ...accountant import records
 from ...accountant.errors import InvalidInput, there_are
 
-FEWEST: Final = 3
+MIN_PEERS: Final = 3
 """Silos below which the sum, less one's own vector, is another's."""
 
 RING_BITS: Final = 64
@@ -35,16 +35,16 @@ def require_peers(silos: int, *, colluders: int = 0, dropouts: int = 0) -> None:
             "Every share is needed: without one of them there is no sum.",
             'Leave `dropouts` out, or write aggregation = "masked".',
         )
-    if silos < FEWEST:
+    if silos < MIN_PEERS:
         raise InvalidInput(
-            f"Additive shares need {FEWEST} silos, and {there_are(silos, 'silo')}.",
+            f"Additive shares need {MIN_PEERS} silos, and {there_are(silos, 'silo')}.",
             "Of two, each learns what the other sent.",
             'Have more silos, or write aggregation = "plain".',
         )
-    if colluders > silos - FEWEST:
+    if colluders > silos - MIN_PEERS:
         raise InvalidInput(
-            f"`colluders` in [security] must be from 0 to {silos - FEWEST} for additive shares of "
-            f"{silos} silos; it is {colluders}.",
+            f"`colluders` in [security] must be from 0 to {silos - MIN_PEERS} for additive shares "
+            f"of {silos} silos; it is {colluders}.",
             "A peer and its colluders know what all of them sent; two others must be left.",
             "Lower `colluders`, or have more silos.",
         )

@@ -91,14 +91,16 @@ def _counts(population: int, marked: int, drawn: int) -> tuple[tuple[int, ...], 
 
     Each count of exactly j follows from the one before by a factor, which divides without rest.
     """
-    plain = population - marked
-    first = max(0, drawn - plain)
+    unmarked = population - marked
+    first = max(0, drawn - unmarked)
     last = min(marked, drawn)
     exactly = [0] * (last + 1)
-    exactly[first] = comb(marked, first) * comb(plain, drawn - first)
+    exactly[first] = comb(marked, first) * comb(unmarked, drawn - first)
+    # C(M, j+1) C(N-M, k-j-1) from C(M, j) C(N-M, k-j): an exact quotient of integers.
     for j in range(first, last):
         above = exactly[j] * (marked - j) * (drawn - j)
-        exactly[j + 1] = above // ((j + 1) * (plain - drawn + j + 1))
+        exactly[j + 1] = above // ((j + 1) * (unmarked - drawn + j + 1))
+    # From the top down, so that each becomes the number of draws with at least j.
     for j in range(last, 0, -1):
         exactly[j - 1] += exactly[j]
     return tuple(exactly), exactly[0]

@@ -26,11 +26,11 @@ from .messages import (
     SHARE_BYTES,
     Advert,
     Adverts,
+    Confirmation,
     Confirmations,
-    Confirmed,
-    Masked,
+    MaskedWords,
     Recovery,
-    Relayed,
+    RelayedShares,
     Shares,
     Survivors,
     blamed_on,
@@ -99,7 +99,7 @@ class Server:
         self._enough(len(shares), "shared secrets")
         for name, sent in shares.items():
             right = set(sent.locked) == set(view.neighbours(name)) and all(
-                len(one) == LOCK_BYTES + SHARE_BYTES for one in sent.locked.values()
+                len(share) == LOCK_BYTES + SHARE_BYTES for share in sent.locked.values()
             )
             if not right or len(sent.commitment) != KEY_BYTES:
                 raise fault(f"The shares of {name} are not those that it has to send.")
@@ -108,7 +108,7 @@ class Server:
         self._tell(
             now.sharing,
             {
-                name: Relayed(
+                name: RelayedShares(
                     now.sharing,
                     {n: shares[n].locked[name] for n in view.neighbours(name) if n in shares},
                 )
@@ -121,12 +121,12 @@ class Server:
         now = self._now
         if name not in now.sharing or name in now.arrived:
             raise InvalidInput(f"No words of {name} are expected.")
-        found = self._post.gather_present(Masked, [name]).get(name)
-        if found is None:
+        message = self._post.gather_present(MaskedWords, [name]).get(name)
+        if message is None:
             return False
-        if len(found.words) != now.total.nbytes:
+        if len(message.words) != now.total.nbytes:
             raise fault(f"The words of {name} have another length.")
-        now.total += np.frombuffer(found.words, self._group.terms.words)
+        now.total += np.frombuffer(message.words, self._group.terms.words)
         now.arrived.add(name)
         return True
 
@@ -141,14 +141,14 @@ class Server:
     def relay_confirmations(self) -> None:
         """Hand on who has signed the list of survivors."""
         now = self._now
-        found = self._post.gather_present(Confirmed, self.expected)
-        self._enough(len(found), "signed who survived")
+        confirmations = self._post.gather_present(Confirmation, self.expected)
+        self._enough(len(confirmations), "signed who survived")
         agreed = self._view.agreement(listed(now.sharing), listed(now.survivors))
-        for name, one in found.items():
+        for name, confirmation in confirmations.items():
             with blamed_on(name):
-                verify(self._group.roster[name], one.signature, agreed)
-        signers = now.answering = self._group.ordered(found)
-        signatures = Confirmations({name: found[name].signature for name in signers})
+                verify(self._group.roster[name], confirmation.signature, agreed)
+        signers = now.answering = self._group.ordered(confirmations)
+        signatures = Confirmations({name: confirmations[name].signature for name in signers})
         self._tell(signers, dict.fromkeys(signers, signatures))
 
     def unmask(self) -> tuple[RingWords, tuple[str, ...]]:
@@ -165,7 +165,7 @@ class Server:
             if name not in now.arrived and self._masked_with(name)
         }
         masks = [Mask(seed, b"own", -1) for seed in seeds.values()]
-        masks += [one for gone, pair in keys.items() for one in self._left_behind(gone, pair)]
+        masks += [mask for gone, pair in keys.items() for mask in self._left_behind(gone, pair)]
         masks_into(now.total, masks, session=self._group.session, round=now.round)
         self._sum, self._away = None, False
         return now.total, now.survivors
@@ -214,7 +214,7 @@ class Server:
         now = self._now
         held = {name, *self._view.neighbours(name)} & set(now.sharing)
         alive = held & now.arrived
-        lengths = {len(one) for one in (*sent.seeds.values(), *sent.keys.values())}
+        lengths = {len(share) for share in (*sent.seeds.values(), *sent.keys.values())}
         if set(sent.seeds) != alive or set(sent.keys) != held - alive or lengths != {KEY_BYTES}:
             raise fault(f"{name} did not answer with the shares that it was asked for.")
 
@@ -241,6 +241,6 @@ class Server:
                 f"round {self._now.round}; {needed} are needed."
             )
         try:
-            return combine({self._group.holders[n]: one for n, one in shares.items()}, needed)
-        except ProtocolFault as found:
-            raise fault(f"{found.what} They are shares of {name}'s secrets.") from None
+            return combine({self._group.holders[n]: share for n, share in shares.items()}, needed)
+        except ProtocolFault as error:
+            raise fault(f"{error.what} They are shares of {name}'s secrets.") from None

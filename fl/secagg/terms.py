@@ -13,10 +13,10 @@ What is assumed, and what it gives:
   honest parties.  That the sum is right is not promised: the server says what it was.
 
 Both hold unless AES, X25519, SHA-256 or Ed25519 is broken, and on a graph that is not complete but
-for a chance of 2^-40 (`SECURITY`).  The graph is drawn from the hash of all keys of the round.  A
-server that lies sees the honest keys first and may try other keys of its colluders until it likes
-the graph, so `malicious` is made for 2^64 tries (`TRIES`) on top.  A round that lacks no more than
-`dropouts` fails by chance at most once in 2^20 (`FAILURE`).
+for a chance of 2^-40 (`SECURITY_BITS`). The graph is drawn from the hash of all keys of the round.
+A server that lies sees the honest keys first and may try other keys of its colluders until it likes
+the graph, so `malicious` is made for 2^64 tries (`SERVER_TRIES_BITS`) on top. A round that lacks no
+more than `dropouts` fails by chance at most once in 2^20 (`FAILURE_BITS`).
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from . import risk
 
 ServerKind: TypeAlias = Literal["malicious", "honest-but-curious"]
 
-SERVERS: Final = ("malicious", "honest-but-curious")
-RINGS: Final = (32, 64)
+SERVER_KINDS: Final = ("malicious", "honest-but-curious")
+RING_SIZES_BITS: Final = (32, 64)
 
-SECURITY: Final = 40
+SECURITY_BITS: Final = 40
 """Bits: an unlucky graph gives away something with a chance of at most 2^-40."""
 
-TRIES: Final = 64
+SERVER_TRIES_BITS: Final = 64
 """Bits: how many graphs a server that lies may try, 2^64."""
 
-FAILURE: Final = 20
+FAILURE_BITS: Final = 20
 """Bits: a round with the dropouts that are allowed fails with a chance of at most 2^-20."""
 
-FEW: Final = 50
+MAX_COMPLETE_PARTIES: Final = 50
 """Up to so many parties everybody has all others as neighbours: cheap, and without any chance."""
 
 
@@ -84,17 +84,18 @@ class Terms:
     def __post_init__(self) -> None:
         _check_assumptions(self.parties, self.dropouts, self.colluders, self.server)
         validate.count(length=self.length)
-        if self.ring_bits not in RINGS:
+        if self.ring_bits not in RING_SIZES_BITS:
             raise InvalidInput(f"`ring_bits` must be 32 or 64; it is {self.ring_bits!r:.20}.")
         validate.count_from(2, threshold=self.threshold)
         validate.count(degree=self.degree)
-        most = self.parties - 1
-        if self.degree > most or (self.degree < most and self.degree % 2):
+        largest = self.parties - 1
+        if self.degree > largest or (self.degree < largest and self.degree % 2):
             raise InvalidInput(
-                f"`degree` must be an even number below {most}, or {most}; it is {self.degree}.",
+                f"`degree` must be an even number below {largest}, or {largest}; it is "
+                f"{self.degree}.",
                 "Parties stand on a circle, and half of the neighbours are on either side.",
             )
-        if not (_complete_is_right if self.complete else _chances_are_right)(self):
+        if not (_complete_graph_is_safe if self.complete else _sparse_graph_is_safe)(self):
             raise InvalidInput(
                 f"Of {self.degree + 1} holders of shares, {self.threshold} restoring a secret is "
                 f"not right for {self.dropouts} dropouts and {self.colluders} colluders.",
@@ -157,19 +158,19 @@ def choose(
     def terms(degree: int, threshold: int) -> Terms:
         return Terms(parties, dropouts, colluders, degree, threshold, length, ring_bits, server)
 
-    if parties > FEW:
-        found = _sparse(parties, dropouts, colluders, server)
-        if found is not None:
-            return terms(*found)
-    most = parties - dropouts
-    return terms(parties - 1, max(2, min(most, (parties + colluders) // 2 + 1)))
+    if parties > MAX_COMPLETE_PARTIES:
+        degree_and_threshold = _sparse(parties, dropouts, colluders, server)
+        if degree_and_threshold is not None:
+            return terms(*degree_and_threshold)
+    largest = parties - dropouts
+    return terms(parties - 1, max(2, min(largest, (parties + colluders) // 2 + 1)))
 
 
 def _check_assumptions(parties: int, dropouts: int, colluders: int, server: str) -> None:
     validate.count_from(2, parties=parties)
     validate.count_from(0, dropouts=dropouts)
     validate.count_from(0, colluders=colluders)
-    validate.choice(SERVERS, server=server)
+    validate.choice(SERVER_KINDS, server=server)
     if parties > MAX_HOLDERS:
         raise InvalidInput(f"`parties` must be at most {MAX_HOLDERS}; it is {parties}.")
     if parties - dropouts < colluders + 2:
@@ -189,12 +190,12 @@ def _check_assumptions(parties: int, dropouts: int, colluders: int, server: str)
         )
 
 
-def _complete_is_right(terms: Terms) -> bool:
+def _complete_graph_is_safe(terms: Terms) -> bool:
     n, c, t = terms.parties, terms.colluders, terms.threshold
     return c < t <= terms.fewest and (terms.server != "malicious" or 2 * t > n + c)
 
 
-def _chances_are_right(terms: Terms) -> bool:
+def _sparse_graph_is_safe(terms: Terms) -> bool:
     n, d, c, k, t = (
         terms.parties,
         terms.dropouts,
@@ -210,14 +211,15 @@ def _is_safe(
 ) -> Callable[[int], bool]:
     """Return which thresholds give nothing away; a larger one gives away less."""
     if server == "malicious":
-        tiny = Fraction(1, 2 ** (SECURITY + TRIES))
-        return lambda threshold: risk.one_sided(parties, colluders, degree, threshold) <= tiny
-    rest = Fraction(1, 2**SECURITY) - risk.split(parties, colluders, dropouts, degree)
+        limit = Fraction(1, 2 ** (SECURITY_BITS + SERVER_TRIES_BITS))
+        return lambda threshold: risk.one_sided(parties, colluders, degree, threshold) <= limit
+    # What splitting the survivors leaves of the chance that is allowed.
+    rest = Fraction(1, 2**SECURITY_BITS) - risk.split(parties, colluders, dropouts, degree)
     return lambda threshold: risk.exposed(parties, colluders, degree, threshold) <= rest
 
 
 def _is_lasting(parties: int, dropouts: int, degree: int, threshold: int) -> bool:
-    return risk.lost(parties, dropouts, degree, threshold) <= Fraction(1, 2**FAILURE)
+    return risk.lost(parties, dropouts, degree, threshold) <= Fraction(1, 2**FAILURE_BITS)
 
 
 def _sparse(parties: int, dropouts: int, colluders: int, server: str) -> tuple[int, int] | None:
@@ -229,15 +231,16 @@ def _sparse(parties: int, dropouts: int, colluders: int, server: str) -> tuple[i
 
     def threshold_for(degree: int) -> int | None:
         safe = _is_safe(parties, dropouts, colluders, degree, server)
-        found = _least(2, degree, safe)
-        lasts = found is not None and _is_lasting(parties, dropouts, degree, found)
-        return found if lasts else None
+        threshold = _least(2, degree, safe)
+        lasts = threshold is not None and _is_lasting(parties, dropouts, degree, threshold)
+        return threshold if lasts else None
 
-    most = (parties - 2) // 2
-    reach = 1
-    while reach < most and threshold_for(2 * reach) is None:
-        reach *= 2
-    half = _least(reach // 2 + 1, min(reach, most), lambda h: threshold_for(2 * h) is not None)
+    largest = (parties - 2) // 2
+    # Doubled until a degree does, then halved between the last two.
+    bound = 1
+    while bound < largest and threshold_for(2 * bound) is None:
+        bound *= 2
+    half = _least(bound // 2 + 1, min(bound, largest), lambda h: threshold_for(2 * h) is not None)
     if half is None:
         return None
     threshold = threshold_for(2 * half)

@@ -12,7 +12,7 @@ from ..declarations.declaration import Complaint, Given, Rule
 from ..declarations.package_errors import naming
 from ..declarations.registry import declaration_of, declared, promising_nothing, with_use_for
 from ..observers.names import AMONG_PEERS, coalition_of, coalitions_in
-from ..secagg.peers import FEWEST
+from ..secagg.peers import MIN_PEERS
 from .public_test_data import BUNDLED
 
 _PROTECTED: Final[Mapping[str, str]] = {
@@ -216,12 +216,12 @@ def _among_peers(given: Given) -> Complaint | None:
             "A peer that holds a record of a user would learn from its weight how many it has.",
             'Write weighting = "uniform", or aggregation = "masked".',
         )
-    silos = given["data"].get("silos", FEWEST)
-    if silos < FEWEST:
+    silos = given["data"].get("silos", MIN_PEERS)
+    if silos < MIN_PEERS:
         return (
             f"{what}silos = {silos} in [data]",
             "Of two, each learns what the other sent, and one has nobody to add up with.",
-            f"Write silos = {FEWEST} or more, or another aggregation.",
+            f"Write silos = {MIN_PEERS} or more, or another aggregation.",
         )
     return None
 

@@ -27,7 +27,7 @@ from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import Prepared, prepare, randomness
 from privplan.fl.running.resumption import taken_up
 from privplan.fl.running.session import carry_out
-from privplan.fl.secagg.decentralised import Partial
+from privplan.fl.secagg.decentralised import PartialSum
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
     DataSettings,
@@ -314,16 +314,16 @@ def meddled(network: Any, change: Callable[[Message, list[Message]], tuple[Messa
 
 
 def flipped(message: Message, _: list[Message]) -> tuple[Message, ...]:
-    if message.kind != Partial.kind or message.sender != "silo-2" or message.round != 2:
+    if message.kind != PartialSum.kind or message.sender != "silo-2" or message.round != 2:
         return (message,)
-    body = Partial.unpack(message.body)
+    body = PartialSum.unpack(message.body)
     words = bytes([body.words[0] ^ 4]) + body.words[1:]
     return (replace(message, body=replace(body, words=words).pack()),)
 
 
 def replayed(message: Message, earlier: list[Message]) -> tuple[Message, ...]:
     """Put the body of round 1 into the message of round 2."""
-    if message.kind != Partial.kind or message.sender != "silo-2" or message.round != 2:
+    if message.kind != PartialSum.kind or message.sender != "silo-2" or message.round != 2:
         return (message,)
     (old,) = [
         one

@@ -20,19 +20,19 @@ from privplan.fl.secagg.decentralised import (
     Confirmation,
     Group,
     Hello,
-    Partial,
+    PartialSum,
     Peer,
     Share,
-    Total,
+    TotalSlice,
     decentralised_sum,
 )
 
 SESSION = b"a session of its own"
-KINDS = {one.kind: one for one in (Hello, Share, Partial, Total, Confirmation)}
+KINDS = {one.kind: one for one in (Hello, Share, PartialSum, TotalSlice, Confirmation)}
 
 FAULTS = ("twice", "round", "session", "kind", "empty", "longer", "bit")
 WRONG = [(kind, fault) for kind in KINDS for fault in FAULTS]
-SIGNED = [one.kind for one in (Hello, Partial, Total, Confirmation)]
+SIGNED = [one.kind for one in (Hello, PartialSum, TotalSlice, Confirmation)]
 
 
 class Peers:
@@ -131,8 +131,8 @@ def test_no_seed_and_no_vector_is_in_any_message(monkeypatch) -> None:
 
 def partial_words(peers, sender):
     """Return the slices that a peer sent, as the bytes of words, one row each."""
-    sent = [one for one in peers.network.said(sender) if one.kind == Partial.kind]
-    raw = b"".join(Partial.unpack(one.body).words for one in sent)
+    sent = [one for one in peers.network.said(sender) if one.kind == PartialSum.kind]
+    raw = b"".join(PartialSum.unpack(one.body).words for one in sent)
     return np.frombuffer(raw, np.uint8).reshape(-1, peers.group.width)
 
 
@@ -388,7 +388,7 @@ def test_what_was_said_in_an_earlier_round_is_not_said_now(kind) -> None:
         peers.sum(inputs, 2)  # the same vectors, so the same total, but for its signature
 
 
-@pytest.mark.parametrize("kind", [Share.kind, Partial.kind])
+@pytest.mark.parametrize("kind", [Share.kind, PartialSum.kind])
 def test_what_was_meant_for_another_is_refused(kind) -> None:
     """Slices of one length, so that nothing but the signature tells them apart."""
     kept = []
@@ -428,9 +428,9 @@ def test_a_signature_of_one_step_is_none_of_another() -> None:
     own = (peers.identities["silo-0"], peers.posts["silo-0"], SESSION, 1)
     peer = Peer(peers.group, *own, peers.inputs()["silo-0"])
     said = {
-        peer._said(name, what, content, receiver)
+        peer._statement(name, what, content, receiver)
         for name in ("silo-0", "silo-1")
-        for what in (Hello, Partial, Total, Confirmation)
+        for what in (Hello, PartialSum, TotalSlice, Confirmation)
         for content in (b"", b"silo-2")
         for receiver in ("", "silo-2")
     }
@@ -464,13 +464,16 @@ def test_a_peer_that_tells_two_totals_is_found_out() -> None:
 
     def two_faced(message):
         way = (message.kind, message.sender, message.receiver)
-        if way != (Total.kind, "silo-1", "silo-2"):
+        if way != (TotalSlice.kind, "silo-1", "silo-2"):
             return (message,)
-        words = bytearray(Total.unpack(message.body).words)
+        words = bytearray(TotalSlice.unpack(message.body).words)
         words[0] ^= 1
         liar = made[1]
         return (
-            replace(message, body=Total(bytes(words), liar._signed(Total, bytes(words))).pack()),
+            replace(
+                message,
+                body=TotalSlice(bytes(words), liar._signed(TotalSlice, bytes(words))).pack(),
+            ),
         )
 
     peers = Peers(meddling=two_faced)

@@ -142,7 +142,7 @@ def filled(kind: type[Body]) -> Body:
 
 
 @pytest.mark.parametrize("what", HOSTILE)
-@pytest.mark.parametrize("kind", [one for _, one in KINDS if one is not sums.Masked])
+@pytest.mark.parametrize("kind", [one for _, one in KINDS if one is not sums.MaskedWords])
 def test_reading_hostile_bytes_takes_next_to_no_memory(kind: type[Body], what: str) -> None:
     """Even where nobody measured them: what is wrong is seen before what follows is read."""
     with little_memory(), pytest.raises(ProtocolFault, match="well-formed"):

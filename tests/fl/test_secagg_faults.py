@@ -32,10 +32,10 @@ KINDS: dict[str, type[Body]] = {
         says.Advert,
         says.Adverts,
         says.Shares,
-        says.Relayed,
-        says.Masked,
+        says.RelayedShares,
+        says.MaskedWords,
         says.Survivors,
-        says.Confirmed,
+        says.Confirmation,
         says.Confirmations,
         says.Recovery,
     )
@@ -309,9 +309,9 @@ def test_a_colluder_with_the_key_of_another_takes_off_no_mask() -> None:
     key = agree(pair, view.adverts[between].lock_key, view.context(b"lock"))
     forged = lock(key, bytes(64), view.address(liar, between))
     locked = {other: shares[other].locked[between], liar: forged}
-    server.send(between, says.Relayed(tuple(names), locked))
+    server.send(between, says.RelayedShares(tuple(names), locked))
     clients[between].mask(np.zeros(1000, np.uint64))
-    left = np.frombuffer(server.receive(says.Masked, between).words, "<u8").copy()
+    left = np.frombuffer(server.receive(says.MaskedWords, between).words, "<u8").copy()
     server.send(between, says.Survivors(tuple(names)))
     clients[between].recover()
     one = server.receive(says.Recovery, between).seeds[between]
@@ -461,7 +461,7 @@ def test_parties_that_are_shown_different_keys_do_not_understand_each_other() ->
     ],
 )
 def test_shares_that_are_relayed_wrongly_get_no_words(change: Change) -> None:
-    _, network = stopped(Changing(says.Relayed, change, receiver="silo-1"))
+    _, network = stopped(Changing(says.RelayedShares, change, receiver="silo-1"))
     assert "secagg-masked" not in {m.kind for m in network.said("silo-1")}
 
 
@@ -487,8 +487,8 @@ def test_the_fewest_are_insisted_on_before_anything_is_given_away() -> None:
     for kind, change, refused in (
         (says.Adverts, lambda b: says.Adverts(without(b.adverts, "silo-3", "silo-4")), "shares"),
         (
-            says.Relayed,
-            lambda b: says.Relayed(
+            says.RelayedShares,
+            lambda b: says.RelayedShares(
                 tuple(n for n in b.sharing if n not in ("silo-3", "silo-4")),
                 without(b.locked, "silo-3", "silo-4"),
             ),

@@ -1,4 +1,4 @@
-"""Masked sums are the sums, whoever drops out at which step."""
+"""MaskedWords sums are the sums, whoever drops out at which step."""
 
 from __future__ import annotations
 

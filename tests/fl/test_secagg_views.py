@@ -232,7 +232,7 @@ def test_parties_see_keys_locked_shares_names_and_signatures_of_others_only() ->
             "secagg-survivors",
             "secagg-confirmations",
         ]
-        relayed = says.Relayed.unpack(seen[1].body)
+        relayed = says.RelayedShares.unpack(seen[1].body)
         assert set(relayed.locked) == set(names(terms)) - {name}
 
 

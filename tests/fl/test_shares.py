@@ -18,7 +18,7 @@ from privplan.fl.aggregation.share_sums import Shares
 from privplan.fl.aggregation.sums import Plain, float_sum, noisy_sum
 from privplan.fl.crypto import keys
 from privplan.fl.parties.network import Message
-from privplan.fl.secagg.decentralised import Partial, Total
+from privplan.fl.secagg.decentralised import PartialSum, TotalSlice
 from privplan.fl.settings.schema import SecuritySettings
 
 from ..accountant.test_mechanisms import Memory
@@ -78,7 +78,7 @@ def test_no_party_receives_a_vector() -> None:
     row = np.full(20, 77_777, "<i8").tobytes()
     assert not any(row in one.body for one in own.network.take())
     own.total(2, [sends(0, 500), sends(0, 500), sends(77_777, 500)], 500)
-    totals = [one for one in own.network.take() if one.kind == Total.kind]
+    totals = [one for one in own.network.take() if one.kind == TotalSlice.kind]
     assert all(row in one.body for one in totals if len(one.body) > 160)  # the control: the sum
 
 
@@ -109,9 +109,9 @@ def test_a_changed_partial_sum_ends_the_run_and_no_total_comes_out() -> None:
     own = Shares(3)
 
     def meddling(message: Message) -> tuple[Message, ...]:
-        if message.kind != Partial.kind or message.sender != "silo-2":
+        if message.kind != PartialSum.kind or message.sender != "silo-2":
             return (message,)
-        body = Partial.unpack(message.body)
+        body = PartialSum.unpack(message.body)
         words = bytes([body.words[0] ^ 4]) + body.words[1:]
         return (replace(message, body=replace(body, words=words).pack()),)
 

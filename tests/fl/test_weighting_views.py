@@ -384,7 +384,9 @@ def test_sizes_of_messages_depend_on_the_terms_alone() -> None:
         session, network = watched(terms, counts)
         rows = [(own, np.full((len(own), 8), 50))] * 3
         session.round(1, rows, [[2**40] * 8] * 3)
-        sizes.append([(one.kind, one.sender, one.receiver, one.size) for one in network._kept])
+        sizes.append(
+            [(one.kind, one.sender, one.receiver, one.size) for one in network._transcript]
+        )
     assert sizes[0] == sizes[1]
 
 

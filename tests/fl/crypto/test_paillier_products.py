@@ -160,7 +160,7 @@ def test_every_plan_gives_the_same(
 
 
 def test_users_in_several_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "_ENTRIES", 40)
+    monkeypatch.setattr(products, "_TABLE_ENTRIES_AT_A_TIME", 40)
     packing = Packing.plan(PUBLIC.bits, 2**45)
     rng = np.random.default_rng(3)
     digits = rng.integers(-(2**15), 2**15, (37, 11))
