@@ -28,11 +28,11 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
-from .federation import Indices, checked_indices
+from .federation import checked_indices
 
 Rule = Literal["uniform", "zipf"]
 RULES: Final[tuple[Rule, ...]] = get_args(Rule)
@@ -46,18 +46,18 @@ MAIN_SHARE: Final = 0.8
 class Allocation:
     """The user and the silo of each record: two arrays (records,) int64."""
 
-    user: Indices
-    silo: Indices
+    user: IntArray
+    silo: IntArray
 
 
-def zipf_probabilities(count: int, exponent: float) -> NDArray[np.float64]:
+def zipf_probabilities(count: int, exponent: float) -> FloatArray:
     """Return the bounded zipf law p_i ~ i^-exponent over i = 1..count.
 
     >>> zipf_probabilities(2, 1.0).round(3).tolist()
     [0.667, 0.333]
     """
     weights = np.arange(1.0, validate.count(count=count) + 1) ** -exponent
-    law: NDArray[np.float64] = weights / weights.sum()
+    law: FloatArray = weights / weights.sum()
     return law
 
 
@@ -68,7 +68,7 @@ def allocate(
     users: int,
     silos: int,
     rng: Generator,
-    labels: Indices | None = None,
+    labels: IntArray | None = None,
     labels_per_user: int | None = None,
 ) -> Allocation:
     """Return who holds which record, where the data have no silos of their own.
@@ -102,7 +102,7 @@ def allocate(
 
 
 def allocate_within(
-    rule: str, silo: Indices, *, silos: int, users: int, rng: Generator, least: int = 1
+    rule: str, silo: IntArray, *, silos: int, users: int, rng: Generator, least: int = 1
 ) -> Allocation:
     """Return who holds which record, where `silo` (records,) is fixed by the data.
 
@@ -123,14 +123,14 @@ def allocate_within(
         )
     room = np.bincount(fixed, minlength=silos)
     if rule == "uniform":
-        placed = _dealt(room, parties, smallest, rng)
+        records_by_silo = _dealt(room, parties, smallest, rng)
     else:
         counts = _zipf_counts(total, parties, smallest, rng)
-        placed = _overflowed(_spread(counts, silos, smallest, rng), room)
+        records_by_silo = _overflowed(_spread(counts, silos, smallest, rng), room)
     user = np.empty(total, np.int64)
-    for place in range(silos):
-        held = np.repeat(np.arange(parties), placed[:, place])
-        user[fixed == place] = rng.permutation(held)
+    for silo_index in range(silos):
+        held = np.repeat(np.arange(parties), records_by_silo[:, silo_index])
+        user[fixed == silo_index] = rng.permutation(held)
     return Allocation(user, fixed)
 
 
@@ -149,18 +149,18 @@ def _sizes(records: int, users: int, silos: int) -> tuple[int, int, int]:
     return total, users, silos
 
 
-def _user_counts(rule: str, total: int, users: int, least: int, rng: Generator) -> Indices:
+def _user_counts(rule: str, total: int, users: int, least: int, rng: Generator) -> IntArray:
     if rule == "uniform":
         return np.bincount(rng.permutation(users)[np.arange(total) % users], minlength=users)
     return _topped_up(rng.multinomial(total, zipf_probabilities(users, USER_EXPONENT)), least)
 
 
-def _zipf_counts(total: int, users: int, least: int, rng: Generator) -> Indices:
+def _zipf_counts(total: int, users: int, least: int, rng: Generator) -> IntArray:
     rest = rng.multinomial(total - least * users, zipf_probabilities(users, USER_EXPONENT))
     return rest + least
 
 
-def _topped_up(counts: Indices, least: int) -> Indices:
+def _topped_up(counts: IntArray, least: int) -> IntArray:
     """Return counts of at least `least`, what is missing taken one by one from the largest."""
     missing = int(np.maximum(least - counts, 0).sum())
     full = np.maximum(counts, least)
@@ -170,8 +170,8 @@ def _topped_up(counts: Indices, least: int) -> Indices:
 
 
 def _by_label(
-    labels: Indices | None, total: int, counts: Indices, per_user: int, rng: Generator
-) -> Indices:
+    labels: IntArray | None, total: int, counts: IntArray, per_user: int, rng: Generator
+) -> IntArray:
     """Return the user of each record, so that each user has records of `per_user` labels."""
     if labels is None:
         raise InvalidInput(
@@ -182,12 +182,12 @@ def _by_label(
     present, label = np.unique(checked_indices("labels", labels, total, 10**9), return_inverse=True)
     chosen = _labels_of_users(len(counts), len(present), wanted, rng)
     user = np.empty(total, np.int64)
-    for one in range(len(present)):
-        holders = np.flatnonzero((chosen == one).any(axis=1))
-        places = np.flatnonzero(label == one)
+    for label_index in range(len(present)):
+        holders = np.flatnonzero((chosen == label_index).any(axis=1))
+        places = np.flatnonzero(label == label_index)
         if not 0 < len(holders) <= len(places):
             raise InvalidInput(
-                f"The {len(places)} records of label {present[one]} cannot be divided among"
+                f"The {len(places)} records of label {present[label_index]} cannot be divided among"
                 f" {len(holders)} users.",
                 "Each label needs a user, and each of its users a record.",
                 "Change `users` or `labels_per_user`.",
@@ -197,7 +197,7 @@ def _by_label(
     return user
 
 
-def _labels_of_users(users: int, labels: int, wanted: int, rng: Generator) -> Indices:
+def _labels_of_users(users: int, labels: int, wanted: int, rng: Generator) -> IntArray:
     """Return (users, wanted) different labels per user, each label as often, give or take one."""
     if wanted > labels:
         raise InvalidInput(
@@ -206,21 +206,23 @@ def _labels_of_users(users: int, labels: int, wanted: int, rng: Generator) -> In
         )
     used = np.zeros(labels)
     chosen = np.empty((users, wanted), np.int64)
+    # The labels that fewest users have so far, ties broken at random.
     for user in rng.permutation(users):
         chosen[user] = np.argsort(used + rng.random(labels) / 2)[:wanted]
         used[chosen[user]] += 1
     return chosen
 
 
-def _in_proportion(total: int, weights: Indices) -> Indices:
+def _in_proportion(total: int, weights: IntArray) -> IntArray:
     """Return `total` as integers of at least 1 in proportion to `weights`."""
     rest = total - len(weights)
+    # Rounded cumulative shares, so that the parts add up to the total exactly.
     ends = np.rint(np.cumsum(weights) / weights.sum() * rest).astype(np.int64)
-    shares: Indices = np.diff(ends, prepend=0) + 1
+    shares: IntArray = np.diff(ends, prepend=0) + 1
     return shares
 
 
-def _spread(counts: Indices, silos: int, least: int, rng: Generator) -> Indices:
+def _spread(counts: IntArray, silos: int, least: int, rng: Generator) -> IntArray:
     """Return (users, silos): each user's records, most of them in a silo of its own."""
     users = len(counts)
     if silos == 1:
@@ -233,7 +235,7 @@ def _spread(counts: Indices, silos: int, least: int, rng: Generator) -> Indices:
     return wanted
 
 
-def _gather(row: Indices, least: int, rng: Generator) -> None:
+def _gather(row: IntArray, least: int, rng: Generator) -> None:
     """Move a user's records, in place, out of the silos where it has fewer than `least`."""
     enough = np.flatnonzero(row >= least)
     if not enough.size:
@@ -244,7 +246,7 @@ def _gather(row: Indices, least: int, rng: Generator) -> None:
     row += np.bincount(rng.choice(enough, size=moved), minlength=len(row))
 
 
-def _overflowed(wanted: Indices, room: Indices) -> Indices:
+def _overflowed(wanted: IntArray, room: IntArray) -> IntArray:
     """Return what each silo takes, users in order: what does not fit goes to the next silo."""
     left, silos = room.copy(), len(room)
     placed = np.zeros_like(wanted)
@@ -261,23 +263,24 @@ def _overflowed(wanted: Indices, room: Indices) -> Indices:
     return placed
 
 
-def _dealt(room: Indices, users: int, block: int, rng: Generator) -> Indices:
+def _dealt(room: IntArray, users: int, block: int, rng: Generator) -> IntArray:
     """Return (users, silos): records dealt in blocks of one silo, balanced over the users.
 
     A silo's last block takes what does not fill another one.
     """
     blocks = np.maximum(room // block, np.minimum(room, 1))
-    place = np.repeat(np.arange(len(room)), blocks)
-    size = np.full(len(place), block)
-    if len(place) < users:
+    silo_of = np.repeat(np.arange(len(room)), blocks)
+    size = np.full(len(silo_of), block)
+    if len(silo_of) < users:
         raise InvalidInput(
-            f"{room.sum()} records in {len(room)} silos make {len(place)} blocks of {block} or"
+            f"{room.sum()} records in {len(room)} silos make {len(silo_of)} blocks of {block} or"
             f" more, too few for {users} users.",
             next_step="Ask for fewer users.",
         )
+    # What does not fill another block goes to the silo's last.
     last = np.cumsum(blocks)[blocks > 0] - 1
     size[last] += (room - blocks * block)[blocks > 0]
-    holder = rng.permutation(np.arange(len(place)) % users)
+    holder = rng.permutation(np.arange(len(silo_of)) % users)
     placed = np.zeros((users, len(room)), np.int64)
-    np.add.at(placed, (holder, place), size)
+    np.add.at(placed, (holder, silo_of), size)
     return placed

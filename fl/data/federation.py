@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
 
 Task = Literal["binary", "multiclass", "survival"]
 TASKS: Final[tuple[Task, ...]] = get_args(Task)
 
-Floats: TypeAlias = NDArray[np.float32]
-Indices: TypeAlias = NDArray[np.int64]
-Labels: TypeAlias = NDArray[np.int64] | NDArray[np.float32]
+Indices: TypeAlias = IntArray
+Labels: TypeAlias = IntArray | Float32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,18 +32,18 @@ class Groups:
     Within a group, records stand in the order of the federation.
     """
 
-    order: Indices
-    offsets: Indices
+    order: IntArray
+    offsets: IntArray
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
-    def sizes(self) -> Indices:
+    def sizes(self) -> IntArray:
         """How many records each group has: (groups,)."""
         return np.diff(self.offsets)
 
-    def records(self, group: int) -> Indices:
+    def records(self, group: int) -> IntArray:
         """Return the record indices of one group."""
         return self.order[self.offsets[group] : self.offsets[group + 1]]
 
@@ -56,8 +56,8 @@ class Pairs(Groups):
     user second, so that the pairs of one silo are neighbours.
     """
 
-    user: Indices
-    silo: Indices
+    user: IntArray
+    silo: IntArray
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -92,13 +92,13 @@ class Federation:
     classes: int
     users: int
     silos: int
-    features: Floats
+    features: Float32Array
     labels: Labels
-    user: Indices
-    silo: Indices
-    test_features: Floats
+    user: IntArray
+    silo: IntArray
+    test_features: Float32Array
     test_labels: Labels
-    test_silo: Indices | None = None
+    test_silo: IntArray | None = None
     absent_users: bool = False
     empty_silos: bool = False
 
@@ -161,7 +161,7 @@ class Federation:
         return len(self.user)
 
     @property
-    def counts(self) -> Indices:
+    def counts(self) -> IntArray:
         """How many records each user has in each silo: (users, silos).  Private."""
         cells = np.bincount(self.user * self.silos + self.silo, minlength=self.users * self.silos)
         return cells.reshape(self.users, self.silos).astype(np.int64)
@@ -202,19 +202,19 @@ class Federation:
         )
 
 
-def _grouped(keys: Indices) -> tuple[Indices, Indices, Indices]:
+def _grouped(keys: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Return the records sorted by key, the keys that occur, and where each begins and ends."""
     order = np.argsort(keys, kind="stable")
     present, sizes = np.unique(keys, return_counts=True)
     return order.astype(np.int64), present.astype(np.int64), _offsets(sizes)
 
 
-def _by(index: Indices, groups: int) -> Groups:
+def _by(index: IntArray, groups: int) -> Groups:
     order = np.argsort(index, kind="stable").astype(np.int64)
     return Groups(order, _offsets(np.bincount(index, minlength=groups)))
 
 
-def _offsets(sizes: NDArray[np.int64]) -> Indices:
+def _offsets(sizes: IntArray) -> IntArray:
     return np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
 
 
@@ -239,7 +239,7 @@ def classes_of(task: str, classes: int) -> int:
     return number
 
 
-def checked_features(field: str, features: ArrayLike) -> Floats:
+def checked_features(field: str, features: ArrayLike) -> Float32Array:
     """Return features as (records, ...) float32, or refuse what is not finite, by its place."""
     try:
         with np.errstate(over="ignore"):  # what is infinite as float32 is refused below
@@ -270,7 +270,7 @@ def checked_labels(field: str, labels: ArrayLike, records: int, task: Task, clas
     return checked_indices(field, labels, records, classes)
 
 
-def _checked_survival(field: str, labels: ArrayLike, records: int) -> Floats:
+def _checked_survival(field: str, labels: ArrayLike, records: int) -> Float32Array:
     try:
         table = np.asarray(labels, np.float32)
     except (TypeError, ValueError):
@@ -289,7 +289,7 @@ def _checked_survival(field: str, labels: ArrayLike, records: int) -> Floats:
     return table
 
 
-def checked_indices(field: str, values: ArrayLike, records: int, below: int) -> Indices:
+def checked_indices(field: str, values: ArrayLike, records: int, below: int) -> IntArray:
     """Return (records,) int64 from 0 to `below` - 1, or refuse them by their place."""
     given = np.asarray(values)
     if given.shape != (records,):
@@ -306,4 +306,4 @@ def checked_indices(field: str, values: ArrayLike, records: int, below: int) -> 
             f"`{field}` must be from 0 to {below - 1}; row {outside[0]} is not.",
             next_step=f"Number `{field}` from 0.",
         )
-    return cast(Indices, given.astype(np.int64))
+    return cast(IntArray, given.astype(np.int64))

@@ -14,8 +14,9 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.arrays import Float32Array, FloatArray
 from . import normalise
-from .federation import Federation, Floats
+from .federation import Federation
 
 _PREFIX: Final = "normalisation_"
 
@@ -29,11 +30,11 @@ class Moments:
     float64.
     """
 
-    released: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-    mean: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    released: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    mean: FloatArray
+    scale: FloatArray
 
     @property
     def content(self) -> bytes:
@@ -53,14 +54,14 @@ class Moments:
             test_features=self._applied(federation.test_features),
         )
 
-    def _applied(self, features: Floats) -> Floats:
+    def _applied(self, features: Float32Array) -> Float32Array:
         lower, upper, mean, scale = (
-            one.reshape(features.shape[1:])
-            for one in (self.lower, self.upper, self.mean, self.scale)
+            constants.reshape(features.shape[1:])
+            for constants in (self.lower, self.upper, self.mean, self.scale)
         )
         return normalise.apply(normalise.clip(features, lower, upper), mean, scale)
 
-    def to_arrays(self) -> dict[str, NDArray[np.float64]]:
+    def to_arrays(self) -> dict[str, FloatArray]:
         """Return the arrays that a file of a model holds beside it, by name."""
         return {_PREFIX + item.name: getattr(self, item.name) for item in fields(self)}
 
@@ -78,7 +79,7 @@ class Moments:
         names = cls.names()
         if not any(name in arrays for name in names):
             return None
-        found = [arrays[name] for name in names]
-        if any(one.dtype != np.float64 or one.ndim != 1 for one in found):
+        vectors = [arrays[name] for name in names]
+        if any(vector.dtype != np.float64 or vector.ndim != 1 for vector in vectors):
             raise ValueError
-        return cls(*found)
+        return cls(*vectors)

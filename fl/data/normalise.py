@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import Float32Array, FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.sensitivity.release import root_up
-from .federation import Floats, Indices, checked_features, checked_indices
+from .federation import checked_features, checked_indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +50,11 @@ class Contributions:
     twice that.
     """
 
-    rows: NDArray[np.float64]
+    rows: FloatArray
     bound: float
 
 
-def clip(features: Floats, lower: ArrayLike, upper: ArrayLike) -> Floats:
+def clip(features: Float32Array, lower: ArrayLike, upper: ArrayLike) -> Float32Array:
     """Return features clipped to a public range, as float32.
 
     >>> clip(np.array([[-1.0], [9.0]], np.float32), 0.0, 4.0).ravel().tolist()
@@ -63,7 +64,7 @@ def clip(features: Floats, lower: ArrayLike, upper: ArrayLike) -> Floats:
     return np.clip(features, low.astype(np.float32), high.astype(np.float32))
 
 
-def apply(features: Floats, mean: ArrayLike, scale: ArrayLike) -> Floats:
+def apply(features: Float32Array, mean: ArrayLike, scale: ArrayLike) -> Float32Array:
     """Return (features - mean) / scale as float32; both are public, or were released with noise.
 
     Raises `InvalidInput` for a scale that is not above 0 and values that do not fit a record.
@@ -76,7 +77,7 @@ def apply(features: Floats, mean: ArrayLike, scale: ArrayLike) -> Floats:
     return ((features - centre) / spread).astype(np.float32)
 
 
-def publicly(features: Floats, scaling: Scaling) -> Floats:
+def publicly(features: Float32Array, scaling: Scaling) -> Float32Array:
     """Return features clipped to their public range and scaled by public constants."""
     return apply(clip(features, scaling.lower, scaling.upper), scaling.mean, scaling.scale)
 
@@ -93,8 +94,8 @@ def contribution_bound(width: int, *, counted: bool = False) -> float:
 
 
 def bounded_moments_contributions(
-    features: Floats,
-    user: Indices,
+    features: Float32Array,
+    user: IntArray,
     *,
     users: int,
     lower: ArrayLike,
@@ -120,12 +121,13 @@ def bounded_moments_contributions(
     parties = validate.count(users=users)
     finite = checked_features("features", features)  # a NaN would pass every clip
     holder = checked_indices("user", user, len(features), parties)
-    low, high = (_flat(one, finite) for one in _range(finite, lower, upper))
+    low, high = (_flat(bound, finite) for bound in _range(finite, lower, upper))
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     table = finite.reshape(len(finite), math.prod(finite.shape[1:])).astype(np.float64)
     width = table.shape[1]
     rows = np.zeros((parties, 2 * width + counted))
     if len(table):
+        # Means of z and z^2 over each user's records, which lie together after the sort.
         order = np.argsort(holder, kind="stable")
         present, first, number = np.unique(holder[order], return_index=True, return_counts=True)
         scaled = np.clip((table[order] - middle) / half, -1.0, 1.0)
@@ -147,7 +149,7 @@ def moments_from_sum(
     least: float = 0.05,
     deviation: float = 0.0,
     fewest: float | None = None,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[FloatArray, FloatArray]:
     """Return (mean, scale) per feature from the noisy sum of `Contributions.rows`.
 
     `noisy` is (2 d,), and is divided by |U|, which is public; or, of rows that were `counted`,
@@ -180,6 +182,7 @@ def moments_from_sum(
         total = total[:-1]
     first, second = np.split(total / weight, 2)
     low, high = _range(first[None], lower, upper)
+    # Back from [-1, 1] to the range; what is impossible without noise is clipped away.
     middle, half = (low + high) / 2.0, (high - low) / 2.0
     mean = np.clip(first, -1.0, 1.0)
     variance = np.clip(second + 1.0, 0.0, 1.0) - np.square(mean)
@@ -189,7 +192,7 @@ def moments_from_sum(
 
 def _range(
     features: NDArray[np.floating], lower: ArrayLike, upper: ArrayLike
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[FloatArray, FloatArray]:
     low, high = _fitted(features, lower=lower), _fitted(features, upper=upper)
     with np.errstate(over="ignore"):
         width = high - low
@@ -201,7 +204,7 @@ def _range(
     return low, high
 
 
-def _fitted(features: NDArray[np.floating], **field: ArrayLike) -> NDArray[np.float64]:
+def _fitted(features: NDArray[np.floating], **field: ArrayLike) -> FloatArray:
     """Return finite values that broadcast to a record."""
     ((name, given),) = field.items()
     record = features.shape[1:]
@@ -218,5 +221,5 @@ def _fitted(features: NDArray[np.floating], **field: ArrayLike) -> NDArray[np.fl
     return values
 
 
-def _flat(values: NDArray[np.float64], features: Floats) -> NDArray[np.float64]:
+def _flat(values: FloatArray, features: Float32Array) -> FloatArray:
     return np.broadcast_to(values, features.shape[1:]).reshape(-1)

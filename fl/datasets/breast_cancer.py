@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ..data.normalise import Scaling
-from .bundled import TEST_SHARE, bundled
+from .bundled import BUNDLED_TEST_SHARE, bundled
 from .dataset import Dataset
 from .splits import stratified
 
@@ -43,7 +43,7 @@ SCALING: Final = Scaling(
 def read(path: str | Path | None, rng: Generator) -> Dataset:
     """Return the data set; `rng` chooses the test records, and `path` must be None."""
     features, labels = bundled("breast-cancer", "load_breast_cancer", path)
-    test = stratified(labels, TEST_SHARE, rng)
+    test = stratified(labels, BUNDLED_TEST_SHARE, rng)
     return Dataset(
         name="breast-cancer",
         task="binary",

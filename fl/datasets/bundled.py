@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput, MissingExtra
-from ..data.federation import Floats, Indices
 
-TEST_SHARE: Final = 0.2
+BUNDLED_TEST_SHARE: Final = 0.2
 
 
-def bundled(name: str, function: str, path: str | Path | None) -> tuple[Floats, Indices]:
+def bundled(name: str, function: str, path: str | Path | None) -> tuple[Float32Array, IntArray]:
     """Return features and labels of a data set of `sklearn.datasets`.
 
     Raises `InvalidInput` for a path, which would have no effect, and `MissingExtra` without

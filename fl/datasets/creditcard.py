@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 from numpy.random import Generator
 
+from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
-from ..data.federation import Floats, Indices
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
@@ -28,7 +28,7 @@ FEATURES: Final = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")
 LABEL: Final = "Class"
 FILE: Final = "creditcard.csv"
 
-TEST_SHARE: Final = 0.15
+CREDITCARD_TEST_SHARE: Final = 0.15
 NEGATIVES_KEPT: Final = 0.1
 
 SCALING: Final = Scaling(
@@ -64,7 +64,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:
             f"{source.name} has fewer than ten payments of one class.",
             next_step="Give the whole file.",
         )
-    test = stratified(labels, TEST_SHARE, rng)
+    test = stratified(labels, CREDITCARD_TEST_SHARE, rng)
     honest = np.flatnonzero(~test & (labels == 0))
     dropped = rng.permutation(honest)[max(int(len(honest) * NEGATIVES_KEPT), 1) :]
     train = ~test
@@ -93,22 +93,22 @@ def _file(path: str | Path | None) -> Path:
     return files.folder("creditcard", path, (FILE,)) / FILE
 
 
-def _classes(source: Path, rows: list[str], place: int, width: int) -> Indices:
+def _classes(source: Path, rows: list[str], class_column: int, width: int) -> IntArray:
     codes = {"0": 0, "1": 1, '"0"': 0, '"1"': 1, "'0'": 0, "'1'": 1}
-    found = np.empty(len(rows), np.int64)
+    labels = np.empty(len(rows), np.int64)
     for number, row in enumerate(rows):
         values = row.split(",")
-        label = codes.get(values[place]) if len(values) == width else None
+        label = codes.get(values[class_column]) if len(values) == width else None
         if label is None:
             raise InvalidInput(
                 f"Line {number + 2} of {source.name} is no payment of class 0 or 1.",
                 next_step="Fetch the file again.",
             )
-        found[number] = label
-    return found
+        labels[number] = label
+    return labels
 
 
-def _parsed(source: Path, rows: list[str], chosen: Indices, places: list[int]) -> Floats:
+def _parsed(source: Path, rows: list[str], chosen: IntArray, places: list[int]) -> Float32Array:
     picked = [rows[number] for number in chosen]
     try:
         return np.loadtxt(

@@ -9,7 +9,8 @@ from functools import cached_property
 
 import numpy as np
 
-from ..data.federation import Floats, Indices, Labels, Task, checked_features
+from ...accountant.arrays import Float32Array, IntArray
+from ..data.federation import Labels, Task, checked_features
 from ..data.normalise import Scaling
 
 
@@ -32,12 +33,12 @@ class Dataset:
     name: str
     task: Task
     classes: int
-    features: Floats
+    features: Float32Array
     labels: Labels
-    test_features: Floats
+    test_features: Float32Array
     test_labels: Labels
-    silo: Indices | None = None
-    test_silo: Indices | None = None
+    silo: IntArray | None = None
+    test_silo: IntArray | None = None
     silos: int | None = None
     scaling: Scaling
     normalisation: str = "none: features are as read"
@@ -64,12 +65,12 @@ class Dataset:
         It identifies what was trained on, to the bit.  The digest of private data is a fact about
         them: it belongs in a sealed record, never in a log that is published.
         """
-        found = hashlib.sha256()
+        digest = hashlib.sha256()
         for field in ("features", "labels", "silo", "test_features", "test_labels", "test_silo"):
             value = getattr(self, field)
             if value is None:
                 continue
             little = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
-            found.update(json.dumps([field, little.dtype.str, list(little.shape)]).encode())
-            found.update(little.data)
-        return found.hexdigest()
+            digest.update(json.dumps([field, little.dtype.str, list(little.shape)]).encode())
+            digest.update(little.data)
+        return digest.hexdigest()

@@ -37,7 +37,7 @@ def federate(
     parties = validate.count(users=users)
     if dataset.silo is None:
         places = DEFAULT_SILOS if silos is None else validate.count(silos=silos)
-        made = allocate(
+        holders = allocate(
             allocation,
             records=dataset.records,
             users=parties,
@@ -59,7 +59,7 @@ def federate(
                 f"`labels_per_user` does not apply to {dataset.name}, whose silos are fixed.",
                 next_step="Leave it out.",
             )
-        made = allocate_within(
+        holders = allocate_within(
             allocation,
             dataset.silo,
             silos=places,
@@ -75,8 +75,8 @@ def federate(
         silos=places,
         features=dataset.features,
         labels=dataset.labels,
-        user=made.user,
-        silo=made.silo,
+        user=holders.user,
+        silo=holders.silo,
         test_features=dataset.test_features,
         test_labels=dataset.test_labels,
         test_silo=dataset.test_silo,

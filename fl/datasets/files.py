@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 
 
@@ -23,14 +23,14 @@ def folder(name: str, path: str | Path | None, holds: Sequence[str]) -> Path:
             "It is not bundled and not downloaded.",
             f"Give the folder that holds {listed}.",
         )
-    found = expanded(path)
-    if not is_there(found, Path.is_dir):
+    folder_path = expanded(path)
+    if not is_there(folder_path, Path.is_dir):
         raise InvalidInput(
-            f"There is no folder {found!s:.200}.",
+            f"There is no folder {folder_path!s:.200}.",
             f"The data set {name} is read from it.",
             f"Give the folder that holds {listed}.",
         )
-    return found
+    return folder_path
 
 
 def expanded(path: str | Path) -> Path:
@@ -76,8 +76,8 @@ def require_md5(path: Path, raw: bytes, expected: str) -> None:
     The message keeps to the published one: a file that is another may be somebody's own, and a
     digest tells whether records that one can guess are in it.
     """
-    found = hashlib.md5(raw, usedforsecurity=False).hexdigest()
-    if found != expected:
+    digest = hashlib.md5(raw, usedforsecurity=False).hexdigest()
+    if digest != expected:
         raise InvalidInput(
             f"{path.name} is not the published file, whose MD5 is {expected}.",
             f"It was read from {path.parent}.",
@@ -108,7 +108,7 @@ def table(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
             f"{path.name} is no CSV file.", next_step="Give the CSV file itself, unpacked."
         ) from None
     header = rows[0] if rows else []
-    places = column_places(path, header, columns)
+    indices = column_places(path, header, columns)
     for line, row in enumerate(rows[1:], start=2):
         if len(row) != len(header):
             raise InvalidInput(
@@ -116,7 +116,7 @@ def table(path: Path, columns: Sequence[str]) -> dict[str, list[str]]:
                 next_step="Fetch the file again.",
             )
     return {
-        name: [row[place] for row in rows[1:]] for name, place in zip(columns, places, strict=True)
+        name: [row[index] for row in rows[1:]] for name, index in zip(columns, indices, strict=True)
     }
 
 
@@ -132,19 +132,19 @@ def column_places(path: Path, header: Sequence[str], columns: Sequence[str]) -> 
     return [header.index(name) for name in columns]
 
 
-def numbers(path: Path, column: str, values: Sequence[str]) -> NDArray[np.float64]:
+def numbers(path: Path, column: str, values: Sequence[str]) -> FloatArray:
     """Return a column as float64, or refuse the first value that is no finite number, by line."""
     try:
-        found = np.array(values, np.float64)
+        parsed = np.array(values, np.float64)
     except ValueError:
-        found = np.array([_number(value) for value in values])
-    wrong = np.flatnonzero(~np.isfinite(found))
+        parsed = np.array([_number(value) for value in values])
+    wrong = np.flatnonzero(~np.isfinite(parsed))
     if wrong.size:
         raise InvalidInput(
             f"Line {wrong[0] + 2} of {path.name}, column {column}, is no finite number.",
             next_step="Fetch the file again.",
         )
-    return found
+    return parsed
 
 
 def _number(value: str) -> float:

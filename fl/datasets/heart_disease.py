@@ -21,8 +21,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ...accountant.arrays import Float32Array, FloatArray
 from ...accountant.errors import InvalidInput
-from ..data.federation import Floats
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
@@ -88,12 +88,12 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     and 85/45 training/test records.  Raises `InvalidInput` for a missing file or another MD5.
     """
     names = [f"processed.{centre}.data" for centre in CENTRES]
-    place = files.folder("heart-disease", path, names)
+    folder = files.folder("heart-disease", path, names)
     features, labels, silo, test = [], [], [], []
     for number, (centre, name) in enumerate(zip(CENTRES, names, strict=True)):
-        raw = files.content(place / name)
-        files.require_md5(place / name, raw, _MD5[centre])
-        rows = complete_rows(name, files.text(place / name, raw))
+        raw = files.content(folder / name)
+        files.require_md5(folder / name, raw, _MD5[centre])
+        rows = complete_rows(name, files.text(folder / name, raw))
         features.append(coded(rows))
         labels.append((rows[:, -1] > 0).astype(np.int64))
         silo.append(np.full(len(rows), number, np.int64))
@@ -121,7 +121,7 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     )
 
 
-def complete_rows(name: str, text: str) -> NDArray[np.float64]:
+def complete_rows(name: str, text: str) -> FloatArray:
     """Return (rows, 11): the kept columns of the rows in which none of them is missing."""
     rows = []
     for line, row in enumerate(text.splitlines(), start=1):
@@ -142,7 +142,7 @@ def complete_rows(name: str, text: str) -> NDArray[np.float64]:
         ) from None
 
 
-def coded(rows: NDArray[np.float64]) -> Floats:
+def coded(rows: FloatArray) -> Float32Array:
     """Return (rows, 13) features, categories as zero-one columns; see `FEATURES`."""
     chest_pain = rows[:, _CHEST_PAIN, None] == (2, 3, 4)
     resting_ecg = rows[:, _RESTING_ECG, None] == (1, 2)

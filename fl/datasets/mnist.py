@@ -19,8 +19,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from ...accountant.arrays import Float32Array, IntArray
 from ...accountant.errors import InvalidInput
-from ..data.federation import Floats, Indices
 from ..data.normalise import Scaling
 from . import files
 from .dataset import Dataset
@@ -44,9 +44,9 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     Raises `InvalidInput` for a missing, truncated or wrong file.
     """
     listed = [f"{stem}-{kind}[.gz]" for stem in _STEMS.values() for kind in ("images", "labels")]
-    place = files.folder("mnist", path, listed)
-    features, labels = _part(place, _STEMS["train"])
-    test_features, test_labels = _part(place, _STEMS["test"])
+    folder = files.folder("mnist", path, listed)
+    features, labels = _part(folder, _STEMS["train"])
+    test_features, test_labels = _part(folder, _STEMS["test"])
     return Dataset(
         name="mnist",
         task="multiclass",
@@ -65,9 +65,9 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     )
 
 
-def _part(place: Path, stem: str) -> tuple[Floats, Indices]:
-    image_file, images = _idx(place, f"{stem}-images", 3)
-    label_file, labels = _idx(place, f"{stem}-labels", 1)
+def _part(folder: Path, stem: str) -> tuple[Float32Array, IntArray]:
+    image_file, images = _idx(folder, f"{stem}-images", 3)
+    label_file, labels = _idx(folder, f"{stem}-labels", 1)
     if images.shape[1:] != (_SIDE, _SIDE) or len(images) != len(labels):
         raise InvalidInput(
             f"{image_file} holds {images.shape} and {label_file} {labels.shape} values.",
@@ -81,9 +81,9 @@ def _part(place: Path, stem: str) -> tuple[Floats, Indices]:
     return pixels, labels.astype(np.int64)
 
 
-def _idx(place: Path, stem: str, dimensions: int) -> tuple[str, NDArray[np.uint8]]:
+def _idx(folder: Path, stem: str, dimensions: int) -> tuple[str, NDArray[np.uint8]]:
     """Return the name and the array of an IDX file: 0, 0, type, dimensions, sizes, then bytes."""
-    name, raw = _unpacked(place, stem, dimensions)
+    name, raw = _unpacked(folder, stem, dimensions)
     head = 4 + 4 * dimensions
     if len(raw) < head or raw[:4] != bytes((0, 0, _UNSIGNED_BYTE, dimensions)):
         raise InvalidInput(
@@ -100,12 +100,12 @@ def _idx(place: Path, stem: str, dimensions: int) -> tuple[str, NDArray[np.uint8
     return name, np.frombuffer(raw, np.uint8, offset=head).reshape(shape)
 
 
-def _unpacked(place: Path, stem: str, dimensions: int) -> tuple[str, bytes]:
+def _unpacked(folder: Path, stem: str, dimensions: int) -> tuple[str, bytes]:
     plain = f"{stem}-idx{dimensions}-ubyte"
     for name in (plain, f"{stem}.idx{dimensions}-ubyte", f"{plain}.gz"):
-        if (place / name).is_file():
+        if (folder / name).is_file():
             break
-    raw = files.content(place / name)
+    raw = files.content(folder / name)
     if not name.endswith(".gz"):
         return name, raw
     try:

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..data.federation import Indices
+from ...accountant.arrays import IntArray
 
 
-def stratified(labels: Indices, share: float, rng: Generator) -> NDArray[np.bool_]:
+def stratified(labels: IntArray, share: float, rng: Generator) -> NDArray[np.bool_]:
     """Return (records,) booleans, True for the test records: this share of each label, rounded.
 
     >>> chosen = stratified(np.array([0, 0, 0, 0, 1, 1]), 0.5, np.random.default_rng(0))

@@ -66,13 +66,13 @@ FEATURES: Final = (
     "tumor_stage_stage iiic",
 )
 
-_ZERO_ONE: Final = len(FEATURES) - 1
+_BINARY_FEATURES: Final = len(FEATURES) - 1
 
 SCALING: Final = Scaling(
-    lower=(18.0, *_ZERO_ONE * (0.0,)),
-    upper=(90.0, *_ZERO_ONE * (1.0,)),
-    mean=(60.0, *_ZERO_ONE * (0.0,)),
-    scale=(15.0, *_ZERO_ONE * (1.0,)),
+    lower=(18.0, *_BINARY_FEATURES * (0.0,)),
+    upper=(90.0, *_BINARY_FEATURES * (1.0,)),
+    mean=(60.0, *_BINARY_FEATURES * (0.0,)),
+    scale=(15.0, *_BINARY_FEATURES * (1.0,)),
     source=(
         "age 18 to 90 (the archive shows no age above 90), centred at 60, near the median age at"
         " diagnosis in the United States (SEER), in steps of 15 years; zero-one features as they"
@@ -90,8 +90,8 @@ def read(path: str | Path | None, rng: Generator) -> Dataset:  # noqa: ARG001
     is no number, a patient who stands twice in a file, and a split that names no region or a
     patient who is not in the table.
     """
-    place = files.folder("tcga-brca", path, _FILES)
-    source, split_file = (place / name for name in _FILES)
+    folder = files.folder("tcga-brca", path, _FILES)
+    source, split_file = (folder / name for name in _FILES)
     table = files.table(source, ("pid", *FEATURES, "E", "T"))
     row_of = _rows(source, table["pid"])
     fold_of = _folds(split_file, row_of)

@@ -14,7 +14,7 @@ from .reader import BadLine, Line
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-FEWEST_DIGITS: Final = 32
+MIN_HEAD_DIGITS: Final = 32
 """Fewest digits of a head: 128 bits, so that nobody makes a line with the same."""
 
 
@@ -33,8 +33,8 @@ class Anchors:
     def __init__(self, key: Ed25519PublicKey | None = None, expected: str | None = None) -> None:
         if expected is not None and not _is_head(expected):
             raise InvalidInput(
-                f"The expected head must be {FEWEST_DIGITS} to 64 hexadecimal digits (0-9a-f); it "
-                f"is {expected!r:.80}.",
+                f"The expected head must be {MIN_HEAD_DIGITS} to 64 hexadecimal digits (0-9a-f); "
+                f"it is {expected!r:.80}.",
                 "A head is the SHA-256 of a line; fewer digits could be those of another line.",
                 "Give the head as it was printed.",
             )
@@ -87,4 +87,4 @@ class Anchors:
 def _is_head(given: object) -> bool:
     if not isinstance(given, str):
         return False
-    return FEWEST_DIGITS <= len(given) <= 64 and is_hash(given.ljust(64, "0"))
+    return MIN_HEAD_DIGITS <= len(given) <= 64 and is_hash(given.ljust(64, "0"))

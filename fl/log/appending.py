@@ -44,30 +44,30 @@ def require_fit_for_resuming(scan: Scan, key: Ed25519PrivateKey | None) -> None:
     Raises `BadLine` for a line or a signature that is bad, and `InvalidInput` for another key than
     the one that signed, or for none where one did.
     """
-    found = _signers(scan, key)
-    if key is None and found:
+    signers = _signers(scan, key)
+    if key is None and signers:
         raise InvalidInput(
             f"{scan.path} is signed, and the run would go on without a signature.",
             "Whoever checks it with the key would take the rest for somebody else's.",
             "Give the key that it is signed with: `sign_key` in [log] of its configuration.",
         )
     if key is not None:
-        _require_one_key(scan, found, key)
+        _require_one_key(scan, signers, key)
 
 
 def _signers(scan: Scan, key: Ed25519PrivateKey | None) -> set[str]:
     """Return the public keys of the log's signatures; those of `key` are checked."""
-    found: set[str] = set()
+    keys: set[str] = set()
     public = None if key is None else key.public_key()
     for line in scan:
         if not isinstance(line.record, Head):
             continue
-        found.add(line.record.key)
+        keys.add(line.record.key)
         if public is not None and line.record.key == public.public_bytes_raw().hex():
             complaint = signing.complaint(public, line.record, line.prev)
             if complaint is not None:
                 raise BadLine(scan.path, line.number, complaint)
-    return found
+    return keys
 
 
 def _require_unsigned(scan: Scan, signers: set[str]) -> None:

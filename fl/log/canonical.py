@@ -61,10 +61,10 @@ def chained(record: Mapping[str, object], seq: int, prev: str) -> tuple[str, str
     The hash is over the canonical line without `hash`, so it covers the content, the place and,
     through `prev`, every line before.
     """
-    own: dict[str, object] = {**record, "seq": seq, "prev": prev}
-    found = digest(canonical(own))
-    own["hash"] = found
-    return canonical(own), found
+    line: dict[str, object] = {**record, "seq": seq, "prev": prev}
+    line_hash = digest(canonical(line))
+    line["hash"] = line_hash
+    return canonical(line), line_hash
 
 
 def is_hash(value: object) -> bool:

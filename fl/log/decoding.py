@@ -15,10 +15,10 @@ from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRa
 from ...accountant.records.shape import LATER, MAX_INTEGER, hints, part, part_to_json
 from .canonical import canonical
 
-MOST: Final = 4096
+MAX_REMEMBERED_PARTS: Final = 4096
 """How many different parts of records are remembered at a time."""
 
-_LONG: Final = object()
+_UNDECIDED: Final = object()
 """What a short way returns where only the long way can tell."""
 
 
@@ -41,31 +41,31 @@ class Decoder:
         absent = _absent(cls, source)
         if cls not in _FIELDS or absent is None:
             return _slowly(cls, source)
-        short, parts = _FIELDS[cls]
+        quick, parts = _FIELDS[cls]
         values: dict[str, object] = dict.fromkeys(absent)
         values.update(self._parts(cls, {name: source[name] for name in parts if name in source}))
-        for name, way in short.items():
+        for name, decode in quick.items():
             if name in source:
-                value = way(source[name])
-                values[name] = part(cls, name, source[name]) if value is _LONG else value
+                value = decode(source[name])
+                values[name] = part(cls, name, source[name]) if value is _UNDECIDED else value
         # As the constructor does, but what was checked is not checked again.
-        found = object.__new__(cls)
-        found.__dict__.update(values)
-        return found
+        record = object.__new__(cls)
+        record.__dict__.update(values)
+        return record
 
     def _parts(self, cls: type[Record], sources: dict[str, object]) -> dict[str, object]:
         key = (cls, canonical(sources))
-        found = self._known.get(key)
-        if found is None:
-            found = {name: part(cls, name, source) for name, source in sources.items()}
+        decoded = self._known.get(key)
+        if decoded is None:
+            decoded = {name: part(cls, name, source) for name, source in sources.items()}
             # An event can be written in several ways (1 or 1.0), and a log has one of them.
-            again = {name: part_to_json(cls, name, value) for name, value in found.items()}
+            again = {name: part_to_json(cls, name, value) for name, value in decoded.items()}
             if canonical(again) != key[1]:
                 raise _other_form(cls)
-            if len(self._known) >= MOST:
+            if len(self._known) >= MAX_REMEMBERED_PARTS:
                 self._known.clear()
-            self._known[key] = found
-        return found
+            self._known[key] = decoded
+        return decoded
 
 
 def _kind(source: dict[str, Any]) -> type[Record]:
@@ -100,10 +100,10 @@ def _absent(cls: type[Record], source: dict[str, Any]) -> frozenset[str] | None:
 
 
 def _slowly(cls: type[Record], source: dict[str, Any]) -> Record:
-    found = cls.from_json(source, cls.type)
-    if canonical(found.to_json()) != canonical(source):
+    record = cls.from_json(source, cls.type)
+    if canonical(record.to_json()) != canonical(source):
         raise _other_form(cls)
-    return found
+    return record
 
 
 def _other_form(cls: type[Record]) -> InvalidInput:
@@ -111,34 +111,36 @@ def _other_form(cls: type[Record]) -> InvalidInput:
 
 
 def _text(source: object) -> object:
-    return source if type(source) is str else _LONG
+    return source if type(source) is str else _UNDECIDED
 
 
 def _text_or_none(source: object) -> object:
-    return source if source is None or type(source) is str else _LONG
+    return source if source is None or type(source) is str else _UNDECIDED
 
 
 def _count(source: object) -> object:
-    return source if type(source) is int and 0 <= source <= MAX_INTEGER else _LONG
+    return source if type(source) is int and 0 <= source <= MAX_INTEGER else _UNDECIDED
 
 
 def _texts(source: object) -> object:
     if type(source) is dict and all(type(value) is str for value in source.values()):
         return source
-    return _LONG
+    return _UNDECIDED
 
 
 def _ranges(source: object) -> object:
-    found: list[StreamRange] = []
-    for one in source if type(source) is list else (None,):
-        if type(one) is not dict or one.keys() != {"stream", "first", "last"}:
-            return _LONG
-        if type(one["stream"]) is not str or _LONG in (_count(one["first"]), _count(one["last"])):
-            return _LONG
-        new = object.__new__(StreamRange)
-        new.__dict__.update(one)
-        found.append(new)
-    return tuple(found)
+    ranges: list[StreamRange] = []
+    for item in source if type(source) is list else (None,):
+        if type(item) is not dict or item.keys() != {"stream", "first", "last"}:
+            return _UNDECIDED
+        if type(item["stream"]) is not str:
+            return _UNDECIDED
+        if _UNDECIDED in (_count(item["first"]), _count(item["last"])):
+            return _UNDECIDED
+        stream_range = object.__new__(StreamRange)
+        stream_range.__dict__.update(item)
+        ranges.append(stream_range)
+    return tuple(ranges)
 
 
 def _only_fields(cls: type[Fact]) -> bool:
@@ -146,21 +148,22 @@ def _only_fields(cls: type[Fact]) -> bool:
     return cls.__post_init__ is Fact.__post_init__
 
 
-_WAYS: Final[dict[object, Callable[[object], object]]] = {
+_QUICK_DECODERS: Final[dict[object, Callable[[object], object]]] = {
     str: _text,
     str | None: _text_or_none,
     int: _count,
     Mapping[str, str]: _texts,
     **({tuple[StreamRange, ...]: _ranges} if _only_fields(StreamRange) else {}),
 }
-"""Short ways for the types of fields that differ from line to line."""
+"""By type, for fields that differ from line to line."""
 
 
 def _fields(cls: type[Record]) -> tuple[dict[str, Callable[[object], object]], tuple[str, ...]]:
     """Return the fields of a kind: those with a short way, and the parts that return."""
     types = hints(cls)
-    short = {name: _WAYS[types[name]] for name in _names(cls) if types[name] in _WAYS}
-    return short, tuple(name for name in _names(cls) if name not in short)
+    known = _QUICK_DECODERS
+    quick = {name: known[types[name]] for name in _names(cls) if types[name] in known}
+    return quick, tuple(name for name in _names(cls) if name not in quick)
 
 
 def _names(cls: type[Record]) -> tuple[str, ...]:

@@ -52,8 +52,8 @@ class AppendFile:
         could not mend that.
         """
         try:
-            found = os.fstat(self._descriptor)
-            if found.st_size != self._size or found.st_nlink == 0:
+            status = os.fstat(self._descriptor)
+            if status.st_size != self._size or status.st_nlink == 0:
                 raise LogBroken(
                     f"{self.path} was changed or removed by somebody else.",
                     "A log that others write proves nothing.",

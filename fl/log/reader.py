@@ -105,8 +105,8 @@ class Scan:
             raise _Wrong(f"it lacks the field `{missing}`")
         if _canonical(source) != text:
             raise _Wrong("it is not in canonical form")
-        own, prev, seq = source.pop("hash"), source["prev"], source["seq"]
-        if digest(_without_hash(text, own, source)) != own:
+        stated_hash, prev, seq = source.pop("hash"), source["prev"], source["seq"]
+        if digest(_without_hash(text, stated_hash, source)) != stated_hash:
             raise _Wrong("`hash` is not the hash of the line, so the line was edited")
         expected = self.records
         if isinstance(seq, bool) or not isinstance(seq, int):
@@ -125,7 +125,7 @@ class Scan:
         if refusal is not None:
             raise _Wrong(refusal)
         self.course.accept(record, seq)
-        return Line(expected + 1, seq, prev, own, record)
+        return Line(expected + 1, seq, prev, stated_hash, record)
 
 
 def read(folder: str | Path) -> Iterator[Line]:

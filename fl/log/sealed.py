@@ -22,7 +22,7 @@ from ...accountant.records import AuditResult, RoundRelease, RunOpen
 from .canonical import SEALED, canonical, digest, is_hash, parsed
 from .reader import read
 
-BLIND: Final = 32
+BLIND_BYTES: Final = 32
 """Length of a blind in bytes."""
 
 
@@ -68,7 +68,7 @@ def sealed_lines(items: Mapping[str, object], after: int | None) -> tuple[bytes,
     commitments: dict[str, str] = {}
     for name, given in items.items():
         value = _plain(given, name)
-        blind = os.urandom(BLIND).hex()
+        blind = os.urandom(BLIND_BYTES).hex()
         commitments[name] = commitment(name, value, blind)
         line = {"name": name, "value": value, "blind": blind, "after": after}
         lines.append(canonical({**line, "commitment": commitments[name]}) + "\n")
@@ -129,7 +129,7 @@ class Sealed:
         written.  Raises `BadLine` for a bad log.
         """
         known = {item.commitment: item for item in self.items}
-        found: list[Unopened] = []
+        unopened: list[Unopened] = []
         for line in read(folder):
             given: Mapping[str, str] = {}
             if isinstance(line.record, RoundRelease):
@@ -141,14 +141,14 @@ class Sealed:
             for name, value in given.items():
                 why = _why_not(known.get(value), name, line.seq)
                 if why:
-                    found.append(Unopened(line.number, name, value, why))
-        return tuple(found)
+                    unopened.append(Unopened(line.number, name, value, why))
+        return tuple(unopened)
 
 
 def _of_result(record: AuditResult) -> Mapping[str, str]:
     """Return the commitment that a result is, where it is one."""
-    found = record.result.get("sealed")
-    return {f"audit.{record.tier}": found} if isinstance(found, str) and is_hash(found) else {}
+    sealed = record.result.get("sealed")
+    return {f"audit.{record.tier}": sealed} if isinstance(sealed, str) and is_hash(sealed) else {}
 
 
 def _why_not(item: SealedItem | None, name: str, seq: int) -> str:
@@ -204,7 +204,7 @@ def _plain(value: object, name: str) -> object:
     if type(value) is float:  # most items are made of these and of lists: it saves asking on
         return repr(value)
     if type(value) is list:
-        return [_plain(one, name) for one in value]
+        return [_plain(item, name) for item in value]
     if hasattr(value, "tolist"):  # an array or a scalar of numpy
         return _plain(value.tolist(), name)
     if isinstance(value, bytes):
@@ -214,9 +214,9 @@ def _plain(value: object, name: str) -> object:
     if isinstance(value, SupportsFloat):
         return repr(float(value))
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return {key: _plain(one, name) for key, one in value.items()}
+        return {key: _plain(item, name) for key, item in value.items()}
     if isinstance(value, (Sequence, set, frozenset)):
-        return [_plain(one, name) for one in value]
+        return [_plain(item, name) for item in value]
     raise InvalidInput(
         f"The item `{name}` cannot be sealed: it holds {kind_of(value)}.",
         "The sidecar is JSON.",

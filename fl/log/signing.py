@@ -25,7 +25,7 @@ PURPOSE: Final = b"privplan-log/1 head\n"
 OTHER_KEY: Final = "it is signed by another key"
 """What is wrong with a signature that may hold, by a key that is not the given one."""
 
-_LONGEST: Final = 1 << 16
+_MAX_KEY_FILE_BYTES: Final = 1 << 16
 """Most bytes that are read as a public key."""
 
 
@@ -56,10 +56,10 @@ def key_beside(head: Head) -> Ed25519PublicKey | None:
     """
     library = require_library()
     try:
-        found = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
+        key = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(head.key))
     except ValueError:
         return None
-    return cast("Ed25519PublicKey", found)
+    return cast("Ed25519PublicKey", key)
 
 
 def public_key(path: str | Path) -> Ed25519PublicKey:
@@ -73,7 +73,7 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
 
     try:
         with Path(path).open("rb") as file:
-            data = file.read(_LONGEST).strip()
+            data = file.read(_MAX_KEY_FILE_BYTES).strip()
     except OSError as error:
         raise InvalidInput(
             f"{path} cannot be read: {error.strerror}.",
@@ -82,18 +82,18 @@ def public_key(path: str | Path) -> Ed25519PublicKey:
         ) from None
     try:
         if data.startswith(b"-----"):
-            found: object = load_pem_public_key(data)
+            key: object = load_pem_public_key(data)
         else:
-            found = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(data.decode("ascii")))
+            key = library.Ed25519PublicKey.from_public_bytes(bytes.fromhex(data.decode("ascii")))
     except (ValueError, UnsupportedAlgorithm):
-        found = None
-    if not isinstance(found, library.Ed25519PublicKey):
+        key = None
+    if not isinstance(key, library.Ed25519PublicKey):
         raise InvalidInput(
             f"{path} holds no Ed25519 public key.",
             "Logs are signed with Ed25519.",
             "Give it as PEM, or as 64 hexadecimal digits.",
         )
-    return cast("Ed25519PublicKey", found)
+    return cast("Ed25519PublicKey", key)
 
 
 def require_library() -> Any:

@@ -45,7 +45,7 @@ Fsync: TypeAlias = Literal["records", "always", "never"]
 
 FSYNC: Final = ("records", "always", "never")
 
-_OWN: Final = (Head, RunRecover)
+_LOG_WRITTEN: Final = (Head, RunRecover)
 """Records that only the log itself writes."""
 
 
@@ -106,11 +106,11 @@ class LogWriter:
         """
         validate.choice(FSYNC, fsync=fsync)
         validate.count(sign_every=sign_every)
-        place = Path(folder)
-        new_folder(place)
-        log = AppendFile.create(place / LOG, 0o666)
+        folder_path = Path(folder)
+        new_folder(folder_path)
+        log = AppendFile.create(folder_path / LOG, 0o666)
         try:
-            sealed = _new_sidecar(place / SEALED)
+            sealed = _new_sidecar(folder_path / SEALED)
         except BaseException:
             log.close()
             raise
@@ -146,15 +146,15 @@ class LogWriter:
         signed it.
         """
         validate.count(sign_every=sign_every)
-        place = Path(folder)
-        log, sealed = AppendFile.open(Scan(place).path), None
+        folder_path = Path(folder)
+        log, sealed = AppendFile.open(Scan(folder_path).path), None
         try:
-            scan = Scan(place)
+            scan = Scan(folder_path)
             require_fit_for_resuming(scan, key)
             progress = _resumable(scan)
-            sealed = _sidecar(place / SEALED)
+            sealed = _sidecar(folder_path / SEALED)
             log.cut(scan.size)
-            own = cls(
+            writer = cls(
                 log,
                 sealed,
                 course=scan.course,
@@ -164,7 +164,7 @@ class LogWriter:
                 key=key,
                 sign_every=sign_every,
             )
-            own._write(
+            writer._write(
                 RunRecover(
                     dropped_bytes=0 if scan.torn is None else scan.torn.size,
                     dangling=progress.dangling,
@@ -177,7 +177,7 @@ class LogWriter:
                 if file is not None:
                     file.close()
             raise
-        return own, progress
+        return writer, progress
 
     @classmethod
     def reopen(cls, folder: str | Path, *, key: Ed25519PrivateKey | None = None) -> Self:
@@ -228,7 +228,7 @@ class LogWriter:
         """
         with self._lock:
             self._usable()
-            if type(record) is not KINDS.get(record.type) or isinstance(record, _OWN):
+            if type(record) is not KINDS.get(record.type) or isinstance(record, _LOG_WRITTEN):
                 name = kind_of(record)
                 raise InvalidInput(
                     f"{name[0].upper()}{name[1:]} is not a record that a run may append.",

@@ -74,6 +74,7 @@ def shuffled(keys: Tensor, sizes: Tensor, width: int) -> Tensor:
 
     The first `sizes[u]` entries of row u do not depend on `width`.
     """
+    # Sorted by words of 63 bits, positions behind a unit's last record all the way at the end.
     drawn = _shifted(words(keys, width), 1)
     absent = torch.arange(width, device=keys.device) >= sizes[:, None]
     behind = drawn.masked_fill(absent, torch.iinfo(torch.int64).max)
@@ -86,13 +87,14 @@ class Draws:
 
     keys: Tensor
 
-    def kept(self, place: int, records: int, values: int, rate: float) -> Tensor:
+    def kept(self, layer: int, records: int, values: int, rate: float) -> Tensor:
         """Return which values stay under dropout: (units, records, values) bool.
 
-        `place` says which layer asks; a value stays with probability 1 - `rate`, exactly where
+        `layer` says which layer asks; a value stays with probability 1 - `rate`, exactly where
         `rate` is a multiple of 1 / LEVELS.
         """
+        # A value stays where its 16 bits, signed, reach the threshold.
         count = records * values
-        drawn = words(derived(self.keys, place), -(-count // _LANES)).view(torch.int16)
+        drawn = words(derived(self.keys, layer), -(-count // _LANES)).view(torch.int16)
         threshold = round(rate * LEVELS) - LEVELS // 2
         return (drawn[:, :count] >= threshold).view(-1, records, values)

@@ -86,6 +86,7 @@ class Convolution:
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> tuple[Tensor, Saved]:  # noqa: ARG002
         weight, bias = weights
+        # Every window as a column: (units, channels side side, records positions).
         windows = x.unfold(3, self.side, 1).unfold(4, self.side, 1)
         out = windows.shape[2:5]
         patches = windows.permute(0, 1, 5, 6, 2, 3, 4).flatten(4).flatten(1, 3)
@@ -101,6 +102,7 @@ class Convolution:
         scale: float,
         needed: bool,
     ) -> Tensor:
+        # The slope of W is slope patches^T; rows of zeros stand where `stored` has added some.
         (patches,), rows = saved, weights[0].shape[1]
         columns = torch.nn.functional.pad(slope.flatten(2), (0, 0, 0, rows - self.outputs))
         before = self._before(weights[0], columns, slope.shape) if needed else slope
@@ -113,8 +115,9 @@ class Convolution:
         units, _, records, height, width = out
         parts = torch.bmm(weight.flatten(2).transpose(1, 2), columns)
         parts = parts.view(units, self.channels, self.side, self.side, records, height, width)
-        reach = self.side - 1
-        before = parts.new_zeros(units, self.channels, records, height + reach, width + reach)
+        # One shifted addition for each cell of the kernel, over all windows at once.
+        border = self.side - 1
+        before = parts.new_zeros(units, self.channels, records, height + border, width + border)
         for row, column in product(range(self.side), repeat=2):
             before[..., row : row + height, column : column + width] += parts[:, :, row, column]
         return before
@@ -149,5 +152,5 @@ class ChannelDropout(Dropout):
     """Dropout of a record's whole channels."""
 
     def _kept(self, x: Tensor, draws: Draws) -> Tensor:
-        kept = draws.kept(self.place, x.shape[2], x.shape[1], self.exact)
+        kept = draws.kept(self.index, x.shape[2], x.shape[1], self.exact)
         return kept.transpose(1, 2)[..., None, None]

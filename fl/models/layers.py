@@ -22,15 +22,15 @@ from typing import Final, Protocol, TypeAlias, cast
 import numpy as np
 import torch
 from numpy.random import Generator
-from numpy.typing import NDArray
 from torch import Tensor
 
+from ...accountant.arrays import FloatArray
 from .draws import LEVELS, Draws
 
 Saved: TypeAlias = tuple[Tensor, ...]
 Weights: TypeAlias = Sequence[Tensor]
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
-Arrays: TypeAlias = list[NDArray[np.float64]]
+Arrays: TypeAlias = list[FloatArray]
 
 ALIGNED: Final = 4
 """How many float64 numbers lie between places where a matrix may begin."""
@@ -241,11 +241,11 @@ class Normalise:
 class Dropout(Fixed):
     """Each value is 0 with probability `rate`, and divided by 1 - `rate` otherwise.
 
-    `place` tells the layers of a model apart, so that their draws differ.  `rate` is rounded to a
+    `index` tells the layers of a model apart, so that their draws differ.  `rate` is rounded to a
     multiple of 1 / `LEVELS`.
     """
 
-    place: int
+    index: int
     rate: float
     exact: float = field(init=False)
 
@@ -271,4 +271,4 @@ class Dropout(Fixed):
 
     def _kept(self, x: Tensor, draws: Draws) -> Tensor:
         """Return which values stay, in a shape that broadcasts to x."""
-        return draws.kept(self.place, x.shape[1], x.shape[2], self.exact)
+        return draws.kept(self.index, x.shape[1], x.shape[2], self.exact)

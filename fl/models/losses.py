@@ -56,9 +56,9 @@ class CrossEntropy:
 
     def slope(self, logits: Tensor, labels: Tensor, share: Tensor) -> Tensor:
         """Return (softmax - one-hot) share."""
-        found = torch.softmax(logits, 2)
-        found.scatter_add_(2, labels[..., None], -torch.ones_like(found[..., :1]))
-        return found.mul_(share[..., None])
+        slope = torch.softmax(logits, 2)
+        slope.scatter_add_(2, labels[..., None], -torch.ones_like(slope[..., :1]))
+        return slope.mul_(share[..., None])
 
 
 class CoxPartialLikelihood:

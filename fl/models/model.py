@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from .draws import Draws
 from .layers import ALIGNED, Layer, Shapes, Weights, multiple_for
 from .losses import Loss
 
-_ROOM: Final = 2**24
+_MAX_SAVED_NUMBERS: Final = 2**24
 """How many numbers the layers may keep while logits are computed: 128 MB of float64."""
 
 
@@ -80,9 +81,9 @@ class Model:
         """How many numbers the layers keep of one record between forward and backward."""
         weights = self.spread(torch.zeros(self.parameters), 1)
         saved = self._chain(weights, torch.zeros(1, 1, self.features), None)[1]
-        return sum(tensor.numel() for one in saved for tensor in one)
+        return sum(tensor.numel() for tensors in saved for tensor in tensors)
 
-    def initial(self, seed: int) -> NDArray[np.float64]:
+    def initial(self, seed: int) -> FloatArray:
         """Return the public parameters that training starts from: (D,).
 
         Weights and biases are uniform in +-1 / sqrt(fan-in), gains 1, as PyTorch's defaults.
@@ -91,7 +92,7 @@ class Model:
         parts = [part.ravel() for layer in self.layers for part in layer.initial(rng)]
         return np.concatenate(parts)
 
-    def logits(self, parameters: ArrayLike, features: ArrayLike) -> NDArray[np.float64]:
+    def logits(self, parameters: ArrayLike, features: ArrayLike) -> FloatArray:
         """Return the logits of records: (records, outputs) float64, without dropout.
 
         `parameters` is (D,), `features` (records, ...).  Raises `InvalidInput` for other shapes.
@@ -99,14 +100,14 @@ class Model:
         weights = self.spread(torch.from_numpy(self.vector(parameters)), 1)
         table = np.asarray(features)
         self.check_records(table.shape)
-        piece = max(1, _ROOM // (self.kept + 1))
+        piece = max(1, _MAX_SAVED_NUMBERS // (self.kept + 1))
         parts = [np.empty((0, self.outputs))]
         for first in range(0, len(table), piece):
             records = np.ascontiguousarray(table[first : first + piece], np.float64)
             parts.append(self.forward(weights, torch.from_numpy(records)[None], None)[0].numpy())
         return np.concatenate(parts)
 
-    def vector(self, parameters: ArrayLike) -> NDArray[np.float64]:
+    def vector(self, parameters: ArrayLike) -> FloatArray:
         """Return parameters as (D,) float64; raise `InvalidInput` for another shape."""
         flat = np.array(parameters, np.float64)
         if flat.shape != (self.parameters,):
@@ -143,18 +144,18 @@ class Model:
         sizes = [math.prod(shape) for shape in self.shapes]
         stored = [shape for layer in self.layers for shape in layer.stored]
         weights = []
-        for part, own, room in zip(
+        for part, shape, room in zip(
             torch.split(parameters, sizes), self.shapes, stored, strict=True
         ):
             weight = part.new_zeros(room)
-            weight[_corner(own)] = part.view(own)
+            weight[_corner(shape)] = part.view(shape)
             weights.append(weight.expand(units, *room))
         return weights
 
     def flat(self, weights: Weights) -> Tensor:
         """Return weights as parameter vectors: (units, D)."""
         parts = zip(weights, self.shapes, strict=True)
-        return torch.cat([one[:, *_corner(shape)].flatten(1) for one, shape in parts], 1)
+        return torch.cat([weight[:, *_corner(shape)].flatten(1) for weight, shape in parts], 1)
 
     def forward(self, weights: Weights, x: Tensor, draws: Draws | None) -> Tensor:
         """Return the logits of each unit's records under its weights: (units, records, outputs).
@@ -189,8 +190,8 @@ class Model:
             reversed(self._needed),
             strict=True,
         )
-        for layer, own, target, kept, needed in reversed_parts:
-            slope = layer.backward(own, kept, slope, target, scale, needed)
+        for layer, layer_weights, target, layer_saved, needed in reversed_parts:
+            slope = layer.backward(layer_weights, layer_saved, slope, target, scale, needed)
 
     @cached_property
     def _needed(self) -> tuple[bool, ...]:
@@ -204,9 +205,9 @@ class Model:
         self, weights: Weights, x: Tensor, draws: Draws | None
     ) -> tuple[Tensor, list[tuple[Tensor, ...]]]:
         out, saved = x.flatten(2), []
-        for layer, own in zip(self.layers, self._by_layer(weights), strict=True):
-            out, kept = layer.forward(own, out, draws)
-            saved.append(kept)
+        for layer, layer_weights in zip(self.layers, self._by_layer(weights), strict=True):
+            out, layer_saved = layer.forward(layer_weights, out, draws)
+            saved.append(layer_saved)
         return out, saved
 
     def _by_layer(self, weights: Weights) -> Iterator[Weights]:

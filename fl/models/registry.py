@@ -13,12 +13,12 @@ from .layers import Dropout, Layer, Linear, Normalise, Relu
 from .losses import BinaryCrossEntropy, CoxPartialLikelihood, CrossEntropy, Loss
 from .model import Model
 
-_HIDDEN: Final = 30
-_BLOCKS: Final = 5
-_SIDE: Final = 28
+_HIDDEN_WIDTH: Final = 30
+_HIDDEN_BLOCKS: Final = 5
+_IMAGE_SIDE: Final = 28
 
-_Made: TypeAlias = tuple[int, Loss, tuple[Layer, ...]]
-_Maker: TypeAlias = Callable[[int, int, float], _Made]
+_ModelParts: TypeAlias = tuple[int, Loss, tuple[Layer, ...]]
+_ModelBuilder: TypeAlias = Callable[[int, int, float], _ModelParts]
 
 
 def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0) -> Model:
@@ -40,11 +40,11 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
     rate that do not fit the model.  Source: Kato, Xiong, Takagi, Cao and Yoshikawa 2024,
     *Uldp-FL*, arXiv 2308.12210, section 5.1, and its published code.
 
-    >>> [model_named(*one).parameters for one in (("logistic", 13, 2), ("cox", 39, 1))]
+    >>> [model_named(*model).parameters for model in (("logistic", 13, 2), ("cox", 39, 1))]
     [14, 40]
     """
-    maker = _MAKERS.get(name) if isinstance(name, str) else None
-    if maker is None:
+    builder = _BUILDERS.get(name) if isinstance(name, str) else None
+    if builder is None:
         raise _unknown(name)
     width, number = validate.count(features=features), validate.count(classes=classes)
     rate = validate.probability(dropout=dropout)
@@ -54,38 +54,43 @@ def model_named(name: str, features: int, classes: int, *, dropout: float = 0.0)
         raise InvalidInput(
             f"The model {name} has no dropout; `dropout` is {rate:g}.", next_step="Leave it out."
         )
-    outputs, loss, layers = maker(width, number, rate)
+    outputs, loss, layers = builder(width, number, rate)
     return Model(name, width, outputs, rate, loss, layers)
 
 
-def _logistic(features: int, classes: int, rate: float) -> _Made:  # noqa: ARG001
+def _logistic(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
     _fits("logistic", classes == 2, f"2 classes; there are {classes}", "softmax")
     return 1, BinaryCrossEntropy(), (Linear(features, 1),)
 
 
-def _cox(features: int, classes: int, rate: float) -> _Made:  # noqa: ARG001
+def _cox(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
     _fits("cox", classes == 1, f"one risk score, `classes` 1; it is {classes}", "softmax")
     return 1, CoxPartialLikelihood(), (Linear(features, 1),)
 
 
-def _softmax(features: int, classes: int, rate: float) -> _Made:  # noqa: ARG001
+def _softmax(features: int, classes: int, rate: float) -> _ModelParts:  # noqa: ARG001
     _fits("softmax", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
     return classes, CrossEntropy(), (Linear(features, classes),)
 
 
-def _mlp(features: int, classes: int, rate: float) -> _Made:
+def _mlp(features: int, classes: int, rate: float) -> _ModelParts:
     _fits("mlp", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
-    layers: list[Layer] = [Linear(features, _HIDDEN), Relu(), Normalise(_HIDDEN)]
-    for place in range(1, _BLOCKS):
-        layers += [Linear(_HIDDEN, _HIDDEN), Relu(), Normalise(_HIDDEN), Dropout(place, rate)]
-    return classes, CrossEntropy(), (*layers, Linear(_HIDDEN, classes))
+    layers: list[Layer] = [Linear(features, _HIDDEN_WIDTH), Relu(), Normalise(_HIDDEN_WIDTH)]
+    for block in range(1, _HIDDEN_BLOCKS):
+        layers += [
+            Linear(_HIDDEN_WIDTH, _HIDDEN_WIDTH),
+            Relu(),
+            Normalise(_HIDDEN_WIDTH),
+            Dropout(block, rate),
+        ]
+    return classes, CrossEntropy(), (*layers, Linear(_HIDDEN_WIDTH, classes))
 
 
-def _cnn(features: int, classes: int, rate: float) -> _Made:
+def _cnn(features: int, classes: int, rate: float) -> _ModelParts:
     _fits("cnn", classes >= 2, f"2 classes or more; `classes` is {classes}", "cox")
-    _fits("cnn", features == _SIDE**2, f"28 x 28 images; `features` is {features}", "softmax")
+    _fits("cnn", features == _IMAGE_SIDE**2, f"28 x 28 images; `features` is {features}", "softmax")
     layers: tuple[Layer, ...] = (
-        Images(1, _SIDE, _SIDE),
+        Images(1, _IMAGE_SIDE, _IMAGE_SIDE),
         *(Convolution(1, 10, 5), MaxPool(), Relu()),
         *(Convolution(10, 20, 5), ChannelDropout(1, rate), MaxPool(), Relu()),
         Flatten(20, 4, 4),
@@ -94,7 +99,7 @@ def _cnn(features: int, classes: int, rate: float) -> _Made:
     return classes, CrossEntropy(), layers
 
 
-_MAKERS: Final[Mapping[str, _Maker]] = {
+_BUILDERS: Final[Mapping[str, _ModelBuilder]] = {
     "logistic": _logistic,
     "cox": _cox,
     "softmax": _softmax,
@@ -102,7 +107,7 @@ _MAKERS: Final[Mapping[str, _Maker]] = {
     "cnn": _cnn,
 }
 
-MODELS: Final = tuple(_MAKERS)
+MODELS: Final = tuple(_BUILDERS)
 """The names that `model_named` knows."""
 
 

@@ -7,11 +7,12 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.randomness import Stream, grouped_order
 from ..crypto.sealed_box import BoxKey, sealed
 from ..parties.network import Post
-from .terms import ANALYZER, SHUFFLER, Bundle, Integers, Mixed, Received, Terms, client_name, fault
+from .terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes, Received, Terms, client_name, fault
 
 
 class Client:
@@ -23,7 +24,7 @@ class Client:
         self._tag = terms.tag(session, round, public)
         post.enter(session, round, {})
 
-    def send(self, places: Integers, messages: Integers) -> None:
+    def send(self, places: IntArray, messages: IntArray) -> None:
         """Send `chosen` messages, (chosen, width), of different coordinates, (chosen,)."""
         contents = self._terms.packed(self._tag, places, messages)
         boxes = sealed(self._public, contents)
@@ -45,7 +46,7 @@ class Shuffler:
         session: bytes,
         round: int,
         order: Stream,
-        dummies: Callable[[int], Integers] | None,
+        dummies: Callable[[int], IntArray] | None,
     ) -> None:
         self._terms, self._public, self._post = terms, public, post
         self._tag = terms.tag(session, round, public)
@@ -54,20 +55,20 @@ class Shuffler:
 
     def mix(self) -> None:
         """Take every client's bundle, pad each coordinate, and send the analyzer all of them."""
-        places, boxes = self._gathered()
+        places, boxes = self._gathered_bundles()
         added = self._padding(places)
         if len(added):
             places = np.concatenate((places, added))
-            boxes = np.concatenate((boxes, self._made(added)))
+            boxes = np.concatenate((boxes, self._dummy_boxes(added)))
         order = grouped_order(self._order.fork(), places)
         starts = np.searchsorted(places[order], np.arange(self._terms.dimensions))
         for coordinate, start in enumerate(starts):
             # At random which, where some are left out.
             chosen = order[start : start + self._terms.count]
-            self._post.send(ANALYZER, Mixed(coordinate, boxes[chosen].tobytes()))
+            self._post.send(ANALYZER, MixedBoxes(coordinate, boxes[chosen].tobytes()))
         self._post.leave()
 
-    def _gathered(self) -> tuple[Integers, np.ndarray[tuple[int, int], np.dtype[np.uint8]]]:
+    def _gathered_bundles(self) -> tuple[IntArray, np.ndarray[tuple[int, int], np.dtype[np.uint8]]]:
         """Return the coordinates of all messages, and their boxes, one a row."""
         terms = self._terms
         names = [client_name(number) for number in range(terms.clients)]
@@ -79,6 +80,7 @@ class Shuffler:
                 raise fault(f"{name} sent boxes of another length.")
         joined = b"".join(bundle.places for bundle in bundles.values())
         places = np.frombuffer(joined, "<u4").astype(np.int64).reshape(-1, terms.chosen)
+        # Sorted by client, a coordinate that is sent twice stands beside itself.
         ranked = np.sort(places, axis=1)
         wrong = ranked[:, -1] >= terms.dimensions
         wrong |= (ranked[:, 1:] == ranked[:, :-1]).any(axis=1)
@@ -93,7 +95,7 @@ class Shuffler:
             raise fault(f"The same box was sent twice, by {' and by '.join(by)}.")
         return places.reshape(-1), table
 
-    def _padding(self, places: Integers) -> Integers:
+    def _padding(self, places: IntArray) -> IntArray:
         """Return the coordinates of the dummies that are lacking."""
         terms = self._terms
         lacking = terms.count - np.bincount(places, minlength=terms.dimensions)
@@ -101,7 +103,7 @@ class Shuffler:
             raise fault("A coordinate has more messages than it is padded to.")
         return np.repeat(np.arange(terms.dimensions), np.maximum(lacking, 0))
 
-    def _made(self, places: Integers) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
+    def _dummy_boxes(self, places: IntArray) -> np.ndarray[tuple[int, int], np.dtype[np.uint8]]:
         """Return boxes with dummies.
 
         Where some messages may be left out, as many are drawn as there could be: how many were
@@ -140,15 +142,18 @@ class Analyzer:
         places, values = unpacked
         if not np.array_equal(places, np.repeat(np.arange(terms.dimensions), terms.count)):
             raise fault("The shuffler handed on a message that is of another coordinate.")
-        most = 2**62 // terms.count
-        if values.size and not -most <= values.min() <= values.max() <= most:
+        largest = 2**62 // terms.count  # so that no sum of them wraps around
+        if values.size and not -largest <= values.min() <= values.max() <= largest:
             raise fault("The shuffler handed on a message that is too large to be summed.")
         self._post.leave()
         return Received(values.reshape(terms.dimensions, terms.count, terms.width))
 
     def _boxes(self, coordinate: int) -> bytes:
-        mixed = self._post.receive(Mixed, SHUFFLER)
-        if mixed.place != coordinate or len(mixed.boxes) != self._terms.box * self._terms.count:
+        mixed = self._post.receive(MixedBoxes, SHUFFLER)
+        if (
+            mixed.coordinate != coordinate
+            or len(mixed.boxes) != self._terms.box * self._terms.count
+        ):
             raise fault("The shuffler handed on another number of messages than agreed.")
         return mixed.boxes
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...accountant import records, validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Messages, Ticket
 from ...accountant.mechanisms.clip import numbers
@@ -17,10 +18,10 @@ from ..crypto.keys import fresh
 from ..crypto.sealed_box import BoxKey
 from ..parties.network import Network
 from .parties import Analyzer, Client, Shuffler
-from .terms import ANALYZER, SHUFFLER, Integers, Received, Terms, client_name
+from .terms import ANALYZER, SHUFFLER, Received, Terms, client_name
 
-ORDER: Final = "shuffler/order"
-DUMMIES: Final = "shuffler/dummies"
+ORDER_STREAM: Final = "shuffler/order"
+DUMMIES_STREAM: Final = "shuffler/dummies"
 """Streams of the shuffler; they stand in the release."""
 
 _SESSION_BYTES: Final = 16
@@ -58,10 +59,10 @@ class Shuffling:
     """
 
     def __init__(self, terms: Terms, *, colluders: int = 0, keep: bool = False) -> None:
-        left = terms.clients - validate.count_from(0, colluders=colluders)
-        if left < 2:
+        honest = terms.clients - validate.count_from(0, colluders=colluders)
+        if honest < 2:
             raise InvalidInput(
-                f"Of {terms.clients:,} clients {left:,} tell the analyzer nothing.",
+                f"Of {terms.clients:,} clients {honest:,} tell the analyzer nothing.",
                 "One message is not hidden among others that are known.",
                 "Have more clients, or fewer that collude.",
             )
@@ -119,25 +120,25 @@ class Shuffling:
                 "Give `mechanism`.",
             )
         self._stopped = True  # until the messages are there
-        received = self._carried(number, ticket, sent, chosen, mechanism)
+        received = self._run(number, ticket, sent, chosen, mechanism)
         self._stopped = False
         return received
 
-    def _carried(
+    def _run(
         self,
         number: int,
         ticket: Ticket,
-        messages: Integers,
-        places: Integers,
+        messages: IntArray,
+        places: IntArray,
         mechanism: Messages | None,
     ) -> Received:
         terms, public = self.terms, self._key.public
         session = self._session + self._rounds.to_bytes(8, "little")
         self._rounds += 1
-        dummies: Callable[[int], Integers] | None = None
+        dummies: Callable[[int], IntArray] | None = None
         if mechanism is not None:
             dummies = partial(_dummies, mechanism, ticket)
-        post, order = self._posts[SHUFFLER], ticket.stream(ORDER)
+        post, order = self._posts[SHUFFLER], ticket.stream(ORDER_STREAM)
         shuffler = Shuffler(terms, public, post, session, number, order, dummies)
         analyzer = Analyzer(terms, self._key, self._posts[ANALYZER], session, number)
         for name, row, coordinates in zip(self._clients, messages, places, strict=True):
@@ -145,7 +146,7 @@ class Shuffling:
         shuffler.mix()
         return analyzer.receive()
 
-    def _checked(self, messages: ArrayLike, places: ArrayLike | None) -> tuple[Integers, Integers]:
+    def _checked(self, messages: ArrayLike, places: ArrayLike | None) -> tuple[IntArray]:
         """Return messages, (clients, chosen, width), and their places, (clients, chosen)."""
         terms = self.terms
         sent = numbers(messages, "iu")
@@ -173,5 +174,5 @@ class Shuffling:
         return sent.astype(np.int64), given.astype(np.int64)
 
 
-def _dummies(mechanism: Messages, ticket: Ticket, count: int) -> Integers:
-    return mechanism.dummies(ticket, count, DUMMIES)
+def _dummies(mechanism: Messages, ticket: Ticket, count: int) -> IntArray:
+    return mechanism.dummies(ticket, count, DUMMIES_STREAM)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...accountant.mechanisms import Shuffled
 from ..crypto.keys import framed
@@ -20,9 +20,7 @@ SHUFFLER: Final = "shuffler"
 ANALYZER: Final = "analyzer"
 
 TAG_BYTES: Final = 16
-_PLACE_BYTES: Final = 4
-
-Integers: TypeAlias = NDArray[np.int64]
+_COORDINATE_BYTES: Final = 4
 
 
 def client_name(number: int) -> str:
@@ -40,11 +38,11 @@ class Bundle(Body):
 
 
 @dataclass(frozen=True)
-class Mixed(Body):
+class MixedBoxes(Body):
     """The boxes of one coordinate, in random order."""
 
     kind: ClassVar[str] = "shuffle-mixed"
-    place: int
+    coordinate: int
     boxes: bytes
 
 
@@ -102,14 +100,14 @@ class Terms:
     @property
     def box(self) -> int:
         """Bytes of one box; all have the same."""
-        return TAG_BYTES + _PLACE_BYTES + 8 * self.width + BOX_BYTES
+        return TAG_BYTES + _COORDINATE_BYTES + 8 * self.width + BOX_BYTES
 
     @cached_property
     def limits(self) -> Limits:
         """How long each message may be."""
         return {
-            Bundle: room(_PLACE_BYTES * self.chosen, self.box * self.chosen),
-            Mixed: room(8, self.box * self.count),
+            Bundle: room(_COORDINATE_BYTES * self.chosen, self.box * self.chosen),
+            MixedBoxes: room(8, self.box * self.count),
         }
 
     def shuffled(self, colluders: int = 0) -> Shuffled:
@@ -136,22 +134,22 @@ class Terms:
         parts = (session, public, self.overflow.encode(), *(str(n).encode() for n in numbers))
         return framed(b"privplan shuffled message", *parts)[:TAG_BYTES]
 
-    def packed(self, tag: bytes, places: Integers, messages: Integers) -> list[bytes]:
+    def packed(self, tag: bytes, places: IntArray, messages: IntArray) -> list[bytes]:
         """Return the content of a box for each message: (m,) places, (m, width) integers."""
         content = np.empty((len(messages), self.box - BOX_BYTES), np.uint8)
         content[:, :TAG_BYTES] = np.frombuffer(tag, np.uint8)
-        after = TAG_BYTES + _PLACE_BYTES
+        after = TAG_BYTES + _COORDINATE_BYTES
         content[:, TAG_BYTES:after] = places.astype("<u4")[:, None].view(np.uint8)
         content[:, after:] = np.ascontiguousarray(messages, "<i8").view(np.uint8)
         return [row.tobytes() for row in content]
 
-    def unpacked(self, tag: bytes, contents: list[bytes]) -> tuple[Integers, Integers] | None:
+    def unpacked(self, tag: bytes, contents: list[bytes]) -> tuple[IntArray, IntArray] | None:
         """Return the places and the integers of contents; None where one belongs elsewhere."""
         size = self.box - BOX_BYTES
         if any(len(content) != size or content[:TAG_BYTES] != tag for content in contents):
             return None
         table = np.frombuffer(b"".join(contents), np.uint8).reshape(-1, size)
-        after = TAG_BYTES + _PLACE_BYTES
+        after = TAG_BYTES + _COORDINATE_BYTES
         places = np.ascontiguousarray(table[:, TAG_BYTES:after]).view("<u4")[:, 0]
         values = np.ascontiguousarray(table[:, after:]).view("<i8")
         return places.astype(np.int64), values.astype(np.int64)
@@ -164,14 +162,14 @@ class Received:
     Dummies are among them, and cannot be told from others.
     """
 
-    messages: Integers
+    messages: IntArray
 
     @property
-    def sums(self) -> Integers:
+    def sums(self) -> IntArray:
         """The sum of each coordinate: (dimensions, width), exact."""
         return np.asarray(self.messages.sum(axis=1, dtype=np.int64))
 
-    def counts(self, categories: int) -> Integers:
+    def counts(self, categories: int) -> IntArray:
         """Return how often each of `categories` words was sent: (dimensions, categories).
 
         Raises `ProtocolFault` for a message that is no such word.

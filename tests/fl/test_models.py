@@ -97,7 +97,7 @@ def test_logits_are_those_of_torch(name: str, monkeypatch: pytest.MonkeyPatch) -
     x, _ = records(name, 9, 1)
     expected = loaded(name, parameters)(torch.tensor(x).double()).detach().numpy()
     np.testing.assert_allclose(model.logits(parameters, x), expected, rtol=1e-10, atol=1e-12)
-    monkeypatch.setattr(model_module, "_ROOM", 1)  # one record at a time
+    monkeypatch.setattr(model_module, "_MAX_SAVED_NUMBERS", 1)  # one record at a time
     np.testing.assert_allclose(model.logits(parameters, x), expected, rtol=1e-10, atol=1e-12)
     assert model.logits(parameters, x[:0]).shape == (0, model.outputs)
 

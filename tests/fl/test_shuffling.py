@@ -33,7 +33,7 @@ from privplan.fl.crypto.sealed_box import BOX_BYTES, BoxKey, sealed
 from privplan.fl.parties.network import Message
 from privplan.fl.shuffling import Received, Shuffling, Terms
 from privplan.fl.shuffling.parties import Analyzer
-from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, Mixed
+from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
 
 from ..accountant.test_mechanisms import Memory
 
@@ -175,7 +175,7 @@ def test_the_shuffler_sees_boxes_of_one_length_and_which_coordinates() -> None:
     assert len(set(boxes)) == 15
     word = np.array([987_654_321], "<i8").tobytes()
     assert not any(word in one.body for one in seen)
-    said = Mixed.unpack(own.network.view(ANALYZER)[0].body).boxes
+    said = MixedBoxes.unpack(own.network.view(ANALYZER)[0].body).boxes
     assert word not in said
     # The control: the analyzer's key opens the same boxes.
     inside = own._key.opened(boxes)
@@ -212,7 +212,9 @@ def test_the_analyzer_sees_no_sender() -> None:
         for one in own.network.view(SHUFFLER)
         for box in split(Bundle.unpack(one.body).boxes, terms.box)
     }
-    assert {box for one in seen for box in split(Mixed.unpack(one.body).boxes, terms.box)} == sent
+    assert {
+        box for one in seen for box in split(MixedBoxes.unpack(one.body).boxes, terms.box)
+    } == sent
     assert found.messages.dtype == np.int64
 
 
@@ -220,7 +222,7 @@ def test_dummies_cannot_be_told_from_messages_by_the_analyzer() -> None:
     terms = Terms(3, padded_to=9)
     own, _ = carried(terms, np.zeros((3, 1), int), mechanism=OWN)
     (seen,) = own.network.view(ANALYZER)
-    inside = own._key.opened(split(Mixed.unpack(seen.body).boxes, terms.box))
+    inside = own._key.opened(split(MixedBoxes.unpack(seen.body).boxes, terms.box))
     assert len({len(one) for one in inside if one is not None}) == 1
     assert len({bytes(one[:20]) for one in inside if one is not None}) == 1  # tag and coordinate
 
@@ -262,10 +264,10 @@ def mixed(change: Any) -> Any:
     """Change what the shuffler hands on of coordinate 1."""
 
     def meddling(message: Message) -> tuple[Message, ...]:
-        if message.kind != Mixed.kind:
+        if message.kind != MixedBoxes.kind:
             return (message,)
-        body = Mixed.unpack(message.body)
-        return (replace(message, body=(change(body) if body.place == 1 else body).pack()),)
+        body = MixedBoxes.unpack(message.body)
+        return (replace(message, body=(change(body) if body.coordinate == 1 else body).pack()),)
 
     return meddling
 
@@ -337,10 +339,14 @@ FAULTS = {
         ProtocolFault,
         "does not open",
     ),
-    "mixed boxes are missing": (wrapped(Mixed.kind, lambda _: ()), MissingParty, "shuffler"),
-    "mixed boxes come twice": (wrapped(Mixed.kind, lambda m: (m, m)), ProtocolFault, "shuffler"),
+    "mixed boxes are missing": (wrapped(MixedBoxes.kind, lambda _: ()), MissingParty, "shuffler"),
+    "mixed boxes come twice": (
+        wrapped(MixedBoxes.kind, lambda m: (m, m)),
+        ProtocolFault,
+        "shuffler",
+    ),
     "mixed boxes of another round": (
-        wrapped(Mixed.kind, lambda m: (replace(m, round=9),)),
+        wrapped(MixedBoxes.kind, lambda m: (replace(m, round=9),)),
         ProtocolFault,
         "shuffler",
     ),
@@ -355,7 +361,7 @@ FAULTS = {
         "same box on twice",
     ),
     "boxes are handed on as of another coordinate": (
-        mixed(lambda b: replace(b, place=0)),
+        mixed(lambda b: replace(b, coordinate=0)),
         ProtocolFault,
         "another number of messages",
     ),

@@ -11,7 +11,7 @@ from privplan.fl.data.federation import Federation
 from privplan.fl.running import run
 from privplan.fl.settings.file import parse
 from privplan.fl.shuffling import Received, Shuffling
-from privplan.fl.shuffling.rounds import DUMMIES, ORDER
+from privplan.fl.shuffling.rounds import DUMMIES_STREAM, ORDER_STREAM
 
 CONFIG = """
 [run]
@@ -80,9 +80,9 @@ def unboxed(
     terms = self.terms
     lacking = terms.count - np.bincount(places.ravel(), minlength=terms.dimensions)
     assert (lacking >= 0).all(), number
-    dummies = mechanism.dummies(ticket, int(lacking.sum()), DUMMIES)
+    dummies = mechanism.dummies(ticket, int(lacking.sum()), DUMMIES_STREAM)
     every = np.concatenate((places.ravel(), np.repeat(np.arange(terms.dimensions), lacking)))
-    rank = ticket.stream(ORDER).integers64(every.size)
+    rank = ticket.stream(ORDER_STREAM).integers64(every.size)
     order = np.lexsort((rank, every))
     mixed = np.concatenate((messages.ravel(), dummies))[order]
     return Received(mixed.reshape(terms.dimensions, terms.count, 1))
