@@ -31,7 +31,7 @@ from .counting import delta_lower
 from .demo import Demo, Weakness, shown
 
 if TYPE_CHECKING:
-    from ...fl.crypto.additive import Floats32
+    from ...accountant.arrays import Float32Array
 
 Floats = NDArray[np.float64]
 
@@ -58,8 +58,8 @@ ROUNDING: Final = 1e-4
 
 
 def published_shares(
-    tensors: Sequence[Floats32], parties: int, rng: np.random.Generator
-) -> list[list[Floats32]]:
+    tensors: Sequence[Float32Array], parties: int, rng: np.random.Generator
+) -> list[list[Float32Array]]:
     """Return one party's shares, the last one last: **no-guarantee**, for study.
 
     Raises `MissingExtra` without cryptography.
@@ -71,8 +71,8 @@ def published_shares(
 
 
 def published_partial_sums(
-    secrets: Sequence[Sequence[Floats32]], rng: np.random.Generator
-) -> tuple[list[list[Floats32]], list[list[list[Floats32]]]]:
+    secrets: Sequence[Sequence[Float32Array]], rng: np.random.Generator
+) -> tuple[list[list[Float32Array]], list[list[list[Float32Array]]]]:
     """Return what every party of DISCO broadcasts, and the shares: **no-guarantee**, for study.
 
     `secrets[i]` are party i's tensors.  `shares[i][j]` is what i sent to j; i keeps the last of its
@@ -94,12 +94,12 @@ def published_partial_sums(
 
 
 def seen_by_peer(
-    sums: Sequence[Sequence[Floats32]],
-    shares: Sequence[Sequence[Sequence[Floats32]]],
+    sums: Sequence[Sequence[Float32Array]],
+    shares: Sequence[Sequence[Sequence[Float32Array]]],
     *,
     target: int,
     peer: int,
-) -> list[Floats32]:
+) -> list[Float32Array]:
     """Return the target's tensors under the 2 (n - 2) masks that this peer does not know."""
     received, sent = shares[target][peer], shares[peer][target]
     return [
@@ -155,11 +155,11 @@ def _density(x: Floats, masks: int, magnitude: float) -> Floats:
     return np.maximum(np.nan_to_num(spline(x / (2.0 * magnitude))), 0.0) / (2.0 * magnitude)
 
 
-def _added(parts: Sequence[Floats32]) -> Floats32:
+def _added(parts: Sequence[Float32Array]) -> Float32Array:
     return np.asarray(np.sum(parts, axis=0, dtype=np.float32))
 
 
-def _weights(size: int, rng: np.random.Generator) -> Floats32:
+def _weights(size: int, rng: np.random.Generator) -> Float32Array:
     return rng.normal(0.0, 0.05, size).astype(np.float32)
 
 

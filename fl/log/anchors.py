@@ -76,6 +76,7 @@ class Anchors:
         """Return what is wrong with a signature, by the key that was given or its own."""
         if self.key is not None:
             return signing.complaint(self.key, head, prev)
+        # A key that the line names itself proves nothing of who signed, but a bad signature is bad.
         try:
             beside = signing.key_beside(head)
         except MissingExtra:

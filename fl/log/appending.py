@@ -26,6 +26,7 @@ def require_fit_for_results(scan: Scan, key: Ed25519PrivateKey | None) -> None:
             "A result is about the run that its log opens.",
             "Give the folder of a run.",
         )
+    # What follows a torn line of an unfinished run would stand before its recovery.
     if scan.torn is not None and not scan.course.closed:
         raise InvalidInput(
             f"The last line of {scan.path} was cut off while it was written.",

@@ -61,6 +61,7 @@ def chained(record: Mapping[str, object], seq: int, prev: str) -> tuple[str, str
     The hash is over the canonical line without `hash`, so it covers the content, the place and,
     through `prev`, every line before.
     """
+    # `hash` is over everything else in its final form, so it is computed before it is put in.
     line: dict[str, object] = {**record, "seq": seq, "prev": prev}
     line_hash = digest(canonical(line))
     line["hash"] = line_hash

@@ -54,6 +54,7 @@ class Decoder:
         return record
 
     def _parts(self, cls: type[Record], sources: dict[str, object]) -> dict[str, object]:
+        # Rounds repeat their event and contribution word for word: decoded once, looked up after.
         key = (cls, canonical(sources))
         decoded = self._known.get(key)
         if decoded is None:

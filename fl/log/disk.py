@@ -53,6 +53,7 @@ class AppendFile:
         """
         try:
             status = os.fstat(self._descriptor)
+            # Under the lock only a program that ignores it can change the file.
             if status.st_size != self._size or status.st_nlink == 0:
                 raise LogBroken(
                     f"{self.path} was changed or removed by somebody else.",

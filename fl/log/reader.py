@@ -84,6 +84,7 @@ class Scan:
         text = raw[:-1] if raw.endswith(b"\n") else None
         source = _json(text)
         if text is None or source is _NOTHING:
+            # Only at the very end may a line be torn; anywhere else its writer went on after it.
             if not file.read(1):
                 self.torn = Torn(number, len(raw))
                 return None
@@ -103,6 +104,7 @@ class Scan:
         missing = next((name for name in CHAIN if name not in source), None)
         if missing is not None:
             raise _Wrong(f"it lacks the field `{missing}`")
+        # One text for one value: else two readers could take one line for two different records.
         if _canonical(source) != text:
             raise _Wrong("it is not in canonical form")
         stated_hash, prev, seq = source.pop("hash"), source["prev"], source["seq"]

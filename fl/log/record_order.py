@@ -60,6 +60,7 @@ class Course:
         elif isinstance(record, RoundAbort) and record.intent is not None:
             self.aborted.add(record.intent)
         elif isinstance(record, RunRecover):
+            # Their noise is lost with the process that drew it, so nothing may be released of them.
             self.recoveries += 1
             self.cut_off.update(self.dangling)
         elif isinstance(record, RunClose):

@@ -68,6 +68,7 @@ def sealed_lines(items: Mapping[str, object], after: int | None) -> tuple[bytes,
     commitments: dict[str, str] = {}
     for name, given in items.items():
         value = _plain(given, name)
+        # Fresh for each item: equal values get commitments that look as different as any two.
         blind = os.urandom(BLIND_BYTES).hex()
         commitments[name] = commitment(name, value, blind)
         line = {"name": name, "value": value, "blind": blind, "after": after}
@@ -81,6 +82,7 @@ def whole_size(data: bytes) -> int:
     That is a last line that does not end, and whatever a machine that failed left behind as NUL
     bytes, if nothing readable stands behind them.
     """
+    # A file system that lost power may leave the end of a file as zeros of the right length.
     hole = data.find(b"\0")
     size = data.rfind(b"\n", 0, hole if hole >= 0 else len(data)) + 1
     rest = data[size:].splitlines() if hole >= 0 else []

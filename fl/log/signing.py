@@ -42,6 +42,7 @@ def complaint(key: Ed25519PublicKey, head: Head, prev: str) -> str | None:
 
     if head.key != key.public_bytes_raw().hex():
         return OTHER_KEY
+    # What is signed is the hash of the line before, and with it the whole chain up to there.
     try:
         key.verify(bytes.fromhex(head.signature), PURPOSE + prev.encode("ascii"))
     except (InvalidSignature, ValueError):

@@ -153,6 +153,7 @@ class LogWriter:
             require_fit_for_resuming(scan, key)
             progress = _resumable(scan)
             sealed = _sidecar(folder_path / SEALED)
+            # A torn last line was never confirmed: nothing rests on it, and the next stands there.
             log.cut(scan.size)
             writer = cls(
                 log,
@@ -310,6 +311,7 @@ class LogWriter:
         return seq
 
     def _append(self, record: Record) -> int:
+        # The same state machine that a verifier runs: what it would refuse is not written.
         refusal = self._course.refusal(record)
         if refusal is not None:
             raise InvalidInput(
@@ -326,6 +328,7 @@ class LogWriter:
         if self._fsync != "never" and isinstance(record, (RunOpen, RunClose)):
             self._settle_sealed()
         durable = self._fsync == "always" or (self._fsync == "records" and not _may_wait(record))
+        # One write for a line: another process sees all of it or nothing.
         self._log.write(line.encode("ascii") + b"\n", durable=durable)
         self._course.accept(record, seq)
         self._records, self._head = seq + 1, head

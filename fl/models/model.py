@@ -100,6 +100,7 @@ class Model:
         weights = self.spread(torch.from_numpy(self.vector(parameters)), 1)
         table = np.asarray(features)
         self.check_records(table.shape)
+        # In pieces, so that what the layers keep stays within the limit.
         piece = max(1, _MAX_SAVED_NUMBERS // (self.kept + 1))
         parts = [np.empty((0, self.outputs))]
         for first in range(0, len(table), piece):
@@ -182,6 +183,7 @@ class Model:
         """
         logits, saved = self._chain(weights, x, draws)
         slope = self.loss.slope(logits, labels, share)
+        # Backwards through the chain: each layer takes the slope of its output and adds its gradient.
         reversed_parts = zip(
             reversed(self.layers),
             reversed(list(self._by_layer(weights))),

@@ -121,6 +121,7 @@ class Network:
 
     def deliver(self, message: Message) -> None:
         """Put a message into its receiver's box; for posts."""
+        # Counted as sent even where meddling drops it: traffic is what the sender paid for.
         self.sent[message.sender] += message.size
         for delivered in (message,) if self._meddling is None else tuple(self._meddling(message)):
             if self._keep:

@@ -110,6 +110,8 @@ class Client:
         self._state = None
         self._post.enter(self._group.session, number, self._limits, forget=self._away)
         self._away = True  # until the round is done
+        # One pair locks messages to neighbours, the other agrees on masks, and may have to be
+        # given away, and must open no message then.
         locks, masks = KeyPair.new(), KeyPair.new()
         claim = self._group.claim(number, self.name, locks.public, masks.public)
         advert = Advert(locks.public, masks.public, self._identity.sign(claim))
@@ -125,6 +127,7 @@ class Client:
         self._enough_holders(len(neighbours) + 1)
         for name in neighbours:
             view.check(name)
+        # Both secrets in one: the seed of the own mask, and the private key that masks come from.
         seed = fresh()
         dealt = split(
             seed + before.mask_pair.secret,
@@ -157,6 +160,7 @@ class Client:
         if set(held) != set(view.neighbours(self.name)) & set(sharing):
             raise fault("The server did not hand on exactly the shares of the neighbours.")
         self._enough_holders(len(held) + 1)
+        # The own mask, and one with each neighbour, which cancels against the neighbour's.
         masks = [Mask(before.seed, b"own", 1)]
         for name in held:
             with blamed_on(name):
@@ -192,6 +196,7 @@ class Client:
         else:
             before = self._take(_MaskedState)
             survivors = self._survivors(before)
+        # Of each party one of the two, never both: together they would show its words.
         alive = set(survivors)
         seeds = {n: bytes(s[:KEY_BYTES]) for n, s in before.held.items() if n in alive}
         keys = {n: bytes(s[KEY_BYTES:]) for n, s in before.held.items() if n not in alive}

@@ -216,6 +216,7 @@ class Peer:
             for name, hello in self._post.gather(Hello, self._others).items():
                 self._verify(name, Hello, hello.public, hello.signature)
                 self._keys[name] = self._agreed(name, hello.public)
+            # The last share stays here, in place of the vector itself.
             seeds, self._held = additive.share(self._held, len(self._group.peers))
             for other, seed in zip(self._others, seeds, strict=True):
                 locked = keys.lock(self._keys[other], seed, self._address(self._post.name, other))
@@ -227,6 +228,7 @@ class Peer:
             seeds = []
             for name, shared in self._post.gather(Share, self._others).items():
                 seeds.append(self._seed(name, shared.locked))
+            # This peer's partial sum: uniform to whoever lacks one of the seeds.
             additive.add_expanded(self._held, seeds, sign=1)
             for other in self._others:
                 words = self._packed(self._held[self._group.part(other)])
@@ -255,6 +257,7 @@ class Peer:
                 self._verify(name, TotalSlice, total.words, total.signature)
                 part = self._group.part(name)
                 self._total[part] = self._unpacked(total.words, part, name)
+            # Whoever was told another slice computes another digest, and the round ends.
             digest = hashlib.sha256(self._context)
             digest.update(self._total.astype("<u8", copy=False).data)
             self._digest = digest.digest()

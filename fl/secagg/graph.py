@@ -37,6 +37,7 @@ class Graph:
         position, size = self._position[name], len(self._circle)
         if self._complete:
             return (*self._circle[:position], *self._circle[position + 1 :])
+        # The nearest on either side of the circle, whose ends are joined.
         steps = range(1, self._half + 1)
         ahead = (self._circle[(position + step) % size] for step in steps)
         return (*ahead, *(self._circle[position - step] for step in steps))

@@ -147,6 +147,7 @@ class Server:
         for name, confirmation in confirmations.items():
             with blamed_on(name):
                 verify(self._group.roster[name], confirmation.signature, agreed)
+        # Who has not signed is not asked for shares, and its shares are not waited for.
         signers = now.answering = self._group.ordered(confirmations)
         signatures = Confirmations({name: confirmations[name].signature for name in signers})
         self._tell(signers, dict.fromkeys(signers, signatures))
@@ -164,6 +165,7 @@ class Server:
             for name in now.sharing
             if name not in now.arrived and self._masked_with(name)
         }
+        # Off come survivors' own masks, and what those who dropped out have left in their words.
         masks = [Mask(seed, b"own", -1) for seed in seeds.values()]
         masks += [mask for gone, pair in keys.items() for mask in self._left_behind(gone, pair)]
         masks_into(now.total, masks, session=self._group.session, round=now.round)
@@ -212,6 +214,7 @@ class Server:
 
     def _check_recovery(self, name: str, sent: Recovery) -> None:
         now = self._now
+        # A seed of everybody alive, a key of everybody gone, of exactly those whose shares it has.
         held = {name, *self._view.neighbours(name)} & set(now.sharing)
         alive = held & now.arrived
         lengths = {len(share) for share in (*sent.seeds.values(), *sent.keys.values())}

@@ -146,7 +146,7 @@ class Shuffling:
         shuffler.mix()
         return analyzer.receive()
 
-    def _checked(self, messages: ArrayLike, places: ArrayLike | None) -> tuple[IntArray]:
+    def _checked(self, messages: ArrayLike, places: ArrayLike | None) -> tuple[IntArray, IntArray]:
         """Return messages, (clients, chosen, width), and their places, (clients, chosen)."""
         terms = self.terms
         sent = numbers(messages, "iu")
