@@ -183,7 +183,7 @@ class Model:
         """
         logits, saved = self._chain(weights, x, draws)
         slope = self.loss.slope(logits, labels, share)
-        # Backwards through the chain: each layer takes the slope of its output and adds its gradient.
+        # Backwards through the chain: a layer takes the slope of its output, and adds its gradient.
         reversed_parts = zip(
             reversed(self.layers),
             reversed(list(self._by_layer(weights))),
