@@ -1,0 +1,118 @@
+"""Messages of a masked sum that are repeated, moved or changed on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from privplan.accountant.errors import ProtocolFault
+from privplan.fl.parties.network import Message
+from privplan.fl.secagg.terms import choose
+
+from .secagg_committees import (
+    KINDS,
+    LAST,
+    Change,
+    committee,
+    flipped,
+    inputs,
+    stopped,
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_that_is_sent_twice_ends_the_round(kind: str) -> None:
+    def twice(message: Message) -> Iterable[Message]:
+        again = message.kind == kind and "silo-2" in (message.sender, message.receiver)
+        return (message, message) if again else (message,)
+
+    stopped(twice)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_another_round_ends_the_round(kind: str) -> None:
+    old: list[Message] = []
+
+    def replay(message: Message) -> Iterable[Message]:
+        if message.kind != kind or "silo-2" not in (message.sender, message.receiver):
+            return (message,)
+        old.append(message)
+        return (old[0],) if message.round == 2 else (message,)
+
+    one, _ = committee(replay)
+    one.sum(1, inputs())
+    with pytest.raises(ProtocolFault, match="another session or round"):
+        one.sum(2, inputs())
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "secagg-masked"])
+def test_a_body_of_another_round_ends_the_round_even_in_a_message_of_this_one(kind: str) -> None:
+    old: list[Message] = []
+
+    def replay(message: Message) -> Iterable[Message]:
+        if message.kind != kind or "silo-2" not in (message.sender, message.receiver):
+            return (message,)
+        old.append(message)
+        return (replace(message, body=old[0].body),)
+
+    one, _ = committee(replay)
+    one.sum(1, inputs())
+    if kind == "secagg-survivors":  # names alone, and the same ones
+        one.sum(2, inputs())
+        return
+    with pytest.raises(ProtocolFault):
+        one.sum(2, inputs())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_message_of_another_session_ends_the_round(kind: str) -> None:
+    def other(message: Message) -> Iterable[Message]:
+        wrong = message.kind == kind and "silo-2" in (message.sender, message.receiver)
+        return (replace(message, session=b"another") if wrong else message,)
+
+    fault, _ = stopped(other)
+    assert "another session" in fault.what
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k not in LAST])
+def test_messages_in_another_order_end_the_round(kind: str) -> None:
+    """Each is held back until the same two parties exchange the next one."""
+    held: list[Message] = []
+
+    def later(message: Message) -> Iterable[Message]:
+        if message.kind == kind and "silo-2" in (message.sender, message.receiver):
+            held.append(message)
+            return ()
+        ready = [m for m in held if (m.sender, m.receiver) == (message.sender, message.receiver)]
+        for one in ready:
+            held.remove(one)
+        return (message, *ready)
+
+    terms = choose(5, length=6, dropouts=0, colluders=1)
+    with pytest.raises(ProtocolFault):
+        committee(later, terms)[0].sum(1, inputs(terms))
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "secagg-masked"])
+def test_any_bit_that_is_flipped_in_a_body_ends_the_round(kind: str) -> None:
+    for place in range(3, 400, 37):
+
+        def flip(message: Message, place: int = place) -> Iterable[Message]:
+            wrong = message.kind == kind and "silo-2" in (message.sender, message.receiver)
+            if not wrong:
+                return (message,)
+            return (replace(message, body=flipped(message.body, place % message.size)),)
+
+        stopped(flip)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", [lambda raw: raw[:-1], lambda raw: raw + b"\x00", lambda _: b""])
+def test_a_body_of_another_length_ends_the_round(kind: str, change: Change) -> None:
+    def cut(message: Message) -> Iterable[Message]:
+        wrong = message.kind == kind and "silo-2" in (message.sender, message.receiver)
+        return (replace(message, body=change(message.body)) if wrong else message,)
+
+    stopped(cut)
