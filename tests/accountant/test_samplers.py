@@ -22,8 +22,8 @@ from privplan.accountant.engines.pld.allocation import lower_pair, mean_ratio, o
 from privplan.accountant.engines.pld.batches import warnings_for
 from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.engines.pld.maximum import maximum_pair
-from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.pld.scores import score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported

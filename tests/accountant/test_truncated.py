@@ -16,8 +16,8 @@ from privplan.accountant.account import account
 from privplan.accountant.amplification.truncation import Cut, Joining
 from privplan.accountant.engines.pld import crowd, truncated
 from privplan.accountant.engines.pld.crowd import crowd_pairs
-from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.registry import pairs
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 ORDERS = np.exp(np.array([-2.5, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 2.5, 4.0]))

@@ -46,10 +46,10 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .maximum import maximum_pair
-from .mechanisms import Dominated, pairs
 from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
 from .pair import Pair
 from .ratio_sums import LEFT_OUT, ZONE, RatioSum, lattice
+from .registry import Dominated, pairs
 from .scores import MOST_STEPS, most_telling, score_pair
 
 LARGEST_LOG_RATIO: Final = 100.0

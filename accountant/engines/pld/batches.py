@@ -27,8 +27,8 @@ from ...errors import PrivplanError, Unsupported
 from ...guarantee import Bounds, Neighbours, Step
 from .allocation import fits, lower_pair, mean_ratio, noise_of
 from .maximum import maximum_pair
-from .mechanisms import Dominated, pairs
 from .pair import Pair
+from .registry import Dominated, pairs
 from .scores import MOST_STEPS, most_telling
 
 

@@ -8,7 +8,7 @@ from ...composition import Leaf
 from ...guarantee import Neighbours, Step, unique_steps
 from ...schedules import shown
 from .directions import fitted, participation
-from .mechanisms import pairs
+from .registry import pairs
 
 
 def drawn_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:

@@ -13,9 +13,9 @@ from ...guarantee import Neighbours
 from ...schedules import sketched
 from .estimate import Estimate, Saddle
 from .families import families
-from .mechanisms import Dominated, pairs
 from .pair import Pair
 from .questions import FLOOR, WIDE
+from .registry import Dominated, pairs
 
 Weighted = Sequence[tuple[Pair, int]]
 

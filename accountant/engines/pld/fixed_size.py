@@ -52,11 +52,13 @@ from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .atoms import AtomPair
 from .links import SampledShift, log_excess, log_mixture
-from .mechanisms import LEAST_RATE, Dominated, blend, mixtures, pairs
+from .mechanisms import mixtures
 from .mixtures import MixturePair
 from .noise import Array, GaussianNoise, LaplaceNoise, Noise
+from .outcomes import blend
 from .pair import Pair
 from .piecewise import two_sided
+from .registry import LEAST_RATE, Dominated, pairs
 
 INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)

@@ -42,10 +42,11 @@ from ...amplification.group import group_step, type_of
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
+from .bare import worst_pair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
-from .mechanisms import LARGEST_SUPPORT, LEAST_NOISE, LEAST_RATE, Dominated, _class_of, pairs
 from .noise import Array
 from .pair import Pair
+from .registry import LARGEST_SUPPORT, LEAST_NOISE, LEAST_RATE, Dominated, pairs
 from .shifted import Losses, ShiftedPair
 
 LARGEST_GROUP: Final = 100_000
@@ -75,7 +76,7 @@ def _group(event: ev.Group, neighbours: Neighbours) -> Dominated:
     if rate == 0.0:
         return pairs(sampled, neighbours)
     if size * rate < LEAST_RATE:
-        return _class_of(0.0, 1.0, size * rate)
+        return worst_pair(0.0, 1.0, size * rate)
     noise = inner.noise_multiplier
     if not LEAST_NOISE <= noise <= 1.0 / LEAST_NOISE:
         raise Unsupported(

@@ -24,10 +24,10 @@ from ...amplification.shuffling.profile import Profile, atoms
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanisms import Dominated, pairs
 from .noise import Array
 from .ordered import attained_pair
 from .pair import Pair
+from .registry import Dominated, pairs
 
 USUAL_FAILURE = 1e-13
 """What dummies are counted on but for, where delta is not known beforehand."""

@@ -10,9 +10,9 @@ from ...amplification.shuffling.attained import lower_epsilon
 from ...amplification.shuffling.rounds import round_pair, round_tests
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanisms import Dominated, pairs
 from .ordered import attained_pair
 from .pair import Pair
+from .registry import Dominated, pairs
 
 USUAL_DELTA: Final = 1e-6
 """The delta at which the sharpest of several tests is chosen; any of them is sound."""

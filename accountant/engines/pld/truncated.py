@@ -49,10 +49,10 @@ from ...guarantee import Neighbours, Step
 from .allocation import noise_of
 from .crowd import crowd_pairs
 from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
-from .mechanisms import LEAST_RATE, Dominated, pairs
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
 from .piecewise import measures, one_of
+from .registry import LEAST_RATE, Dominated, pairs
 from .scores import most_telling
 
 TAIL: Final = 1e-2

@@ -18,8 +18,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.atoms import AtomPair
 from privplan.accountant.engines.pld.grid import Grid, GridTooFine, Law
 from privplan.accountant.engines.pld.laws import lower_law, upper_law
-from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.pair import Pair
+from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.pld.sinking import convex, hockey_stick, shortfall
 
 TAIL = 1e-14

@@ -19,7 +19,7 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import thinned
 from privplan.accountant.engines.pld.families import FEWEST, families
 from privplan.accountant.engines.pld.grid import Grid
-from privplan.accountant.engines.pld.mechanisms import pairs
+from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.pld.sides import _telling_law
 from privplan.accountant.engines.pld.thinned import _settled, lower_rows, upper_rows
 
