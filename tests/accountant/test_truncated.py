@@ -32,12 +32,12 @@ def hockey_sticks(p, q):
 def curve_of(pair, points=20_001):
     """The hockey sticks of a pair, from its masses in fine bins of the loss."""
     total = np.zeros(ORDERS.size)
-    if pair.smooth is not None:
+    if pair.continuous is not None:
         # A bin that straddles an order would hide some of what is beyond it.
-        edges = np.union1d(np.linspace(*pair.smooth.loss_range(1e-16), points), np.log(ORDERS))
-        total += hockey_sticks(*(np.exp(logs) for logs in pair.smooth.log_masses(edges)))
-    if pair.exact is not None:
-        total += hockey_sticks(np.exp(pair.exact.log_p), np.exp(pair.exact.log_q))
+        edges = np.union1d(np.linspace(*pair.continuous.loss_range(1e-16), points), np.log(ORDERS))
+        total += hockey_sticks(*(np.exp(logs) for logs in pair.continuous.log_masses(edges)))
+    if pair.atoms is not None:
+        total += hockey_sticks(np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q))
     return total
 
 
@@ -93,7 +93,7 @@ def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation)
                 q = output(tuple(sorted(others if other is None else (other, *others))))
                 assert (hockey_sticks(p, q) <= bound + 1e-5).all()
                 assert (hockey_sticks(q, p) <= back + 1e-5).all()
-    attained = curve_of(mechanism.attained), curve_of(mechanism.attained.reverse())
+    attained = curve_of(mechanism.lower_pair), curve_of(mechanism.lower_pair.reverse())
     assert (attained[0] <= bound + 1e-9).all()
     assert (attained[1] <= back + 1e-9).all()
 
@@ -153,7 +153,7 @@ def test_crowds_are_attained(noise, relation):
         np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)[1:-1],
     )
     designs = []
-    for c in crowd.TOWARDS:
+    for c in crowd.CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         others = {"add-remove": [None], "zero-out": [(0.0, 0.0)]}
         designs += [((-c, s), o) for o in others.get(relation, [(1.0, 0.0), (-c, -s)])]

@@ -42,32 +42,33 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .maximum import maximum_pair
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
 from .pair import Pair
-from .ratio_sums import LEFT_OUT, ZONE, RatioSum, lattice
-from .registry import Dominated, pairs
-from .scores import MOST_STEPS, most_telling, score_pair
+from .ratio_sums import MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
+from .registry import DominatedMechanism, pairs
+from .scores import MAX_SCORE_STEPS, score_pair, strongest_pair
 
-LARGEST_LOG_RATIO: Final = 100.0
+MAX_LOG_RATIO: Final = 100.0
 """Larger likelihood ratios of one step would take too many zones."""
 
-LEAST_LOG_RATIO: Final = 1e-8
+MIN_LOG_RATIO: Final = 1e-8
 """Where all ratios of one step are nearer to 1, rounding is all that would be seen."""
 
 
-HEAVY: Final = 1e-2
+HEAVY_ATOM_MASS: Final = 1e-2
 """A single outcome with this much mass is one of few atoms, not of a lattice."""
 
-LOCATION_ERROR: Final = 2e-12
+LOG_RATIO_ERROR: Final = 2e-12
 """By how much a log ratio may be off: the means of the first cells, of relative error 1e-13 each
 for P and Q, and rounded logarithms."""
 
 
-SIZED: Final = (
+FIXED_COUNT_EVENTS: Final = (
     ev.FixedSize,
     ev.TruncatedPoisson,
     ev.Shuffle,
@@ -78,9 +79,9 @@ SIZED: Final = (
 
 
 @pairs.register(ev.RandomAllocation)
-def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated:
+def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> DominatedMechanism:
     steps, chosen, inner = event.steps, event.chosen, event.event
-    if isinstance(inner, SIZED):
+    if isinstance(inner, FIXED_COUNT_EVENTS):
         raise Unsupported(
             f"Random allocation of `{inner.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
@@ -100,22 +101,22 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
         "only Gaussian and Laplace noise of usual size gain here",
     )
     power = base.power * chosen
-    return Dominated(base.pair, None, base.symmetric, (*base.steps, step), power)
+    return DominatedMechanism(base.pair, None, base.symmetric, (*base.steps, step), power)
 
 
 @lru_cache(maxsize=32)
 def _amplified(
     noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, neighbours: Neighbours
-) -> Dominated:
-    block = min(steps // chosen, MOST_STEPS)
+) -> DominatedMechanism:
+    block = min(steps // chosen, MAX_SCORE_STEPS)
     law = mean_ratio(noise, block)
     replaced = neighbours == "replace-one"
-    pair = opposed(law) if replaced else upper_pair(law)
-    attained: Pair | None = None
+    pair = opposed_ratio_pair(law) if replaced else upper_ratio_pair(law)
+    lower_pair: Pair | None = None
     if chosen == 1 and block == steps and not replaced:
-        attained = lower_pair(law)
-    elif steps <= MOST_STEPS:
-        attained = _seen(noise, steps, chosen, law, replaced)
+        lower_pair = lower_ratio_pair(law)
+    elif steps <= MAX_SCORE_STEPS:
+        lower_pair = _strongest_lower_pair(noise, steps, chosen, law, replaced)
     many = f"{chosen:,} times one of {block:,}; " if chosen > 1 else ""
     twice = ", once removed and once added" if replaced else ""
     step = _step(
@@ -124,10 +125,10 @@ def _amplified(
         neighbours,
         f"lower end: a unit at +1{' or -1' if replaced else ''}, others at 0",
     )
-    return Dominated(pair, attained, replaced, (step,), chosen, attained_power=1)
+    return DominatedMechanism(pair, lower_pair, replaced, (step,), chosen, lower_power=1)
 
 
-def _seen(
+def _strongest_lower_pair(
     noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, law: RatioSum, replaced: bool
 ) -> Pair:
     """Return the most telling of some pairs that are attained, where no exact one is known."""
@@ -138,8 +139,8 @@ def _seen(
         maximum_pair(noise, ((1.0, chosen), rest), ((other, chosen), rest)),
     ]
     if chosen == 1 and law.count == steps:
-        found.append(lower_pair(law))  # of a unit at +1 and at 0
-    return most_telling(found, either_way=replaced)
+        found.append(lower_ratio_pair(law))  # of a unit at +1 and at 0
+    return strongest_pair(found, either_way=replaced)
 
 
 def noise_of(inner: ev.Event) -> GaussianNoise | LaplaceNoise | None:
@@ -150,8 +151,8 @@ def noise_of(inner: ev.Event) -> GaussianNoise | LaplaceNoise | None:
 
 def fits(noise: GaussianNoise | LaplaceNoise) -> bool:
     """Return whether the ratios of one step are within what is computed here."""
-    largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(LEFT_OUT)]))[0])
-    return LEAST_LOG_RATIO <= largest <= LARGEST_LOG_RATIO
+    largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(RATIO_TAIL_MASS)]))[0])
+    return MIN_LOG_RATIO <= largest <= MAX_LOG_RATIO
 
 
 def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
@@ -180,9 +181,9 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     the mean p/q of the ratio there, up with probability (p/q - low) / (high - low).  Under Laplace
     noise the smallest and the largest ratio have atoms, and both are points.
     """
-    reach = noise.radius(0.1 * LEFT_OUT / whole)
+    reach = noise.radius(0.1 * RATIO_TAIL_MASS / whole)
     low, high = np.exp(noise.log_shift_ratio(np.array([-reach, 1.0 + reach]))).tolist()
-    h, origin = min(2.0 * (1.0 - low) / ZONE, low / 64.0), 0.0
+    h, origin = min(2.0 * (1.0 - low) / MEAN_ZONE_POINTS, low / 64.0), 0.0
     flat = isinstance(noise, LaplaceNoise)
     if flat:
         origin, h = low, math.ldexp(high - low, -math.ceil(math.log2((high - low) / h)))
@@ -211,7 +212,7 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     return replace(law, lost_p=lost_p, lost_q=lost_q).zoned(points, masses)
 
 
-def upper_pair(law: RatioSum) -> Pair:
+def upper_ratio_pair(law: RatioSum) -> Pair:
     """Return the pair that has the ratios as they are, and what was left out told apart."""
     ratios, plain, _ = law.laws()
     log_q = np.log(plain) + law.rounding
@@ -222,27 +223,29 @@ def upper_pair(law: RatioSum) -> Pair:
         AtomPair(
             np.concatenate((log_p, [lost_p, -math.inf])),
             np.concatenate((log_q, [-math.inf, lost_q])),
-            few=_has_atoms(log_p),
-            rounding=LOCATION_ERROR,
+            has_heavy_atoms=_has_atoms(log_p),
+            rounding=LOG_RATIO_ERROR,
         )
     )
 
 
-def lower_pair(law: RatioSum) -> Pair:
+def lower_ratio_pair(law: RatioSum) -> Pair:
     """Return the pair of the masses with and without the unit."""
     _, plain, with_unit = law.laws()
     seen = with_unit > 0.0
     log_p, log_q = np.log(with_unit[seen]), np.log(plain[seen])
-    few = _has_atoms(log_p)
-    return Pair.of_outcomes(AtomPair(log_p, log_q, few=few, rounding=2.0 * law.rounding))
+    has_heavy_atoms = _has_atoms(log_p)
+    return Pair.of_outcomes(
+        AtomPair(log_p, log_q, has_heavy_atoms=has_heavy_atoms, rounding=2.0 * law.rounding)
+    )
 
 
-def _has_atoms(log_masses: Array) -> bool:
+def _has_atoms(log_masses: FloatArray) -> bool:
     """Return whether some outcome is so heavy that the grid should meet it."""
-    return float(log_masses.max()) > math.log(HEAVY)
+    return float(log_masses.max()) > math.log(HEAVY_ATOM_MASS)
 
 
-def opposed(law: RatioSum) -> Pair:
+def opposed_ratio_pair(law: RatioSum) -> Pair:
     """Return the pair whose two ratios to a third law have this law each, one falling as one rises.
 
     On u in [0, 1], uniform under the third, P has the ratios in descending and Q in ascending
@@ -262,12 +265,12 @@ def opposed(law: RatioSum) -> Pair:
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(widths) + np.log(falling), np.log(widths) + np.log(rising)
         lost = np.log(law.lost_p)
-    error = LOCATION_ERROR + 8.0 * UNIT_ROUNDOFF * masses.size
+    error = LOG_RATIO_ERROR + 8.0 * UNIT_ROUNDOFF * masses.size
     return Pair.of_outcomes(
         AtomPair(
             np.concatenate((log_p, log_q, [lost, -math.inf])),
             np.concatenate((log_q, log_p, [-math.inf, lost])),
-            few=_has_atoms(log_p),
+            has_heavy_atoms=_has_atoms(log_p),
             rounding=error,
         )
     )

@@ -9,40 +9,44 @@ import numpy as np
 from ... import events as ev
 from ...guarantee import Neighbours, Step
 from .outcomes import Outcomes
-from .registry import Dominated, pairs
+from .registry import DominatedMechanism, pairs
 
 
 @pairs.register(ev.RandomizedResponse)
-def _randomized_response(event: ev.RandomizedResponse, neighbours: Neighbours) -> Dominated:
+def _randomized_response(
+    event: ev.RandomizedResponse, neighbours: Neighbours
+) -> DominatedMechanism:
     return response(event, 1.0, neighbours)
 
 
 @pairs.register(ev.Pure)
-def _pure(event: ev.Pure, neighbours: Neighbours) -> Dominated:  # noqa: ARG001
+def _pure(event: ev.Pure, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
     return worst_pair(event.epsilon, 0.0, 1.0)
 
 
 @pairs.register(ev.Local)
-def _local(event: ev.Local, neighbours: Neighbours) -> Dominated:  # noqa: ARG001
+def _local(event: ev.Local, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
     return worst_pair(event.epsilon, 0.0, 1.0)
 
 
 @pairs.register(ev.Exponential)
-def _exponential(event: ev.Exponential, neighbours: Neighbours) -> Dominated:  # noqa: ARG001
+def _exponential(event: ev.Exponential, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
     return worst_pair(event.epsilon, 0.0, 1.0)
 
 
 @pairs.register(ev.Approximate)
-def _approximate(event: ev.Approximate, neighbours: Neighbours) -> Dominated:  # noqa: ARG001
+def _approximate(event: ev.Approximate, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
     return worst_pair(event.epsilon, event.delta, 1.0)
 
 
 @pairs.register(ev.NoGuarantee)
-def _no_guarantee(event: ev.NoGuarantee, neighbours: Neighbours) -> Dominated:  # noqa: ARG001
+def _no_guarantee(event: ev.NoGuarantee, neighbours: Neighbours) -> DominatedMechanism:  # noqa: ARG001
     return worst_pair(0.0, 1.0, 1.0)
 
 
-def response(event: ev.RandomizedResponse, rate: float, neighbours: Neighbours) -> Dominated:
+def response(
+    event: ev.RandomizedResponse, rate: float, neighbours: Neighbours
+) -> DominatedMechanism:
     if neighbours != "replace-one":
         # What an absent unit reports is not said, so only the epsilon counts, for any report.
         return worst_pair(event.epsilon, 0.0, rate)
@@ -53,7 +57,7 @@ def response(event: ev.RandomizedResponse, rate: float, neighbours: Neighbours) 
         "Kairouz, Bonawitz, Ramage 2016, arXiv 1602.07387",
         (f"neighbours: {neighbours}",),
     )
-    return Dominated(exact, exact, rate == 1.0, (step,))
+    return DominatedMechanism(exact, exact, rate == 1.0, (step,))
 
 
 def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
@@ -64,7 +68,7 @@ def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
     return Outcomes(np.array([other, true, rest])[:keep], np.array([true, other, rest])[:keep])
 
 
-def worst_pair(epsilon: float, delta: float, rate: float) -> Dominated:
+def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
     """Return the pair that dominates every (epsilon, delta)-DP mechanism, sampled at `rate`.
 
     With probability delta it tells everything; otherwise it is a binary randomized response.
@@ -88,4 +92,4 @@ def worst_pair(epsilon: float, delta: float, rate: float) -> Dominated:
             "no lower bound: they name a class of mechanisms, some of which lose less",
         ),
     )
-    return Dominated(pair, None, rate == 1.0, (step,))
+    return DominatedMechanism(pair, None, rate == 1.0, (step,))

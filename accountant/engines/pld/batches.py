@@ -25,15 +25,15 @@ from ... import events as ev
 from ...composition import leaves, rewritten
 from ...errors import PrivplanError, Unsupported
 from ...guarantee import Bounds, Neighbours, Step
-from .allocation import fits, lower_pair, mean_ratio, noise_of
+from .allocation import fits, lower_ratio_pair, mean_ratio, noise_of
 from .maximum import maximum_pair
 from .pair import Pair
-from .registry import Dominated, pairs
-from .scores import MOST_STEPS, most_telling
+from .registry import DominatedMechanism, pairs
+from .scores import MAX_SCORE_STEPS, strongest_pair
 
 
 @pairs.register(ev.ShuffledBatches)
-def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
+def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMechanism:
     if neighbours == "add-remove":
         raise Unsupported(
             "Shuffled batches cannot be accounted under add-remove.",
@@ -56,13 +56,13 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
     steps = (*whole.steps, step)
     if event.batches == 1:
         return replace(whole, steps=steps)
-    attained = _attained(event, neighbours)
-    symmetric = whole.symmetric and (attained is None or neighbours == "replace-one")
-    return replace(whole, attained=attained, symmetric=symmetric, steps=steps, attained_power=1)
+    lower_pair = _lower_pair(event, neighbours)
+    symmetric = whole.symmetric and (lower_pair is None or neighbours == "replace-one")
+    return replace(whole, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
 
 
 @lru_cache(maxsize=32)
-def _attained(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
+def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
     noise, batches = noise_of(event.event), event.batches
     if noise is None:
         return None
@@ -71,12 +71,12 @@ def _attained(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
     other = (0.0, 1) if replaced else (1.0, 1)
     found = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
     moved = replace(noise, scale=noise.scale / 2.0) if replaced else noise
-    if batches <= MOST_STEPS and fits(moved):
-        found.append(lower_pair(mean_ratio(moved, batches)))
-    return most_telling(found, either_way=replaced)
+    if batches <= MAX_SCORE_STEPS and fits(moved):
+        found.append(lower_ratio_pair(mean_ratio(moved, batches)))
+    return strongest_pair(found, either_way=replaced)
 
 
-def warnings_for(
+def batch_warnings(
     event: ev.Event,
     neighbours: Neighbours,
     *,

@@ -32,30 +32,30 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import Leaf, leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ...rootfinding import enclose, narrow
-from .directions import Direction, directions, starting_width
+from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
+from .directions import Direction, composition_directions, starting_width
 from .engine import PldEngine
 from .grid import GridTooFine
-from .noise import Array
-from .questions import FLOOR, EpsilonAt, Question
-from .sides import Side, fitting_width, lower_side, upper_side
+from .questions import MIN_CERTIFIED_DELTA, EpsilonAt, Question
 
-ROUNDING: Final = 1e-9
+SEARCH_ROUNDING_RELATIVE: Final = 1e-9
 """Relative error of A, and of what it is used in."""
 
-STEPS: Final = np.arange(-8.0, 41.0) * 0.25
+TEST_LOSS_STEPS: Final = np.arange(-8.0, 41.0) * 0.25
 """Where tests are tried, in steps by which the delta of a run falls by a factor e."""
 
-BELOW: Final = 96
+TESTS_BELOW_ANSWER: Final = 96
 """How many more tests are tried between a loss of 0 and the answer of one run."""
 
-PIECES: Final = 64
+Q_PIECES: Final = 64
 """Into how many pieces the range of q is cut."""
 
-ATTEMPTS: Final = 8
+MAX_SEARCH_GRIDS: Final = 8
 """Most grids that are tried."""
 
 
@@ -73,7 +73,7 @@ def best_of_lower(
     """
     parts = leaves(event)
     searches = [leaf for leaf in parts if isinstance(leaf.event, ev.BestOf)]
-    if not searches or not all(leaf.attained for leaf in searches):
+    if not searches or not all(leaf.fully_observed for leaf in searches):
         return None
     try:
         lower, how = _one_run_each(parts, neighbours, delta, epsilon), "picks a run by chance"
@@ -93,19 +93,19 @@ def best_of_lower(
 
 
 @dataclass(frozen=True)
-class Number:
+class RunCount:
     """A random number of runs.
 
-    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_some` the log of the probability that there
+    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_any_run` the log of the probability that there
     is a run at all.
     """
 
-    hit: Callable[[Array], Array]
-    miss: Callable[[Array], Array]
-    log_some: float = 0.0
+    hit: Callable[[FloatArray], FloatArray]
+    miss: Callable[[FloatArray], FloatArray]
+    log_any_run: float = 0.0
 
     @classmethod
-    def of(cls, search: ev.BestOf) -> Number:
+    def of(cls, search: ev.BestOf) -> RunCount:
         """Return the number of runs of a search of random length."""
         mean = search.mean
         if search.distribution == "poisson":
@@ -152,12 +152,12 @@ def _one_run_each(
         if not isinstance(leaf.event, ev.BestOf):
             single.append(leaf)
             continue
-        log_made += leaf.count * Number.of(leaf.event).log_some
+        log_made += leaf.count * RunCount.of(leaf.event).log_any_run
         single += [
-            Leaf(one.event, one.count * leaf.count, one.attained)
+            Leaf(one.event, one.count * leaf.count, one.fully_observed)
             for one in leaves(leaf.event.event)
         ]
-    made = math.exp(log_made) * (1.0 - ROUNDING)
+    made = math.exp(log_made) * (1.0 - SEARCH_ROUNDING_RELATIVE)
     engine = PldEngine()
     if delta is not None:
         if delta >= made:
@@ -175,33 +175,37 @@ def _by_a_test(
 ) -> float:
     assert isinstance(search, ev.BestOf)
     runs = leaves(search.event)
-    number = Number.of(search)
+    number = RunCount.of(search)
     question: Question
-    ways: Sequence[Direction]
+    directions: Sequence[Direction]
     if delta is not None:
-        question = EpsilonAt(max(delta / max(search.mean, 1.0), FLOOR))
-        ways = directions(runs, neighbours, question.least_delta)
+        question = EpsilonAt(max(delta / max(search.mean, 1.0), MIN_CERTIFIED_DELTA))
+        directions = composition_directions(runs, neighbours, question.least_delta)
     else:
         assert epsilon is not None
-        question, ways = PldEngine().delta_question(runs, neighbours, epsilon)
+        question, directions = PldEngine().delta_question(runs, neighbours, epsilon)
     found = [0.0]
-    for way in ways:
-        if way.attained:
-            points = _points(way, question)
-            found += [_shown(number, *point, delta, epsilon) for point in points]
+    for direction in directions:
+        if direction.lower_pairs:
+            points = _test_points(direction, question)
+            found += [_worst_case_bound(number, *point, delta, epsilon) for point in points]
     return max(found)
 
 
-def _points(way: Direction, question: Question) -> list[tuple[float, float, float, float]]:
+def _test_points(
+    direction: Direction, question: Question
+) -> list[tuple[float, float, float, float]]:
     """Return orders x = e^t, with h(t) from below, and q from below and from above."""
-    saddle = question.saddle(way.attained_estimate)
+    saddle = question.saddle(direction.lower_estimate)
     scale = question.scale(saddle)
-    ends = _ends(way, question, scale)
+    ends = _hockey_stick_bounds(direction, question, scale)
     if ends is None:
         return []
     fall = 1.0 / max(saddle.tilt, 1e-3)
     centre = max(saddle.epsilon, 0.0)
-    at = np.concatenate((centre + fall * STEPS, np.linspace(0.0, centre, BELOW)))
+    at = np.concatenate(
+        (centre + fall * TEST_LOSS_STEPS, np.linspace(0.0, centre, TESTS_BELOW_ANSWER))
+    )
     at = np.unique(at[at >= 0.0])
     at = at[np.append(True, np.diff(at) > 0.02 * fall)]
     low, high = ([math.exp(side.log_delta(float(t))) for t in at] for side in ends)
@@ -210,31 +214,34 @@ def _points(way: Direction, question: Question) -> list[tuple[float, float, floa
         (
             float(x[i]),
             low[i],
-            max((low[i] - high[i + 1]) / float(x[i + 1] - x[i]), 0.0) * (1.0 - ROUNDING),
-            (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + ROUNDING),
+            max((low[i] - high[i + 1]) / float(x[i + 1] - x[i]), 0.0)
+            * (1.0 - SEARCH_ROUNDING_RELATIVE),
+            (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + SEARCH_ROUNDING_RELATIVE),
         )
         for i in range(1, at.size - 1)
     ]
 
 
-def _ends(way: Direction, question: Question, scale: float) -> tuple[Side, Side] | None:
+def _hockey_stick_bounds(
+    direction: Direction, question: Question, scale: float
+) -> tuple[DeltaBound, DeltaBound] | None:
     """Return a lower and an upper bound on the hockey stick of what the runs attain."""
-    saddle = question.saddle(way.attained_estimate)
-    width = starting_width(way, saddle, PldEngine().accuracy)
-    for _ in range(ATTEMPTS):
-        fitted = fitting_width(way.attained, width)
+    saddle = question.saddle(direction.lower_estimate)
+    width = starting_width(direction, saddle, PldEngine().accuracy)
+    for _ in range(MAX_SEARCH_GRIDS):
+        fitted = fitting_width(direction.lower_pairs, width)
         try:
             return (
-                lower_side(way.attained, fitted, saddle, scale),
-                upper_side(way.attained, fitted, saddle, scale),
+                lower_delta_bound(direction.lower_pairs, fitted, saddle, scale),
+                upper_delta_bound(direction.lower_pairs, fitted, saddle, scale),
             )
         except GridTooFine:
             width *= 2.0
     return None
 
 
-def _shown(
-    number: Number,
+def _worst_case_bound(
+    number: RunCount,
     order: float,
     stick: float,
     least: float,
@@ -246,22 +253,29 @@ def _shown(
     most = min(most, 1.0)
     if not least < most:
         return 0.0
-    q = np.linspace(least, most, PIECES + 1)
+    q = np.linspace(least, most, Q_PIECES + 1)
     # A rises with q, and p with it, so the ends of a piece bound them.
     p = np.minimum(stick + order * q[:-1], 1.0)
     tests = (number.hit(p), number.hit(q[1:])), (number.miss(q[1:]), number.miss(p))
     return max(
-        _told(above * (1.0 - ROUNDING), below * (1.0 + ROUNDING), delta, epsilon)
+        _test_bound(
+            above * (1.0 - SEARCH_ROUNDING_RELATIVE),
+            below * (1.0 + SEARCH_ROUNDING_RELATIVE),
+            delta,
+            epsilon,
+        )
         for above, below in tests
     )
 
 
-def _told(above: Array, below: Array, delta: float | None, epsilon: float | None) -> float:
+def _test_bound(
+    above: FloatArray, below: FloatArray, delta: float | None, epsilon: float | None
+) -> float:
     """Return what a test tells whose probabilities are at least `above` and at most `below`."""
     if delta is not None:
         if not float(below.min()) > 0.0:
             return 0.0
-        ratio = float(((above - delta) / below).min()) * (1.0 - ROUNDING)
+        ratio = float(((above - delta) / below).min()) * (1.0 - SEARCH_ROUNDING_RELATIVE)
         return math.log(ratio) if ratio > 1.0 else 0.0
     assert epsilon is not None
     return max(float((above - math.exp(min(epsilon, 700.0)) * below).min()), 0.0)

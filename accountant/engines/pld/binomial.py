@@ -17,21 +17,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from ...arrays import FloatArray, IndexArray
+from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
 
-Shifts: TypeAlias = NDArray[np.intp]
+MIN_PIECE_POSITIONS: Final = 128
+MAX_PIECE_TERMS: Final = 1 << 15
+"""Positions are taken in pieces that share a window: of `MAX_PIECE_TERMS` terms, not too short."""
 
-LEAST_PIECE: Final = 128
-MOST_TERMS: Final = 1 << 15
-"""Positions are taken in pieces that share a window: of `MOST_TERMS` terms, not too short."""
-
-LEFT_OUT: Final = 40.0
+WINDOW_LOG_SHARE: Final = 40.0
 """Each window leaves out less than e^-40 of the ratio."""
 
 
@@ -42,9 +40,9 @@ class Ratio:
     `log_weight` is at least the average of |log w_i| over the terms, by their share of the ratio.
     """
 
-    log: Array
-    slope: Array
-    log_weight: Array
+    log: FloatArray
+    slope: FloatArray
+    log_weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +58,19 @@ class BinomialShifts(ABC):
         """The noise that is moved."""
 
     @abstractmethod
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return log f_i(x)."""
 
     @abstractmethod
-    def slope_of_shift(self, x: Array, i: Array) -> Array:
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return an upper bound on the slope of log f_i at x."""
 
     @abstractmethod
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, here: Ratio) -> FloatArray:
         """Return an upper bound on the slope of the ratio's logarithm up to each position."""
 
     @cached_property
-    def log_weights(self) -> Array:
+    def log_weights(self) -> FloatArray:
         """The logarithms of w_0, ..., w_k."""
         i = np.arange(self.size + 1.0)
         chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
@@ -100,16 +98,16 @@ class BinomialShifts(ABC):
         """
         return float(self.drawn(log_ratio)) * self.weights_error - 8.0 * UNIT_ROUNDOFF * self.lowest
 
-    def drawn(self, log_ratio: Array | float) -> Array:
+    def drawn(self, log_ratio: FloatArray | float) -> FloatArray:
         """Return the share of the terms above i = 0 where the ratio is e^log_ratio."""
         return np.clip(-np.expm1(self.lowest - log_ratio), 0.0, 1.0)
 
-    def log_weight(self, log_ratio: Array | float, i: Shifts) -> Array:
+    def log_weight(self, log_ratio: FloatArray | float, i: IndexArray) -> FloatArray:
         """Return a bound on the average |log w_i| by share, up to this ratio, in a window."""
         most = float(np.abs(self.log_weights[i]).max())
         return np.minimum(most, self.drawn(log_ratio) * most - self.lowest)
 
-    def at(self, x: Array) -> Ratio:
+    def at(self, x: FloatArray) -> Ratio:
         """Return the ratio at finite positions; quick where they are nearly in order."""
         log, slope, log_weight = np.empty_like(x), np.empty_like(x), np.empty_like(x)
         for piece, i in self._windows(x):
@@ -123,7 +121,7 @@ class BinomialShifts(ABC):
             log_weight[piece] = self.log_weight(log[piece], i)
         return Ratio(log, slope, log_weight)
 
-    def log_masses(self, x: Array) -> Array:
+    def log_masses(self, x: FloatArray) -> FloatArray:
         """Return the logarithms of the moved noise's masses between ascending positions.
 
         The first and the last position may be infinite.
@@ -138,7 +136,7 @@ class BinomialShifts(ABC):
             result[start:stop][some] = peak[some] + np.log(total)
         return result
 
-    def _log_interval_masses(self, edges: Array) -> Array:
+    def _log_interval_masses(self, edges: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             return self.noise.log_interval_masses(edges)
 
@@ -154,7 +152,7 @@ class BinomialShifts(ABC):
         i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
         return self._quantile(tail, i.astype(float), logs[i], -1.0)
 
-    def _quantile(self, tail: float, i: Array, logs: Array, side: float) -> float:
+    def _quantile(self, tail: float, i: FloatArray, logs: FloatArray, side: float) -> float:
         reach = self.noise.radius(tail / 2.0)
         low, high = float((side * i).min()) - reach, float((side * i).max()) + reach
         while high - low > self.noise.scale / 16.0 and low < 0.5 * (low + high) < high:
@@ -164,16 +162,16 @@ class BinomialShifts(ABC):
             low, high = (middle, high) if mass > tail else (low, middle)
         return side * high
 
-    def _windows(self, x: Array) -> Iterator[tuple[slice, Shifts]]:
+    def _windows(self, x: FloatArray) -> Iterator[tuple[slice, IndexArray]]:
         if x.size == 0:
             return
         within = self.window(float(x.min()), float(x.max()))
-        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        step = max(MIN_PIECE_POSITIONS, MAX_PIECE_TERMS // within.size)
         for start in range(0, x.size, step):
             piece = slice(start, min(start + step, x.size))
             yield piece, self.window(float(x[piece].min()), float(x[piece].max()), within)
 
-    def _interval_windows(self, x: Array) -> Iterator[tuple[int, int, Shifts]]:
+    def _interval_windows(self, x: FloatArray) -> Iterator[tuple[int, int, IndexArray]]:
         """Yield (start, stop, window) for the intervals [start, stop)."""
         finite = np.flatnonzero(np.isfinite(x))
         if finite.size == 0:
@@ -183,14 +181,14 @@ class BinomialShifts(ABC):
         if first > 0:
             yield 0, first, self.window(-math.inf, float(x[first]))
         within = self.window(float(x[first]), float(x[last]))
-        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        step = max(MIN_PIECE_POSITIONS, MAX_PIECE_TERMS // within.size)
         for start in range(first, last, step):
             stop = min(start + step, last)
             yield start, stop, self.window(float(x[start]), float(x[stop]), within)
         if last < x.size - 1:
             yield last, x.size - 1, self.window(float(x[last]), math.inf)
 
-    def window(self, low: float, high: float, among: Shifts | None = None) -> Shifts:
+    def window(self, low: float, high: float, among: IndexArray | None = None) -> IndexArray:
         """Return the shifts that matter at positions in [low, high], of all or those in `among`."""
         of = np.arange(self.size + 1) if among is None else among
         first, last = 0, of.size - 1
@@ -200,9 +198,9 @@ class BinomialShifts(ABC):
             last = int(self._matters(high, of)[-1])
         return of[first : last + 1]
 
-    def _matters(self, x: float, among: Shifts) -> Shifts:
+    def _matters(self, x: float, among: IndexArray) -> IndexArray:
         terms = self.log_weights[among] + self.log_shift(np.array(x), among.astype(float))
-        return np.flatnonzero(terms >= terms.max() - LEFT_OUT - math.log(self.size + 1.0))
+        return np.flatnonzero(terms >= terms.max() - WINDOW_LOG_SHARE - math.log(self.size + 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,15 +214,15 @@ class GaussianShifts(BinomialShifts):
         """The noise that is moved."""
         return GaussianNoise(self.scale)
 
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return i (x - i/2) / s^2."""
         return i * (x - 0.5 * i) / self.scale**2
 
-    def slope_of_shift(self, x: Array, i: Array) -> Array:  # noqa: ARG002
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return i / s^2."""
         return i / self.scale**2
 
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, here: Ratio) -> FloatArray:
         """Return the slope there: the logarithm of a sum of exponentials is convex."""
         return here.slope
 
@@ -240,14 +238,14 @@ class LaplaceShifts(BinomialShifts):
         """The noise that is moved."""
         return LaplaceNoise(self.scale)
 
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return (|x| - |x - i|) / b, which stays in [-i/b, i/b]."""
         return np.clip(2.0 * x - i, -i, i) / self.scale
 
-    def slope_of_shift(self, x: Array, i: Array) -> Array:
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return 2/b in [0, i], and 0 outside."""
         return np.where((x >= 0.0) & (x <= i), 2.0 / self.scale, 0.0)
 
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, here: Ratio) -> FloatArray:
         """Return 2/b times the share of those drawn, which grows with x."""
         return 2.0 / self.scale * self.drawn(here.log)

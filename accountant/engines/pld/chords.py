@@ -1,4 +1,4 @@
-"""Chords of a hockey stick between points of a loss grid, in P masses; see laws.py.
+"""Chords of a hockey stick between points of a loss grid, in P masses; see loss_pmfs.py.
 
 Intervals lie along the last axis: of one pair, or of one row for each of many.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from .noise import Array
+from ...arrays import FloatArray
 
 
-def upward_share(log_p: Array, log_q: Array, left: Array, length: float | Array) -> Array:
+def upward_share(
+    log_p: FloatArray, log_q: FloatArray, left: FloatArray, length: float | FloatArray
+) -> FloatArray:
     """Return which share of an interval's P mass a chord puts on its right end, in [0, 1].
 
     From p = u + v and q = u e^-l + v e^-(l + length), where l is the loss at the `left` end.
@@ -22,8 +24,12 @@ def upward_share(log_p: Array, log_q: Array, left: Array, length: float | Array)
 
 
 def chord_excess(
-    log_p: Array, log_q: Array, edges: Array, to_left: Array, to_right: Array
-) -> Array:
+    log_p: FloatArray,
+    log_q: FloatArray,
+    edges: FloatArray,
+    to_left: FloatArray,
+    to_right: FloatArray,
+) -> FloatArray:
     """Return by how much each chord exceeds the tangents of h at the interval's ends and middle.
 
     `log_p` and `log_q` are masses of the halves of the intervals between `edges`.  The three
@@ -35,5 +41,5 @@ def chord_excess(
         right = -np.expm1(log_p[..., 1::2] - log_q[..., 1::2] - edges[..., 1:])
     at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)
     at_right = np.where(np.isfinite(right), to_right * np.maximum(right, 0.0), 0.0)
-    excess: Array = np.maximum(at_left, at_right)
+    excess: FloatArray = np.maximum(at_left, at_right)
     return excess

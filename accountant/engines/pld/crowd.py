@@ -27,27 +27,28 @@ from typing import Final
 import numpy as np
 
 from ...amplification.truncation import Joining
+from ...arrays import FloatArray
 from ...guarantee import Neighbours
 from .atoms import AtomPair
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
 from .pair import Pair
 
-TOWARDS: Final = (0.0, 0.2, 0.5, 0.8, 1.0)
+CROWD_OFFSETS: Final = (0.0, 0.2, 0.5, 0.8, 1.0)
 """How far along -v the unit lies."""
 
-CELLS: Final = 5.0
+CELLS_PER_BOUND: Final = 5.0
 """How many cells a bound, or a standard deviation if that is less, is cut into."""
 
-MOST_CELLS: Final = 1 << 14
+MAX_CROWD_CELLS: Final = 1 << 14
 """Most cells along v."""
 
-CUT: Final = 1e-32
+CROWD_TAIL_MASS: Final = 1e-32
 """Mass that may lie beyond the outermost cells, and in numbers that are left out."""
 
-LEAST: Final = 1e-20
+MIN_CELL_MASS: Final = 1e-20
 """Cells with less mass are dropped."""
 
-MERGED: Final = 0.03
+MERGED_LOSS_SHARE: Final = 0.03
 """Losses this close, as a share of their usual size, are taken together."""
 
 
@@ -60,23 +61,23 @@ class _Plane:
 
     noise: GaussianNoise | LaplaceNoise
     parts: int
-    masses: Array
+    masses: FloatArray
     joining: Joining
     rate: float
 
-    def along(self, weights: Array, shift: float) -> Array:
+    def along(self, weights: FloatArray, shift: float) -> FloatArray:
         """Return the masses of the cells along v; `weights` are those of successive numbers."""
         spread = np.zeros((weights.size - 1) * self.parts + 1)
         spread[:: self.parts] = weights
-        reach = math.ceil((self.noise.radius(CUT) + 1.0) * self.parts)
+        reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.parts)
         edges = np.arange(-reach, reach + 1) / self.parts
         edges[0], edges[-1] = -math.inf, math.inf
         return np.convolve(spread, np.exp(self.noise.log_interval_masses(edges - shift)))
 
-    def across(self, shift: float) -> Array:
+    def across(self, shift: float) -> FloatArray:
         """Return the masses of the cells across v."""
-        reach = self.noise.radius(CUT)
-        width = self.noise.scale / CELLS
+        reach = self.noise.radius(CROWD_TAIL_MASS)
+        width = self.noise.scale / CELLS_PER_BOUND
         edges = np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)
         edges[0], edges[-1] = -math.inf, math.inf
         return np.exp(self.noise.log_interval_masses(edges - shift))
@@ -97,8 +98,13 @@ class _Plane:
             q = rest + np.outer(self.along(inside, other[0]), self.across(other[1]))
         full_error = joining.error * (1.0 + joining.full / (joining.full - joining.joined))
         terms = UNIT_ROUNDOFF * (8.0 * whole.size + 64.0)
-        reach = self.noise.radius(CUT) + 3.0
-        error = 2.0 * full_error + terms + 4.0 * self.noise.mass_error(reach) + CUT / LEAST
+        reach = self.noise.radius(CROWD_TAIL_MASS) + 3.0
+        error = (
+            2.0 * full_error
+            + terms
+            + 4.0 * self.noise.mass_error(reach)
+            + CROWD_TAIL_MASS / MIN_CELL_MASS
+        )
         return _merged(p.ravel(), q.ravel(), error)
 
 
@@ -117,7 +123,7 @@ def crowd_pairs(
     if plane is None:
         return []
     found: list[Pair | None] = []
-    for c in TOWARDS:
+    for c in CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         s = max(s - 1e-12, 0.0)  # so that the norm is at most 1
         found += [plane.pair((-c, s), other) for other in _others(neighbours, c, s)]
@@ -137,25 +143,28 @@ def _plane(
     joining = Joining.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
-    likely = np.cumsum(joining.masses) > CUT
+    likely = np.cumsum(joining.masses) > CROWD_TAIL_MASS
     kept = joining.masses[likely] if likely.any() else np.zeros(1)
-    parts = math.ceil(CELLS / min(noise.scale, 1.0))
-    cells = (kept.size + 2.0 * noise.radius(CUT)) * parts
-    if cells > MOST_CELLS or 2.0 * noise.radius(CUT) * CELLS / noise.scale > MOST_CELLS:
+    parts = math.ceil(CELLS_PER_BOUND / min(noise.scale, 1.0))
+    cells = (kept.size + 2.0 * noise.radius(CROWD_TAIL_MASS)) * parts
+    if (
+        cells > MAX_CROWD_CELLS
+        or 2.0 * noise.radius(CROWD_TAIL_MASS) * CELLS_PER_BOUND / noise.scale > MAX_CROWD_CELLS
+    ):
         return None
     return _Plane(noise, parts, kept, joining, rate)
 
 
-def _merged(p: Array, q: Array, error: float) -> Pair | None:
-    kept = (p > LEAST) & (q > LEAST)
+def _merged(p: FloatArray, q: FloatArray, error: float) -> Pair | None:
+    kept = (p > MIN_CELL_MASS) & (q > MIN_CELL_MASS)
     p, q = p[kept], q[kept]
     if p.size == 0:
         return None
     losses = np.log(p / q)
-    width = MERGED * math.sqrt(float((p * losses**2).sum())) + 1e-12
+    width = MERGED_LOSS_SHARE * math.sqrt(float((p * losses**2).sum())) + 1e-12
     places = np.round(losses / width).astype(np.int64)
     order = np.argsort(places, kind="stable")
     starts = np.unique(places[order], return_index=True)[1]
     log_p, log_q = (np.log(np.add.reduceat(each[order], starts)) for each in (p, q))
     error += UNIT_ROUNDOFF * (p.size + 64.0)
-    return Pair.of_outcomes(AtomPair(log_p, log_q, few=False, rounding=2.0 * error))
+    return Pair.of_outcomes(AtomPair(log_p, log_q, has_heavy_atoms=False, rounding=2.0 * error))

@@ -19,25 +19,26 @@ from typing import Final
 
 import numpy as np
 
+from ...arrays import FloatArray
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours
-from .compose import OUTSIDE, Composed, compose
-from .directions import Direction, directions, participation, starting_width
-from .grid import Grid, GridTooFine, Law
-from .laws import upper_law
-from .noise import UNIT_ROUNDOFF, Array
-from .rounds import Repeated, Rounds
-from .sides import fitting_width
+from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
+from .delta_bounds import fitting_width
+from .directions import Direction, composition_directions, participation, starting_width
+from .grid import Grid, GridTooFine, LossPmf
+from .loss_pmfs import upper_pmf
+from .noise import UNIT_ROUNDOFF
+from .rounds import RepeatedPmf, Rounds
 
-SMALL: Final = 1e-7
+CURVE_TAIL_DELTA: Final = 1e-7
 """The delta that a mechanism which adapts to one is fitted to, and the grid's tails."""
 
-CENTRE: Final = 1e-3
+CURVE_CENTRE_DELTA: Final = 1e-3
 """The delta around which the grid is as fine as `accuracy` says."""
 
 
-FINEST: Final = 2.0**17
+MAX_ROUND_POINTS: Final = 2.0**17
 """Most grid points on which the losses of one round that matter may lie."""
 
 
@@ -50,10 +51,10 @@ class DeltaCurve:
     every larger epsilon.
     """
 
-    epsilons: Array
-    deltas: Array
+    epsilons: FloatArray
+    deltas: FloatArray
 
-    def at(self, epsilons: Array) -> Array:
+    def at(self, epsilons: FloatArray) -> FloatArray:
         """Return upper bounds at other epsilons, of any sign."""
         ends = np.concatenate(([-math.inf], self.epsilons))
         deltas = np.concatenate(([1.0], self.deltas))
@@ -76,34 +77,38 @@ def delta_curves(
     """
     drawn = participation(leaves)
     return tuple(
-        _curve(way, accuracy, min(drawn, 1.0)) for way in directions(leaves, neighbours, SMALL)
+        _curve(direction, accuracy, min(drawn, 1.0))
+        for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
     )
 
 
-def _curve(way: Direction, accuracy: float, drawn: float) -> DeltaCurve:
-    width = starting_width(way, way.estimate.epsilon(CENTRE), accuracy)
+def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
+    width = starting_width(direction, direction.estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
     # Next to a largest possible loss that width would fall without end.
-    tail = SMALL * 1e-7 / way.rounds
-    ranges = [pair.loss_range(tail) for pair, _ in way.dominating]
-    width = max(width, *((high - max(low, -way.largest_loss)) / FINEST for low, high in ranges))
+    tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
+    ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
+    width = max(
+        width,
+        *((high - max(low, -direction.largest_loss)) / MAX_ROUND_POINTS for low, high in ranges),
+    )
     for _ in range(40):
         try:
-            return _on_grid(way, fitting_width(way.dominating, width), tail, drawn)
+            return _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
 
 
-def _on_grid(way: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
+def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
     laws = (
         _raised(
-            upper_law(pair, Grid(width, pair.anchors[0] if pair.anchors else 0.0), tail),
-            -max(way.largest_loss, 0.0),
+            upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
+            -max(direction.largest_loss, 0.0),
         )
-        for pair, _ in way.dominating
+        for pair, _ in direction.dominating
     )
-    counts = (count for _, count in way.dominating)
-    rounds = Rounds(tuple(map(Repeated, laws, counts)))
+    counts = (count for _, count in direction.dominating)
+    rounds = Rounds(tuple(map(RepeatedPmf, laws, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)
@@ -117,7 +122,7 @@ def _on_grid(way: Direction, width: float, tail: float, drawn: float) -> DeltaCu
     return DeltaCurve(epsilons[kept], deltas[kept])
 
 
-def _raised(law: Law, least: float) -> Law:
+def _raised(law: LossPmf, least: float) -> LossPmf:
     """Return the law with all losses below `least` moved up to it, or just below.
 
     Where no sum of losses exceeds -`least`, a sum with one such loss is not above 0 before or
@@ -131,7 +136,7 @@ def _raised(law: Law, least: float) -> Law:
     return replace(law, first=law.first + below, masses=masses)
 
 
-def _deltas(composed: Composed, width: float) -> Array:
+def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     """Return upper bounds on the finite part of delta at each loss of the window."""
     size = composed.losses.size
     beyond = np.zeros(size)
@@ -142,7 +147,7 @@ def _deltas(composed: Composed, width: float) -> Array:
         sums[:-step] += math.exp(-width * step) * sums[step:]
         step *= 2
     # The weights are at most 1, so their 2-norm is at most the root of their number.
-    noise = composed.noise * np.sqrt(np.arange(size, 0.0, -1.0))
+    noise = composed.error_norm * np.sqrt(np.arange(size, 0.0, -1.0))
     rounding = 8.0 * size * UNIT_ROUNDOFF
-    total = np.maximum(sums, 0.0) + noise + 2.0 * OUTSIDE + rounding
-    return np.asarray(total * math.exp(composed.cumulant + composed.relative))
+    total = np.maximum(sums, 0.0) + noise + 2.0 * WINDOW_TAIL_MASS + rounding
+    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))

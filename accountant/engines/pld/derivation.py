@@ -11,7 +11,7 @@ from .directions import fitted, participation
 from .registry import pairs
 
 
-def drawn_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
+def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
     for leaf in leaves:
         pairs(leaf.event, neighbours)  # refuses what is not understood
     step = Step(

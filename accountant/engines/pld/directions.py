@@ -11,23 +11,23 @@ from ... import events as ev
 from ...composition import Leaf
 from ...guarantee import Neighbours
 from ...schedules import sketched
-from .estimate import Estimate, Saddle
+from .estimate import SaddlePoint, SaddlePointEstimate
 from .families import families
 from .pair import Pair
-from .questions import FLOOR, WIDE
-from .registry import Dominated, pairs
+from .questions import MIN_CERTIFIED_DELTA, WIDE_LOSS_DEVIATION
+from .registry import DominatedMechanism, pairs
 
-Weighted = Sequence[tuple[Pair, int]]
+CountedPairs = Sequence[tuple[Pair, int]]
 
-WIDENED: Final = ((64, 4.0), (2_000, 6.0))
+SCHEDULE_ACCURACY_FACTORS: Final = ((64, 4.0), (2_000, 6.0))
 """With more different releases than the first number time counts, and `accuracy` is so many times
 as large; the ends stay within some 6e-4 of each other."""
 
-LEVELS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, FLOOR)
+ESTIMATE_DELTAS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, MIN_CERTIFIED_DELTA)
 """Deltas down to which estimates are made good; a few, so that two questions about one point, its
 epsilon and its delta, start from the same estimates."""
 
-STEPS: Final = 32.0
+ROUNDING_STEPS: Final = 32.0
 """How finely `rounded` rounds: steps in a factor of e, and in one standard deviation."""
 
 
@@ -35,17 +35,17 @@ STEPS: Final = 32.0
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `attained_too` are pairs of other data
+    Each side has its estimate, for they may lie far apart.  `second_lower_pairs` are pairs of other data
     sets, with their estimate: which of them shows more is seen when both are composed.  `adapted`
     says whether some pair was fitted to the delta that is asked about.
     """
 
-    dominating: Weighted
-    attained: Weighted
-    estimate: Estimate
-    attained_estimate: Estimate
+    dominating: CountedPairs
+    lower_pairs: CountedPairs
+    estimate: SaddlePointEstimate
+    lower_estimate: SaddlePointEstimate
     adapted: bool
-    attained_too: tuple[Weighted, Estimate] | None = None
+    second_lower_pairs: tuple[CountedPairs, SaddlePointEstimate] | None = None
 
     @property
     def rounds(self) -> int:
@@ -53,10 +53,10 @@ class Direction:
         return sum(count for _, count in self.dominating)
 
     @property
-    def lower_ends(self) -> tuple[tuple[Weighted, Estimate], ...]:
+    def lower_candidates(self) -> tuple[tuple[CountedPairs, SaddlePointEstimate], ...]:
         """What lower bounds may be made from; the largest counts."""
-        first = ((self.attained, self.attained_estimate),) if self.attained else ()
-        return first if self.attained_too is None else (*first, self.attained_too)
+        first = ((self.lower_pairs, self.lower_estimate),) if self.lower_pairs else ()
+        return first if self.second_lower_pairs is None else (*first, self.second_lower_pairs)
 
     @property
     def largest_loss(self) -> float:
@@ -64,19 +64,19 @@ class Direction:
         return sum(count * pair.largest_loss for pair, count in self.dominating)
 
     @property
-    def is_attained(self) -> bool:
+    def is_tight(self) -> bool:
         """Whether a lower bound covers every leaf by the very pair that dominates it."""
-        return len(self.attained) == len(self.dominating) and all(
-            a is d for (a, _), (d, _) in zip(self.attained, self.dominating, strict=True)
+        return len(self.lower_pairs) == len(self.dominating) and all(
+            a is d for (a, _), (d, _) in zip(self.lower_pairs, self.dominating, strict=True)
         )
 
 
 def level(delta: float) -> float:
-    """Return the delta of `LEVELS` down to which estimates are made good for this one."""
-    return next((each for each in LEVELS if each <= delta), LEVELS[-1])
+    """Return the delta of `ESTIMATE_DELTAS` down to which estimates are made good for this one."""
+    return next((each for each in ESTIMATE_DELTAS if each <= delta), ESTIMATE_DELTAS[-1])
 
 
-def directions(
+def composition_directions(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
@@ -94,11 +94,13 @@ def directions(
 
 def _known(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
-) -> list[tuple[Dominated, int]]:
+) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
         (
-            mechanism if leaf.attained else replace(mechanism, attained=None, attained_too=None),
+            mechanism
+            if leaf.fully_observed
+            else replace(mechanism, lower_pair=None, second_lower_pair=None),
             leaf.count,
         )
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
@@ -107,7 +109,7 @@ def _known(
 
 def fitted(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float, rounds: int | None = None
-) -> list[Dominated]:
+) -> list[DominatedMechanism]:
     """Return the mechanism of every leaf, as fits a question about `delta` of them all.
 
     `rounds` is how many releases there are in all, where the leaves are only some of them.
@@ -125,29 +127,33 @@ def fitted(
 
 
 def _direction(
-    known: Sequence[tuple[Dominated, int]],
-    sketch: Sequence[tuple[Dominated, int]],
+    known: Sequence[tuple[DominatedMechanism, int]],
+    sketch: Sequence[tuple[DominatedMechanism, int]],
     delta: float,
     reverse: bool,
 ) -> Direction:
     """Return a direction of what is known; its estimates look at the sketch of it only."""
     dominating = _dominating(known, reverse)
-    looked_at = dominating if sketch is known else _dominating(sketch, reverse)
-    estimate = Estimate.of(looked_at, level(delta))
+    sketched_pairs = dominating if sketch is known else _dominating(sketch, reverse)
+    estimate = SaddlePointEstimate.of(sketched_pairs, level(delta))
     adapted = any(mechanism.fitted is not None for mechanism, _ in known)
-    attained = _attained(known, dominating, reverse)
-    same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
-    if not attained or (same and len(attained) == len(dominating)):
-        return Direction(dominating, attained, estimate, estimate, adapted)
-    shown = Estimate.of(_attained(sketch, looked_at, reverse), level(delta))
-    if all(mechanism.attained_too is None for mechanism, _ in known):
-        return Direction(dominating, attained, estimate, shown, adapted)
-    too = Estimate.of(_attained(sketch, looked_at, reverse, others=True), level(delta))
-    others = _attained(known, dominating, reverse, others=True)
-    return Direction(dominating, attained, estimate, shown, adapted, (others, too))
+    lower_pairs = _lower_pairs(known, dominating, reverse)
+    same = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
+    if not lower_pairs or (same and len(lower_pairs) == len(dominating)):
+        return Direction(dominating, lower_pairs, estimate, estimate, adapted)
+    shown = SaddlePointEstimate.of(_lower_pairs(sketch, sketched_pairs, reverse), level(delta))
+    if all(mechanism.second_lower_pair is None for mechanism, _ in known):
+        return Direction(dominating, lower_pairs, estimate, shown, adapted)
+    too = SaddlePointEstimate.of(
+        _lower_pairs(sketch, sketched_pairs, reverse, second=True), level(delta)
+    )
+    second = _lower_pairs(known, dominating, reverse, second=True)
+    return Direction(dominating, lower_pairs, estimate, shown, adapted, (second, too))
 
 
-def _dominating(known: Sequence[tuple[Dominated, int]], reverse: bool) -> list[tuple[Pair, int]]:
+def _dominating(
+    known: Sequence[tuple[DominatedMechanism, int]], reverse: bool
+) -> list[tuple[Pair, int]]:
     """Return the pairs that dominate, with their counts."""
     return [
         (mechanism.pair.reverse() if reverse else mechanism.pair, count * mechanism.power)
@@ -155,34 +161,34 @@ def _dominating(known: Sequence[tuple[Dominated, int]], reverse: bool) -> list[t
     ]
 
 
-def _attained(
-    known: Sequence[tuple[Dominated, int]],
-    dominating: Weighted,
+def _lower_pairs(
+    known: Sequence[tuple[DominatedMechanism, int]],
+    dominating: CountedPairs,
     reverse: bool,
     *,
-    others: bool = False,
+    second: bool = False,
 ) -> list[tuple[Pair, int]]:
-    """Return the pairs that are attained, with their counts; those of `others` where they exist.
+    """Return the pairs that are attained, with their counts; those of `second` where they exist.
 
     One that dominates too is the very object of `dominating`.
     """
-    attained = []
+    lower_pairs = []
     for (mechanism, count), (dominates, _) in zip(known, dominating, strict=True):
-        pair = mechanism.attained
-        if others and mechanism.attained_too is not None:
-            pair = mechanism.attained_too
+        pair = mechanism.lower_pair
+        if second and mechanism.second_lower_pair is not None:
+            pair = mechanism.second_lower_pair
         if pair is None:
             continue
-        power = mechanism.attained_power
+        power = mechanism.lower_power
         copies = count * (mechanism.power if power is None else power)
         if pair is mechanism.pair:
-            attained.append((dominates, copies))
+            lower_pairs.append((dominates, copies))
         else:
-            attained.append((pair.reverse() if reverse else pair, copies))
-    return attained
+            lower_pairs.append((pair.reverse() if reverse else pair, copies))
+    return lower_pairs
 
 
-def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:
+def starting_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -> float:
     """Return the grid width at which both laws together cost about `accuracy` * epsilon.
 
     A grid of width w adds at most n t (1 + t) w^2 / 12 to the cumulant at tilt t, hence
@@ -196,15 +202,16 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
     tilt = min(saddle.tilt, 40.0 / spread)
     # What lies in the bulk of widely spread losses is no better known than they are spread.
     plain = math.sqrt(saddle.plain_variance)
-    size = max(saddle.epsilon, 0.05 * spread, 0.5 * plain if plain > WIDE else 0.0)
+    size = max(saddle.epsilon, 0.05 * spread, 0.5 * plain if plain > WIDE_LOSS_DEVIATION else 0.0)
     accuracy *= max(
-        (wider for many, wider in WIDENED if len(direction.dominating) > many), default=1.0
+        (wider for many, wider in SCHEDULE_ACCURACY_FACTORS if len(direction.dominating) > many),
+        default=1.0,
     )
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
 
 
-def points(direction: Direction, saddle: Saddle, width: float) -> float:
+def points(direction: Direction, saddle: SaddlePoint, width: float) -> float:
     """Return about how many grid points a composition takes: those of its laws and of their sum."""
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
     _, single = families(direction.dominating)  # rows take few points each
@@ -212,7 +219,7 @@ def points(direction: Direction, saddle: Saddle, width: float) -> float:
     return (16.0 * spread + sum(high - low for low, high in ranges)) / width
 
 
-def rounded(saddle: Saddle) -> Saddle:
+def rounded(saddle: SaddlePoint) -> SaddlePoint:
     """Return a saddle nearby, the same one for all that are hardly apart.
 
     Grids are chosen by it: the question for epsilon and the question for delta at one point then
@@ -220,7 +227,7 @@ def rounded(saddle: Saddle) -> Saddle:
     grid depends on it.
     """
     variance = _rounded(saddle.variance)
-    unit = math.sqrt(variance) / STEPS
+    unit = math.sqrt(variance) / ROUNDING_STEPS
     epsilon = unit * round(saddle.epsilon / unit) if unit > 0.0 else saddle.epsilon
     return replace(
         saddle,
@@ -240,7 +247,7 @@ def rounded_down(delta: float) -> float:
 def _rounded(value: float) -> float:
     if not 0.0 < value < math.inf:
         return value
-    return math.exp(round(math.log(value) * STEPS) / STEPS)
+    return math.exp(round(math.log(value) * ROUNDING_STEPS) / ROUNDING_STEPS)
 
 
 def participation(leaves: Sequence[Leaf]) -> float:

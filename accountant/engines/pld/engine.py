@@ -15,20 +15,21 @@ from ...rootfinding import log_odds_over
 from ...schedules import sketched
 from ..base import Answer
 from .certificate import (
-    CHEAP_POINTS,
-    LEAST_GAIN,
-    MOST_POINTS,
+    MAX_REFINED_POINTS,
+    MAX_REMAINING_GAP_SHARE,
+    UNCHECKED_REFINEMENT_POINTS,
     Certificate,
     CertifiedDirection,
     ChosenGrid,
-    ordered,
-    stayed_wide,
+    checked_bounds,
     upper_on,
+    wide_interval_warnings,
 )
-from .derivation import composed_steps, drawn_steps
+from .delta_bounds import fitting_width, lower_delta_bound, upper_delta_bound
+from .derivation import composed_steps, participation_steps
 from .directions import (
     Direction,
-    directions,
+    composition_directions,
     level,
     participation,
     points,
@@ -36,36 +37,35 @@ from .directions import (
     rounded_down,
     starting_width,
 )
-from .estimate import Saddle
+from .estimate import SaddlePoint
 from .grid import GridTooFine
-from .questions import FLOOR, DeltaAt, EpsilonAt, Question
-from .sides import fitting_width, lower_side, upper_side
+from .questions import MIN_CERTIFIED_DELTA, DeltaAt, EpsilonAt, Question
 
-ATTEMPTS: Final = 12
+MAX_GRIDS_PER_DIRECTION: Final = 12
 """Most grids that are tried for one direction."""
 
-LARGEST_REFINEMENT: Final = 40.0
+MAX_REFINEMENT: Final = 40.0
 """How much narrower than first chosen a grid may get; beyond that the answer stays wide."""
 
-MOST_AT_FIRST: Final = 2e6
+MAX_FIRST_GRID_POINTS: Final = 2e6
 """Most points of the first grid: an enormous epsilon gets a wider one, and fewer digits."""
 
-NARROWER: Final = 8.0
+MAX_NARROWING_STEP: Final = 8.0
 """Most by which one grid is narrower than the last."""
 
-COARSE: Final = 4.0
+COARSE_WIDTH_FACTOR: Final = 4.0
 """How much wider the grid is on which a direction is first looked at that may not matter."""
 
-SADDLES_END: Final = 0.1
+MAX_SADDLE_POINT_DELTA: Final = 0.1
 """Largest delta that a saddle point is trusted to estimate: it is made for tails."""
 
-VERY_COARSE: Final = 16.0
+ESTIMATE_WIDTH_FACTOR: Final = 16.0
 """How much wider the grid of a certificate is that stands in for an estimate."""
 
-USUAL_DELTA: Final = 1e-6
+INITIAL_DELTA: Final = 1e-6
 """Where the search for the delta at an epsilon begins; any other would do."""
 
-LOOKS: Final = 4
+MAX_DELTA_ESTIMATES: Final = 4
 """Most estimates of that delta."""
 
 
@@ -89,22 +89,22 @@ class PldEngine:
     def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP.
 
-        Raises `Unsupported` for leaves without a dominating pair here, and below `FLOOR`.
+        Raises `Unsupported` for leaves without a dominating pair here, and below `MIN_CERTIFIED_DELTA`.
         """
         if participation(leaves) <= delta:
-            return Answer(Bounds.exactly(0.0), drawn_steps(leaves, neighbours))
+            return Answer(Bounds.exactly(0.0), participation_steps(leaves, neighbours))
         _refuse_below_floor(delta)
-        ways = directions(leaves, neighbours, delta)
-        return self._answer(leaves, neighbours, EpsilonAt(delta), ways)
+        directions = composition_directions(leaves, neighbours, delta)
+        return self._answer(leaves, neighbours, EpsilonAt(delta), directions)
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
-        question, ways = self.delta_question(leaves, neighbours, epsilon)
-        found = self._answer(leaves, neighbours, question, ways)
+        question, directions = self.delta_question(leaves, neighbours, epsilon)
+        found = self._answer(leaves, neighbours, question, directions)
         drawn = participation(leaves)
         if found.bounds.upper <= drawn:
             return found
-        return replace(found, bounds=ordered(found.bounds.lower, drawn))
+        return replace(found, bounds=checked_bounds(found.bounds.lower, drawn))
 
     def estimate(
         self, leaves: Sequence[Leaf], epsilon: float, delta: float, neighbours: Neighbours
@@ -114,9 +114,11 @@ class PldEngine:
         if drawn == 0.0:
             return -math.inf
         _refuse_below_floor(delta)
-        if delta > SADDLES_END:
-            return self.certificate(leaves, epsilon, delta, neighbours, VERY_COARSE).log_excess
-        saddle, _ = _worst_at(directions(sketched(leaves), neighbours, delta), epsilon)
+        if delta > MAX_SADDLE_POINT_DELTA:
+            return self.certificate(
+                leaves, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
+            ).log_excess
+        saddle, _ = _worst_at(composition_directions(sketched(leaves), neighbours, delta), epsilon)
         return log_odds_over(min(saddle.log_delta, math.log(drawn)), delta)
 
     def certificate(
@@ -136,25 +138,27 @@ class PldEngine:
         """
         drawn = participation(leaves)
         if drawn <= delta:
-            steps = drawn_steps(leaves, neighbours)
+            steps = participation_steps(leaves, neighbours)
             return Certificate((), drawn, epsilon, delta, self.tolerance, steps)
         _refuse_below_floor(delta)
-        ways = directions(leaves, neighbours, delta)
+        directions = composition_directions(leaves, neighbours, delta)
         question = EpsilonAt(delta)
         found: list[CertifiedDirection] = []
         dismissed, worst = 0.0, -math.inf
-        for way, saddle in _worst_first(question, ways):
-            if found and way.largest_loss <= epsilon:
-                dismissed = max(dismissed, way.largest_loss)
+        for direction, saddle in _worst_first(question, directions):
+            if found and direction.largest_loss <= epsilon:
+                dismissed = max(dismissed, direction.largest_loss)
                 continue
-            for factor in (COARSE, 1.0) if found else (1.0,):
-                each = self._upper(question, way, saddle, coarser * factor)
+            for factor in (COARSE_WIDTH_FACTOR, 1.0) if found else (1.0,):
+                each = self._upper(question, direction, saddle, coarser * factor)
                 if each.upper.log_delta(epsilon) <= worst:
                     break
             found.append(each)
             worst = max(worst, each.upper.log_delta(epsilon))
         steps = composed_steps(leaves, neighbours, [each.width for each in found], delta)
-        answered = partial(self._delta_answered, leaves, epsilon, delta, neighbours, found, ways)
+        answered = partial(
+            self._delta_answered, leaves, epsilon, delta, neighbours, found, directions
+        )
         return Certificate(
             tuple(found), drawn, epsilon, delta, self.tolerance, steps, dismissed, answered
         )
@@ -166,23 +170,23 @@ class PldEngine:
         delta: float,
         neighbours: Neighbours,
         found: Sequence[CertifiedDirection],
-        ways: Sequence[Direction],
+        directions: Sequence[Direction],
     ) -> float:
         """Return the log of what `delta` answers at epsilon, at most; `found` was certified there.
 
         Where it chooses the same grids, which is the rule, hardly anything is composed.
         """
-        question, ways = self.delta_question(leaves, neighbours, epsilon, ways, delta)
+        question, directions = self.delta_question(leaves, neighbours, epsilon, directions, delta)
         known = {each.grid: each for each in found}
         answered = -math.inf
-        for place, (way, saddle) in enumerate(_worst_first(question, ways)):
+        for place, (direction, saddle) in enumerate(_worst_first(question, directions)):
             upper = math.log(question.ceiling)
-            if question.at_largest_loss(way.largest_loss) == 0.0:
+            if question.at_largest_loss(direction.largest_loss) == 0.0:
                 upper = -math.inf
-            for factor in (COARSE, 1.0) if place else (1.0,):
+            for factor in (COARSE_WIDTH_FACTOR, 1.0) if place else (1.0,):
                 if upper > math.log(delta):
-                    grid = self._grid(question, way, saddle, factor)
-                    each = known.get(grid) or self._upper(question, way, saddle, factor)
+                    grid = self._grid(question, direction, saddle, factor)
+                    each = known.get(grid) or self._upper(question, direction, saddle, factor)
                     upper = min(upper, each.upper.log_delta(epsilon))
             answered = max(answered, upper)
         return answered
@@ -203,62 +207,64 @@ class PldEngine:
 
         def about(delta: float) -> Sequence[Direction]:
             fit = known and not known[0].adapted and level(delta) == level(known_at)
-            return known if fit else directions(leaves, neighbours, delta)
+            return known if fit else composition_directions(leaves, neighbours, delta)
 
-        at = USUAL_DELTA
-        for _ in range(LOOKS):
-            ways = about(at)
-            saddle, worst = _worst_at(ways, epsilon)
-            seen = max(math.exp(min(saddle.log_delta, 0.0)), FLOOR)
+        at = INITIAL_DELTA
+        for _ in range(MAX_DELTA_ESTIMATES):
+            directions = about(at)
+            saddle, worst = _worst_at(directions, epsilon)
+            seen = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
             close = abs(math.log(seen / at)) < 0.1 if worst.adapted else level(seen) == level(at)
             at = seen
             if close:
                 break
-        if at > FLOOR:
-            rough = self._upper(EpsilonAt(at), worst, saddle, COARSE).upper.log_delta(epsilon)
-            at = max(math.exp(min(rough, 0.0)), FLOOR)
+        if at > MIN_CERTIFIED_DELTA:
+            rough = self._upper(EpsilonAt(at), worst, saddle, COARSE_WIDTH_FACTOR).upper.log_delta(
+                epsilon
+            )
+            at = max(math.exp(min(rough, 0.0)), MIN_CERTIFIED_DELTA)
         return DeltaAt(epsilon, at), about(at)
 
     def _grid(
-        self, question: Question, way: Direction, saddle: Saddle, coarser: float
+        self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
     ) -> ChosenGrid:
         """Return the first grid for a direction."""
         about = rounded(saddle)
-        width = starting_width(way, about, self.accuracy) * coarser
-        width *= max(points(way, about, width) / MOST_AT_FIRST, 1.0)
-        return ChosenGrid(way, about, width, rounded_down(question.scale(saddle)))
+        width = starting_width(direction, about, self.accuracy) * coarser
+        width *= max(points(direction, about, width) / MAX_FIRST_GRID_POINTS, 1.0)
+        return ChosenGrid(direction, about, width, rounded_down(question.scale(saddle)))
 
     def _upper(
-        self, question: Question, way: Direction, saddle: Saddle, coarser: float
+        self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
     ) -> CertifiedDirection:
-        grid = self._grid(question, way, saddle, coarser)
+        grid = self._grid(question, direction, saddle, coarser)
         side, used = upper_on(grid)
-        return CertifiedDirection(way, saddle, used, side, grid)
+        return CertifiedDirection(direction, saddle, used, side, grid)
 
     def _answer(
         self,
         leaves: Sequence[Leaf],
         neighbours: Neighbours,
         question: Question,
-        ways: Sequence[Direction],
+        directions: Sequence[Direction],
     ) -> Answer:
         lower = upper = 0.0
         widths: list[float] = []
-        worst_first = _worst_first(question, ways)
-        for way, saddle in worst_first:
+        worst_first = _worst_first(question, directions)
+        for direction, saddle in worst_first:
             enough = upper if widths else None
-            bounds, width = self._bounds(way, saddle, question, enough)
+            bounds, width = self._bounds(direction, saddle, question, enough)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
         found = Bounds(lower, upper)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
         worst, saddle = worst_first[0]
         wanted = question.tolerance(upper, self.tolerance, saddle)
-        warnings = stayed_wide(question.name, found, wanted) if worst.is_attained else ()
+        warnings = wide_interval_warnings(question.name, found, wanted) if worst.is_tight else ()
         return Answer(found, steps, warnings)
 
     def _bounds(
-        self, direction: Direction, saddle: Saddle, question: Question, enough: float | None
+        self, direction: Direction, saddle: SaddlePoint, question: Question, enough: float | None
     ) -> tuple[Bounds, float]:
         """Return bounds for one direction and the grid width that gave them.
 
@@ -269,24 +275,24 @@ class PldEngine:
             return Bounds(0.0, most), 0.0
         upper = most
         if enough is not None:
-            coarse = self._upper(question, direction, saddle, COARSE)
+            coarse = self._upper(question, direction, saddle, COARSE_WIDTH_FACTOR)
             upper = min(upper, question.upper(coarse.upper, saddle))
-            if upper <= enough and (direction.is_attained or not direction.attained):
+            if upper <= enough and (direction.is_tight or not direction.lower_pairs):
                 return Bounds(0.0, upper), coarse.width
         grid = self._grid(question, direction, saddle, 1.0)
         width = used = grid.width
-        finest, narrowest, computed = 0.0, width / LARGEST_REFINEMENT, False
+        finest, narrowest, computed = 0.0, width / MAX_REFINEMENT, False
         lower, gap = 0.0, math.inf
-        for _ in range(ATTEMPTS):
+        for _ in range(MAX_GRIDS_PER_DIRECTION):
             fitted = fitting_width(direction.dominating, width)
             try:
-                side = upper_side(direction.dominating, fitted, grid.about, grid.delta)
+                side = upper_delta_bound(direction.dominating, fitted, grid.about, grid.delta)
                 upper, used, computed = min(upper, question.upper(side, saddle)), fitted, True
-                if not direction.attained or (upper <= (enough or 0.0) and direction.is_attained):
+                if not direction.lower_pairs or (upper <= (enough or 0.0) and direction.is_tight):
                     break
-                for attained, estimate in direction.lower_ends:
+                for lower_pairs, estimate in direction.lower_candidates:
                     below = question.saddle(estimate)
-                    side = lower_side(attained, fitted, below, question.scale(below))
+                    side = lower_delta_bound(lower_pairs, fitted, below, question.scale(below))
                     lower = max(lower, question.lower(side, below))
             except GridTooFine:
                 finest = width
@@ -295,35 +301,37 @@ class PldEngine:
                 width *= 2.0
                 continue
             wanted = question.tolerance(upper, self.tolerance, saddle)
-            if upper - lower <= wanted or not direction.is_attained:
+            if upper - lower <= wanted or not direction.is_tight:
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
-            costly = points(direction, saddle, width) > CHEAP_POINTS
-            if costly and upper - lower > LEAST_GAIN * gap:
+            costly = points(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
+            if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
             gap = upper - lower
             ratio = gap / wanted if wanted > 0.0 else 64.0
-            width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), NARROWER), finest)
-            if width < narrowest or points(direction, saddle, width) > MOST_POINTS:
+            width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP), finest)
+            if width < narrowest or points(direction, saddle, width) > MAX_REFINED_POINTS:
                 break
-        return ordered(lower, min(upper, question.ceiling)), used
+        return checked_bounds(lower, min(upper, question.ceiling)), used
 
 
-def _worst_at(ways: Sequence[Direction], epsilon: float) -> tuple[Saddle, Direction]:
+def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
     """Return the direction with about the largest delta at an epsilon, after its saddle."""
-    found = [(way.estimate.delta(epsilon), way) for way in ways]
+    found = [(direction.estimate.delta(epsilon), direction) for direction in directions]
     return max(found, key=lambda each: each[0].log_delta)
 
 
-def _worst_first(question: Question, ways: Sequence[Direction]) -> list[tuple[Direction, Saddle]]:
+def _worst_first(
+    question: Question, directions: Sequence[Direction]
+) -> list[tuple[Direction, SaddlePoint]]:
     """Return the directions with their saddles, the one with the largest answer first."""
-    found = [(way, question.saddle(way.estimate)) for way in ways]
+    found = [(direction, question.saddle(direction.estimate)) for direction in directions]
     return sorted(found, key=lambda each: -question.size(each[1]))
 
 
 def _refuse_below_floor(delta: float) -> None:
-    if delta < FLOOR:
+    if delta < MIN_CERTIFIED_DELTA:
         raise Unsupported(
-            f"The pld engine certifies delta down to {FLOOR:g}; {delta:g} was asked.",
+            f"The pld engine certifies delta down to {MIN_CERTIFIED_DELTA:g}; {delta:g} was asked.",
             next_step="The rdp engine has no floor.",
         )

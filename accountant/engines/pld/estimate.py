@@ -17,22 +17,23 @@ from functools import cached_property
 
 import numpy as np
 
+from ...arrays import FloatArray
 from ...rootfinding import enclose, narrow
-from .noise import Array, dot
+from .noise import dot
 from .pair import Pair
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms:
+class QuadraturePoints:
     """Losses with their log P masses, of one round; and how many rounds there are."""
 
-    losses: Array
-    log_p: Array
+    losses: FloatArray
+    log_p: FloatArray
     count: int
 
 
 @dataclass(frozen=True)
-class Saddle:
+class SaddlePoint:
     """An estimate: log delta at epsilon, and the tilt that centres the sum of the losses there.
 
     `variance` is that of the tilted sum, `plain_variance` that of the sum itself.
@@ -46,29 +47,29 @@ class Saddle:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class SaddlePointEstimate:
     """Estimates for one direction of a composition."""
 
-    parts: tuple[Atoms, ...]
+    parts: tuple[QuadraturePoints, ...]
     infinite_mass: float
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Pair, int]], delta: float) -> Estimate:
+    def of(cls, pairs: Sequence[tuple[Pair, int]], delta: float) -> SaddlePointEstimate:
         """Return the estimate for pairs with their counts, good for deltas down to `delta`."""
         tail = max(1e-3 * delta / sum(n for _, n in pairs), 1e-300)
         survive = sum(n * math.log1p(-min(pair.infinite_mass, 1.0 - 1e-16)) for pair, n in pairs)
         return cls(tuple(_atoms(pair, n, tail) for pair, n in pairs), -math.expm1(survive))
 
-    def epsilon(self, delta: float) -> Saddle:
+    def epsilon(self, delta: float) -> SaddlePoint:
         """Return the estimate at which delta is reached; epsilon may come out negative."""
         target = math.log(max(delta, self.infinite_mass * (1.0 + 1e-6)))
         return self._where(lambda saddle: saddle.log_delta - target)
 
-    def delta(self, epsilon: float) -> Saddle:
+    def delta(self, epsilon: float) -> SaddlePoint:
         """Return the estimate at this epsilon."""
         return self._where(lambda saddle: epsilon - saddle.epsilon)
 
-    def _where(self, falling: Callable[[Saddle], float]) -> Saddle:
+    def _where(self, falling: Callable[[SaddlePoint], float]) -> SaddlePoint:
         """Return the saddle at which a function that falls as the tilt grows is 0."""
 
         def at(log_tilt: float) -> float:
@@ -81,7 +82,7 @@ class Estimate:
         nearest = found.low if abs(found.f_low) < abs(found.f_high) else found.high
         return self._at_tilt(math.exp(nearest))
 
-    def _at_tilt(self, tilt: float) -> Saddle:
+    def _at_tilt(self, tilt: float) -> SaddlePoint:
         cumulant = mean = variance = third = fourth = 0.0
         for part in self.parts:
             exponents = part.log_p + tilt * part.losses
@@ -109,7 +110,7 @@ class Estimate:
         log_delta += math.log(min(max(correction, 0.3), 3.0))
         if self.infinite_mass > 0.0:
             log_delta = float(np.logaddexp(log_delta, math.log(self.infinite_mass)))
-        return Saddle(epsilon, log_delta, tilt, variance, self._plain_variance)
+        return SaddlePoint(epsilon, log_delta, tilt, variance, self._plain_variance)
 
     @cached_property
     def _plain_variance(self) -> float:
@@ -122,8 +123,8 @@ class Estimate:
         return total
 
 
-def _atoms(pair: Pair, count: int, tail: float) -> Atoms:
-    losses, log_p = pair.probes(tail)
+def _atoms(pair: Pair, count: int, tail: float) -> QuadraturePoints:
+    losses, log_p = pair.quadrature_points(tail)
     if losses.size == 0:
-        return Atoms(np.zeros(1), np.zeros(1), count)
-    return Atoms(losses, log_p, count)
+        return QuadraturePoints(np.zeros(1), np.zeros(1), count)
+    return QuadraturePoints(losses, log_p, count)

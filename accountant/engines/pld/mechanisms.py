@@ -34,20 +34,20 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import contribution
 from .atoms import AtomPair
-from .links import Link, OppositeGaussians, OppositeLaplaces, SampledShift
+from .loss_maps import LossMap, OppositeGaussians, OppositeLaplaces, SampledShift
 from .mixtures import MixturePair
 from .noise import GaussianNoise, LaplaceNoise
 from .pair import Pair
-from .registry import LEAST_NOISE, Dominated, pairs
+from .registry import MIN_NOISE_MULTIPLIER, DominatedMechanism, pairs
 
 
 @pairs.register(ev.Gaussian)
-def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> Dominated:
+def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> DominatedMechanism:
     return noisy_sum(GaussianNoise(event.noise_multiplier), 1.0, neighbours, event)
 
 
 @pairs.register(ev.Laplace)
-def _laplace(event: ev.Laplace, neighbours: Neighbours) -> Dominated:
+def _laplace(event: ev.Laplace, neighbours: Neighbours) -> DominatedMechanism:
     return noisy_sum(LaplaceNoise(event.noise_multiplier), 1.0, neighbours, event)
 
 
@@ -56,17 +56,17 @@ def noisy_sum(
     rate: float,
     neighbours: Neighbours,
     event: ev.Gaussian | ev.Laplace,
-) -> Dominated:
-    if not LEAST_NOISE <= noise.scale <= 1.0 / LEAST_NOISE:
+) -> DominatedMechanism:
+    if not MIN_NOISE_MULTIPLIER <= noise.scale <= 1.0 / MIN_NOISE_MULTIPLIER:
         raise Unsupported(
-            f"The pld engine takes noise multipliers from {LEAST_NOISE:g} to {1 / LEAST_NOISE:g}.",
+            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} to {1 / MIN_NOISE_MULTIPLIER:g}.",
             next_step="Check the unit of the noise: it is a multiple of the contribution bound.",
         )
     if neighbours == "replace-one" and rate < 1.0:
         opposite = OppositeLaplaces if isinstance(noise, LaplaceNoise) else OppositeGaussians
         present, other = (1.0 - rate, rate, 0.0), (1.0 - rate, 0.0, rate)
         pair = mixtures(noise, (0.0, 1.0, -1.0), present, other, opposite(noise, rate))
-        return Dominated(pair, pair, True, _sum_steps(event, rate, neighbours))
+        return DominatedMechanism(pair, pair, True, _sum_steps(event, rate, neighbours))
     reach = contribution(neighbours)
     noise = replace(noise, scale=noise.scale / reach)
     shift = SampledShift(noise, rate)
@@ -74,8 +74,8 @@ def noisy_sum(
     if isinstance(noise, GaussianNoise) and rate < 1.0:
         # The loss stays above log(1 - q), and small losses crowd there.
         lowest = math.log1p(-rate)
-        pair = replace(pair, anchors=(lowest,), end=(lowest, -1.0))
-    return Dominated(pair, pair, rate == 1.0, _sum_steps(event, rate, neighbours))
+        pair = replace(pair, grid_atoms=(lowest,), support_end=(lowest, -1.0))
+    return DominatedMechanism(pair, pair, rate == 1.0, _sum_steps(event, rate, neighbours))
 
 
 def mixtures(
@@ -83,22 +83,22 @@ def mixtures(
     centres: tuple[float, ...],
     p_weights: tuple[float, ...],
     q_weights: tuple[float, ...],
-    link: Link,
+    loss_map: LossMap,
 ) -> Pair:
     """Return the pair of two mixtures; under Laplace noise the flat ends of the loss are atoms."""
     if isinstance(noise, GaussianNoise):
-        return Pair(MixturePair(noise, centres, p_weights, q_weights, link), None)
+        return Pair(MixturePair(noise, centres, p_weights, q_weights, loss_map), None)
     low, high = min(centres), max(centres)
-    losses = link.loss(np.array([low, high]))
+    losses = loss_map.loss(np.array([low, high]))
     beyond = [
         math.log(0.5 * weight) - np.abs(np.array([low, high]) - centre) / noise.scale
         for centre, weight in zip(centres, p_weights, strict=True)
         if weight > 0.0
     ]
     tails = np.logaddexp.reduce(beyond)
-    smooth = MixturePair(noise, centres, p_weights, q_weights, link, span=(low, high))
-    anchors = (float(losses[0]), float(losses[1]))
-    return Pair(smooth, AtomPair(tails, tails - losses), anchors)
+    continuous = MixturePair(noise, centres, p_weights, q_weights, loss_map, span=(low, high))
+    grid_atoms = (float(losses[0]), float(losses[1]))
+    return Pair(continuous, AtomPair(tails, tails - losses), grid_atoms)
 
 
 def _sum_steps(

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfcx
 
-Array = NDArray[np.float64]
+from ...arrays import FloatArray
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
 
-def dot(a: Array, b: Array) -> float:
+def dot(a: FloatArray, b: FloatArray) -> float:
     """Return the sum of products by pairwise summation, on one thread.
 
     A BLAS product of long vectors starts threads, which costs more than it saves here.
@@ -35,7 +34,7 @@ class Noise(Protocol):
     def scale(self) -> float:
         """Standard deviation (Gaussian) or scale (Laplace), in contribution bounds."""
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return log probabilities of the intervals between ascending edges (may be infinite)."""
 
     def mass_error(self, largest: float) -> float:
@@ -44,14 +43,14 @@ class Noise(Protocol):
     def radius(self, probability: float) -> float:
         """Return r with P(noise > r) <= probability."""
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return the log density ratio at x of the noise around 1 and around 0."""
 
-    def shift_of(self, log_ratio: Array) -> Array:
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
         """Return the x at which `log_shift_ratio` has this value."""
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return the largest slope of `log_shift_ratio`."""
 
 
@@ -61,7 +60,7 @@ class GaussianNoise:
 
     scale: float
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return log(Phi(b / s) - Phi(a / s)) for edges a < b consecutive along the first axis."""
         return log_normal_masses((edges / self.scale).T).T
 
@@ -74,16 +73,16 @@ class GaussianNoise:
         """Return r with P(noise > r) <= probability, by P(N > z) <= exp(-z^2 / 2) / 2."""
         return self.scale * math.sqrt(2.0 * max(-math.log(2.0 * probability), 0.0))
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return (2x - 1) / (2 s^2)."""
         return (x - 0.5) / self.scale**2
 
-    def shift_of(self, log_ratio: Array) -> Array:
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
         """Return s^2 log_ratio + 1/2."""
         return log_ratio * self.scale**2 + 0.5
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return 1 / s^2."""
         return 1.0 / self.scale**2
 
@@ -92,7 +91,7 @@ _SQRT2: Final = math.sqrt(2.0)
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 
 
-def log_normal_masses(z: Array) -> Array:
+def log_normal_masses(z: FloatArray) -> FloatArray:
     """Return log(Phi(b) - Phi(a)) for consecutive edges a < b along the last axis.
 
     Narrow intervals use the expansion of the density around their middle (terms to the sixth
@@ -120,7 +119,7 @@ def log_normal_masses(z: Array) -> Array:
     return result
 
 
-def _log_narrow(a: Array, b: Array, width: Array) -> Array:
+def _log_narrow(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
     middle = 0.5 * (a + b)
     m2, w2 = middle * middle, width * width
     series = w2 * (
@@ -131,15 +130,15 @@ def _log_narrow(a: Array, b: Array, width: Array) -> Array:
             + w2 * (((m2 - 15.0) * m2 + 45.0) * m2 - 15.0) / 322560.0
         )
     )
-    result: Array = np.log(width) - 0.5 * m2 - _LOG_SQRT_2PI + np.log1p(series)
+    result: FloatArray = np.log(width) - 0.5 * m2 - _LOG_SQRT_2PI + np.log1p(series)
     return result
 
 
-def _log_wide(a: Array, b: Array) -> Array:
+def _log_wide(a: FloatArray, b: FloatArray) -> FloatArray:
     # The far edge may be infinite: its term is then exactly 0.
     gap = np.where(np.isinf(a), -np.inf, 0.5 * (b - a) * (b + a))
     far = np.where(np.isinf(a), 0.0, np.exp(gap) * erfcx(-a / _SQRT2))
-    result: Array = np.log(0.5 * (erfcx(-b / _SQRT2) - far)) - 0.5 * b * b
+    result: FloatArray = np.log(0.5 * (erfcx(-b / _SQRT2) - far)) - 0.5 * b * b
     return result
 
 
@@ -149,7 +148,7 @@ class LaplaceNoise:
 
     scale: float
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return the log probability of (a, b) for consecutive edges a < b."""
         z = edges / self.scale
         low, high = z[:-1], z[1:]
@@ -171,15 +170,15 @@ class LaplaceNoise:
         """Return r with P(noise > r) <= probability."""
         return self.scale * max(-math.log(2.0 * probability), 0.0)
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return (|x| - |x - 1|) / b, which stays in [-1/b, 1/b]."""
         return np.clip(2.0 * x - 1.0, -1.0, 1.0) / self.scale
 
-    def shift_of(self, log_ratio: Array) -> Array:
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
         """Return (b log_ratio + 1) / 2, which means something in [0, 1] only."""
         return 0.5 * (log_ratio * self.scale + 1.0)
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return 2 / b."""
         return 2.0 / self.scale

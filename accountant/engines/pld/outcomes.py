@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays import FloatArray
 from ...guarantee import Neighbours
 from .atoms import AtomPair
-from .noise import Array
 from .pair import Pair
 
 
@@ -20,11 +20,11 @@ class Outcomes:
     0 stands for an absent unit or a zero contribution.
     """
 
-    absent: Array
-    plus: Array
-    minus: Array | None = None
+    absent: FloatArray
+    plus: FloatArray
+    minus: FloatArray | None = None
 
-    def pair(self, rate: float, neighbours: Neighbours, unseen: float = 0.0) -> Pair:
+    def pair(self, rate: float, neighbours: Neighbours, omitted_mass: float = 0.0) -> Pair:
         """Return the pair under Poisson sampling at `rate`."""
         if neighbours == "replace-one":
             if self.minus is None:
@@ -32,10 +32,10 @@ class Outcomes:
             other = blend(rate, self.absent, self.minus)
         else:
             other = self.absent
-        return Pair.of_outcomes(AtomPair(blend(rate, self.absent, self.plus), other, unseen))
+        return Pair.of_outcomes(AtomPair(blend(rate, self.absent, self.plus), other, omitted_mass))
 
 
-def blend(rate: float, absent: Array, present: Array) -> Array:
+def blend(rate: float, absent: FloatArray, present: FloatArray) -> FloatArray:
     """Return log((1 - rate) e^absent + rate e^present)."""
     if rate == 1.0:
         return present

@@ -14,17 +14,17 @@ from .integer_sums import integer_sum
 from .mechanisms import noisy_sum
 from .noise import GaussianNoise, LaplaceNoise
 from .pair import Pair
-from .registry import LEAST_RATE, Dominated, pairs
+from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
 
 @pairs.register(ev.Poisson)
-def _poisson(event: ev.Poisson, neighbours: Neighbours) -> Dominated:
+def _poisson(event: ev.Poisson, neighbours: Neighbours) -> DominatedMechanism:
     rate, inner = event.rate, event.event
     if rate == 0.0:
         nothing = Pair.of_outcomes(AtomPair(np.zeros(1), np.zeros(1)))
         step = Step("sampling", "A rate of 0 releases nothing about anybody.", "by definition")
-        return Dominated(nothing, nothing, True, (step,))
-    if rate < LEAST_RATE and not isinstance(inner, ev.NoGuarantee):
+        return DominatedMechanism(nothing, nothing, True, (step,))
+    if rate < MIN_SAMPLING_RATE and not isinstance(inner, ev.NoGuarantee):
         pairs(inner, neighbours)  # refuses what is not understood
         return worst_pair(0.0, 1.0, rate)
     if isinstance(inner, ev.Gaussian):
@@ -36,7 +36,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> Dominated:
     return _sampled_bare(inner, rate, neighbours)
 
 
-def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated:
+def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
     bare = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate)
     if isinstance(inner, bare) and neighbours != "add-remove":
         # Under zero-out, too: who is in the sample may be seen, as long as its value is hidden.

@@ -38,15 +38,16 @@ from typing import Final
 
 import numpy as np
 
-from .noise import UNIT_ROUNDOFF, Array
+from ...arrays import FloatArray
+from .noise import UNIT_ROUNDOFF
 
-ZONE: Final = 2048
+MEAN_ZONE_POINTS: Final = 2048
 """How many points the zone around the mean has; those above it have half as many."""
 
-LOW_ZONE: Final = 256
+LOW_ZONE_POINTS: Final = 256
 """How many points a zone below the one around the mean has."""
 
-LEFT_OUT: Final = 1e-34
+RATIO_TAIL_MASS: Final = 1e-34
 """Mass that one step may leave out, on each side, over all terms together."""
 
 
@@ -59,10 +60,10 @@ class Zone:
 
     level: int
     first: int
-    masses: Array
+    masses: FloatArray
 
     @property
-    def positions(self) -> Array:
+    def positions(self) -> FloatArray:
         """Where the masses are, in units of h: integers, exact as floats."""
         count = self.masses.shape[1]
         return np.ldexp(self.first + np.arange(count, dtype=np.float64), self.level)
@@ -104,7 +105,9 @@ class RatioSum:
             lost_p,
             self.lost_q + other.lost_q,
             # A convolution adds up at most the points of a zone, a coarser lattice three terms.
-            self.rounding + other.rounding + UNIT_ROUNDOFF * (4.0 * ZONE + 4.0 * levels + 64.0),
+            self.rounding
+            + other.rounding
+            + UNIT_ROUNDOFF * (4.0 * MEAN_ZONE_POINTS + 4.0 * levels + 64.0),
         ).zoned(positions, masses)
 
     def times(self, count: int) -> RatioSum:
@@ -119,13 +122,13 @@ class RatioSum:
                 return total
             doubled = doubled.plus(doubled)
 
-    def zoned(self, positions: Array, masses: Array) -> RatioSum:
+    def zoned(self, positions: FloatArray, masses: FloatArray) -> RatioSum:
         """Return this law with the given masses, spread onto zones that fit them."""
         order = np.argsort(positions, kind="stable")
         positions, masses = positions[order], masses[:, order]
         plain = masses[0]
         weighed = plain * self.ratios(positions)
-        allowed = LEFT_OUT * self.count / self.whole
+        allowed = RATIO_TAIL_MASS * self.count / self.whole
         below, above = np.cumsum(plain), np.cumsum(weighed[::-1])
         first = min(int(np.searchsorted(below, allowed, side="right")), plain.size - 1)
         last = max(plain.size - int(np.searchsorted(above, allowed, side="right")), first + 1)
@@ -143,12 +146,12 @@ class RatioSum:
             rounding=self.rounding + UNIT_ROUNDOFF * (2.0 * crowd + 8.0),
         )
 
-    def laws(self) -> tuple[Array, Array, Array]:
+    def laws(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the ratios W, and their masses without and with the unit."""
         positions, masses = _flat(self.zones)
         return self.ratios(positions), masses[0], masses[1]
 
-    def ratios(self, positions: Array) -> Array:
+    def ratios(self, positions: FloatArray) -> FloatArray:
         """Return the mean ratios W that positions stand for."""
         return self.origin + positions * (self.h / self.count)
 
@@ -159,7 +162,7 @@ def zone_levels(start: float, mean: float, offset: float = 0.0) -> tuple[int, in
     A step there is so large that the zone reaches about as far above the mean as the law begins
     below it; at the start of the law, it is at most a 64th of the sum there, x + `offset`.
     """
-    middle = math.floor(math.log2(max(2.0 * (mean - start) / ZONE, 1.0)))
+    middle = math.floor(math.log2(max(2.0 * (mean - start) / MEAN_ZONE_POINTS, 1.0)))
     first = math.floor(math.log2(max((start + offset) / 64.0, 1.0)))
     return min(first, middle), middle
 
@@ -168,10 +171,17 @@ def _sizes(levels: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """Return level after level, and how many points its zone has."""
     first, middle = levels
     for level in itertools.count(first):
-        yield level, LOW_ZONE if level < middle else ZONE if level == middle else ZONE // 2
+        yield (
+            level,
+            LOW_ZONE_POINTS
+            if level < middle
+            else MEAN_ZONE_POINTS
+            if level == middle
+            else MEAN_ZONE_POINTS // 2,
+        )
 
 
-def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Array:
+def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> FloatArray:
     """Return the points of the zones from `first` to `last`, in units of h."""
     levels = zone_levels(first, mean, offset)
     start, points = math.floor(math.ldexp(first, -levels[0])), []
@@ -185,7 +195,7 @@ def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Arra
     return np.concatenate(points)
 
 
-def _flat(zones: Iterable[Zone]) -> tuple[Array, Array]:
+def _flat(zones: Iterable[Zone]) -> tuple[FloatArray, FloatArray]:
     found = [(zone.positions, zone.masses) for zone in zones]
     positions = np.concatenate([each for each, _ in found])
     masses = np.concatenate([each for _, each in found], axis=1)
@@ -193,7 +203,9 @@ def _flat(zones: Iterable[Zone]) -> tuple[Array, Array]:
     return positions[kept], masses[:, kept]
 
 
-def _zones(positions: Array, masses: Array, levels: tuple[int, int]) -> Iterator[tuple[Zone, int]]:
+def _zones(
+    positions: FloatArray, masses: FloatArray, levels: tuple[int, int]
+) -> Iterator[tuple[Zone, int]]:
     """Return zones of ascending positions, and how many of these a point stands for at most.
 
     Positions that are not on the lattice of their zone are spread.
@@ -214,7 +226,9 @@ def _zones(positions: Array, masses: Array, levels: tuple[int, int]) -> Iterator
         start = end >> 1
 
 
-def _spread(positions: Array, masses: Array, level: int, start: int, end: int) -> tuple[Array, int]:
+def _spread(
+    positions: FloatArray, masses: FloatArray, level: int, start: int, end: int
+) -> tuple[FloatArray, int]:
     """Return the masses on the multiples start..end of 2^level, split between neighbours.
 
     And how many positions lie between two neighbours at most.
@@ -247,7 +261,7 @@ def _products(one: Sequence[Zone], two: Sequence[Zone], share: float) -> Iterato
         lower_one, lower_two = _merged(lower_one, here_one), _merged(lower_two, here_two)
 
 
-def _product(one: Array, two: Array, share: float) -> Array:
+def _product(one: FloatArray, two: FloatArray, share: float) -> FloatArray:
     plain = np.convolve(one[0], two[0])
     with_unit = share * np.convolve(one[1], two[0]) + (1.0 - share) * np.convolve(one[0], two[1])
     return np.stack((plain, with_unit))

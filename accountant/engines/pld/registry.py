@@ -10,40 +10,40 @@ from ...guarantee import Step
 from ..base import Registry
 from .pair import Pair
 
-LEAST_NOISE = 1e-30
+MIN_NOISE_MULTIPLIER = 1e-30
 """Smallest noise multiplier, and inverse of the largest, whose squares are still numbers."""
 
-LEAST_RATE = 1e-100
+MIN_SAMPLING_RATE = 1e-100
 """Below this sampling rate a unit that is drawn counts as laid open: the difference is nothing."""
 
-LARGEST_SUPPORT = 4_000_000
+MAX_SUPPORT_SIZE = 4_000_000
 """Most outcomes of a discrete mechanism that are listed one by one."""
 
 
 @dataclass(frozen=True)
-class Dominated:
+class DominatedMechanism:
     """A mechanism as this engine sees it.
 
-    `pair` dominates it in the direction (with, without); `attained`, where there is one, is the
+    `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is the
     pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.  The
     mechanism is dominated by `power` independent copies of `pair`, and attains as many of
-    `attained`, or `attained_power` of them where that is given.  `fitted(delta)`, where there is
+    `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where there is
     one, is the same mechanism seen as fits a question about this delta: its pair, power and first
-    step take the place of those here.  `attained_too` is the pair of other fixed data sets, which
-    may show more or less than `attained`, by how often the mechanism runs.
+    step take the place of those here.  `second_lower_pair` is the pair of other fixed data sets, which
+    may show more or less than `lower_pair`, by how often the mechanism runs.
     """
 
     pair: Pair
-    attained: Pair | None
+    lower_pair: Pair | None
     symmetric: bool
     steps: tuple[Step, ...]
     power: int = 1
-    attained_power: int | None = None
-    fitted: Callable[[float], Dominated] | None = None
-    attained_too: Pair | None = None
+    lower_power: int | None = None
+    fitted: Callable[[float], DominatedMechanism] | None = None
+    second_lower_pair: Pair | None = None
 
 
-pairs: Registry[Dominated] = Registry(
+pairs: Registry[DominatedMechanism] = Registry(
     "pld",
     {
         ev.Approximate: ".bare",

@@ -13,43 +13,41 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.fft import rfft
-from numpy.typing import NDArray
 
+from ...arrays import ComplexArray, FloatArray, IntArray
 from ...rootfinding import enclose, narrow
-from .grid import Law
-from .noise import UNIT_ROUNDOFF, Array, dot
-from .thinned import Rows
+from .grid import LossPmf
+from .noise import UNIT_ROUNDOFF, dot
+from .pmf_rows import PmfRows
 
-Spectrum = NDArray[np.complex128]
-
-_AT_ONCE: Final = 1 << 19
+_MAX_BATCHED_NUMBERS: Final = 1 << 19
 """About how many numbers are transformed at once."""
 
-_SHORT: Final = 1000.0
+_SHORT_SUM_POINTS: Final = 1000.0
 """A sum that spreads over fewer grid points than this is composed as it is."""
 
-_MULTIPLIED: Final = 32
+_MAX_MULTIPLIED_POWER: Final = 32
 """Powers up to this are products: each of at most 10 costs 3 roundings, fewer than are bounded."""
 
-_SPARED: Final = 11.0
+_MAX_LOG_PRECISION_LOSS: Final = 11.0
 """Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
 
 
 @dataclass(frozen=True, eq=False)
-class Transformed:
+class TiltedSpectrum:
     """The transform of a part's tilted sum on a circle, and what rounding did to it.
 
-    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norms` is the sum of the
-    2-norms of the tilted laws, `relative` bounds the relative error of e^cumulant, `powers` that of
+    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norm_sum` is the sum of the
+    2-norms of the tilted laws, `relative_error` bounds the relative error of e^cumulant, `power_error` that of
     the products.
     """
 
-    spectrum: Spectrum
+    spectrum: ComplexArray
     shift: int
     offset: float
-    norms: float
-    relative: float
-    powers: float
+    norm_sum: float
+    relative_error: float
+    power_error: float
 
 
 class Part(Protocol):
@@ -68,11 +66,11 @@ class Part(Protocol):
         """Log of the probability that no round has an infinite loss."""
 
     @property
-    def least(self) -> float:
+    def min_sum(self) -> float:
         """The smallest finite sum of losses."""
 
     @property
-    def most(self) -> float:
+    def max_sum(self) -> float:
         """The largest finite sum of losses."""
 
     @property
@@ -93,15 +91,15 @@ class Part(Protocol):
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted sum."""
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         """Return the transform of the tilted sum on a circle of `size` points."""
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
+class RepeatedPmf:
     """One law, composed `count` times."""
 
-    law: Law
+    law: LossPmf
     count: int
 
     @property
@@ -121,12 +119,12 @@ class Repeated:
         return self.count * math.log1p(-infinite) if infinite < 1.0 else -math.inf
 
     @property
-    def least(self) -> float:
+    def min_sum(self) -> float:
         """The smallest finite sum of losses."""
         return self.count * float(self.law.losses[0])
 
     @property
-    def most(self) -> float:
+    def max_sum(self) -> float:
         """The largest finite sum of losses."""
         return self.count * float(self.law.losses[-1])
 
@@ -147,37 +145,37 @@ class Repeated:
 
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
-        return self.count * tilted(self.law, tilt)[1]
+        return self.count * tilted_masses(self.law, tilt)[1]
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted sum."""
         losses = self.law.losses
-        weights, _ = tilted(self.law, tilt)
+        weights, _ = tilted_masses(self.law, tilt)
         centre = dot(weights, losses)
         return self.count * centre, self.count * dot(weights, (losses - centre) ** 2)
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         """Return the transform of the tilted sum on a circle of `size` points."""
         law, n = self.law, self.count
-        weights, _ = tilted(law, tilt)
+        weights, _ = tilted_masses(law, tilt)
         centre = round(dot(weights, np.arange(weights.size, dtype=float)))
         folded = _fold(weights, centre, size)
         largest = abs(tilt) * max(abs(float(law.losses[0])), abs(float(law.losses[-1])))
-        return Transformed(
+        return TiltedSpectrum(
             spectrum=_power(rfft(folded), n),
             shift=n * (law.first + centre),
             offset=n * law.grid.offset,
-            norms=n * math.sqrt(dot(folded, folded)),
-            relative=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
-            powers=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
+            norm_sum=n * math.sqrt(dot(folded, folded)),
+            relative_error=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
+            power_error=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Rowed:
+class RepeatedPmfRows:
     """The laws of many rows, each composed as often as its count says."""
 
-    rows: Rows
+    rows: PmfRows
 
     @property
     def width(self) -> float:
@@ -197,17 +195,17 @@ class Rowed:
         return float(each.sum())
 
     @cached_property
-    def _losses(self) -> Array:
-        losses: Array = self.rows.offset[:, None] + self.rows.width * self.rows.at
+    def _losses(self) -> FloatArray:
+        losses: FloatArray = self.rows.offset[:, None] + self.rows.width * self.rows.indices
         return losses
 
     @property
-    def least(self) -> float:
+    def min_sum(self) -> float:
         """The smallest finite sum of losses."""
         return float((self.rows.counts * self._losses[:, 0]).sum())
 
     @property
-    def most(self) -> float:
+    def max_sum(self) -> float:
         """The largest finite sum of losses."""
         return float((self.rows.counts * self._losses[:, -1]).sum())
 
@@ -226,8 +224,8 @@ class Rowed:
         """How many rounds the part stands for."""
         return sum(self.rows.counts.tolist())
 
-    def _tilted(self, tilt: float) -> tuple[Array, Array]:
-        """Return the tilted masses of each row, and its log moment; see `tilted`."""
+    def _tilted(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """Return the tilted masses of each row, and its log moment; see `tilted_masses`."""
         masses = self.rows.masses
         exponents = tilt * self._losses
         peak = np.where(masses > 0.0, exponents, -np.inf).max(axis=-1, keepdims=True)
@@ -247,29 +245,29 @@ class Rowed:
         counts = self.rows.counts
         return float((counts * centres).sum()), float((counts * variances).sum())
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         """Return the transform of the tilted sum on a circle of `size` points."""
         rows, counts = self.rows, self.rows.counts
         weights, _ = self._tilted(tilt)
-        centres = np.round((weights * rows.at).sum(axis=-1)).astype(np.int64)
-        places = (rows.at - centres[:, None]) % size
+        centres = np.round((weights * rows.indices).sum(axis=-1)).astype(np.int64)
+        positions = (rows.indices - centres[:, None]) % size
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-        norms = 0.0
-        block = max(_AT_ONCE // size, 1)
+        norm_sum = 0.0
+        block = max(_MAX_BATCHED_NUMBERS // size, 1)
         for start in range(0, counts.size, block):
             some = slice(start, start + block)
-            folded = _folded(weights[some], places[some], size)
-            norms += float((counts[some] * np.sqrt((folded * folded).sum(axis=-1))).sum())
+            folded = _fold_rows(weights[some], positions[some], size)
+            norm_sum += float((counts[some] * np.sqrt((folded * folded).sum(axis=-1))).sum())
             for one, n in zip(rfft(folded, axis=-1), counts[some].tolist(), strict=True):
                 spectrum *= _power(one, n)
         largest = abs(tilt) * np.abs(self._losses[:, [0, -1]]).max(axis=-1)
-        return Transformed(
+        return TiltedSpectrum(
             spectrum=spectrum,
             shift=int((counts * centres).sum()),
             offset=math.fsum((counts * rows.offset).tolist()),
-            norms=norms,
-            relative=float((counts * (36.0 + 4.0 * largest)).sum()) * UNIT_ROUNDOFF,
-            powers=float((32.0 * counts + 128.0).sum()) * UNIT_ROUNDOFF,
+            norm_sum=norm_sum,
+            relative_error=float((counts * (36.0 + 4.0 * largest)).sum()) * UNIT_ROUNDOFF,
+            power_error=float((32.0 * counts + 128.0).sum()) * UNIT_ROUNDOFF,
         )
 
 
@@ -295,14 +293,14 @@ class Rounds:
         return -math.expm1(sum(part.log_survival for part in self.parts))
 
     @property
-    def least(self) -> float:
+    def min_sum(self) -> float:
         """The smallest finite sum of losses."""
-        return sum(part.least for part in self.parts)
+        return sum(part.min_sum for part in self.parts)
 
     @property
-    def most(self) -> float:
+    def max_sum(self) -> float:
         """The largest finite sum of losses."""
-        return sum(part.most for part in self.parts)
+        return sum(part.max_sum for part in self.parts)
 
     @property
     def transforms(self) -> int:
@@ -345,17 +343,17 @@ class Rounds:
 
         Where single losses reach far, the tilted law has a heavy tail, and the window of the sum
         would have to hold it.  A smaller tilt costs digits: e^(K - t eps) grows beyond delta, and
-        what is wrong with the tilted law grows with it; no more than `_SPARED` of them are given.
+        what is wrong with the tilted law grows with it; no more than `_MAX_LOG_PRECISION_LOSS` of them are given.
         """
         _, spread = self.mean_and_variance(tilt)
-        if spread < (_SHORT * self.width) ** 2:
+        if spread < (_SHORT_SUM_POINTS * self.width) ** 2:
             return tilt
         scale = self.cumulant(tilt) - tilt * epsilon
         for _ in range(8):
             lighter = 0.85 * tilt
             _, variance = self.mean_and_variance(lighter)
             lost = self.cumulant(lighter) - lighter * epsilon - scale
-            if not (variance < 0.7 * spread and lost < _SPARED):
+            if not (variance < 0.7 * spread and lost < _MAX_LOG_PRECISION_LOSS):
                 break
             tilt, spread = lighter, variance
         return tilt
@@ -365,7 +363,7 @@ class Rounds:
         return any(part.is_empty for part in self.parts)
 
 
-def tilted(law: Law, tilt: float) -> tuple[Array, float]:
+def tilted_masses(law: LossPmf, tilt: float) -> tuple[FloatArray, float]:
     """Return the tilted masses g_j and the log moment K, with g_j e^K = p_j e^(t l_j).
 
     The identity holds for the returned K up to the rounding of the exponents, whatever the
@@ -373,12 +371,12 @@ def tilted(law: Law, tilt: float) -> tuple[Array, float]:
     """
     exponents = tilt * law.losses
     peak = float(exponents[law.masses > 0].max())
-    weights: Array = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
+    weights: FloatArray = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
     total = float(weights.sum())
     return weights / total, peak + math.log(total)
 
 
-def _fold(weights: Array, centre: int, size: int) -> Array:
+def _fold(weights: FloatArray, centre: int, size: int) -> FloatArray:
     """Return the weights on a circle of `size` points, with index `centre` at 0."""
     if weights.size > size:
         padded = np.zeros(-(-weights.size // size) * size)
@@ -389,19 +387,19 @@ def _fold(weights: Array, centre: int, size: int) -> Array:
     return np.roll(weights, -(centre % size))
 
 
-def _folded(weights: Array, places: NDArray[np.int64], size: int) -> Array:
+def _fold_rows(weights: FloatArray, positions: IntArray, size: int) -> FloatArray:
     """Return each row's weights at its places on a circle of `size` points."""
     count = weights.shape[0]
-    flat = (places + size * np.arange(count)[:, None]).ravel()
+    flat = (positions + size * np.arange(count)[:, None]).ravel()
     folded = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
     return folded.reshape(count, size)
 
 
-def _power(spectrum: Spectrum, n: int) -> Spectrum:
+def _power(spectrum: ComplexArray, n: int) -> ComplexArray:
     """Return spectrum^n, 0 where it is below 1e-40 in size."""
     if n == 1:
         return spectrum
-    if n <= _MULTIPLIED:
+    if n <= _MAX_MULTIPLIED_POWER:
         half = _power(spectrum, n // 2)
         return half * half * spectrum if n % 2 else half * half
     result = np.zeros_like(spectrum)

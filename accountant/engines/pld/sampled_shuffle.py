@@ -21,27 +21,29 @@ from ...amplification.shuffling.counting import sampled_test
 from ...amplification.shuffling.double import Copies, oblivious_bound
 from ...amplification.shuffling.overlap import data_dependent_bound
 from ...amplification.shuffling.profile import Profile, atoms
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .noise import Array
-from .ordered import attained_pair
+from .one_sided import one_sided_pair
 from .pair import Pair
-from .registry import Dominated, pairs
+from .registry import DominatedMechanism, pairs
 
-USUAL_FAILURE = 1e-13
+DEFAULT_FAILURE = 1e-13
 """What dummies are counted on but for, where delta is not known beforehand."""
 
 
 @pairs.register(ev.SampledShuffle)
-def _sampled_shuffle(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+def _sampled_shuffle(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechanism:
     if event.granularity == "tuple":
         return _tuples(event, neighbours)
-    return _coordinates(event, neighbours, USUAL_FAILURE)
+    return _coordinates(event, neighbours, DEFAULT_FAILURE)
 
 
 @lru_cache(maxsize=64)
-def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: float) -> Dominated:
+def _coordinates(
+    event: ev.SampledShuffle, neighbours: Neighbours, failure: float
+) -> DominatedMechanism:
     if event.selection == "oblivious":
         bound = oblivious_bound(event, neighbours, failure)
     else:
@@ -56,37 +58,37 @@ def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: floa
         bound = found
     outcomes = _outcomes(bound)
     pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
-    attained, copies = _attained(event, neighbours)
-    steps = bound.steps if attained is None else (*bound.steps, _test_step(event))
+    lower_pair, copies = _lower_pair(event, neighbours)
+    steps = bound.steps if lower_pair is None else (*bound.steps, _test_step(event))
 
-    def fitted(delta: float) -> Dominated:
+    def fitted(delta: float) -> DominatedMechanism:
         return _coordinates(event, neighbours, _failure(delta))
 
-    return Dominated(
+    return DominatedMechanism(
         pair,
-        attained,
-        attained is None or neighbours == "replace-one",
+        lower_pair,
+        lower_pair is None or neighbours == "replace-one",
         steps,
         bound.copies,
-        attained_power=copies,
+        lower_power=copies,
         fitted=fitted if event.selection == "oblivious" else None,
     )
 
 
 @lru_cache(maxsize=64)
-def _attained(event: ev.SampledShuffle, neighbours: Neighbours) -> tuple[Pair | None, int]:
+def _lower_pair(event: ev.SampledShuffle, neighbours: Neighbours) -> tuple[Pair | None, int]:
     """Return what a test attains, if there is one, and how many copies of it."""
     test = sampled_test(event, neighbours)
-    return (None, 1) if test is None else (attained_pair(test.forward, test.backward), test.copies)
+    return (None, 1) if test is None else (one_sided_pair(test.forward, test.backward), test.copies)
 
 
 def _failure(delta: float) -> float:
     """Return about a hundredth of delta, as a power of ten so that few pairs are made."""
-    return 10.0 ** math.floor(math.log10(delta / 50.0)) if delta > 1e-100 else USUAL_FAILURE
+    return 10.0 ** math.floor(math.log10(delta / 50.0)) if delta > 1e-100 else DEFAULT_FAILURE
 
 
 @lru_cache(maxsize=64)
-def _atoms(profile: Profile) -> tuple[Array, Array]:
+def _atoms(profile: Profile) -> tuple[FloatArray, FloatArray]:
     return atoms(profile)
 
 
@@ -102,10 +104,10 @@ def _outcomes(bound: Copies) -> AtomPair:
         none = np.array([-np.inf])
         log_p = np.concatenate((log_p + kept, lost, none))
         log_q = np.concatenate((log_q + kept, none, lost))
-    return AtomPair(log_p, log_q, few=False)
+    return AtomPair(log_p, log_q, has_heavy_atoms=False)
 
 
-def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechanism:
     if event.selection != "oblivious":
         return _nothing(
             "Whole tuples carry the chosen dimensions, which depend on the data: whoever reads "
@@ -129,11 +131,11 @@ def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
         ),
     )
     return replace(
-        local, attained=None, steps=(*local.steps, step), power=local.power * event.chosen
+        local, lower_pair=None, steps=(*local.steps, step), power=local.power * event.chosen
     )
 
 
-def _nothing(reason: str, neighbours: Neighbours) -> Dominated:
+def _nothing(reason: str, neighbours: Neighbours) -> DominatedMechanism:
     """Return what is proven where there is no guarantee: nothing, and why."""
     known = pairs(ev.NoGuarantee(reason), neighbours)
     step = Step("shuffling", f"No guarantee. {reason}", "by an example of such data")

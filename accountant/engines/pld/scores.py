@@ -26,49 +26,50 @@ from typing import Final
 
 import numpy as np
 
+from ...arrays import FloatArray
 from .atoms import AtomPair
-from .links import log_mixture
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .loss_maps import log_mixture
+from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
 from .pair import Pair
 
-POINTS: Final = 4096
+SCORE_POINTS: Final = 4096
 """How many scores the bulk of their sum spans."""
 
-CUT: Final = 1e-32
+SCORE_TAIL_MASS: Final = 1e-32
 """Mass that a convolution may cut off on each side."""
 
-SHOWN_AT: Final = 1e-6
+COMPARISON_DELTA: Final = 1e-6
 """The delta at which pairs are compared."""
 
-MOST_STEPS: Final = 10**7
+MAX_SCORE_STEPS: Final = 10**7
 """With more steps rounding would eat up the bound."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class _ScorePmf:
     """Masses on consecutive integers; `lost` bounds what was cut, `rounding` is relative."""
 
     first: int
-    masses: Array
+    masses: FloatArray
     lost: float
     rounding: float
 
-    def plus(self, other: _Law) -> _Law:
+    def plus(self, other: _ScorePmf) -> _ScorePmf:
         masses = np.convolve(self.masses, other.masses)
         size = min(self.masses.size, other.masses.size)
         below, above = np.cumsum(masses), np.cumsum(masses[::-1])
-        low = int(np.searchsorted(below, CUT, side="right"))
-        high = masses.size - int(np.searchsorted(above, CUT, side="right"))
-        return _Law(
+        low = int(np.searchsorted(below, SCORE_TAIL_MASS, side="right"))
+        high = masses.size - int(np.searchsorted(above, SCORE_TAIL_MASS, side="right"))
+        return _ScorePmf(
             self.first + other.first + low,
             masses[low:high],
-            self.lost + other.lost + 2.001 * CUT,
+            self.lost + other.lost + 2.001 * SCORE_TAIL_MASS,
             self.rounding + other.rounding + UNIT_ROUNDOFF * (size + 2.0),
         )
 
-    def times(self, count: int) -> _Law:
+    def times(self, count: int) -> _ScorePmf:
         if count == 0:
-            return _Law(0, np.ones(1), 0.0, 0.0)
+            return _ScorePmf(0, np.ones(1), 0.0, 0.0)
         half = self.times(count // 2)
         doubled = half.plus(half)
         return doubled.plus(self) if count & 1 else doubled
@@ -82,50 +83,50 @@ def score_pair(
     It moves their sums by `moves[0]` (P) or by `moves[1]` (Q, smaller), in the unit of the noise.
     """
     edges, first = _edges(noise, chosen / steps, steps, moves)
-    error = noise.mass_error(noise.radius(CUT) + 2.0)
+    error = noise.mass_error(noise.radius(SCORE_TAIL_MASS) + 2.0)
 
-    def law(shift: float) -> _Law:
-        return _Law(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
+    def law(shift: float) -> _ScorePmf:
+        return _ScorePmf(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
 
     rest = law(0.0).times(steps - chosen)
     p, q = (law(shift).times(chosen).plus(rest) for shift in moves)
     return Pair.of_outcomes(_outcomes(p, q))
 
 
-def most_telling(found: Sequence[Pair], *, either_way: bool) -> Pair:
-    """Return the pair on outcomes that shows the largest epsilon at `SHOWN_AT`.
+def strongest_pair(pairs: Sequence[Pair], *, either_way: bool) -> Pair:
+    """Return the pair on outcomes that shows the largest epsilon at `COMPARISON_DELTA`.
 
     Each is attained; which one is returned only decides how good a lower bound is.  A pair may be
     returned reversed where its data sets may be taken `either_way`, as under replace-one.
     """
     if either_way:
-        return max((*found, *(pair.reverse() for pair in found)), key=_shown)
-    return max(found, key=lambda pair: max(_shown(pair), _shown(pair.reverse())))
+        return max((*pairs, *(pair.reverse() for pair in pairs)), key=_epsilon_shown)
+    return max(pairs, key=lambda pair: max(_epsilon_shown(pair), _epsilon_shown(pair.reverse())))
 
 
-def _shown(pair: Pair) -> float:
-    """Return about the epsilon that a pair on outcomes shows at `SHOWN_AT`."""
-    assert pair.exact is not None
-    p, q = np.exp(pair.exact.log_p), np.exp(pair.exact.log_q)
+def _epsilon_shown(pair: Pair) -> float:
+    """Return about the epsilon that a pair on outcomes shows at `COMPARISON_DELTA`."""
+    assert pair.atoms is not None
+    p, q = np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q)
     low, high = 0.0, 1000.0
     for _ in range(40):
         middle = 0.5 * (low + high)
         seen = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
-        low, high = (middle, high) if seen > SHOWN_AT else (low, middle)
+        low, high = (middle, high) if seen > COMPARISON_DELTA else (low, middle)
     return low
 
 
 def _edges(
     noise: GaussianNoise | LaplaceNoise, share: float, steps: int, moves: tuple[float, float]
-) -> tuple[Array, int]:
+) -> tuple[FloatArray, int]:
     """Return the positions between consecutive scores, ends included, and the first score."""
-    reach = noise.radius(CUT)
+    reach = noise.radius(SCORE_TAIL_MASS)
     x = np.linspace(min(*moves, 0.0) - reach, max(*moves, 0.0) + reach, 1 << 15)
     score = _log_blend(noise, share, x, moves[0]) - _log_blend(noise, share, x, moves[1])
     masses = np.exp(noise.log_interval_masses(np.concatenate(([-math.inf], x))))
     mean = float((masses * score).sum())
     spread = math.sqrt(steps * float((masses * (score - mean) ** 2).sum()))
-    width = max(24.0 * spread / POINTS, 1e-300)
+    width = max(24.0 * spread / SCORE_POINTS, 1e-300)
     highest = min(float(score[-1]), mean + 48.0 * spread)
     lowest = max(float(score[0]), mean - 12.0 * spread)
     first, last = math.floor(lowest / width), math.ceil(highest / width)
@@ -134,7 +135,9 @@ def _edges(
     return np.concatenate(([-math.inf], np.maximum.accumulate(between), [math.inf])), first
 
 
-def _log_blend(noise: GaussianNoise | LaplaceNoise, share: float, x: Array, shift: float) -> Array:
+def _log_blend(
+    noise: GaussianNoise | LaplaceNoise, share: float, x: FloatArray, shift: float
+) -> FloatArray:
     """Return log(1 - share + share noise(shift)/noise(0)) at x."""
     if shift == 0.0:
         return np.zeros_like(x)
@@ -142,7 +145,7 @@ def _log_blend(noise: GaussianNoise | LaplaceNoise, share: float, x: Array, shif
     return log_mixture(share, unit.log_shift_ratio(x / shift))
 
 
-def _outcomes(p: _Law, q: _Law) -> AtomPair:
+def _outcomes(p: _ScorePmf, q: _ScorePmf) -> AtomPair:
     first = min(p.first, q.first)
     size = max(law.first + law.masses.size for law in (p, q)) - first
     both = np.zeros((2, size))
@@ -158,5 +161,5 @@ def _outcomes(p: _Law, q: _Law) -> AtomPair:
     both = both[:, (both > least).all(axis=0)]
     log_p, log_q = np.log(both)
     return AtomPair(
-        log_p, log_q, few=False, rounding=2.0 * (p.rounding + q.rounding) + lost / least
+        log_p, log_q, has_heavy_atoms=False, rounding=2.0 * (p.rounding + q.rounding) + lost / least
     )

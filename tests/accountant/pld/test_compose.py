@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 
 from privplan.accountant.engines.pld.compose import _fast_length, compose
-from privplan.accountant.engines.pld.grid import Grid, Law
-from privplan.accountant.engines.pld.rounds import Repeated, Rounds, _fold
+from privplan.accountant.engines.pld.grid import Grid, LossPmf
+from privplan.accountant.engines.pld.rounds import RepeatedPmf, Rounds, _fold
 
 WIDTH = 0.05
 
 
 def _law(rng, size, first):
     masses = rng.uniform(size=size) ** 4
-    return Law(Grid(WIDTH, 0.01), first, 0.999 * masses / masses.sum(), 0.0, 0.0)
+    return LossPmf(Grid(WIDTH, 0.01), first, 0.999 * masses / masses.sum(), 0.0, 0.0)
 
 
 def _rounds(laws, counts):
-    return Rounds(tuple(Repeated(law, n) for law, n in zip(laws, counts, strict=True)))
+    return Rounds(tuple(RepeatedPmf(law, n) for law, n in zip(laws, counts, strict=True)))
 
 
 def _direct(laws, counts):
@@ -67,7 +67,7 @@ def test_far_from_the_tilt_the_bounds_stay_bounds():
 def test_deltas_far_below_double_precision_keep_their_digits():
     """A two-point law composes to a binomial, which is summed here in logs."""
     p, n = 0.3, 200
-    law = Law(Grid(WIDTH), -1, np.array([1 - p, 0.0, p]), 0.0, 0.0)
+    law = LossPmf(Grid(WIDTH), -1, np.array([1 - p, 0.0, p]), 0.0, 0.0)
     k = np.arange(n + 1)
     log_masses = np.array(
         [
@@ -94,7 +94,7 @@ def test_deltas_far_below_double_precision_keep_their_digits():
 def test_slack_moves_both_ends_outwards():
     rng = np.random.default_rng(7)
     law = _law(rng, 40, -15)
-    loose = Law(law.grid, law.first, law.masses, 0.0, 1e-3)
+    loose = LossPmf(law.grid, law.first, law.masses, 0.0, 1e-3)
     tight, slack = (compose(_rounds((each,), (10,)), 2.0) for each in (law, loose))
     assert slack.log_delta_upper(1.0) > tight.log_delta_upper(1.0)
     assert slack.log_delta_lower(1.0) < tight.log_delta_lower(1.0)
@@ -102,9 +102,9 @@ def test_slack_moves_both_ends_outwards():
 
 
 def test_infinite_mass_of_many_rounds():
-    law = Law(Grid(WIDTH), 0, np.array([0.9]), 0.1, 0.0)
+    law = LossPmf(Grid(WIDTH), 0, np.array([0.9]), 0.1, 0.0)
     assert _rounds((law,), (3,)).infinite_mass == pytest.approx(1 - 0.9**3)
-    sure = Law(Grid(WIDTH), 0, np.array([0.0]), 1.0, 0.0)
+    sure = LossPmf(Grid(WIDTH), 0, np.array([0.0]), 1.0, 0.0)
     assert _rounds((law, sure), (3, 1)).infinite_mass == 1.0
 
 

@@ -16,8 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.pld.certificate import ordered
-from privplan.accountant.engines.pld.questions import FLOOR
+from privplan.accountant.engines.pld.certificate import checked_bounds
+from privplan.accountant.engines.pld.questions import MIN_CERTIFIED_DELTA
 from privplan.accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 
 ENGINE = PldEngine()
@@ -170,10 +170,10 @@ def test_discrete_mechanisms_approach_the_continuous_ones(neighbours):
         (ev.DiscreteLaplace(1.2, 400), ev.Laplace(1.2)),
     ):
         for wrap in (lambda e: ev.Repeat(3, e), lambda e: ev.Repeat(30, ev.Poisson(0.1, e))):
-            fine, smooth = (epsilon(wrap(e), 1e-5, neighbours) for e in (discrete, continuous))
-            assert fine.lower <= smooth.upper * (1 + 2e-3)
-            assert fine.upper >= smooth.lower * (1 - 2e-3)
-            assert fine.upper == pytest.approx(smooth.upper, rel=4e-3)
+            fine, limit = (epsilon(wrap(e), 1e-5, neighbours) for e in (discrete, continuous))
+            assert fine.lower <= limit.upper * (1 + 2e-3)
+            assert fine.upper >= limit.lower * (1 - 2e-3)
+            assert fine.upper == pytest.approx(limit.upper, rel=4e-3)
 
 
 def test_replacing_a_sampled_unit_is_neither_adding_nor_half_the_noise():
@@ -199,7 +199,7 @@ def test_tiny_deltas_stay_tight(target):
 
 def test_below_the_floor_it_refuses():
     with pytest.raises(Unsupported, match="certifies delta down to"):
-        epsilon(ev.Poisson(0.5, ev.Gaussian(1.0)), FLOOR / 10)
+        epsilon(ev.Poisson(0.5, ev.Gaussian(1.0)), MIN_CERTIFIED_DELTA / 10)
 
 
 def test_large_epsilons_do_not_underflow():
@@ -343,7 +343,7 @@ def test_an_absent_unit_gives_a_response_no_lower_end():
 
 def test_a_lower_end_above_the_upper_end_is_an_error():
     with pytest.raises(EnginesDisagree, match="The pld engine shows at least"):
-        ordered(1.0, 0.999)
+        checked_bounds(1.0, 0.999)
 
 
 def test_a_direction_that_is_dismissed_still_bounds_the_epsilon():

@@ -10,8 +10,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.gdp import GdpEngine
-from privplan.accountant.engines.pld import sides
-from privplan.accountant.engines.pld.certificate import stayed_wide
+from privplan.accountant.engines.pld import delta_bounds
+from privplan.accountant.engines.pld.certificate import wide_interval_warnings
 from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
@@ -30,14 +30,14 @@ def _sampled(rate, rounds, noise):
 def work(monkeypatch):
     """Return the sizes of all transforms; it fills as they are made."""
     sizes: list[int] = []
-    compose = sides.compose
+    compose = delta_bounds.compose
 
     def counted(rounds, tilt):
         found = compose(rounds, tilt)
         sizes.append(found.losses.size)
         return found
 
-    monkeypatch.setattr(sides, "compose", counted)
+    monkeypatch.setattr(delta_bounds, "compose", counted)
     return sizes
 
 
@@ -116,9 +116,9 @@ def test_a_calibration_whose_interval_stays_wide_says_so():
 
 
 def test_what_is_wide():
-    assert stayed_wide("epsilon", Bounds(1.0, 1.001), 5e-4) == ()
-    assert stayed_wide("epsilon", Bounds(1.0, math.inf), 5e-4) == ()
-    (said,) = stayed_wide("delta", Bounds(1.0, 1.1), 5e-4)
+    assert wide_interval_warnings("epsilon", Bounds(1.0, 1.001), 5e-4) == ()
+    assert wide_interval_warnings("epsilon", Bounds(1.0, math.inf), 5e-4) == ()
+    (said,) = wide_interval_warnings("delta", Bounds(1.0, 1.1), 5e-4)
     assert "delta lies between 1 and 1.1" in said
 
 

@@ -18,8 +18,8 @@ from privplan.accountant.calibrate import calibrate
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import PldEngine
 from privplan.accountant.engines.pld.binomial import GaussianShifts, LaplaceShifts
-from privplan.accountant.engines.pld.groups import LARGEST_GROUP, pair_of
-from privplan.accountant.engines.pld.shifted import Losses
+from privplan.accountant.engines.pld.binomial_mixtures import BinomialLoss
+from privplan.accountant.engines.pld.groups import MAX_GROUP_RECORDS, group_pair
 from privplan.accountant.errors import Unsupported
 
 from ...sweeps import sweep
@@ -190,7 +190,7 @@ def test_the_losses_and_masses_keep_their_digits():
 @pytest.mark.parametrize("down", [None, 5, 40])
 def test_positions_invert_losses(down):
     up = GaussianShifts(40, 0.05, 2.0)
-    losses = Losses(up, None if down is None else GaussianShifts(down, 0.2, 2.0))
+    losses = BinomialLoss(up, None if down is None else GaussianShifts(down, 0.2, 2.0))
     wanted = np.linspace(-1.9, 60.0, 3001)
     x = losses.positions(wanted)
     assert (np.diff(x) >= 0.0).all()
@@ -277,12 +277,12 @@ def test_dp_accounting_agrees_on_integer_sums(size, rate, event, rounds, neighbo
 
 @pytest.mark.parametrize("neighbours", [ADD, REPLACE])
 def test_fine_integers_tend_to_the_line(neighbours):
-    for fine, smooth in (
+    for fine, continuous in (
         (ev.DiscreteGaussian(4.0, 200), ev.Gaussian(4.0)),
         (ev.DiscreteLaplace(4.0, 200), ev.Laplace(4.0)),
     ):
         near = epsilon(unit(6, 0.05, fine, 50), 1e-6, neighbours)
-        line = epsilon(unit(6, 0.05, smooth, 50), 1e-6, neighbours)
+        line = epsilon(unit(6, 0.05, continuous, 50), 1e-6, neighbours)
         assert near.lower <= line.upper * (1 + 1e-4)
         assert line.lower <= near.upper * (1 + 1e-4)
 
@@ -378,7 +378,7 @@ def test_mixed_adds_and_removes_were_never_seen_to_be_worse(laplace):
 def test_a_pair_of_mixed_changes_is_a_pair_like_any_other():
     # 3 come and 2 go: proven to be the worst of its kind; its losses are seen from both sides.
     for make in (GaussianShifts, LaplaceShifts):
-        pair = pair_of(Losses(make(3, 0.3, 1.1), make(2, 0.3, 1.1)))
+        pair = group_pair(BinomialLoss(make(3, 0.3, 1.1), make(2, 0.3, 1.1)))
         worst = _pair_sticks(3, 2, 0.3, make is LaplaceShifts, 1.1)
         edges = np.linspace(-6.0, 6.0, 2001)
         forward = _stick_of(pair, edges)
@@ -388,11 +388,11 @@ def test_a_pair_of_mixed_changes_is_a_pair_like_any_other():
 
 
 def _stick_of(pair, edges):
-    log_p, log_q = pair.smooth.log_masses(edges)
+    log_p, log_q = pair.continuous.log_masses(edges)
     p, q = np.exp(log_p), np.exp(log_q)
-    if pair.exact is not None:
-        p = np.append(p, np.exp(pair.exact.log_p))
-        q = np.append(q, np.exp(pair.exact.log_q))
+    if pair.atoms is not None:
+        p = np.append(p, np.exp(pair.atoms.log_p))
+        q = np.append(q, np.exp(pair.atoms.log_q))
     return lambda at: float(np.maximum(p - at * q, 0.0).sum())
 
 
@@ -511,7 +511,10 @@ def test_calibration_of_a_unit():
 def test_what_has_no_pair_is_refused():
     for event, words in (
         (ev.Group(2, ev.Poisson(0.1, ev.Pure(1.0))), "`pure` under `poisson`"),
-        (ev.Group(LARGEST_GROUP + 1, ev.Poisson(0.1, ev.Gaussian(1.0))), "up to 100,000 records"),
+        (
+            ev.Group(MAX_GROUP_RECORDS + 1, ev.Poisson(0.1, ev.Gaussian(1.0))),
+            "up to 100,000 records",
+        ),
         (ev.Group(9000, ev.Poisson(0.1, ev.DiscreteGaussian(1.0, 1000))), "too many outcomes"),
         (ev.Group(2, ev.Poisson(0.1, ev.Gaussian(1e-40))), "noise multipliers"),
     ):

@@ -76,4 +76,4 @@ def test_shift_of_inverts_the_log_ratio(noise):
     ratio = noise.log_shift_ratio(x)
     np.testing.assert_allclose(noise.shift_of(ratio), x, atol=1e-12)
     step = np.diff(ratio) / np.diff(x)
-    assert step.max() <= noise.steepest * (1 + 1e-9)
+    assert step.max() <= noise.lipschitz_bound * (1 + 1e-9)

@@ -9,24 +9,24 @@ from typing import Final
 
 import numpy as np
 
-from .compose import Composed, compose
-from .estimate import Saddle
-from .families import Family, Weighted, families
-from .grid import Grid, Law
-from .laws import lower_law, upper_law
+from .compose import ComposedLoss, compose
+from .estimate import SaddlePoint
+from .families import CountedPair, Family, families
+from .grid import Grid, LossPmf
+from .loss_pmfs import lower_pmf, upper_pmf
 from .pair import Pair
-from .rounds import Part, Repeated, Rounds, Rowed
-from .thinned import Rows, lower_rows, upper_rows
+from .pmf_rows import PmfRows, lower_pmf_rows, upper_pmf_rows
+from .rounds import Part, RepeatedPmf, RepeatedPmfRows, Rounds
 
-LOST_SHARE: Final = 1e-7
+TAIL_SHARE_OF_DELTA: Final = 1e-7
 """Mass that a law may move to infinity, or drop, over all rounds, as a share of delta."""
 
-ROUNDING: Final = 1e-12
+DELTA_LOG_ROUNDING: Final = 1e-12
 """Error of adding the two parts of delta, as a log."""
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class DeltaBound:
     """An upper or a lower bound on delta as a function of epsilon.
 
     `log_delta` never crosses the truth; it falls as epsilon grows.
@@ -35,11 +35,11 @@ class Side:
     log_delta: Callable[[float], float]
 
 
-def upper_side(
-    pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
-) -> Side:
+def upper_delta_bound(
+    pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
+) -> DeltaBound:
     """Return an upper bound that is tight around the saddle's epsilon and `delta`."""
-    rounds = _rounds(pairs, width, saddle, delta, upper_rows, upper_law)
+    rounds = _discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
@@ -47,24 +47,26 @@ def upper_side(
         if composed is None:
             return math.log(infinite) if infinite > 0 else -math.inf
         finite = composed.log_delta_upper(epsilon)
-        return min(_log_add(finite, infinite) + ROUNDING, 0.0)
+        return min(_log_add(finite, infinite) + DELTA_LOG_ROUNDING, 0.0)
 
-    return Side(log_delta)
+    return DeltaBound(log_delta)
 
 
-def lower_side(
-    pairs: Sequence[tuple[Pair, int]], width: float, saddle: Saddle, delta: float
-) -> Side:
+def lower_delta_bound(
+    pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
+) -> DeltaBound:
     """Return a lower bound that is tight around the saddle's epsilon and `delta`."""
-    rounds = _rounds(pairs, width, saddle, delta, lower_rows, _telling_law)
+    rounds = _discretized_rounds(
+        pairs, width, saddle, delta, lower_pmf_rows, _informative_lower_pmf
+    )
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
     def log_delta(epsilon: float) -> float:
         finite = composed.log_delta_lower(epsilon) if composed is not None else -math.inf
-        return _log_add(finite, infinite) - ROUNDING
+        return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
 
-    return Side(log_delta)
+    return DeltaBound(log_delta)
 
 
 def _log_add(log_finite: float, infinite: float) -> float:
@@ -75,43 +77,45 @@ def _log_add(log_finite: float, infinite: float) -> float:
     return high + math.log1p(math.exp(low - high))
 
 
-def _rounds(
-    pairs: Sequence[Weighted],
+def _discretized_rounds(
+    pairs: Sequence[CountedPair],
     width: float,
-    saddle: Saddle,
+    saddle: SaddlePoint,
     delta: float,
-    lay_rows: Callable[[Family, float, float, float], tuple[list[Rows], tuple[Weighted, ...]]],
-    lay_one: Callable[[Pair, Grid, float], Law],
+    lay_rows: Callable[
+        [Family, float, float, float], tuple[list[PmfRows], tuple[CountedPair, ...]]
+    ],
+    lay_one: Callable[[Pair, Grid, float], LossPmf],
 ) -> Rounds:
     """Return laws of all pairs on grids of one width: families in rows, the others one by one."""
     releases = sum(count for _, count in pairs)
-    tail = max(delta * LOST_SHARE / releases, 1e-300)
+    tail = max(delta * TAIL_SHARE_OF_DELTA / releases, 1e-300)
     together, single = families(pairs)
     parts: list[Part] = []
     for family in together:
         rows, rest = lay_rows(family, width, saddle.tilt, tail)
-        parts += map(Rowed, rows)
+        parts += map(RepeatedPmfRows, rows)
         single += rest
     for pair, count in single:
-        grid = Grid(width, pair.anchors[0] if pair.anchors else 0.0)
-        parts.append(Repeated(lay_one(pair, grid, tail), count))
+        grid = Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0)
+        parts.append(RepeatedPmf(lay_one(pair, grid, tail), count))
     if sum(part.releases for part in parts) != releases:
         raise ArithmeticError("a release was left out")
     return Rounds(tuple(parts))
 
 
-def _telling_law(pair: Pair, grid: Grid, tail: float) -> Law:
+def _informative_lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a lower law, and that of no loss at all where the grid is too wide for another.
 
     Every pair dominates two equal distributions.
     """
-    law = lower_law(pair, grid, tail)
+    law = lower_pmf(pair, grid, tail)
     if law.masses.any() or law.infinite_mass > 0.0:
         return law
-    return Law(Grid(grid.width), 0, np.ones(1), 0.0, 0.0)
+    return LossPmf(Grid(grid.width), 0, np.ones(1), 0.0, 0.0)
 
 
-def _composed(rounds: Rounds, saddle: Saddle) -> Composed | None:
+def _composed(rounds: Rounds, saddle: SaddlePoint) -> ComposedLoss | None:
     if rounds.is_empty():
         return None
     spread = math.sqrt(saddle.variance)
@@ -126,10 +130,10 @@ def fitting_width(pairs: Sequence[tuple[Pair, int]], wanted: float) -> float:
     width is the one of about four thousand candidates that misses them least.
     """
     distances = [
-        abs(atom - pair.anchors[0])
+        abs(atom - pair.grid_atoms[0])
         for pair, _ in pairs
-        for atom in pair.anchors[1:]
-        if abs(atom - pair.anchors[0]) >= wanted
+        for atom in pair.grid_atoms[1:]
+        if abs(atom - pair.grid_atoms[0]) >= wanted
     ]
     if not distances:
         return wanted

@@ -1,6 +1,6 @@
 """Sink the chords of a convex function below it, so that what results is again a law.
 
-The chords interpolate a hockey stick h between grid points alpha_j = e^(l_j); see laws.py.  Here
+The chords interpolate a hockey stick h between grid points alpha_j = e^(l_j); see loss_pmfs.py.  Here
 masses are P masses on the grid points, so the function is sum_j p_j (1 - alpha / alpha_j)+.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .noise import Array
+from ...arrays import FloatArray, IndexArray
 
 
-def sunk(to_left: Array, to_right: Array, excess: Array, width: float) -> Array:
+def lower_hull(
+    to_left: FloatArray, to_right: FloatArray, excess: FloatArray, width: float
+) -> FloatArray:
     """Return the masses of the chords, sunk at every grid point far enough, and convex.
 
     At both ends the law must stay a law: no higher than the line on which h would run if nothing
@@ -57,10 +58,10 @@ def sunk(to_left: Array, to_right: Array, excess: Array, width: float) -> Array:
     masses[: bottom + 1] = 0.0
     masses[top:] = 0.0
     masses[bottom], masses[top] = at_bottom, at_top
-    return convex(masses, width)
+    return convex_minorant(masses, width)
 
 
-def _relax(depth: Array, room: Array, excess: Array, collapse: Array) -> None:
+def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: FloatArray) -> None:
     """Make the points after the first one shallower where that one is deep; changes `depth`.
 
     Mass that crowds at the bottom lets the first point sink far.  A chord's excess at t in [0, 1]
@@ -93,7 +94,7 @@ def _relax(depth: Array, room: Array, excess: Array, collapse: Array) -> None:
         depth[index + 1] = left = here
 
 
-def _end(room: Array, depth: Array, excess: Array, collapse: Array) -> int:
+def _end(room: FloatArray, depth: FloatArray, excess: FloatArray, collapse: FloatArray) -> int:
     """Return the grid point at which the sunk chords reach the last line; adjusts `depth`.
 
     It is the first point with no more `room` above the line than the depth.  The chord that ends
@@ -109,7 +110,7 @@ def _end(room: Array, depth: Array, excess: Array, collapse: Array) -> int:
     return end
 
 
-def shortfall(masses: Array, width: float) -> Array:
+def shortfall(masses: FloatArray, width: float) -> FloatArray:
     """Return sum over i < j of masses_i (e^(l_j - l_i) - 1) for every grid point j, at most 1e250.
 
     This is h minus its first line: what the points below j would add to h at j.  It is summed as
@@ -128,7 +129,7 @@ def shortfall(masses: Array, width: float) -> Array:
     return np.minimum(math.expm1(width) * result, 1e250)
 
 
-def hockey_stick(masses: Array, width: float) -> Array:
+def hockey_stick(masses: FloatArray, width: float) -> FloatArray:
     """Return sum over i > j of masses_i (1 - e^(l_j - l_i)) for every grid point j.
 
     It is summed as (1 - e^-w) sum over k >= j of e^(l_j - l_k) A_k, A_k the mass above k.
@@ -147,7 +148,7 @@ def hockey_stick(masses: Array, width: float) -> Array:
     return -math.expm1(-width) * result
 
 
-def convex(masses: Array, width: float) -> Array:
+def convex_minorant(masses: FloatArray, width: float) -> FloatArray:
     """Return the masses of the largest convex function below the one with these signed masses.
 
     A kink with negative mass lies above the line between its neighbours, so it is removed and its
@@ -181,7 +182,7 @@ def convex(masses: Array, width: float) -> Array:
 
 
 def _neighbour_shares(
-    kept: NDArray[np.intp], left: int, here: int, right: int, width: float
+    kept: IndexArray, left: int, here: int, right: int, width: float
 ) -> tuple[tuple[int, float], ...]:
     """Return how the mass of a removed kink goes to its neighbours, measured as P mass.
 

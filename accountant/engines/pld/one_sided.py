@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...arrays import FloatArray
 from .atoms import AtomPair
-from .noise import Array
 from .pair import Pair
 
-LogPair = tuple[Array, Array]
+LogPair = tuple[FloatArray, FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
-class OrderedAtoms(AtomPair):
+class OneSidedAtoms(AtomPair):
     """Outcomes of a lower bound on P against Q; its reverse is `backward`, not the same outcomes.
 
     Swapping the two would turn what was rounded down into what was rounded up.
@@ -24,9 +24,11 @@ class OrderedAtoms(AtomPair):
 
     def reverse(self) -> AtomPair:
         """Return the lower bound on Q against P."""
-        return OrderedAtoms(*self.backward, few=self.few, backward=(self.log_p, self.log_q))
+        return OneSidedAtoms(
+            *self.backward, has_heavy_atoms=self.has_heavy_atoms, backward=(self.log_p, self.log_q)
+        )
 
 
-def attained_pair(forward: LogPair, backward: LogPair) -> Pair:
+def one_sided_pair(forward: LogPair, backward: LogPair) -> Pair:
     """Return the pair of what is attained in either order, each (log P, log Q) for its own."""
-    return Pair.of_outcomes(OrderedAtoms(*forward, few=False, backward=backward))
+    return Pair.of_outcomes(OneSidedAtoms(*forward, has_heavy_atoms=False, backward=backward))

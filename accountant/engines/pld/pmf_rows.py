@@ -1,18 +1,18 @@
 """Laws of a whole family at once, on few points of the grid for each row.
 
-The bounds are those of laws.py: chords above the hockey stick, and chords sunk below it.  Neither
+The bounds are those of loss_pmfs.py: chords above the hockey stick, and chords sunk below it.  Neither
 needs neighbouring grid points.  So each row takes points that are close where the tilted loss has
 its mass and far apart elsewhere, at distances that cost all intervals alike (the error of an
 interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
 
-The lower law differs from that of laws.py in how it ends.  Where mass crowds at an end of the
+The lower law differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
 losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
 is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
 is moved down to one.  Chords are then sunk by the largest excess at each point, and an atom at the
 top leaves nothing to sink there.  What comes out negative is taken from the points above: a mass v
 at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller loss.
 
-Source: derived here and in laws.py.
+Source: derived here and in loss_pmfs.py.
 """
 
 from __future__ import annotations
@@ -21,32 +21,30 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray, IntArray
 from .chords import chord_excess, upward_share
-from .families import Family, Weighted
-from .noise import UNIT_ROUNDOFF, Array
+from .families import CountedPair, Family
+from .noise import UNIT_ROUNDOFF
 
-Indices = NDArray[np.int64]
-
-CELLS: Final = 192
+CELLS_PER_ROW: Final = 192
 """Into how many cells of equal length in position a row is cut to choose its points."""
 
-MERGED: Final = 1e-10
+MERGED_TAIL_SHARE: Final = 1e-10
 """Tilted share of a far tail whose outcomes a lower law merges, or drops at the bottom."""
 
-WIDEST: Final = 0.25
+MAX_INTERVAL_NATS: Final = 0.25
 """Longest interval, in nats."""
 
-_TRIES: Final = 40
+_MAX_ATOM_MOVES: Final = 40
 """How often the end of what is merged is moved until it lies far enough from the atom."""
 
-SIZES: Final = (512, 2048, 8192)
+ROW_SIZES: Final = (512, 2048, 8192)
 """Rows that need up to so many points are laid together; a row that needs more is none of these."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PmfRows:
     """Laws on grids of one width: row i has P masses `masses[i]` on `width * at[i] + offset[i]`.
 
     `infinite` is P mass at an infinite loss, `slack` how far a loss may be from its grid point
@@ -54,12 +52,12 @@ class Rows:
     """
 
     width: float
-    offset: Array
-    at: Indices
-    masses: Array
-    infinite: Array
-    slack: Array
-    counts: NDArray[np.int64]
+    offset: FloatArray
+    indices: IntArray
+    masses: FloatArray
+    infinite: FloatArray
+    slack: FloatArray
+    counts: IntArray
 
     def __post_init__(self) -> None:
         masses = self.masses
@@ -69,23 +67,23 @@ class Rows:
             raise FloatingPointError("a mass or its error is not a number, or below 0")
 
 
-def upper_rows(
+def upper_pmf_rows(
     family: Family, width: float, tilt: float, tail: float
-) -> tuple[list[Rows], tuple[Weighted, ...]]:
+) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
     """Return laws that dominate the family's pairs, and the pairs that need too many points.
 
     `tail` bounds the mass moved to infinity.  The points are chosen for a `tilt`, on which no bound
     depends.
     """
-    alike, rest = _alike(family, width, tilt, tail)
-    return [_upper(some, width, tilt, tail) for some in alike], rest
+    alike, rest = _by_size(family, width, tilt, tail)
+    return [_upper(subset, width, tilt, tail) for subset in alike], rest
 
 
-def _upper(family: Family, width: float, tilt: float, tail: float) -> Rows:
+def _upper(family: Family, width: float, tilt: float, tail: float) -> PmfRows:
     low, high = family.reach(tail)
-    offset = family.not_drawn if family.crowded else np.zeros_like(family.scale)
-    at = _strictly(_points(family, width, offset, tilt, low, high), upwards=True)
-    edges = offset + width * at
+    offset = family.end_loss if family.has_end_atom else np.zeros_like(family.scale)
+    indices = _strictly_ascending(_points(family, width, offset, tilt, low, high), upwards=True)
+    edges = offset + width * indices
     log_p, log_q = family.log_masses(edges)
     inside = np.exp(log_p[:, 1:-1])
     gaps = np.diff(edges, axis=-1)
@@ -98,58 +96,60 @@ def _upper(family: Family, width: float, tilt: float, tail: float) -> Rows:
     inflation = 1.0 + family.mass_error(tail)
     infinite = np.minimum(np.exp(log_p[:, -1:]) * inflation, 1.0)[:, 0]
     slack = _slack(family, edges, tail)
-    return Rows(width, offset[:, 0], at, masses * inflation, infinite, slack, family.counts)
+    return PmfRows(width, offset[:, 0], indices, masses * inflation, infinite, slack, family.counts)
 
 
-def lower_rows(
+def lower_pmf_rows(
     family: Family, width: float, tilt: float, tail: float
-) -> tuple[list[Rows], tuple[Weighted, ...]]:
+) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
     """Return laws that the pairs dominate, and the pairs for which none came out.
 
     `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
     """
-    alike, rest = _alike(family, width, tilt, tail)
-    laid = [_lower(some, width, tilt, tail) for some in alike]
+    alike, rest = _by_size(family, width, tilt, tail)
+    laid = [_lower(subset, width, tilt, tail) for subset in alike]
     return [rows for rows, _ in laid], rest + tuple(m for _, more in laid for m in more)
 
 
-def _alike(
+def _by_size(
     family: Family, width: float, tilt: float, tail: float
-) -> tuple[list[Family], tuple[Weighted, ...]]:
+) -> tuple[list[Family], tuple[CountedPair, ...]]:
     """Return the rows, parted by how many points they need, and the pairs that need too many."""
-    needed = _laid(family, width, tilt, *family.reach(tail))[1][:, -1]
+    needed = _cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
     # One class for each row, the last one for all that no size holds, be it not a number.
-    classes = np.where(needed <= SIZES[-1], np.searchsorted(SIZES, needed), len(SIZES))
-    alike = [family.some(classes == each) for each in range(len(SIZES)) if (classes == each).any()]
-    rest = zip(family.members, classes == len(SIZES), strict=True)
+    classes = np.where(needed <= ROW_SIZES[-1], np.searchsorted(ROW_SIZES, needed), len(ROW_SIZES))
+    alike = [
+        family.subset(classes == each) for each in range(len(ROW_SIZES)) if (classes == each).any()
+    ]
+    rest = zip(family.members, classes == len(ROW_SIZES), strict=True)
     return alike, tuple(member for member, left in rest if left)
 
 
 def _lower(
     family: Family, width: float, tilt: float, tail: float
-) -> tuple[Rows, tuple[Weighted, ...]]:
+) -> tuple[PmfRows, tuple[CountedPair, ...]]:
     chords = _Chords.of(family, width, tilt, tail)
-    masses = chords.sunk()
-    sound = chords.sound & (masses.sum(axis=-1) > 0.0)
+    masses = chords.lower_hull()
+    valid = chords.valid & (masses.sum(axis=-1) > 0.0)
     masses *= 1.0 - family.mass_error(tail)
     slack = _slack(family, chords.edges, tail)
-    rows = Rows(
+    rows = PmfRows(
         width,
-        chords.offset[sound, 0],
-        chords.at[sound],
-        masses[sound],
-        np.zeros(int(sound.sum())),
-        slack[sound],
-        family.counts[sound],
+        chords.offset[valid, 0],
+        chords.indices[valid],
+        masses[valid],
+        np.zeros(int(valid.sum())),
+        slack[valid],
+        family.counts[valid],
     )
-    rest = tuple(member for member, fine in zip(family.members, sound, strict=True) if not fine)
+    rest = tuple(member for member, fine in zip(family.members, valid, strict=True) if not fine)
     return rows, rest
 
 
-def _slack(family: Family, edges: Array, tail: float) -> Array:
+def _slack(family: Family, edges: FloatArray, tail: float) -> FloatArray:
     """Return how far each row's losses may be from its points, through rounding."""
     largest = np.abs(edges).max(axis=-1)
-    slack: Array = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
+    slack: FloatArray = 2.0 * family.edge_error(tail)[:, 0] + 8.0 * UNIT_ROUNDOFF * largest
     return slack
 
 
@@ -157,10 +157,10 @@ def _slack(family: Family, edges: Array, tail: float) -> Array:
 
 
 def _points(
-    family: Family, width: float, offset: Array, tilt: float, low: Array, high: Array
-) -> Indices:
+    family: Family, width: float, offset: FloatArray, tilt: float, low: FloatArray, high: FloatArray
+) -> IntArray:
     """Return ascending grid indices for each row, the ends just beyond positions low and high."""
-    losses, cumulative = _laid(family, width, tilt, low, high)
+    losses, cumulative = _cumulative_points(family, width, tilt, low, high)
     count = int(np.ceil(cumulative[:, -1].max())) + 2
     # Each row's cumulative share, moved to an interval of its own: one interpolation inverts all.
     row = np.arange(family.scale.size, dtype=np.float64)[:, None]
@@ -171,20 +171,20 @@ def _points(
         (2.0 * row + share).ravel(),
         losses.ravel(),
     ).reshape(row.size, count)
-    at = np.round((wanted - offset) / width)
-    at[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
-    at[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
-    if not np.isfinite(at).all() or np.abs(at).max() > 1e15:
+    rounded = np.round((wanted - offset) / width)
+    rounded[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
+    rounded[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
+    if not np.isfinite(rounded).all() or np.abs(rounded).max() > 1e15:
         raise FloatingPointError("the losses are not finite")
-    indices: Indices = at.astype(np.int64)
-    return indices
+    result: IntArray = rounded.astype(np.int64)
+    return result
 
 
-def _laid(
-    family: Family, width: float, tilt: float, low: Array, high: Array
-) -> tuple[Array, Array]:
+def _cumulative_points(
+    family: Family, width: float, tilt: float, low: FloatArray, high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """Return losses between two positions, ascending, and how many points are needed up to each."""
-    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
     losses = family.loss(x)
     p, q = family.masses_between(x)
     log_p = q[:, ::-1] if family.swapped else p
@@ -192,7 +192,7 @@ def _laid(
     return losses, np.cumsum(_needed(losses, log_p, width, tilt), axis=-1)
 
 
-def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
+def _needed(losses: FloatArray, log_p: FloatArray, width: float, tilt: float) -> FloatArray:
     """Return how many points each cell needs, so that all points cost about what `width` does."""
     length = np.maximum(np.diff(losses, axis=-1), 1e-300)
     density = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
@@ -204,25 +204,25 @@ def _needed(losses: Array, log_p: Array, width: float, tilt: float) -> Array:
     )
     steps = np.zeros_like(needed)
     steps[:, 1:] = np.abs(np.diff(logs, axis=-1))
-    needed = np.maximum(needed, np.maximum(steps, length / WIDEST))
-    points: Array = np.minimum(needed, length / width) + 1e-9
+    needed = np.maximum(needed, np.maximum(steps, length / MAX_INTERVAL_NATS))
+    points: FloatArray = np.minimum(needed, length / width) + 1e-9
     return points
 
 
-def _tilted(losses: Array, log_p: Array, tilt: float) -> Array:
+def _tilted(losses: FloatArray, log_p: FloatArray, tilt: float) -> FloatArray:
     """Return the shares of the cells in the tilted law."""
     exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
     weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
-    shares: Array = weights / weights.sum(axis=-1, keepdims=True)
+    shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
     return shares
 
 
-def _strictly(at: Indices, *, upwards: bool) -> Indices:
+def _strictly_ascending(indices: IntArray, *, upwards: bool) -> IntArray:
     """Return indices that strictly ascend, moved up (or down) where they would not."""
     if not upwards:
-        return -_strictly(-at[:, ::-1], upwards=True)[:, ::-1]
-    steps = np.arange(at.shape[-1])
-    return np.maximum.accumulate(at - steps, axis=-1) + steps
+        return -_strictly_ascending(-indices[:, ::-1], upwards=True)[:, ::-1]
+    steps = np.arange(indices.shape[-1])
+    return np.maximum.accumulate(indices - steps, axis=-1) + steps
 
 
 # --- chords -------------------------------------------------------------------------------------
@@ -232,54 +232,54 @@ def _strictly(at: Indices, *, upwards: bool) -> Indices:
 class _Chords:
     """What the chords put on the ends of each interval, and by how much they exceed tangents.
 
-    `atoms` is mass that lies on a point itself.  `sound` says for which rows all this holds.
+    `atoms` is mass that lies on a point itself.  `valid` says for which rows all this holds.
     """
 
-    offset: Array
-    at: Indices
-    edges: Array
-    to_left: Array
-    to_right: Array
-    atoms: Array
-    excess: Array
-    sound: NDArray[np.bool_]
+    offset: FloatArray
+    indices: IntArray
+    edges: FloatArray
+    to_left: FloatArray
+    to_right: FloatArray
+    atoms: FloatArray
+    excess: FloatArray
+    valid: BoolArray
 
     @classmethod
     def of(cls, family: Family, width: float, tilt: float, tail: float) -> _Chords:
-        low, high = _kept(family, tilt, tail)
-        crowd = _Crowd.of(family, width, tail) if family.crowded else None
-        least = None if crowd is None else crowd.position
-        offset = np.zeros_like(family.scale) if crowd is None else crowd.loss
-        at = _points(family, width, offset, tilt, low, high)
-        at_top = crowd is not None and family.swapped
-        if crowd is not None:
+        low, high = _central_range(family, tilt, tail)
+        end_atom = _EndAtom.of(family, width, tail) if family.has_end_atom else None
+        least = None if end_atom is None else end_atom.position
+        offset = np.zeros_like(family.scale) if end_atom is None else end_atom.loss
+        indices = _points(family, width, offset, tilt, low, high)
+        at_top = end_atom is not None and family.swapped
+        if end_atom is not None:
             # The crowded atom is point 0, at the bottom or at the top.
-            at = np.minimum(at, 0) if family.swapped else np.maximum(at, 0)
-            at[:, -1 if family.swapped else 0] = 0
-        at = _strictly(at, upwards=not at_top)
-        edges = offset + width * at
-        to_left, to_right, excess, beyond = _sides(family, edges, least, tail)
+            indices = np.minimum(indices, 0) if family.swapped else np.maximum(indices, 0)
+            indices[:, -1 if family.swapped else 0] = 0
+        indices = _strictly_ascending(indices, upwards=not at_top)
+        edges = offset + width * indices
+        to_left, to_right, excess, beyond = _interval_masses(family, edges, least, tail)
         atoms = np.zeros_like(edges)
-        sound = np.ones(edges.shape[0], dtype=np.bool_)
-        if crowd is not None:
-            atoms[:, -1 if family.swapped else 0] = crowd.mass[:, 0]
-            sound = crowd.sound
+        valid = np.ones(edges.shape[0], dtype=np.bool_)
+        if end_atom is not None:
+            atoms[:, -1 if family.swapped else 0] = end_atom.mass[:, 0]
+            valid = end_atom.valid
         if not at_top:
             # A point more, for the tail beyond the last one.
             mass, loss = beyond
             top = np.floor((loss - offset[:, 0]) / width)
-            sound = sound & np.isfinite(top) & (top > at[:, -1])
-            top = np.where(sound, top, at[:, -1] + 1).astype(np.int64)
-            at = np.concatenate((at, top[:, None]), axis=-1)
-            edges = offset + width * at
+            valid = valid & np.isfinite(top) & (top > indices[:, -1])
+            top = np.where(valid, top, indices[:, -1] + 1).astype(np.int64)
+            indices = np.concatenate((indices, top[:, None]), axis=-1)
+            edges = offset + width * indices
             nothing = np.zeros((edges.shape[0], 1))
             to_left, to_right, excess = (
                 np.concatenate((each, nothing), axis=-1) for each in (to_left, to_right, excess)
             )
             atoms = np.concatenate((atoms, mass[:, None]), axis=-1)
-        return cls(offset, at, edges, to_left, to_right, atoms, excess, sound)
+        return cls(offset, indices, edges, to_left, to_right, atoms, excess, valid)
 
-    def sunk(self) -> Array:
+    def lower_hull(self) -> FloatArray:
         """Return P masses of the sunk chords: no row's hockey stick is above that of its pair."""
         gaps = np.diff(self.edges, axis=-1)
         rise, fall = np.expm1(gaps), -np.expm1(-gaps)
@@ -298,10 +298,10 @@ class _Chords:
         masses[:, 1:] += slopes / fall
         # Left of the first point the depth runs to 0, so that no P mass is lost.
         masses[:, 0] += depth[:, 0]
-        return _settled(masses)
+        return _without_negative_masses(masses)
 
 
-def _settled(masses: Array) -> Array:
+def _without_negative_masses(masses: FloatArray) -> FloatArray:
     """Return masses without negative ones: each is taken from the next points above it.
 
     A row whose points above do not suffice comes out as 0.
@@ -310,36 +310,36 @@ def _settled(masses: Array) -> Array:
     if not below.any():
         return masses
     rows = masses[below]
-    debt = np.zeros(rows.shape[0])
+    deficit = np.zeros(rows.shape[0])
     for column in rows.T:
-        left = column - debt * (1.0 + 4.0 * UNIT_ROUNDOFF)
-        debt = np.maximum(-left, 0.0)
+        left = column - deficit * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        deficit = np.maximum(-left, 0.0)
         column[:] = np.maximum(left, 0.0)
     result = masses.copy()
-    result[below] = np.where(debt[:, None] > 0.0, 0.0, rows)
+    result[below] = np.where(deficit[:, None] > 0.0, 0.0, rows)
     return result
 
 
 @dataclass(frozen=True, eq=False)
-class _Crowd:
+class _EndAtom:
     """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
 
     All other losses are at least a grid width from the merged one, so that the interval next to it
     is empty and nothing has to sink at the atom.
     """
 
-    position: Array
-    loss: Array
-    mass: Array
-    sound: NDArray[np.bool_]
+    position: FloatArray
+    loss: FloatArray
+    mass: FloatArray
+    valid: BoolArray
 
     @classmethod
-    def of(cls, family: Family, width: float, tail: float) -> _Crowd:
+    def of(cls, family: Family, width: float, tail: float) -> _EndAtom:
         inwards = -1.0 if family.swapped else 1.0
         apart = width * (1.0 + 1e-6)
         span = np.full_like(family.scale, apart)
-        for _ in range(_TRIES):
-            inner = family.not_drawn + inwards * span
+        for _ in range(_MAX_ATOM_MOVES):
+            inner = family.end_loss + inwards * span
             position = family.position(inner)
             log_p, log_q = family.masses_below(position)
             # Rounded down: a smaller loss at the same P mass.
@@ -351,24 +351,24 @@ class _Crowd:
         return cls(position, loss, np.exp(log_p), ~near[:, 0])
 
 
-def _kept(family: Family, tilt: float, tail: float) -> tuple[Array, Array]:
-    """Return positions (low, high) beyond which less than `MERGED` of the tilted law lies."""
+def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray, FloatArray]:
+    """Return positions (low, high) beyond which less than `MERGED_TAIL_SHARE` of the tilted law lies."""
     low, high = family.reach(tail)
-    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS + 1)
+    x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
     losses = family.loss(x)
     p, q = family.masses_between(x)
     log_p = q if family.swapped else p
     weights = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
     below, above = np.cumsum(weights, axis=-1), np.cumsum(weights[:, ::-1], axis=-1)
-    first = (below < MERGED).sum(axis=-1)
-    last = CELLS - (above < MERGED).sum(axis=-1)
+    first = (below < MERGED_TAIL_SHARE).sum(axis=-1)
+    last = CELLS_PER_ROW - (above < MERGED_TAIL_SHARE).sum(axis=-1)
     row = np.arange(first.size)
     return x[row, first][:, None], x[row, last][:, None]
 
 
-def _sides(
-    family: Family, edges: Array, least: Array | None, tail: float
-) -> tuple[Array, Array, Array, tuple[Array, Array]]:
+def _interval_masses(
+    family: Family, edges: FloatArray, least: FloatArray | None, tail: float
+) -> tuple[FloatArray, FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
     """Return what chords put on the two ends of each interval, their excess, and what lies beyond.
 
     Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
@@ -392,7 +392,9 @@ def _sides(
     return to_left, to_right, excess, (np.exp(beyond_p), loss)
 
 
-def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail: float) -> Array:
+def _share_error(
+    family: Family, edges: FloatArray, gaps: FloatArray, inside: FloatArray, tail: float
+) -> FloatArray:
     """Return the error of each share: of the two masses, and of the edges between them.
 
     The density at an edge is at most 16 times that of the heavier interval beside it: it has one
@@ -405,5 +407,5 @@ def _share_error(family: Family, edges: Array, gaps: Array, inside: Array, tail:
     moved = 16.0 * family.edge_mismatch(edges) * heavier
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(inside > 0.0, (moved[:, :-1] + moved[:, 1:]) / inside, 0.0)
-    error: Array = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
+    error: FloatArray = (relative + 2.0 * family.mass_error(tail)) / -np.expm1(-gaps)
     return error

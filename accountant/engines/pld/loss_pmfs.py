@@ -25,79 +25,78 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import FloatArray, IndexArray
 from .atoms import AtomPair
 from .chords import chord_excess, upward_share
-from .grid import Grid, Law
-from .noise import Array
+from .continuous import ContinuousPart
+from .grid import Grid, LossPmf
+from .lower_hull import lower_hull
 from .pair import Pair
-from .sinking import sunk
-from .smooth import Smooth
 
 
-def upper_law(pair: Pair, grid: Grid, tail: float) -> Law:
+def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a law that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
-    if pair.anchors and pair.end is None:
-        grid = _beside(pair, grid.width, tail, +1.0)
+    if pair.grid_atoms and pair.support_end is None:
+        grid = _shifted_to_atoms(pair, grid.width, tail, +1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     masses = np.zeros(edges.size)
-    beyond = pair.infinite_mass + pair.unseen
-    if pair.smooth is not None:
-        log_p, log_q = pair.smooth.log_masses(edges)
+    beyond = pair.infinite_mass + pair.omitted_mass
+    if pair.continuous is not None:
+        log_p, log_q = pair.continuous.log_masses(edges)
         inside = np.exp(log_p[1:-1])
         up = upward_share(log_p[1:-1], log_q[1:-1], edges[:-1], grid.width)
-        up = np.minimum(up + _share_error(pair.smooth, edges, grid.width, inside, tail), 1.0)
+        up = np.minimum(up + _share_error(pair.continuous, edges, grid.width, inside, tail), 1.0)
         masses[:-1] += inside * (1.0 - up)
         masses[1:] += inside * up
         masses[0] += math.exp(log_p[0])
         beyond += math.exp(log_p[-1])
-    if pair.exact is not None:
-        placed = _Placed.of(pair.exact, edges, grid.width)
-        masses[:-1] += placed.sums(placed.to_left)
-        masses[1:] += placed.sums(placed.to_right)
-        masses[0] += placed.below
-        beyond += placed.above
+    if pair.atoms is not None:
+        split = _AtomSplit.of(pair.atoms, edges, grid.width)
+        masses[:-1] += split.sums(split.to_left)
+        masses[1:] += split.sums(split.to_right)
+        masses[0] += split.below
+        beyond += split.above
     inflation = 1.0 + pair.mass_error(tail)
-    return Law(
+    return LossPmf(
         grid, first, masses * inflation, min(beyond * inflation, 1.0), 2.0 * pair.edge_error(tail)
     )
 
 
-def lower_law(pair: Pair, grid: Grid, tail: float) -> Law:
+def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a law that `pair` dominates; `tail` bounds the mass that is dropped on each side.
 
     The offset of the grid is replaced where another one loses less: at an end of the support where
     mass crowds, and just below heavy atoms, which would otherwise sink by a whole grid width.
     """
-    if pair.end is not None and pair.smooth is not None:
-        grid = _balanced(pair.smooth, pair.end, grid.width)
-    elif pair.anchors:
-        grid = _beside(pair, grid.width, tail, -1.0)
+    if pair.support_end is not None and pair.continuous is not None:
+        grid = _balanced(pair.continuous, pair.support_end, grid.width)
+    elif pair.grid_atoms:
+        grid = _shifted_to_atoms(pair, grid.width, tail, -1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     to_left, to_right = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
     excess = np.zeros(edges.size - 1)
-    if pair.smooth is not None:
-        left, right, over = _smooth_chords(pair.smooth, grid, first, last, tail)
+    if pair.continuous is not None:
+        left, right, over = _smooth_chords(pair.continuous, grid, first, last, tail)
         to_left, to_right, excess = to_left + left, to_right + right, excess + over
-    if pair.exact is not None:
-        placed = _Placed.of(pair.exact, edges, grid.width)
+    if pair.atoms is not None:
+        split = _AtomSplit.of(pair.atoms, edges, grid.width)
         to_left, to_right = (
-            to_left + placed.sums(placed.to_left),
-            to_right + placed.sums(placed.to_right),
+            to_left + split.sums(split.to_left),
+            to_right + split.sums(split.to_right),
         )
-        excess = excess + placed.excess()
-    masses = sunk(to_left, to_right, excess * (1.0 + 1e-6), grid.width)
+        excess = excess + split.excess()
+    masses = lower_hull(to_left, to_right, excess * (1.0 + 1e-6), grid.width)
     masses *= 1.0 - pair.mass_error(tail)
     infinite = pair.infinite_mass * (1.0 - 1e-12)
-    return Law(grid, first, masses, infinite, 2.0 * pair.edge_error(tail))
+    return LossPmf(grid, first, masses, infinite, 2.0 * pair.edge_error(tail))
 
 
 def _smooth_chords(
-    pair: Smooth, grid: Grid, first: int, last: int, tail: float
-) -> tuple[Array, Array, Array]:
+    pair: ContinuousPart, grid: Grid, first: int, last: int, tail: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return what the chords put on the two ends of each interval, and their excess."""
     width = grid.width
     halves = Grid(width / 2.0, grid.offset).points(2 * first, 2 * last)
@@ -114,22 +113,22 @@ def _smooth_chords(
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed:
+class _AtomSplit:
     """Outcomes placed into the intervals of a grid, each split between the ends by itself.
 
     Nothing cancels, so an outcome keeps its digits beside a much heavier one.
     """
 
-    interval: NDArray[np.intp]
+    interval: IndexArray
     count: int
     width: float
-    masses: Array
-    steps: Array  # loss above the left end
+    masses: FloatArray
+    steps: FloatArray  # loss above the left end
     below: float
     above: float
 
     @classmethod
-    def of(cls, pair: AtomPair, edges: Array, width: float) -> _Placed:
+    def of(cls, pair: AtomPair, edges: FloatArray, width: float) -> _AtomSplit:
         interval = np.searchsorted(edges, pair.losses, side="left") - 1
         inside = (interval >= 0) & (interval < edges.size - 1)
         kept = interval[inside]
@@ -144,22 +143,24 @@ class _Placed:
         )
 
     @property
-    def to_right(self) -> Array:
+    def to_right(self) -> FloatArray:
         """What each outcome puts on the right end."""
         return self.masses * np.expm1(-self.steps) / math.expm1(-self.width)
 
     @property
-    def to_left(self) -> Array:
+    def to_left(self) -> FloatArray:
         """What each outcome puts on the left end."""
         rest = np.expm1(self.steps - self.width) / math.expm1(-self.width)
         return self.masses * np.exp(-self.steps) * rest
 
-    def sums(self, amounts: Array) -> Array:
+    def sums(self, amounts: FloatArray) -> FloatArray:
         """Return the sums of `amounts` by interval."""
-        sums: Array = np.bincount(self.interval, amounts, minlength=self.count).astype(np.float64)
+        sums: FloatArray = np.bincount(self.interval, amounts, minlength=self.count).astype(
+            np.float64
+        )
         return sums
 
-    def excess(self) -> Array:
+    def excess(self) -> FloatArray:
         """Return the excess of each chord over tangents at ends and middle; see `chord_excess`."""
         at_left = self.steps <= 0.5 * self.width
         p, fall = self.masses, np.exp(-self.steps)
@@ -175,11 +176,11 @@ class _Placed:
         return np.maximum(self.sums(self.to_left) * left, self.sums(self.to_right) * right)
 
 
-def _ratio(above: Array, below: Array) -> Array:
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)
 
 
-def _balanced(pair: Smooth, end: tuple[float, float], width: float) -> Grid:
+def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> Grid:
     """Return the grid whose first point near the end of the support needs no extra depth.
 
     If that point is close to the end, h is hardly above its last line there and the next point
@@ -198,7 +199,7 @@ def _balanced(pair: Smooth, end: tuple[float, float], width: float) -> Grid:
     rank[order] = np.arange(order.size)
     p_up_to, q_up_to = np.cumsum(np.exp(log_p)), np.cumsum(np.exp(log_q))
 
-    def between(low: NDArray[np.intp], high: NDArray[np.intp]) -> tuple[Array, Array]:
+    def between(low: IndexArray, high: IndexArray) -> tuple[FloatArray, FloatArray]:
         return p_up_to[high] - p_up_to[low], q_up_to[high] - q_up_to[low]
 
     first, middle, last = rank[:count], rank[count : 2 * count], rank[2 * count :]
@@ -224,19 +225,21 @@ def _balanced(pair: Smooth, end: tuple[float, float], width: float) -> Grid:
     return Grid(width, float(points[best]))
 
 
-def _beside(pair: Pair, width: float, tail: float, side: float) -> Grid:
+def _shifted_to_atoms(pair: Pair, width: float, tail: float, side: float) -> Grid:
     """Return the grid whose points lie just beside the anchors: above (+1) or below (-1) them.
 
     An upper law then moves an atom up by no more than rounding, and a lower law does not have to
     move it down by a whole grid width.
     """
-    steps = np.array(pair.anchors) - pair.anchors[0]
+    steps = np.array(pair.grid_atoms) - pair.grid_atoms[0]
     misfit = side * (steps - width * np.round(steps / width))
     shift = float(misfit.max()) + 8.0 * pair.edge_error(tail)
-    return Grid(width, pair.anchors[0] + side * shift)
+    return Grid(width, pair.grid_atoms[0] + side * shift)
 
 
-def _share_error(pair: Smooth, edges: Array, width: float, inside: Array, tail: float) -> Array:
+def _share_error(
+    pair: ContinuousPart, edges: FloatArray, width: float, inside: FloatArray, tail: float
+) -> FloatArray:
     """Return the error of each share: of the two masses, and of the edges between them.
 
     P and Q masses are computed for edges that may differ between them by `edge_mismatch`, which
