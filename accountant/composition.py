@@ -23,8 +23,8 @@ MOST_ROUNDS: Final = 10**15
 class Leaf:
     """One mechanism, and how many times it runs.
 
-    `fully_observed` says whether all that it releases is seen.  Where it is not (the best of several
-    runs is), an upper bound still counts it, and a lower bound must leave it out.
+    `fully_observed` says whether all that it releases is seen.  Where it is not (the best of
+    several runs is), an upper bound still counts it, and a lower bound must leave it out.
     """
 
     event: ev.Event

@@ -741,7 +741,7 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
 @pytest.mark.parametrize("steps", [1, 2, 3, 37, 5000])
 def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps):
     law = mean_ratio(noise, steps)
-    ratios, plain, with_unit = law.laws()
+    ratios, plain, with_unit = law.ratios_and_masses()
     for mass in (plain.sum(), (plain * ratios).sum(), with_unit.sum()):
         assert mass == pytest.approx(1.0, abs=law.rounding + 1e-12)
     upper, lower = upper_ratio_pair(law), lower_ratio_pair(law)

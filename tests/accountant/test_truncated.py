@@ -146,8 +146,8 @@ def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
     found = crowd_pairs(noise, 40, 0.1, 4, relation)
-    reach, width = noise.radius(crowd.CUT), noise.scale / crowd.CELLS
-    parts = math.ceil(crowd.CELLS / noise.scale)
+    reach, width = noise.radius(crowd.CROWD_TAIL_MASS), noise.scale / crowd.CELLS_PER_BOUND
+    parts = math.ceil(crowd.CELLS_PER_BOUND / noise.scale)
     axes = (
         np.arange(-12 * parts, 16 * parts) / parts,
         np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)[1:-1],

@@ -16,13 +16,13 @@ chosen after seeing earlier releases, is a post-processing, the same with the un
 without it, of a release with mean 1 or 0; so step by step the whole run is a post-processing of the
 releases above.  Zero-out is the same: at 0, no step is moved.
 
-**Replace-one.**  The data sets give mean ratios R and R', each as above.  Of all joint laws with
-these two laws, E(R - a R')+ is largest for all a at once where R falls as R' rises; that coupling
-is taken.  (It is the composition of the trade-off functions of removing and of adding a unit, and
-holds for adaptive contributions as these do; with a revealed partition it is taken block by block,
-where for a fixed order the blocks' ratios can be replaced one step at a time by those of
-contributions at +1 and -1: given all other steps, the hockey stick is an average of (c + x A -
-y A')+ with x, y >= 0, and by the argument for Poisson sampling in mechanisms.py that is largest
+**Replace-one.** The data sets give mean ratios R and R', each as above.  Of all joint distributions
+with these two distributions, E(R - a R')+ is largest for all a at once where R falls as R' rises;
+that coupling is taken. (It is the composition of the trade-off functions of removing and of adding
+a unit, and holds for adaptive contributions as these do; with a revealed partition it is taken
+block by block, where for a fixed order the blocks' ratios can be replaced one step at a time by
+those of contributions at +1 and -1: given all other steps, the hockey stick is an average of (c + x
+A - y A')+ with x, y >= 0, and by the argument for Poisson sampling in mechanisms.py that is largest
 for +1 and -1.)
 
 The lower end for k = 1 is the same sum, carried along as a post-processing, else a sum of scores
@@ -93,8 +93,8 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
         return replace(base, power=base.power * steps, steps=(*base.steps, step))
     noise = noise_of(inner)
     if noise is not None and fits(noise):
-        found = _amplified(noise, steps, chosen, neighbours)
-        return replace(found, steps=(*base.steps, *found.steps))
+        amplified = _amplified(noise, steps, chosen, neighbours)
+        return replace(amplified, steps=(*base.steps, *amplified.steps))
     step = _step(
         f"The {chosen:,} of {steps:,} steps are counted as known: nothing is gained.",
         neighbours,
@@ -109,14 +109,14 @@ def _amplified(
     noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, neighbours: Neighbours
 ) -> DominatedMechanism:
     block = min(steps // chosen, MAX_SCORE_STEPS)
-    law = mean_ratio(noise, block)
+    ratio_sum = mean_ratio(noise, block)
     replaced = neighbours == "replace-one"
-    pair = opposed_ratio_pair(law) if replaced else upper_ratio_pair(law)
+    pair = opposed_ratio_pair(ratio_sum) if replaced else upper_ratio_pair(ratio_sum)
     lower_pair: Pair | None = None
     if chosen == 1 and block == steps and not replaced:
-        lower_pair = lower_ratio_pair(law)
+        lower_pair = lower_ratio_pair(ratio_sum)
     elif steps <= MAX_SCORE_STEPS:
-        lower_pair = _strongest_lower_pair(noise, steps, chosen, law, replaced)
+        lower_pair = _strongest_lower_pair(noise, steps, chosen, ratio_sum, replaced)
     many = f"{chosen:,} times one of {block:,}; " if chosen > 1 else ""
     twice = ", once removed and once added" if replaced else ""
     step = _step(
@@ -129,18 +129,22 @@ def _amplified(
 
 
 def _strongest_lower_pair(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, law: RatioSum, replaced: bool
+    noise: GaussianNoise | LaplaceNoise,
+    steps: int,
+    chosen: int,
+    ratio_sum: RatioSum,
+    replaced: bool,
 ) -> Pair:
     """Return the most telling of some pairs that are attained, where no exact one is known."""
     rest = (0.0, steps - chosen)
     other = -1.0 if replaced else 0.0
-    found = [
+    candidates = [
         score_pair(noise, steps, chosen, (1.0, other)),
         maximum_pair(noise, ((1.0, chosen), rest), ((other, chosen), rest)),
     ]
-    if chosen == 1 and law.count == steps:
-        found.append(lower_ratio_pair(law))  # of a unit at +1 and at 0
-    return strongest_pair(found, either_way=replaced)
+    if chosen == 1 and ratio_sum.count == steps:
+        candidates.append(lower_ratio_pair(ratio_sum))  # of a unit at +1 and at 0
+    return strongest_pair(candidates, either_way=replaced)
 
 
 def noise_of(inner: ev.Event) -> GaussianNoise | LaplaceNoise | None:
@@ -170,12 +174,12 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
 
 @lru_cache(maxsize=64)
 def mean_ratio(noise: GaussianNoise | LaplaceNoise, steps: int) -> RatioSum:
-    """Return bounds on the law of the mean of `steps` ratios noise(1)/noise(0)."""
+    """Return bounds on the distribution of the mean of `steps` ratios noise(1)/noise(0)."""
     return first_term(noise, steps).times(steps)
 
 
 def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
-    """Return bounds on the law of one ratio noise(1)/noise(0), at a draw of noise(0).
+    """Return bounds on the distribution of one ratio noise(1)/noise(0), at a draw of noise(0).
 
     What falls between two points of the lattice is drawn to them such that its mean is kept: with
     the mean p/q of the ratio there, up with probability (p/q - low) / (high - low).  Under Laplace
@@ -203,22 +207,22 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     masses = np.zeros((2, points.size))
     masses[:, 1:] += inside * upward
     masses[:, :-1] += inside * (1.0 - upward)
-    law = RatioSum((), h, 1, whole, origin, rounding=noise.mass_error(1.0 + reach))
+    ratio_sum = RatioSum((), h, 1, whole, origin, rounding=noise.mass_error(1.0 + reach))
     if flat:
         masses[:, 0] += outside[:, 0]
         masses[:, np.searchsorted(points, round((high - origin) / h))] += outside[:, 1]
-        return law.zoned(points, masses)
+        return ratio_sum.zoned(points, masses)
     lost_q, lost_p = outside.sum(axis=1).tolist()
-    return replace(law, lost_p=lost_p, lost_q=lost_q).zoned(points, masses)
+    return replace(ratio_sum, lost_p=lost_p, lost_q=lost_q).zoned(points, masses)
 
 
-def upper_ratio_pair(law: RatioSum) -> Pair:
+def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
     """Return the pair that has the ratios as they are, and what was left out told apart."""
-    ratios, plain, _ = law.laws()
-    log_q = np.log(plain) + law.rounding
+    ratios, plain, _ = ratio_sum.ratios_and_masses()
+    log_q = np.log(plain) + ratio_sum.rounding
     with np.errstate(divide="ignore"):
         log_p = log_q + np.log(ratios)
-        lost_p, lost_q = np.log(law.lost_p), np.log(law.lost_q)
+        lost_p, lost_q = np.log(ratio_sum.lost_p), np.log(ratio_sum.lost_q)
     return Pair.of_outcomes(
         AtomPair(
             np.concatenate((log_p, [lost_p, -math.inf])),
@@ -229,14 +233,14 @@ def upper_ratio_pair(law: RatioSum) -> Pair:
     )
 
 
-def lower_ratio_pair(law: RatioSum) -> Pair:
+def lower_ratio_pair(ratio_sum: RatioSum) -> Pair:
     """Return the pair of the masses with and without the unit."""
-    _, plain, with_unit = law.laws()
+    _, plain, with_unit = ratio_sum.ratios_and_masses()
     seen = with_unit > 0.0
     log_p, log_q = np.log(with_unit[seen]), np.log(plain[seen])
     has_heavy_atoms = _has_atoms(log_p)
     return Pair.of_outcomes(
-        AtomPair(log_p, log_q, has_heavy_atoms=has_heavy_atoms, rounding=2.0 * law.rounding)
+        AtomPair(log_p, log_q, has_heavy_atoms=has_heavy_atoms, rounding=2.0 * ratio_sum.rounding)
     )
 
 
@@ -245,18 +249,19 @@ def _has_atoms(log_masses: FloatArray) -> bool:
     return float(log_masses.max()) > math.log(HEAVY_ATOM_MASS)
 
 
-def opposed_ratio_pair(law: RatioSum) -> Pair:
-    """Return the pair whose two ratios to a third law have this law each, one falling as one rises.
+def opposed_ratio_pair(ratio_sum: RatioSum) -> Pair:
+    """Return the pair whose two ratios to a third distribution have this distribution each, one
+    falling as one rises.
 
     On u in [0, 1], uniform under the third, P has the ratios in descending and Q in ascending
     order.  The half below 1/2 is the mirror image of the other.
     """
-    ratios, plain, _ = law.laws()
+    ratios, plain, _ = ratio_sum.ratios_and_masses()
     order = np.argsort(ratios, kind="stable")
     values = np.concatenate(([0.0], ratios[order]))
-    masses = np.concatenate(([law.lost_q], plain[order])) * math.exp(law.rounding)
+    masses = np.concatenate(([ratio_sum.lost_q], plain[order])) * math.exp(ratio_sum.rounding)
     up, down = np.cumsum(masses), np.cumsum(masses[::-1])
-    half = 0.5 * math.exp(law.rounding)
+    half = 0.5 * math.exp(ratio_sum.rounding)
     ends = np.unique(np.concatenate((up[up < half], down[down < half], [half])))
     widths = np.diff(ends, prepend=0.0)
     starts = ends - 0.5 * widths
@@ -264,7 +269,7 @@ def opposed_ratio_pair(law: RatioSum) -> Pair:
     rising = values[np.minimum(np.searchsorted(up, starts), values.size - 1)]
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(widths) + np.log(falling), np.log(widths) + np.log(rising)
-        lost = np.log(law.lost_p)
+        lost = np.log(ratio_sum.lost_p)
     error = LOG_RATIO_ERROR + 8.0 * UNIT_ROUNDOFF * masses.size
     return Pair.of_outcomes(
         AtomPair(

@@ -17,10 +17,10 @@ MAX_QUADRATURE_POINTS = 5000
 class AtomPair:
     """A pair on finitely many outcomes, given by log P and log Q of each.
 
-    `has_heavy_atoms` says that the losses are few and heavy, so that the grid should meet them.  `omitted_mass`
-    bounds the P mass of outcomes that were left out; they may have any loss.  `rounding` bounds
-    the relative error of the probabilities, and the error of the losses, beyond that of rounded
-    logarithms.
+    `has_heavy_atoms` says that the losses are few and heavy, so that the grid should meet them.
+    `omitted_mass` bounds the P mass of outcomes that were left out; they may have any loss.
+    `rounding` bounds the relative error of the probabilities, and the error of the losses, beyond
+    that of rounded logarithms.
     """
 
     log_p: FloatArray

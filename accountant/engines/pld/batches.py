@@ -1,8 +1,8 @@
 """Shuffled batches: one epoch in random order, cut into batches, one noisy release for each.
 
-**Upper end: no amplification.**  Reveal the order, which does not depend on the data.  Then the
-unit is in one known batch, all other releases have the same law with either data set, and that one
-is `event` on a fixed batch; later releases may depend on earlier ones.  So the pair is that of
+**Upper end: no amplification.** Reveal the order, which does not depend on the data.  Then the unit
+is in one known batch, all other releases have the same distribution with either data set, and that
+one is `event` on a fixed batch; later releases may depend on earlier ones.  So the pair is that of
 `event`, once.  This needs the order to be the same for both data sets: the unit is zeroed or
 replaced, while one more record would move the boundaries of the batches.
 
@@ -69,11 +69,11 @@ def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | Non
     rest = (0.0, batches - 1)
     replaced = neighbours == "replace-one"
     other = (0.0, 1) if replaced else (1.0, 1)
-    found = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
+    candidates = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
     moved = replace(noise, scale=noise.scale / 2.0) if replaced else noise
     if batches <= MAX_SCORE_STEPS and fits(moved):
-        found.append(lower_ratio_pair(mean_ratio(moved, batches)))
-    return strongest_pair(found, either_way=replaced)
+        candidates.append(lower_ratio_pair(mean_ratio(moved, batches)))
+    return strongest_pair(candidates, either_way=replaced)
 
 
 def batch_warnings(

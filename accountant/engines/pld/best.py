@@ -3,8 +3,8 @@
 Which run is the best is decided by an order on the outputs, and any order may be the one in use.
 
 **An order that says nothing** picks a run by chance.  Where at least one is made, what is released
-has the law of one run; that none is made looks the same with either data set.  So over a whole
-composition, with h the hockey stick of one run of each in the place of its best,
+has the distribution of one run; that none is made looks the same with either data set.  So over a
+whole composition, with h the hockey stick of one run of each in the place of its best,
 
     delta(eps) >= P(at least one run is made, every time) h(eps).
 
@@ -96,8 +96,8 @@ def best_of_lower(
 class RunCount:
     """A random number of runs.
 
-    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_any_run` the log of the probability that there
-    is a run at all.
+    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_any_run` the log of the probability that
+    there is a run at all.
     """
 
     hit: Callable[[FloatArray], FloatArray]
@@ -147,24 +147,24 @@ def _one_run_each(
     parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     single: list[Leaf] = []
-    log_made = 0.0
+    log_any_run = 0.0
     for leaf in parts:
         if not isinstance(leaf.event, ev.BestOf):
             single.append(leaf)
             continue
-        log_made += leaf.count * RunCount.of(leaf.event).log_any_run
+        log_any_run += leaf.count * RunCount.of(leaf.event).log_any_run
         single += [
-            Leaf(one.event, one.count * leaf.count, one.fully_observed)
-            for one in leaves(leaf.event.event)
+            Leaf(run.event, run.count * leaf.count, run.fully_observed)
+            for run in leaves(leaf.event.event)
         ]
-    made = math.exp(log_made) * (1.0 - SEARCH_ROUNDING_RELATIVE)
+    any_run = math.exp(log_any_run) * (1.0 - SEARCH_ROUNDING_RELATIVE)
     engine = PldEngine()
     if delta is not None:
-        if delta >= made:
+        if delta >= any_run:
             return 0.0
-        return engine.epsilon(single, delta / made, neighbours).bounds.lower
+        return engine.epsilon(single, delta / any_run, neighbours).bounds.lower
     assert epsilon is not None
-    return made * engine.delta(single, epsilon, neighbours).bounds.lower
+    return any_run * engine.delta(single, epsilon, neighbours).bounds.lower
 
 
 # --- an order by a test ---------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def _by_a_test(
 ) -> float:
     assert isinstance(search, ev.BestOf)
     runs = leaves(search.event)
-    number = RunCount.of(search)
+    run_count = RunCount.of(search)
     question: Question
     directions: Sequence[Direction]
     if delta is not None:
@@ -184,12 +184,12 @@ def _by_a_test(
     else:
         assert epsilon is not None
         question, directions = PldEngine().delta_question(runs, neighbours, epsilon)
-    found = [0.0]
+    bounds = [0.0]
     for direction in directions:
         if direction.lower_pairs:
             points = _test_points(direction, question)
-            found += [_worst_case_bound(number, *point, delta, epsilon) for point in points]
-    return max(found)
+            bounds += [_worst_case_bound(run_count, *point, delta, epsilon) for point in points]
+    return max(bounds)
 
 
 def _test_points(
@@ -208,7 +208,7 @@ def _test_points(
     )
     at = np.unique(at[at >= 0.0])
     at = at[np.append(True, np.diff(at) > 0.02 * fall)]
-    low, high = ([math.exp(side.log_delta(float(t))) for t in at] for side in ends)
+    low, high = ([math.exp(bound(float(t))) for t in at] for bound in ends)
     x = np.exp(at)
     return [
         (
@@ -241,7 +241,7 @@ def _hockey_stick_bounds(
 
 
 def _worst_case_bound(
-    number: RunCount,
+    run_count: RunCount,
     order: float,
     stick: float,
     least: float,
@@ -256,7 +256,7 @@ def _worst_case_bound(
     q = np.linspace(least, most, Q_PIECES + 1)
     # A rises with q, and p with it, so the ends of a piece bound them.
     p = np.minimum(stick + order * q[:-1], 1.0)
-    tests = (number.hit(p), number.hit(q[1:])), (number.miss(q[1:]), number.miss(p))
+    tests = (run_count.hit(p), run_count.hit(q[1:])), (run_count.miss(q[1:]), run_count.miss(p))
     return max(
         _test_bound(
             above * (1.0 - SEARCH_ROUNDING_RELATIVE),

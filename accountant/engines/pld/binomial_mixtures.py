@@ -98,9 +98,9 @@ class BinomialLoss:
 
     def _table(self, losses: FloatArray) -> _LossTable:
         """Return positions with their losses, dense between the first and the last of `losses`."""
-        wide = _LossTable.of(self, *self.reach)
-        first, last = wide.cell(losses[[0, -1]]).tolist()
-        return _LossTable.of(self, float(wide.x[first]), float(wide.x[last + 1]))
+        coarse = _LossTable.of(self, *self.reach)
+        first, last = coarse.cell(losses[[0, -1]]).tolist()
+        return _LossTable.of(self, float(coarse.x[first]), float(coarse.x[last + 1]))
 
     def lipschitz_bound(self, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds on the slope and on |x| where each of ascending `losses` is reached."""
@@ -148,8 +148,8 @@ class _LossTable:
 
     def cell(self, losses: FloatArray) -> IndexArray:
         """Return the left one of the positions between which each loss is reached."""
-        place = np.searchsorted(self.known, losses, side="right") - 1
-        return np.clip(place, 0, self.x.size - 2)
+        index = np.searchsorted(self.known, losses, side="right") - 1
+        return np.clip(index, 0, self.x.size - 2)
 
     def guess(self, losses: FloatArray, cell: IndexArray) -> FloatArray:
         """Return about where each loss is reached, by the cubic through both ends of its cell."""
@@ -263,16 +263,16 @@ class BinomialMixturePair:
     def _rounding_bounds(self, tail: float) -> _RoundingBounds:
         low, high = self.positions_range(tail, of_p=not self.swapped)
         up, down = self.losses.up, self.losses.down
-        found = _RoundingBounds.of(up, low, high)
+        up_bounds = _RoundingBounds.of(up, low, high)
         if down is None:
-            return found
-        other = _RoundingBounds.of(down, -high, -low)
+            return up_bounds
+        down_bounds = _RoundingBounds.of(down, -high, -low)
         return _RoundingBounds(
-            max(found.reach, other.reach),
-            found.slope + other.slope,
-            found.log_ratio + other.log_ratio,
-            found.log_weight + other.log_weight,
-            found.ratio_error + other.ratio_error,
+            max(up_bounds.reach, down_bounds.reach),
+            up_bounds.slope + down_bounds.slope,
+            up_bounds.log_ratio + down_bounds.log_ratio,
+            up_bounds.log_weight + down_bounds.log_weight,
+            up_bounds.ratio_error + down_bounds.ratio_error,
         )
 
     def mass_error(self, tail: float) -> float:

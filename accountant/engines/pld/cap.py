@@ -1,9 +1,9 @@
 """What the cap of a truncated Poisson sample costs, and which cap costs nearly nothing.
 
-Without a cap the sample is a Poisson sample.  A cap is said to cost nearly nothing where the upper
-end with it is within `HARMLESS_CAP_EXCESS` of the lower end of Poisson sampling; every cap that is named was
-accounted for, so that `account` proves no more.  Several caps are raised together, each by the
-same number of standard deviations of its sample.
+Without a cap the sample is a Poisson sample.  A cap is said to cost nearly nothing where the
+upper end with it is within `HARMLESS_CAP_EXCESS` of the lower end of Poisson sampling; every
+cap that is named was accounted for, so that `account` proves no more.  Several caps are raised
+together, each by the same number of standard deviations of its sample.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def cap_warnings(
     harmless_caps = _harmless_caps(event, caps, neighbours, at) if useful else None
     if harmless_caps is not None:
         text += (
-            f" {'Caps' if several else 'A cap'} of {_batch_sizes(harmless_caps)} would keep epsilon at "
-            f"delta {at:.4g} within 1 % of Poisson sampling."
+            f" {'Caps' if several else 'A cap'} of {_batch_sizes(harmless_caps)} would keep "
+            f"epsilon at delta {at:.4g} within 1 % of Poisson sampling."
         )
     return (text,)
 
@@ -140,7 +140,8 @@ def _as_poisson(event: ev.Event) -> ev.Event:
 def _harmless_caps(
     event: ev.Event, caps: Sequence[ev.TruncatedPoisson], neighbours: Neighbours, delta: float
 ) -> list[ev.TruncatedPoisson] | None:
-    """Return the caps, about the smallest, with which epsilon is within `HARMLESS_CAP_EXCESS` of Poisson's.
+    """Return the caps, about the smallest, with which epsilon is within `HARMLESS_CAP_EXCESS` of
+    Poisson's.
 
     None where none was found.
     """
@@ -157,21 +158,22 @@ def _harmless_caps(
         }
 
     def log_cost(units: float) -> float:
-        """Return a number above 0 where caps so many units higher still cost more than `HARMLESS_CAP_EXCESS`."""
-        new = raised_caps(units)
+        """Return a number above 0 where caps so many units higher still cost more than
+        `HARMLESS_CAP_EXCESS`."""
+        replacements = raised_caps(units)
 
         def with_caps(each: ev.Event) -> ev.Event:
-            return new.get(each, each) if isinstance(each, ev.TruncatedPoisson) else each
+            return replacements.get(each, each) if isinstance(each, ev.TruncatedPoisson) else each
 
         # Nothing is asked of the lower end.
         parts = [
             replace(leaf, fully_observed=False) for leaf in leaves(rewritten(event, with_caps))
         ]
-        found = _answer(parts, neighbours, delta, None, COARSE_ACCURACY)
-        if found is None:
+        bounds = _answer(parts, neighbours, delta, None, COARSE_ACCURACY)
+        if bounds is None:
             return math.inf
         return math.log(
-            max(found.upper / poisson_lower - 1.0, 0.1 * HARMLESS_CAP_EXCESS)
+            max(bounds.upper / poisson_lower - 1.0, 0.1 * HARMLESS_CAP_EXCESS)
         ) - math.log(HARMLESS_CAP_EXCESS)
 
     deficit = max(_deficit(cap) for cap in caps)
@@ -180,8 +182,8 @@ def _harmless_caps(
         if (at_high := log_cost(high)) <= 0.0:
             around = Bracket(0.0, log_cost(0.0), high, at_high)
             step = max(1.0, math.floor(largest_deviation / CAP_STEPS_PER_DEVIATION))
-            found = narrow(log_cost, around, absolute=step, steps=MAX_CAPS_TRIED)
-            return list(raised_caps(found.high).values())
+            solution = narrow(log_cost, around, absolute=step, steps=MAX_CAPS_TRIED)
+            return list(raised_caps(solution.high).values())
     return None
 
 

@@ -33,13 +33,13 @@ class AccountQuery:
 
     def event_types(self) -> set[type[ev.Event]]:
         """Return the types of the leaves, and of what stands inside them."""
-        found = set()
+        types = set()
         for leaf in self.parts:
             inner: ev.Event | None = leaf.event
             while inner is not None:
-                found.add(type(inner))
+                types.add(type(inner))
                 inner = getattr(inner, "event", None)
-        return found
+        return types
 
     def gap_text(self) -> str | None:
         """Return how far apart the ends are, in words; None where they are near each other."""
@@ -78,10 +78,10 @@ def _with_search_bound(
 ) -> Answer:
     if ev.BestOf not in {type(leaf.event) for leaf in leaves(event)}:
         return answer
-    found = best_of_lower(event, neighbours, delta=delta, epsilon=epsilon)
-    if found is None or found[0] <= answer.bounds.lower:
+    search_bound = best_of_lower(event, neighbours, delta=delta, epsilon=epsilon)
+    if search_bound is None or search_bound[0] <= answer.bounds.lower:
         return answer
-    lower, step = found
+    lower, step = search_bound
     if lower > answer.bounds.upper:
         raise EnginesDisagree(
             f"A search with this random number of runs shows at least {lower:.9g}, and the upper "
@@ -111,7 +111,8 @@ def _shuffled_batches(query: AccountQuery) -> tuple[str, ...]:
     if gap_text is None or ev.ShuffledBatches not in query.event_types():
         return ()
     return (
-        f"{gap_text}: it is not known how much the random order of shuffled batches hides. The upper "
+        f"{gap_text}: "
+        "it is not known how much the random order of shuffled batches hides. The upper "
         "end counts it as known, and is believed loose; the lower end is that of one pair of data "
         "sets and one test.",
     )
@@ -119,8 +120,10 @@ def _shuffled_batches(query: AccountQuery) -> tuple[str, ...]:
 
 def _allocation(query: AccountQuery) -> tuple[str, ...]:
     gap_text = query.gap_text()
-    found = [leaf.event for leaf in query.parts if isinstance(leaf.event, ev.RandomAllocation)]
-    if gap_text is None or not any(each.chosen < each.steps for each in found):
+    allocations = [
+        leaf.event for leaf in query.parts if isinstance(leaf.event, ev.RandomAllocation)
+    ]
+    if gap_text is None or not any(each.chosen < each.steps for each in allocations):
         return ()
     if query.neighbours == "replace-one":
         why = (
@@ -130,7 +133,8 @@ def _allocation(query: AccountQuery) -> tuple[str, ...]:
     else:
         why = "the upper end counts in which part of the run each of a unit's steps falls as known"
     return (
-        f"{gap_text}: random allocation has no exact value here. The upper end is believed loose: "
+        f"{gap_text}: "
+        "random allocation has no exact value here. The upper end is believed loose: "
         f"{why}.",
     )
 
@@ -140,7 +144,8 @@ def _shuffled(query: AccountQuery) -> tuple[str, ...]:
     if gap_text is None or not query.event_types() & {ev.Shuffle, ev.SampledShuffle}:
         return ()
     return (
-        f"{gap_text}: it is not known how well shuffled messages hide one among them. The upper end "
+        f"{gap_text}: "
+        "it is not known how well shuffled messages hide one among them. The upper end "
         "is believed loose: it lets a message hide only among those that owe nothing to their "
         "senders. The lower end is that of one test on one pair of data sets.",
     )
@@ -153,7 +158,8 @@ def _random_search(query: AccountQuery) -> tuple[str, ...]:
     if query.bounds.lower == 0.0:
         return ("The lower end is 0: none is known for the best of a random number of these runs.",)
     return (
-        f"{gap_text}: what the best of a random number of runs reveals has no exact value here, and "
+        f"{gap_text}: "
+        "what the best of a random number of runs reveals has no exact value here, and "
         "which end is loose is not known. The lower end is that of one order on the outputs; the "
         "upper end holds for every order.",
     )

@@ -78,7 +78,7 @@ class Certificate:
     @property
     def log_excess(self) -> float:
         """Log odds of the certified delta at epsilon over the target's: at most 0 if it is met."""
-        directions = [each.upper.log_delta(self.epsilon) for each in self.directions]
+        directions = [each.upper(self.epsilon) for each in self.directions]
         return log_odds_over(min(max(directions, default=0.0), self._log_drawn), self.delta)
 
     @cached_property
@@ -124,8 +124,8 @@ class Certificate:
                     width = fitting_width(worst.direction.dominating, worst.width / finer)
                     for lower_pairs, estimate in worst.direction.lower_candidates:
                         below = question.saddle(estimate)
-                        side = lower_delta_bound(lower_pairs, width, below, question.scale(below))
-                        lower = max(lower, crossing(side, target, below)[0])
+                        bound = lower_delta_bound(lower_pairs, width, below, question.scale(below))
+                        lower = max(lower, crossing(bound, target, below)[0])
                 if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
                     break
                 costly = (
@@ -171,7 +171,7 @@ def checked_bounds(lower: float, upper: float) -> Bounds:
 
 
 def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:
-    """Return an upper side on a grid, or on the next wider one that can be computed; its width."""
+    """Return an upper bound on a grid, or on the next wider one that can be computed; its width."""
     pairs, width = grid.direction.dominating, grid.width
     for _ in range(40):
         try:

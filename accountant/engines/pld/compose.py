@@ -1,6 +1,6 @@
-"""Many rounds at once: compose laws by one tilted Fourier transform, with every error bounded.
+"""Many rounds at once: compose pmfs by one tilted Fourier transform, with every error bounded.
 
-For laws with P masses p_j on losses l_j, n rounds have delta(eps) = E[(1 - e^(eps - S))+], S the
+For pmfs with P masses p_j on losses l_j, n rounds have delta(eps) = E[(1 - e^(eps - S))+], S the
 sum of the losses.  Masses are first tilted: g_j = p_j e^(t l_j - K(t)), K(t) = log sum p_j
 e^(t l_j), so that the sum of the tilted losses is centred near eps and the answer is
 
@@ -37,7 +37,8 @@ MAX_WINDOW_POINTS: Final = 1 << 23
 """Most grid points that the sum of the losses may take."""
 
 MAX_TRANSFORM_POINTS: Final = 6e8
-"""Most grid points of all transforms together, where there are more than `FREE_TRANSFORMS`: some seconds."""
+"""Most grid points of all transforms together, where there are more than `FREE_TRANSFORMS`: some
+seconds."""
 
 FREE_TRANSFORMS: Final = 64
 """So many transforms are taken whatever they cost."""
@@ -45,7 +46,7 @@ FREE_TRANSFORMS: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class ComposedLoss:
-    """The tilted law of the sum of all losses on a window, and bounds on what is wrong with it.
+    """The tilted pmf of the sum of all losses on a window, and bounds on what is wrong with it.
 
     `log_delta_upper` and `log_delta_lower` bound the log of the finite part of delta: rounds with
     an infinite loss come on top.
@@ -77,7 +78,7 @@ class ComposedLoss:
         return self.cumulant - self.tilt * epsilon
 
     def _sums(self, epsilon: float) -> tuple[float, float]:
-        """Return the weighted sum of the tilted law beyond epsilon, and the 2-norm of the weights.
+        """Return the weighted sum of the tilted pmf beyond epsilon, and the 2-norm of the weights.
 
         The weights e^(-t x) (1 - e^-x), x = loss - epsilon > 0, are at most 1.  The sum stops where
         they fall below e^-36; an upper bound must still count the rest, which is at most that
@@ -93,7 +94,7 @@ class ComposedLoss:
 
 
 def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
-    """Return the law of the sum of the losses of all rounds, tilted by `tilt` >= 0.
+    """Return the pmf of the sum of the losses of all rounds, tilted by `tilt` >= 0.
 
     Raises `GridTooFine` when the grid is too fine for the spread of the sum.
     """
@@ -112,13 +113,13 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
     error_norm = relative_error = power_error = 0.0
     fft_error = 16.0 * math.log2(size) * UNIT_ROUNDOFF
     for part in rounds.parts:
-        term = part.tilted_spectrum(tilt, size)
-        spectrum = term.spectrum if spectrum is None else spectrum * term.spectrum
-        shift += term.shift
-        offsets.append(term.offset)
-        error_norm += fft_error * term.norm_sum
-        relative_error += term.relative_error
-        power_error += term.power_error
+        part_spectrum = part.tilted_spectrum(tilt, size)
+        spectrum = part_spectrum.spectrum if spectrum is None else spectrum * part_spectrum.spectrum
+        shift += part_spectrum.shift
+        offsets.append(part_spectrum.offset)
+        error_norm += fft_error * part_spectrum.norm_sum
+        relative_error += part_spectrum.relative_error
+        power_error += part_spectrum.power_error
     assert spectrum is not None
     offset = math.fsum(offsets)
     folded = irfft(spectrum, size)  # index i stands for the loss (i + shift) * width + offset
@@ -140,7 +141,8 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
 
 
 def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]:
-    """Return (low, high) that the tilted sum leaves with probability at most WINDOW_TAIL_MASS each side."""
+    """Return (low, high) that the tilted sum leaves with probability at most WINDOW_TAIL_MASS each
+    side."""
     mean, variance = rounds.mean_and_variance(tilt)
     log_inverse = -math.log(WINDOW_TAIL_MASS)
     spread = math.sqrt(max(variance, rounds.width**2 * 1e-6))

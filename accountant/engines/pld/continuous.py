@@ -1,8 +1,8 @@
 """Smooth parts that are put together from others: one on each side of loss 0, or a blend of many.
 
 A bound on a sampled release may be one pair where the loss is positive and another where it is
-negative.  Such a curve of hockey sticks is the law of a loss all the same: what is missing to
-mass 1 sits at loss 0.
+negative.  Such a curve of hockey sticks is the distribution of a loss all the same: what is missing
+to mass 1 sits at loss 0.
 """
 
 from __future__ import annotations
@@ -80,11 +80,11 @@ class PiecewisePart:
 
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of both sides."""
-        found = []
+        points = []
         for part, sign in ((self.negative, -1.0), (self.positive, 1.0)):
             losses, log_p = part.quadrature_points(tail)
-            found.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
-        return _joined(found)
+            points.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
+        return _joined(points)
 
     def reverse(self) -> PiecewisePart:
         """Return the part of the pair (Q, P)."""
@@ -119,10 +119,14 @@ class WeightedParts:
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
-        found = [part.log_masses(edges) for part in self.parts]
+        masses = [part.log_masses(edges) for part in self.parts]
         return (
-            np.logaddexp.reduce([w + p for w, (p, _) in zip(self.log_weights, found, strict=True)]),
-            np.logaddexp.reduce([w + q for w, (_, q) in zip(self.log_weights, found, strict=True)]),
+            np.logaddexp.reduce(
+                [w + p for w, (p, _) in zip(self.log_weights, masses, strict=True)]
+            ),
+            np.logaddexp.reduce(
+                [w + q for w, (_, q) in zip(self.log_weights, masses, strict=True)]
+            ),
         )
 
     def loss_range(self, tail: float) -> tuple[float, float]:
@@ -147,9 +151,9 @@ class WeightedParts:
 
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of all parts."""
-        found = [part.quadrature_points(tail) for part in self.parts]
+        points = [part.quadrature_points(tail) for part in self.parts]
         return _joined(
-            [(losses, w + p) for w, (losses, p) in zip(self.log_weights, found, strict=True)]
+            [(losses, w + p) for w, (losses, p) in zip(self.log_weights, points, strict=True)]
         )
 
     def reverse(self) -> WeightedParts:
@@ -229,6 +233,6 @@ class ScaledPart:
         return self.part.edge_mismatch(edges - self._offset)
 
 
-def _joined(found: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
-    losses, log_p = zip(*found, strict=True)
+def _joined(points: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    losses, log_p = zip(*points, strict=True)
     return np.concatenate(losses), np.concatenate(log_p)

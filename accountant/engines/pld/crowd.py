@@ -82,22 +82,22 @@ class _Plane:
         edges[0], edges[-1] = -math.inf, math.inf
         return np.exp(self.noise.log_interval_masses(edges - shift))
 
-    def pair(self, one: tuple[float, float], other: tuple[float, float] | None) -> Pair | None:
-        """Return the pair of a unit at `one` against `other` (along v, across), or absent."""
+    def pair(self, unit: tuple[float, float], other: tuple[float, float] | None) -> Pair | None:
+        """Return the pair of a unit at `unit` against `other` (along v, across), or absent."""
         joining, rate = self.joining, self.rate
-        whole = np.append(self.masses, joining.full)
+        all_counts = np.append(self.masses, joining.full)
         outside = np.append(self.masses * (1.0 - rate), joining.full - joining.joined)
         inside = np.append(self.masses * rate, 0.0)
         inside[-2] += joining.joined
         still = self.across(0.0)
         rest = np.outer(self.along(outside, 0.0), still)
-        p = rest + np.outer(self.along(inside, one[0]), self.across(one[1]))
+        p = rest + np.outer(self.along(inside, unit[0]), self.across(unit[1]))
         if other is None:
-            q = np.outer(self.along(whole, 0.0), still)
+            q = np.outer(self.along(all_counts, 0.0), still)
         else:
             q = rest + np.outer(self.along(inside, other[0]), self.across(other[1]))
         full_error = joining.error * (1.0 + joining.full / (joining.full - joining.joined))
-        terms = UNIT_ROUNDOFF * (8.0 * whole.size + 64.0)
+        terms = UNIT_ROUNDOFF * (8.0 * all_counts.size + 64.0)
         reach = self.noise.radius(CROWD_TAIL_MASS) + 3.0
         error = (
             2.0 * full_error
@@ -122,12 +122,12 @@ def crowd_pairs(
     plane = _plane(noise, population, rate, batch)
     if plane is None:
         return []
-    found: list[Pair | None] = []
+    candidates: list[Pair | None] = []
     for c in CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         s = max(s - 1e-12, 0.0)  # so that the norm is at most 1
-        found += [plane.pair((-c, s), other) for other in _others(neighbours, c, s)]
-    return [pair for pair in found if pair is not None]
+        candidates += [plane.pair((-c, s), other) for other in _others(neighbours, c, s)]
+    return [pair for pair in candidates if pair is not None]
 
 
 def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, float] | None]:

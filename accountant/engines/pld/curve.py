@@ -63,8 +63,8 @@ class DeltaCurve:
         # Where on the chord, in e^epsilon: 1 at the left end, 0 at the right end.
         above = np.expm1(np.minimum(epsilons - ends[right], 0.0))
         share = np.clip(above / np.expm1(ends[left] - ends[right]), 0.0, 1.0)
-        found = share * deltas[left] + (1.0 - share) * deltas[right]
-        return np.asarray(np.minimum(found * (1.0 + 16.0 * UNIT_ROUNDOFF), 1.0))
+        chord = share * deltas[left] + (1.0 - share) * deltas[right]
+        return np.asarray(np.minimum(chord * (1.0 + 16.0 * UNIT_ROUNDOFF), 1.0))
 
 
 def delta_curves(
@@ -100,7 +100,7 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
 
 
 def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
-    laws = (
+    pmfs = (
         _raised(
             upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
             -max(direction.largest_loss, 0.0),
@@ -108,7 +108,7 @@ def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> D
         for pair, _ in direction.dominating
     )
     counts = (count for _, count in direction.dominating)
-    rounds = Rounds(tuple(map(RepeatedPmf, laws, counts)))
+    rounds = Rounds(tuple(map(RepeatedPmf, pmfs, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)
@@ -122,18 +122,18 @@ def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> D
     return DeltaCurve(epsilons[kept], deltas[kept])
 
 
-def _raised(law: LossPmf, least: float) -> LossPmf:
-    """Return the law with all losses below `least` moved up to it, or just below.
+def _raised(pmf: LossPmf, least: float) -> LossPmf:
+    """Return the pmf with all losses below `least` moved up to it, or just below.
 
     Where no sum of losses exceeds -`least`, a sum with one such loss is not above 0 before or
     after, and delta is the same at every epsilon of 0 or above.  A long tail shrinks to a point.
     """
-    below = int(np.searchsorted(law.losses, least)) - 1
+    below = int(np.searchsorted(pmf.losses, least)) - 1
     if below < 1:
-        return law
-    masses = law.masses[below:].copy()
-    masses[0] = law.masses[: below + 1].sum() * (1.0 + law.masses.size * UNIT_ROUNDOFF)
-    return replace(law, first=law.first + below, masses=masses)
+        return pmf
+    masses = pmf.masses[below:].copy()
+    masses[0] = pmf.masses[: below + 1].sum() * (1.0 + pmf.masses.size * UNIT_ROUNDOFF)
+    return replace(pmf, first=pmf.first + below, masses=masses)
 
 
 def _deltas(composed: ComposedLoss, width: float) -> FloatArray:

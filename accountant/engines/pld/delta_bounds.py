@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -19,20 +18,14 @@ from .pmf_rows import PmfRows, lower_pmf_rows, upper_pmf_rows
 from .rounds import Part, RepeatedPmf, RepeatedPmfRows, Rounds
 
 TAIL_SHARE_OF_DELTA: Final = 1e-7
-"""Mass that a law may move to infinity, or drop, over all rounds, as a share of delta."""
+"""Mass that a pmf may move to infinity, or drop, over all rounds, as a share of delta."""
 
 DELTA_LOG_ROUNDING: Final = 1e-12
 """Error of adding the two parts of delta, as a log."""
 
 
-@dataclass(frozen=True, eq=False)
-class DeltaBound:
-    """An upper or a lower bound on delta as a function of epsilon.
-
-    `log_delta` never crosses the truth; it falls as epsilon grows.
-    """
-
-    log_delta: Callable[[float], float]
+DeltaBound: TypeAlias = Callable[[float], float]
+"""A bound on log delta as a function of epsilon, falling: it never crosses the truth."""
 
 
 def upper_delta_bound(
@@ -49,7 +42,7 @@ def upper_delta_bound(
         finite = composed.log_delta_upper(epsilon)
         return min(_log_add(finite, infinite) + DELTA_LOG_ROUNDING, 0.0)
 
-    return DeltaBound(log_delta)
+    return log_delta
 
 
 def lower_delta_bound(
@@ -66,7 +59,7 @@ def lower_delta_bound(
         finite = composed.log_delta_lower(epsilon) if composed is not None else -math.inf
         return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
 
-    return DeltaBound(log_delta)
+    return log_delta
 
 
 def _log_add(log_finite: float, infinite: float) -> float:
@@ -87,7 +80,7 @@ def _discretized_rounds(
     ],
     lay_one: Callable[[Pair, Grid, float], LossPmf],
 ) -> Rounds:
-    """Return laws of all pairs on grids of one width: families in rows, the others one by one."""
+    """Return pmfs of all pairs on grids of one width: families in rows, the others one by one."""
     releases = sum(count for _, count in pairs)
     tail = max(delta * TAIL_SHARE_OF_DELTA / releases, 1e-300)
     together, single = families(pairs)
@@ -105,13 +98,13 @@ def _discretized_rounds(
 
 
 def _informative_lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
-    """Return a lower law, and that of no loss at all where the grid is too wide for another.
+    """Return a lower pmf, and that of no loss at all where the grid is too wide for another.
 
     Every pair dominates two equal distributions.
     """
-    law = lower_pmf(pair, grid, tail)
-    if law.masses.any() or law.infinite_mass > 0.0:
-        return law
+    pmf = lower_pmf(pair, grid, tail)
+    if pmf.masses.any() or pmf.infinite_mass > 0.0:
+        return pmf
     return LossPmf(Grid(grid.width), 0, np.ones(1), 0.0, 0.0)
 
 

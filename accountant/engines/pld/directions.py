@@ -35,9 +35,9 @@ ROUNDING_STEPS: Final = 32.0
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `second_lower_pairs` are pairs of other data
-    sets, with their estimate: which of them shows more is seen when both are composed.  `adapted`
-    says whether some pair was fitted to the delta that is asked about.
+    Each side has its estimate, for they may lie far apart.  `second_lower_pairs` are pairs of other
+    data sets, with their estimate: which of them shows more is seen when both are composed.
+    `adapted` says whether some pair was fitted to the delta that is asked about.
     """
 
     dominating: CountedPairs
@@ -83,16 +83,16 @@ def composition_directions(
 
     Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
-    known = _known(leaves, neighbours, delta)
+    mechanisms = _mechanisms(leaves, neighbours, delta)
     some = sketched(leaves)
-    sketch = known if len(some) == len(leaves) else _known(some, neighbours, delta)
-    forward = _direction(known, sketch, delta, reverse=False)
-    if all(mechanism.symmetric for mechanism, _ in known):
+    sketch = mechanisms if len(some) == len(leaves) else _mechanisms(some, neighbours, delta)
+    forward = _direction(mechanisms, sketch, delta, reverse=False)
+    if all(mechanism.symmetric for mechanism, _ in mechanisms):
         return (forward,)
-    return forward, _direction(known, sketch, delta, reverse=True)
+    return forward, _direction(mechanisms, sketch, delta, reverse=True)
 
 
-def _known(
+def _mechanisms(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
 ) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
@@ -115,54 +115,54 @@ def fitted(
     `rounds` is how many releases there are in all, where the leaves are only some of them.
     """
     rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
-    found = []
+    mechanisms = []
     for leaf in leaves:
         mechanism = pairs(leaf.event, neighbours)
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])
             mechanism = replace(mechanism, pair=other.pair, power=other.power, steps=steps)
-        found.append(mechanism)
-    return found
+        mechanisms.append(mechanism)
+    return mechanisms
 
 
 def _direction(
-    known: Sequence[tuple[DominatedMechanism, int]],
+    mechanisms: Sequence[tuple[DominatedMechanism, int]],
     sketch: Sequence[tuple[DominatedMechanism, int]],
     delta: float,
     reverse: bool,
 ) -> Direction:
     """Return a direction of what is known; its estimates look at the sketch of it only."""
-    dominating = _dominating(known, reverse)
-    sketched_pairs = dominating if sketch is known else _dominating(sketch, reverse)
+    dominating = _dominating(mechanisms, reverse)
+    sketched_pairs = dominating if sketch is mechanisms else _dominating(sketch, reverse)
     estimate = SaddlePointEstimate.of(sketched_pairs, level(delta))
-    adapted = any(mechanism.fitted is not None for mechanism, _ in known)
-    lower_pairs = _lower_pairs(known, dominating, reverse)
-    same = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
-    if not lower_pairs or (same and len(lower_pairs) == len(dominating)):
+    adapted = any(mechanism.fitted is not None for mechanism, _ in mechanisms)
+    lower_pairs = _lower_pairs(mechanisms, dominating, reverse)
+    is_tight = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
+    if not lower_pairs or (is_tight and len(lower_pairs) == len(dominating)):
         return Direction(dominating, lower_pairs, estimate, estimate, adapted)
     shown = SaddlePointEstimate.of(_lower_pairs(sketch, sketched_pairs, reverse), level(delta))
-    if all(mechanism.second_lower_pair is None for mechanism, _ in known):
+    if all(mechanism.second_lower_pair is None for mechanism, _ in mechanisms):
         return Direction(dominating, lower_pairs, estimate, shown, adapted)
     too = SaddlePointEstimate.of(
         _lower_pairs(sketch, sketched_pairs, reverse, second=True), level(delta)
     )
-    second = _lower_pairs(known, dominating, reverse, second=True)
+    second = _lower_pairs(mechanisms, dominating, reverse, second=True)
     return Direction(dominating, lower_pairs, estimate, shown, adapted, (second, too))
 
 
 def _dominating(
-    known: Sequence[tuple[DominatedMechanism, int]], reverse: bool
+    mechanisms: Sequence[tuple[DominatedMechanism, int]], reverse: bool
 ) -> list[tuple[Pair, int]]:
     """Return the pairs that dominate, with their counts."""
     return [
         (mechanism.pair.reverse() if reverse else mechanism.pair, count * mechanism.power)
-        for mechanism, count in known
+        for mechanism, count in mechanisms
     ]
 
 
 def _lower_pairs(
-    known: Sequence[tuple[DominatedMechanism, int]],
+    mechanisms: Sequence[tuple[DominatedMechanism, int]],
     dominating: CountedPairs,
     reverse: bool,
     *,
@@ -173,7 +173,7 @@ def _lower_pairs(
     One that dominates too is the very object of `dominating`.
     """
     lower_pairs = []
-    for (mechanism, count), (dominates, _) in zip(known, dominating, strict=True):
+    for (mechanism, count), (dominates, _) in zip(mechanisms, dominating, strict=True):
         pair = mechanism.lower_pair
         if second and mechanism.second_lower_pair is not None:
             pair = mechanism.second_lower_pair
@@ -189,10 +189,10 @@ def _lower_pairs(
 
 
 def starting_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -> float:
-    """Return the grid width at which both laws together cost about `accuracy` * epsilon.
+    """Return the grid width at which both pmfs together cost about `accuracy` * epsilon.
 
     A grid of width w adds at most n t (1 + t) w^2 / 12 to the cumulant at tilt t, hence
-    n (1 + t) w^2 / 12 to epsilon, and the lower law loses no more.
+    n (1 + t) w^2 / 12 to epsilon, and the lower pmf loses no more.
     """
     rounds = direction.rounds
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
@@ -212,7 +212,7 @@ def starting_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -
 
 
 def points(direction: Direction, saddle: SaddlePoint, width: float) -> float:
-    """Return about how many grid points a composition takes: those of its laws and of their sum."""
+    """Return about how many grid points a composition takes: those of its pmfs and of their sum."""
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
     _, single = families(direction.dominating)  # rows take few points each
     ranges = [pair.loss_range(1e-12) for pair, _ in single]

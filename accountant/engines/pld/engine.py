@@ -73,7 +73,7 @@ class PldEngine:
     """Certified privacy-loss-distribution accounting.
 
     `accuracy` is the relative width of the answer that is aimed at (in epsilon): the grid is
-    chosen from it by the known second-order error of the laws.  It is refined while the answer is
+    chosen from it by the known second-order error of the pmfs.  It is refined while the answer is
     wider than `tolerance`, as far as there is a lower bound to compare with.
 
     Both questions about one point agree: what `certificate` certifies at (epsilon, delta) is what
@@ -89,7 +89,8 @@ class PldEngine:
     def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP.
 
-        Raises `Unsupported` for leaves without a dominating pair here, and below `MIN_CERTIFIED_DELTA`.
+        Raises `Unsupported` for leaves without a dominating pair here, and below
+        `MIN_CERTIFIED_DELTA`.
         """
         if participation(leaves) <= delta:
             return Answer(Bounds.exactly(0.0), participation_steps(leaves, neighbours))
@@ -100,18 +101,18 @@ class PldEngine:
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP."""
         question, directions = self.delta_question(leaves, neighbours, epsilon)
-        found = self._answer(leaves, neighbours, question, directions)
-        drawn = participation(leaves)
-        if found.bounds.upper <= drawn:
-            return found
-        return replace(found, bounds=checked_bounds(found.bounds.lower, drawn))
+        answer = self._answer(leaves, neighbours, question, directions)
+        participation_bound = participation(leaves)
+        if answer.bounds.upper <= participation_bound:
+            return answer
+        return replace(answer, bounds=checked_bounds(answer.bounds.lower, participation_bound))
 
     def estimate(
         self, leaves: Sequence[Leaf], epsilon: float, delta: float, neighbours: Neighbours
     ) -> float:
         """Return about log(delta at epsilon / delta); nothing rests on it."""
-        drawn = participation(leaves)
-        if drawn == 0.0:
+        participation_bound = participation(leaves)
+        if participation_bound == 0.0:
             return -math.inf
         _refuse_below_floor(delta)
         if delta > MAX_SADDLE_POINT_DELTA:
@@ -119,7 +120,7 @@ class PldEngine:
                 leaves, epsilon, delta, neighbours, ESTIMATE_WIDTH_FACTOR
             ).log_excess
         saddle, _ = _worst_at(composition_directions(sketched(leaves), neighbours, delta), epsilon)
-        return log_odds_over(min(saddle.log_delta, math.log(drawn)), delta)
+        return log_odds_over(min(saddle.log_delta, math.log(participation_bound)), delta)
 
     def certificate(
         self,
@@ -136,31 +137,38 @@ class PldEngine:
         is met, those on which `delta` would.  Directions other than the worst are first looked at
         on a coarser one, which is enough where they are not the worst even so.
         """
-        drawn = participation(leaves)
-        if drawn <= delta:
+        participation_bound = participation(leaves)
+        if participation_bound <= delta:
             steps = participation_steps(leaves, neighbours)
-            return Certificate((), drawn, epsilon, delta, self.tolerance, steps)
+            return Certificate((), participation_bound, epsilon, delta, self.tolerance, steps)
         _refuse_below_floor(delta)
         directions = composition_directions(leaves, neighbours, delta)
         question = EpsilonAt(delta)
-        found: list[CertifiedDirection] = []
-        dismissed, worst = 0.0, -math.inf
+        certified: list[CertifiedDirection] = []
+        dismissed_epsilon, worst_log_delta = 0.0, -math.inf
         for direction, saddle in _worst_first(question, directions):
-            if found and direction.largest_loss <= epsilon:
-                dismissed = max(dismissed, direction.largest_loss)
+            if certified and direction.largest_loss <= epsilon:
+                dismissed_epsilon = max(dismissed_epsilon, direction.largest_loss)
                 continue
-            for factor in (COARSE_WIDTH_FACTOR, 1.0) if found else (1.0,):
+            for factor in (COARSE_WIDTH_FACTOR, 1.0) if certified else (1.0,):
                 each = self._upper(question, direction, saddle, coarser * factor)
-                if each.upper.log_delta(epsilon) <= worst:
+                if each.upper(epsilon) <= worst_log_delta:
                     break
-            found.append(each)
-            worst = max(worst, each.upper.log_delta(epsilon))
-        steps = composed_steps(leaves, neighbours, [each.width for each in found], delta)
+            certified.append(each)
+            worst_log_delta = max(worst_log_delta, each.upper(epsilon))
+        steps = composed_steps(leaves, neighbours, [each.width for each in certified], delta)
         answered = partial(
-            self._delta_answered, leaves, epsilon, delta, neighbours, found, directions
+            self._delta_answered, leaves, epsilon, delta, neighbours, certified, directions
         )
         return Certificate(
-            tuple(found), drawn, epsilon, delta, self.tolerance, steps, dismissed, answered
+            tuple(certified),
+            participation_bound,
+            epsilon,
+            delta,
+            self.tolerance,
+            steps,
+            dismissed_epsilon,
+            answered,
         )
 
     def _delta_answered(
@@ -169,61 +177,72 @@ class PldEngine:
         epsilon: float,
         delta: float,
         neighbours: Neighbours,
-        found: Sequence[CertifiedDirection],
+        certified: Sequence[CertifiedDirection],
         directions: Sequence[Direction],
     ) -> float:
-        """Return the log of what `delta` answers at epsilon, at most; `found` was certified there.
+        """Return the log of what `delta` answers at epsilon, at most; `certified` was certified
+        there.
 
         Where it chooses the same grids, which is the rule, hardly anything is composed.
         """
         question, directions = self.delta_question(leaves, neighbours, epsilon, directions, delta)
-        known = {each.grid: each for each in found}
-        answered = -math.inf
-        for place, (direction, saddle) in enumerate(_worst_first(question, directions)):
+        certified_on = {each.grid: each for each in certified}
+        log_delta = -math.inf
+        for index, (direction, saddle) in enumerate(_worst_first(question, directions)):
             upper = math.log(question.ceiling)
             if question.at_largest_loss(direction.largest_loss) == 0.0:
                 upper = -math.inf
-            for factor in (COARSE_WIDTH_FACTOR, 1.0) if place else (1.0,):
+            for factor in (COARSE_WIDTH_FACTOR, 1.0) if index else (1.0,):
                 if upper > math.log(delta):
                     grid = self._grid(question, direction, saddle, factor)
-                    each = known.get(grid) or self._upper(question, direction, saddle, factor)
-                    upper = min(upper, each.upper.log_delta(epsilon))
-            answered = max(answered, upper)
-        return answered
+                    each = certified_on.get(grid) or self._upper(
+                        question, direction, saddle, factor
+                    )
+                    upper = min(upper, each.upper(epsilon))
+            log_delta = max(log_delta, upper)
+        return log_delta
 
     def delta_question(
         self,
         leaves: Sequence[Leaf],
         neighbours: Neighbours,
         epsilon: float,
-        known: Sequence[Direction] = (),
+        known_directions: Sequence[Direction] = (),
         known_at: float = 0.0,
     ) -> tuple[DeltaAt, Sequence[Direction]]:
         """Return the question for delta at an epsilon, and the directions for it.
 
-        About which delta that is, estimates say first, then a coarse bound.  `known` are the
-        directions for a question about `known_at`; they are used where they fit.
+        About which delta that is, estimates say first, then a coarse bound.  `known_directions` are
+        the directions for a question about `known_at`; they are used where they fit.
         """
 
-        def about(delta: float) -> Sequence[Direction]:
-            fit = known and not known[0].adapted and level(delta) == level(known_at)
-            return known if fit else composition_directions(leaves, neighbours, delta)
+        def directions_at(delta: float) -> Sequence[Direction]:
+            fit = (
+                known_directions
+                and not known_directions[0].adapted
+                and level(delta) == level(known_at)
+            )
+            return known_directions if fit else composition_directions(leaves, neighbours, delta)
 
-        at = INITIAL_DELTA
+        guess = INITIAL_DELTA
         for _ in range(MAX_DELTA_ESTIMATES):
-            directions = about(at)
+            directions = directions_at(guess)
             saddle, worst = _worst_at(directions, epsilon)
-            seen = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
-            close = abs(math.log(seen / at)) < 0.1 if worst.adapted else level(seen) == level(at)
-            at = seen
+            estimated = max(math.exp(min(saddle.log_delta, 0.0)), MIN_CERTIFIED_DELTA)
+            close = (
+                abs(math.log(estimated / guess)) < 0.1
+                if worst.adapted
+                else level(estimated) == level(guess)
+            )
+            guess = estimated
             if close:
                 break
-        if at > MIN_CERTIFIED_DELTA:
-            rough = self._upper(EpsilonAt(at), worst, saddle, COARSE_WIDTH_FACTOR).upper.log_delta(
-                epsilon
-            )
-            at = max(math.exp(min(rough, 0.0)), MIN_CERTIFIED_DELTA)
-        return DeltaAt(epsilon, at), about(at)
+        if guess > MIN_CERTIFIED_DELTA:
+            coarse_log_delta = self._upper(
+                EpsilonAt(guess), worst, saddle, COARSE_WIDTH_FACTOR
+            ).upper(epsilon)
+            guess = max(math.exp(min(coarse_log_delta, 0.0)), MIN_CERTIFIED_DELTA)
+        return DeltaAt(epsilon, guess), directions_at(guess)
 
     def _grid(
         self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
@@ -238,8 +257,8 @@ class PldEngine:
         self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
     ) -> CertifiedDirection:
         grid = self._grid(question, direction, saddle, coarser)
-        side, used = upper_on(grid)
-        return CertifiedDirection(direction, saddle, used, side, grid)
+        bound, used = upper_on(grid)
+        return CertifiedDirection(direction, saddle, used, bound, grid)
 
     def _answer(
         self,
@@ -252,63 +271,73 @@ class PldEngine:
         widths: list[float] = []
         worst_first = _worst_first(question, directions)
         for direction, saddle in worst_first:
-            enough = upper if widths else None
-            bounds, width = self._bounds(direction, saddle, question, enough)
+            sufficient = upper if widths else None
+            bounds, width = self._bounds(direction, saddle, question, sufficient)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
-        found = Bounds(lower, upper)
+        bounds_of_all = Bounds(lower, upper)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
         worst, saddle = worst_first[0]
-        wanted = question.tolerance(upper, self.tolerance, saddle)
-        warnings = wide_interval_warnings(question.name, found, wanted) if worst.is_tight else ()
-        return Answer(found, steps, warnings)
+        target_gap = question.tolerance(upper, self.tolerance, saddle)
+        warnings = (
+            wide_interval_warnings(question.name, bounds_of_all, target_gap)
+            if worst.is_tight
+            else ()
+        )
+        return Answer(bounds_of_all, steps, warnings)
 
     def _bounds(
-        self, direction: Direction, saddle: SaddlePoint, question: Question, enough: float | None
+        self,
+        direction: Direction,
+        saddle: SaddlePoint,
+        question: Question,
+        sufficient: float | None,
     ) -> tuple[Bounds, float]:
         """Return bounds for one direction and the grid width that gave them.
 
-        An upper end of at most `enough` is not refined: another direction is known to be worse.
+        An upper end of at most `sufficient` is not refined: another direction is known to be worse.
         """
-        most = question.at_largest_loss(direction.largest_loss)
-        if most <= (enough or 0.0):
-            return Bounds(0.0, most), 0.0
-        upper = most
-        if enough is not None:
+        largest_loss_bound = question.at_largest_loss(direction.largest_loss)
+        if largest_loss_bound <= (sufficient or 0.0):
+            return Bounds(0.0, largest_loss_bound), 0.0
+        upper = largest_loss_bound
+        if sufficient is not None:
             coarse = self._upper(question, direction, saddle, COARSE_WIDTH_FACTOR)
             upper = min(upper, question.upper(coarse.upper, saddle))
-            if upper <= enough and (direction.is_tight or not direction.lower_pairs):
+            if upper <= sufficient and (direction.is_tight or not direction.lower_pairs):
                 return Bounds(0.0, upper), coarse.width
         grid = self._grid(question, direction, saddle, 1.0)
         width = used = grid.width
-        finest, narrowest, computed = 0.0, width / MAX_REFINEMENT, False
+        finest, narrowest, has_upper = 0.0, width / MAX_REFINEMENT, False
         lower, gap = 0.0, math.inf
         for _ in range(MAX_GRIDS_PER_DIRECTION):
             fitted = fitting_width(direction.dominating, width)
             try:
-                side = upper_delta_bound(direction.dominating, fitted, grid.about, grid.delta)
-                upper, used, computed = min(upper, question.upper(side, saddle)), fitted, True
-                if not direction.lower_pairs or (upper <= (enough or 0.0) and direction.is_tight):
+                bound = upper_delta_bound(direction.dominating, fitted, grid.about, grid.delta)
+                upper, used, has_upper = min(upper, question.upper(bound, saddle)), fitted, True
+                if not direction.lower_pairs or (
+                    upper <= (sufficient or 0.0) and direction.is_tight
+                ):
                     break
                 for lower_pairs, estimate in direction.lower_candidates:
                     below = question.saddle(estimate)
-                    side = lower_delta_bound(lower_pairs, fitted, below, question.scale(below))
-                    lower = max(lower, question.lower(side, below))
+                    bound = lower_delta_bound(lower_pairs, fitted, below, question.scale(below))
+                    lower = max(lower, question.lower(bound, below))
             except GridTooFine:
                 finest = width
-                if computed:
+                if has_upper:
                     break
                 width *= 2.0
                 continue
-            wanted = question.tolerance(upper, self.tolerance, saddle)
-            if upper - lower <= wanted or not direction.is_tight:
+            target_gap = question.tolerance(upper, self.tolerance, saddle)
+            if upper - lower <= target_gap or not direction.is_tight:
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
             costly = points(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
             if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
             gap = upper - lower
-            ratio = gap / wanted if wanted > 0.0 else 64.0
+            ratio = gap / target_gap if target_gap > 0.0 else 64.0
             width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP), finest)
             if width < narrowest or points(direction, saddle, width) > MAX_REFINED_POINTS:
                 break
@@ -317,16 +346,16 @@ class PldEngine:
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:
     """Return the direction with about the largest delta at an epsilon, after its saddle."""
-    found = [(direction.estimate.delta(epsilon), direction) for direction in directions]
-    return max(found, key=lambda each: each[0].log_delta)
+    candidates = [(direction.estimate.delta(epsilon), direction) for direction in directions]
+    return max(candidates, key=lambda each: each[0].log_delta)
 
 
 def _worst_first(
     question: Question, directions: Sequence[Direction]
 ) -> list[tuple[Direction, SaddlePoint]]:
     """Return the directions with their saddles, the one with the largest answer first."""
-    found = [(direction, question.saddle(direction.estimate)) for direction in directions]
-    return sorted(found, key=lambda each: -question.size(each[1]))
+    candidates = [(direction, question.saddle(direction.estimate)) for direction in directions]
+    return sorted(candidates, key=lambda each: -question.size(each[1]))
 
 
 def _refuse_below_floor(delta: float) -> None:

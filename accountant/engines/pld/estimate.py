@@ -78,8 +78,8 @@ class SaddlePointEstimate:
         bracket = enclose(at, math.log(3.0), 1.0, -28.0, 28.0)
         if bracket is None:
             return self._at_tilt(math.exp(-28.0 if at(0.0) <= 0.0 else 28.0))
-        found = narrow(at, bracket, absolute=1e-9, value=1e-7, steps=40)
-        nearest = found.low if abs(found.f_low) < abs(found.f_high) else found.high
+        root = narrow(at, bracket, absolute=1e-9, value=1e-7, steps=40)
+        nearest = root.low if abs(root.f_low) < abs(root.f_high) else root.high
         return self._at_tilt(math.exp(nearest))
 
     def _at_tilt(self, tilt: float) -> SaddlePoint:

@@ -84,12 +84,12 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> DominatedMechani
         whole = pairs(inner, neighbours)
         step = Step("sampling", "The sample is the whole population.", "by definition")
         return replace(whole, steps=(*whole.steps, step))
-    found = without_replacement(inner, event.batch / event.population, neighbours)
-    how = f"Exactly {event.batch:,} of {event.population:,} units, without replacement: "
-    return replace(found, steps=(*found.steps[:-1], _told(found.steps[-1], how)))
+    sampled = without_replacement(inner, event.batch / event.population, neighbours)
+    prefix = f"Exactly {event.batch:,} of {event.population:,} units, without replacement: "
+    return replace(sampled, steps=(*sampled.steps[:-1], _prefixed(sampled.steps[-1], prefix)))
 
 
-def _told(step: Step, how: str) -> Step:
+def _prefixed(step: Step, how: str) -> Step:
     return replace(step, statement=how + step.statement)
 
 
@@ -123,9 +123,9 @@ def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return a bound for rates that are rounded to 1: what the curves grow to as q grows."""
     twice = leaves(ev.Group(2, inner))[0].event
     two_steps = neighbours == "add-remove" or isinstance(inner, BARE)
-    found = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
+    released = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
     step = _step("Counted as if everybody were drawn.", neighbours)
-    return replace(found, lower_pair=None, steps=(*found.steps, step))
+    return replace(released, lower_pair=None, steps=(*released.steps, step))
 
 
 # --- noisy sums -----------------------------------------------------------------------------------
@@ -155,8 +155,8 @@ def _noisy_sum(
         )
         met = "lower end: others at -1, a unit at +1 or -1"
     else:
-        one = _drawn(noise, rate)
-        pair, lower_pair = two_sided(one.reverse(), _beside(noise, rate)), _merged(noise, rate)
+        single = _drawn(noise, rate)
+        pair, lower_pair = two_sided(single.reverse(), _beside(noise, rate)), _merged(noise, rate)
         statement = (
             f"at orders 1 and above ((1-q) {name}(-1) + q {name}(1), (1-q) {name}(-1) + q "
             f"{name}(0)), below 1 ({name}(0), (1-q) {name}(0) + q {name}(1)), q = {rate:.6g}."
@@ -194,9 +194,9 @@ class BesideOpposite:
 
     def loss(self, x: FloatArray) -> FloatArray:
         """Return log(1 - q + q noise(1)/noise(-1)) - log(1 - q + q noise(0)/noise(-1))."""
-        to_zero = self.noise.log_shift_ratio(x + 1.0)
-        to_one = to_zero + self.noise.log_shift_ratio(x)
-        return log_mixture(self.rate, to_one) - log_mixture(self.rate, to_zero)
+        log_ratio = self.noise.log_shift_ratio(x + 1.0)
+        log_ratio_sum = log_ratio + self.noise.log_shift_ratio(x)
+        return log_mixture(self.rate, log_ratio_sum) - log_mixture(self.rate, log_ratio)
 
     def position(self, loss: FloatArray) -> FloatArray:
         """Return the x >= 1/2 at which the loss is reached; 1/2 for a negative one."""

@@ -1,4 +1,4 @@
-"""Grids of losses, and laws on them: P mass on grid points and at an infinite loss."""
+"""Grids of losses, and pmfs on them: P mass on grid points and at an infinite loss."""
 
 from __future__ import annotations
 

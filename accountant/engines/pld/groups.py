@@ -75,7 +75,8 @@ def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
         )
     if size > MAX_GROUP_RECORDS:
         raise Unsupported(
-            f"The pld engine takes groups of up to {MAX_GROUP_RECORDS:,} records; {size:,} were asked.",
+            f"The pld engine takes groups of up to {MAX_GROUP_RECORDS:,} records; "
+            f"{size:,} were asked.",
             next_step="Use --engine rdp, which takes any size.",
         )
     rate, inner = sampled.rate, sampled.event
@@ -86,7 +87,8 @@ def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
     noise = inner.noise_multiplier
     if not MIN_NOISE_MULTIPLIER <= noise <= 1.0 / MIN_NOISE_MULTIPLIER:
         raise Unsupported(
-            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} to {1 / MIN_NOISE_MULTIPLIER:g}.",
+            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} "
+            f"to {1 / MIN_NOISE_MULTIPLIER:g}.",
             next_step="Check the unit of the noise: it is a multiple of the contribution bound.",
         )
     up = _SHIFTS[type(inner)](size, rate, noise)

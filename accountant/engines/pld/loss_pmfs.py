@@ -1,13 +1,13 @@
-"""From a pair to laws of the loss on a grid: one that dominates the pair, one that it dominates.
+"""From a pair to pmfs of the loss on a grid: one that dominates the pair, one that it dominates.
 
 Write h(alpha) = sum over outcomes of (P - alpha Q)+ for the pair's hockey stick, a convex
-function, and alpha_j = e^(l_j) for the grid.  A law that puts P mass p_j on the loss l_j has the
+function, and alpha_j = e^(l_j) for the grid.  A pmf that puts P mass p_j on the loss l_j has the
 hockey stick sum_j p_j (1 - alpha / alpha_j)+, convex and piecewise linear with kinks at alpha_j
 only.  So
 
-* an upper law interpolates h between the alpha_j: every chord lies above h (connect the dots);
-* a lower law lies below h.  The chords are sunk at each alpha_j by g_j, at least the largest
-  excess of the two chords that meet there over tangents of h, so that each sunk chord lies below
+* an upper pmf interpolates h between the alpha_j: every chord lies above h (connect the dots);
+* a lower pmf lies below h.  The chords are lowered at each alpha_j by g_j, at least the largest
+  excess of the two chords that meet there over tangents of h, so that each lowered chord lies below
   those tangents, hence below h; then the result is made convex again from below.
 
 Both are second order in the grid width.  Hockey sticks that are ordered at every alpha stay
@@ -16,7 +16,7 @@ not computed from values of h, which would cancel, but from the P and Q mass in 
 a chord is the same as moving that mass to the two ends so that both masses are kept.
 
 Source: Doroshenko, Ghazi, Kamath, Kumar, Manurangsi, "Connect the Dots" (arXiv 2207.04380), for
-the upper law; the lower law is derived above.
+the upper pmf; the lower pmf is derived above.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .pair import Pair
 
 
 def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
-    """Return a law that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
+    """Return a pmf that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
     if pair.grid_atoms and pair.support_end is None:
         grid = _shifted_to_atoms(pair, grid.width, tail, +1.0)
     first, last = grid.covering(*pair.loss_range(tail))
@@ -65,10 +65,10 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
 
 
 def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
-    """Return a law that `pair` dominates; `tail` bounds the mass that is dropped on each side.
+    """Return a pmf that `pair` dominates; `tail` bounds the mass that is dropped on each side.
 
     The offset of the grid is replaced where another one loses less: at an end of the support where
-    mass crowds, and just below heavy atoms, which would otherwise sink by a whole grid width.
+    mass crowds, and just below heavy atoms, which would otherwise be lowered by a whole grid width.
     """
     if pair.support_end is not None and pair.continuous is not None:
         grid = _balanced(pair.continuous, pair.support_end, grid.width)
@@ -183,9 +183,9 @@ def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
 def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> Grid:
     """Return the grid whose first point near the end of the support needs no extra depth.
 
-    If that point is close to the end, h is hardly above its last line there and the next point
-    must sink to a tangent; if it is far, the point itself sinks by all that lies beyond it.  In
-    between, the two depths are equal.
+    If that point is close to the end, h is hardly above its last line there and the next point must
+    be lowered to a tangent; if it is far, the point itself is lowered by all that lies beyond it.
+    In between, the two depths are equal.
     """
     fractions = np.geomspace(1e-12, 1.0, 97)
     count = fractions.size
@@ -225,16 +225,16 @@ def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> G
     return Grid(width, float(points[best]))
 
 
-def _shifted_to_atoms(pair: Pair, width: float, tail: float, side: float) -> Grid:
+def _shifted_to_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
     """Return the grid whose points lie just beside the anchors: above (+1) or below (-1) them.
 
-    An upper law then moves an atom up by no more than rounding, and a lower law does not have to
+    An upper pmf then moves an atom up by no more than rounding, and a lower pmf does not have to
     move it down by a whole grid width.
     """
     steps = np.array(pair.grid_atoms) - pair.grid_atoms[0]
-    misfit = side * (steps - width * np.round(steps / width))
+    misfit = sign * (steps - width * np.round(steps / width))
     shift = float(misfit.max()) + 8.0 * pair.edge_error(tail)
-    return Grid(width, pair.grid_atoms[0] + side * shift)
+    return Grid(width, pair.grid_atoms[0] + sign * shift)
 
 
 def _share_error(

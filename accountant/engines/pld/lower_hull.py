@@ -1,7 +1,7 @@
-"""Sink the chords of a convex function below it, so that what results is again a law.
+"""Lower the chords of a convex function below it, so that what results is again a pmf.
 
-The chords interpolate a hockey stick h between grid points alpha_j = e^(l_j); see loss_pmfs.py.  Here
-masses are P masses on the grid points, so the function is sum_j p_j (1 - alpha / alpha_j)+.
+The chords interpolate a hockey stick h between grid points alpha_j = e^(l_j); see loss_pmfs.py.
+Here masses are P masses on the grid points, so the function is sum_j p_j (1 - alpha / alpha_j)+.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...arrays import FloatArray, IndexArray
 def lower_hull(
     to_left: FloatArray, to_right: FloatArray, excess: FloatArray, width: float
 ) -> FloatArray:
-    """Return the masses of the chords, sunk at every grid point far enough, and convex.
+    """Return the masses of the chords, lowered at every grid point far enough, and convex.
 
-    At both ends the law must stay a law: no higher than the line on which h would run if nothing
+    At both ends the pmf must stay a pmf: no higher than the line on which h would run if nothing
     lay beyond, so depth is limited by how far h is above that line.
     """
     rise, fall = math.expm1(width), -math.expm1(-width)
@@ -47,8 +47,8 @@ def lower_hull(
         bottom, top = new_bottom, new_top
     at_bottom = (safe_below[bottom + 1] - depth[bottom + 1]) / rise
     at_top = (safe_above[top - 1] - depth[top - 1]) / fall
-    # Where the first point sinks below the line, the law that keeps `at_bottom` there is the one
-    # through alpha = 0 less some P mass, which only lowers it.
+    # Where the first point is lowered below the line, the pmf that keeps `at_bottom` there is the
+    # one through alpha = 0 less some P mass, which only lowers it.
     depth[bottom] = max(below[bottom] * (1.0 + 1e-9), excess[bottom] - lasting[bottom])
     depth[top] = above[top] * (1.0 + 1e-9)
     masses = chords
@@ -64,9 +64,10 @@ def lower_hull(
 def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: FloatArray) -> None:
     """Make the points after the first one shallower where that one is deep; changes `depth`.
 
-    Mass that crowds at the bottom lets the first point sink far.  A chord's excess at t in [0, 1]
-    is at most min(D, (1 - t) C), D its `excess` and C its `collapse`, so with depth g at its left
-    end it needs no more than D (C - g) / (C - D) at its right end, and nothing once g is C.
+    Mass that crowds at the bottom lets the first point be lowered far.  A chord's excess at t in
+    [0, 1] is at most min(D, (1 - t) C), D its `excess` and C its `collapse`, so with depth g at
+    its left end it needs no more than D (C - g) / (C - D) at its right end, and nothing once g
+    is C.
     """
     start = depth.size - 1 - int(np.argmax((room <= depth)[::-1]))
     if (
@@ -74,7 +75,7 @@ def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: Fl
         and room[start] < excess[start]
         and room[start + 1] <= 2 * depth[start + 1]
     ):
-        # The next point is about as deep as it can be: let the law begin there.
+        # The next point is about as deep as it can be: let the pmf begin there.
         start += 1
         depth[start] = max(depth[start], room[start])
     if start >= excess.size or room[start] < excess[start]:
@@ -95,11 +96,11 @@ def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: Fl
 
 
 def _end(room: FloatArray, depth: FloatArray, excess: FloatArray, collapse: FloatArray) -> int:
-    """Return the grid point at which the sunk chords reach the last line; adjusts `depth`.
+    """Return the grid point at which the lowered chords reach the last line; adjusts `depth`.
 
     It is the first point with no more `room` above the line than the depth.  The chord that ends
-    there sinks by that room only; where this is less than its excess, its other end sinks to the
-    tangent at this end (by `collapse`), which lies below h.
+    there is lowered by that room only; where this is less than its excess, its other end is lowered
+    to the tangent at this end (by `collapse`), which lies below h.
     """
     end = int(np.argmax(room <= depth))
     while end > 0 and room[end] < excess[end - 1]:

@@ -43,7 +43,8 @@ def maximum_pair(noise: GaussianNoise | LaplaceNoise, p: ShiftCounts, q: ShiftCo
     x = np.linspace(low, top, MAXIMUM_INTERVALS)
     log_p, log_q = _log_masses(noise, p, x), _log_masses(noise, q, x)
     seen = np.isfinite(log_p) & np.isfinite(log_q)
-    # log F is a multiple of a logarithm with that error, and matters where it is above log(MAXIMUM_TAIL_MASS).
+    # log F is a multiple of a logarithm with that error, and matters where it is above
+    # log(MAXIMUM_TAIL_MASS).
     error = 1e-10 + 8.0 * noise.mass_error(max(abs(bottom), top))
     return Pair.of_outcomes(
         AtomPair(log_p[seen], log_q[seen], has_heavy_atoms=False, rounding=error)

@@ -59,7 +59,8 @@ def noisy_sum(
 ) -> DominatedMechanism:
     if not MIN_NOISE_MULTIPLIER <= noise.scale <= 1.0 / MIN_NOISE_MULTIPLIER:
         raise Unsupported(
-            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} to {1 / MIN_NOISE_MULTIPLIER:g}.",
+            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} "
+            f"to {1 / MIN_NOISE_MULTIPLIER:g}.",
             next_step="Check the unit of the noise: it is a multiple of the contribution bound.",
         )
     if neighbours == "replace-one" and rate < 1.0:

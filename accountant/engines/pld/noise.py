@@ -155,11 +155,11 @@ class LaplaceNoise:
         mirrored = high > -low
         a = np.where(mirrored, -high, low)
         b = np.where(mirrored, -low, high)
-        one_side = b <= 0
+        same_side = b <= 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            side = np.minimum(b, 0.0) + np.log(-0.5 * np.expm1(np.where(one_side, a - b, -1.0)))
+            side = np.minimum(b, 0.0) + np.log(-0.5 * np.expm1(np.where(same_side, a - b, -1.0)))
             straddling = np.log(-0.5 * (np.expm1(a) + np.expm1(-np.maximum(b, 0.0))))
-        result = np.where(one_side, side, straddling)
+        result = np.where(same_side, side, straddling)
         return np.where(high > low, result, -np.inf)
 
     def mass_error(self, largest: float) -> float:

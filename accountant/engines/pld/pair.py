@@ -22,7 +22,8 @@ class Pair:
     """A pair of distributions, seen through the loss log(P/Q).
 
     `grid_atoms` are losses that should lie on the grid: heavy atoms, or an end of the support.
-    `support_end` is a loss at which the support ends while mass crowds there, and on which side: -1, +1.
+    `support_end` is a loss at which the support ends while mass crowds there, and on which side:
+    -1, +1.
     """
 
     continuous: ContinuousPart | None
@@ -86,8 +87,8 @@ class Pair:
 
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses that stand for the pair, down to a mass of `tail`."""
-        found = [part.quadrature_points(tail) for part in (self.continuous, self.atoms) if part]
+        points = [part.quadrature_points(tail) for part in (self.continuous, self.atoms) if part]
         return (
-            np.concatenate([losses for losses, _ in found]),
-            np.concatenate([log_p for _, log_p in found]),
+            np.concatenate([losses for losses, _ in points]),
+            np.concatenate([log_p for _, log_p in points]),
         )

@@ -1,16 +1,17 @@
-"""Laws of a whole family at once, on few points of the grid for each row.
+"""Pmfs of a whole family at once, on few points of the grid for each row.
 
-The bounds are those of loss_pmfs.py: chords above the hockey stick, and chords sunk below it.  Neither
-needs neighbouring grid points.  So each row takes points that are close where the tilted loss has
-its mass and far apart elsewhere, at distances that cost all intervals alike (the error of an
-interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
+The bounds are those of loss_pmfs.py: chords above the hockey stick, and chords lowered below it.
+Neither needs neighbouring grid points.  So each row takes points that are close where the tilted
+loss has its mass and far apart elsewhere, at distances that cost all intervals alike (the error of
+an interval of length d is its tilted mass times d^2, so d grows with density^(-1/3)).
 
-The lower law differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
+The lower pmf differs from that of loss_pmfs.py in how it ends.  Where mass crowds at an end of the
 losses, and in the far upper tail, outcomes are merged: that is post-processing, and what is merged
 is an atom whose loss is known; the grid is laid so that the crowded one lies on a point, the other
-is moved down to one.  Chords are then sunk by the largest excess at each point, and an atom at the
-top leaves nothing to sink there.  What comes out negative is taken from the points above: a mass v
-at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller loss.
+is moved down to one.  Chords are then lowered by the largest excess at each point, and an atom at
+the top leaves nothing to be lowered there.  What comes out negative is taken from the points above:
+a mass v at a loss l lowers the hockey stick at least as much when it is removed as v at a smaller
+loss.
 
 Source: derived here and in loss_pmfs.py.
 """
@@ -31,7 +32,7 @@ CELLS_PER_ROW: Final = 192
 """Into how many cells of equal length in position a row is cut to choose its points."""
 
 MERGED_TAIL_SHARE: Final = 1e-10
-"""Tilted share of a far tail whose outcomes a lower law merges, or drops at the bottom."""
+"""Tilted share of a far tail whose outcomes a lower pmf merges, or drops at the bottom."""
 
 MAX_INTERVAL_NATS: Final = 0.25
 """Longest interval, in nats."""
@@ -45,7 +46,7 @@ ROW_SIZES: Final = (512, 2048, 8192)
 
 @dataclass(frozen=True, eq=False)
 class PmfRows:
-    """Laws on grids of one width: row i has P masses `masses[i]` on `width * at[i] + offset[i]`.
+    """Pmfs on grids of one width: row i has P masses `masses[i]` on `width * at[i] + offset[i]`.
 
     `infinite` is P mass at an infinite loss, `slack` how far a loss may be from its grid point
     through rounding, `counts` how often a row is composed.
@@ -70,7 +71,7 @@ class PmfRows:
 def upper_pmf_rows(
     family: Family, width: float, tilt: float, tail: float
 ) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
-    """Return laws that dominate the family's pairs, and the pairs that need too many points.
+    """Return pmfs that dominate the family's pairs, and the pairs that need too many points.
 
     `tail` bounds the mass moved to infinity.  The points are chosen for a `tilt`, on which no bound
     depends.
@@ -102,13 +103,15 @@ def _upper(family: Family, width: float, tilt: float, tail: float) -> PmfRows:
 def lower_pmf_rows(
     family: Family, width: float, tilt: float, tail: float
 ) -> tuple[list[PmfRows], tuple[CountedPair, ...]]:
-    """Return laws that the pairs dominate, and the pairs for which none came out.
+    """Return pmfs that the pairs dominate, and the pairs for which none came out.
 
     `tail` bounds the mass that is dropped on each side; the points are chosen for a `tilt`.
     """
     alike, rest = _by_size(family, width, tilt, tail)
-    laid = [_lower(subset, width, tilt, tail) for subset in alike]
-    return [rows for rows, _ in laid], rest + tuple(m for _, more in laid for m in more)
+    rows_of_class = [_lower(subset, width, tilt, tail) for subset in alike]
+    return [rows for rows, _ in rows_of_class], rest + tuple(
+        m for _, more in rows_of_class for m in more
+    )
 
 
 def _by_size(
@@ -166,12 +169,12 @@ def _points(
     row = np.arange(family.scale.size, dtype=np.float64)[:, None]
     share = np.zeros_like(losses)
     share[:, 1:] = cumulative / cumulative[:, -1:]
-    wanted = np.interp(
+    targets = np.interp(
         (2.0 * row + np.linspace(0.0, 1.0, count)).ravel(),
         (2.0 * row + share).ravel(),
         losses.ravel(),
     ).reshape(row.size, count)
-    rounded = np.round((wanted - offset) / width)
+    rounded = np.round((targets - offset) / width)
     rounded[:, 0] = np.floor((losses[:, 0] - offset[:, 0]) / width) - 1.0
     rounded[:, -1] = np.ceil((losses[:, -1] - offset[:, 0]) / width) + 1.0
     if not np.isfinite(rounded).all() or np.abs(rounded).max() > 1e15:
@@ -210,7 +213,7 @@ def _needed(losses: FloatArray, log_p: FloatArray, width: float, tilt: float) ->
 
 
 def _tilted(losses: FloatArray, log_p: FloatArray, tilt: float) -> FloatArray:
-    """Return the shares of the cells in the tilted law."""
+    """Return the shares of the cells in the tilted pmf."""
     exponents = log_p + tilt * 0.5 * (losses[:, 1:] + losses[:, :-1])
     weights = np.exp(exponents - exponents.max(axis=-1, keepdims=True))
     shares: FloatArray = weights / weights.sum(axis=-1, keepdims=True)
@@ -280,7 +283,8 @@ class _Chords:
         return cls(offset, indices, edges, to_left, to_right, atoms, excess, valid)
 
     def lower_hull(self) -> FloatArray:
-        """Return P masses of the sunk chords: no row's hockey stick is above that of its pair."""
+        """Return P masses of the lowered chords: no row's hockey stick is above that of its
+        pair."""
         gaps = np.diff(self.edges, axis=-1)
         rise, fall = np.expm1(gaps), -np.expm1(-gaps)
         masses = self.atoms.copy()
@@ -290,7 +294,7 @@ class _Chords:
         depth = np.zeros_like(masses)
         depth[:, :-1] = excess
         depth[:, 1:-1] = np.maximum(depth[:, 1:-1], excess[:, :-1])
-        # The last chord ends on the axis; sunk at its left end until all its mass lies there.
+        # The last chord ends on the axis; lowered at its left end until all its mass lies there.
         collapse = self.to_right[:, -1] * fall[:, -1] * (1.0 + 1e-6)
         depth[:, -2] = np.maximum(depth[:, -2], np.where(excess[:, -1] > 0.0, collapse, 0.0))
         slopes = np.diff(depth, axis=-1)
@@ -325,7 +329,7 @@ class _EndAtom:
     """Outcomes where mass crowds, merged: those below a position, with their loss and P mass.
 
     All other losses are at least a grid width from the merged one, so that the interval next to it
-    is empty and nothing has to sink at the atom.
+    is empty and nothing has to be lowered at the atom.
     """
 
     position: FloatArray
@@ -352,7 +356,8 @@ class _EndAtom:
 
 
 def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray, FloatArray]:
-    """Return positions (low, high) beyond which less than `MERGED_TAIL_SHARE` of the tilted law lies."""
+    """Return positions (low, high) beyond which less than `MERGED_TAIL_SHARE` of the tilted pmf
+    lies."""
     low, high = family.reach(tail)
     x = low + (high - low) * np.linspace(0.0, 1.0, CELLS_PER_ROW + 1)
     losses = family.loss(x)

@@ -27,7 +27,7 @@ WIDE_LOSS_DEVIATION: Final = 3.0
 
 
 class Question(Protocol):
-    """What is asked of a side: the epsilon at a delta, or the delta at an epsilon."""
+    """What is asked of a bound: the epsilon at a delta, or the delta at an epsilon."""
 
     @property
     def name(self) -> str:
@@ -56,10 +56,10 @@ class Question(Protocol):
     def at_largest_loss(self, largest: float) -> float:
         """Return an upper end that needs no more than a bound on the sum of all losses."""
 
-    def upper(self, side: DeltaBound, saddle: SaddlePoint) -> float:
+    def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
         """Return an upper end."""
 
-    def lower(self, side: DeltaBound, saddle: SaddlePoint) -> float:
+    def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
         """Return a lower end."""
 
 
@@ -90,11 +90,11 @@ class EpsilonAt:
     def at_largest_loss(self, largest: float) -> float:
         return max(largest, 0.0)
 
-    def upper(self, side: DeltaBound, saddle: SaddlePoint) -> float:
-        return crossing(side, math.log(self.target), saddle)[1]
+    def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
+        return crossing(bound, math.log(self.target), saddle)[1]
 
-    def lower(self, side: DeltaBound, saddle: SaddlePoint) -> float:
-        return crossing(side, math.log(self.target), saddle)[0]
+    def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:
+        return crossing(bound, math.log(self.target), saddle)[0]
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,8 @@ class DeltaAt:
     """The delta at which epsilon is `target`; `least_delta` is about that delta.
 
     Its grids are those on which the epsilon at `least_delta` would be asked for, so that both
-    questions about one point get one answer.  Below `MIN_CERTIFIED_DELTA` there is no such question.
+    questions about one point get one answer.  Below `MIN_CERTIFIED_DELTA` there is no such
+    question.
     """
 
     target: float
@@ -127,11 +128,11 @@ class DeltaAt:
     def at_largest_loss(self, largest: float) -> float:
         return 0.0 if largest <= self.target else 1.0
 
-    def upper(self, side: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
-        return min(math.exp(side.log_delta(self.target)), 1.0)
+    def upper(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
+        return min(math.exp(bound(self.target)), 1.0)
 
-    def lower(self, side: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
-        return math.exp(side.log_delta(self.target))
+    def lower(self, bound: DeltaBound, saddle: SaddlePoint) -> float:  # noqa: ARG002
+        return math.exp(bound(self.target))
 
 
 def _room(delta: float) -> float:
@@ -162,15 +163,15 @@ def _mean(atoms: QuadraturePoints) -> float:
     return dot(weights, atoms.losses) / float(weights.sum())
 
 
-def crossing(side: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[float, float]:
-    """Return epsilons (low, high) next to each other, at which the side's delta was computed:
+def crossing(bound: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[float, float]:
+    """Return epsilons (low, high) next to each other, at which the bound's delta was computed:
     above the target at low (or low is 0), and at most the target at high (or high is infinite).
 
-    So `high` of an upper side is an upper end, and `low` of a lower side a lower end.
+    So `high` of an upper bound is an upper end, and `low` of a lower bound a lower end.
     """
 
     def excess(epsilon: float) -> float:
-        value = side.log_delta(epsilon) - log_delta
+        value = bound(epsilon) - log_delta
         if math.isnan(value):
             raise FloatingPointError("a bound on delta is not a number")
         return value
@@ -179,5 +180,5 @@ def crossing(side: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[f
     bracket = enclose(excess, max(saddle.epsilon, 0.0), step, 0.0, 1e12)
     if bracket is None:
         return (0.0, 0.0) if excess(0.0) <= 0.0 else (0.0, math.inf)
-    found = narrow(excess, bracket, relative=1e-9)
-    return found.low, found.high
+    root = narrow(excess, bracket, relative=1e-9)
+    return root.low, root.high

@@ -1,22 +1,24 @@
-"""The mean of many independent likelihood ratios, on a lattice that follows it: bounds on its law.
+"""The mean of many independent likelihood ratios, on a lattice that follows it: bounds on its
+distribution.
 
 Where a unit hides in one of t places, the two outputs have the likelihood ratio
 
     W = (A_1 + ... + A_t) / t,   A_i independent, positive, of mean 1 without the unit.
 
-**Upper.**  A pair is dominated by another when the law of its ratio, without the unit, is smaller
-in the convex order, and that order survives sums of independent terms.  So a law may be replaced by
-a mean-preserving spread of it: a value between two points of a lattice is drawn to them with the
-probabilities that keep its mean.  The values of the final law, taken as ratios, make a pair that
-dominates.
+**Upper.** A pair is dominated by another when the distribution of its ratio, without the unit, is
+smaller in the convex order, and that order survives sums of independent terms.  So a distribution
+may be replaced by a mean-preserving spread of it: a value between two points of a lattice is drawn
+to them with the probabilities that keep its mean.  The values of the final distribution, taken as
+ratios, make a pair that dominates.
 
-**Lower.**  The same drawing is a post-processing of the release.  So its law with the unit, carried
-along beside that without it, makes a pair that the release attains.
+**Lower.** The same drawing is a post-processing of the release.  So its distribution with the unit,
+carried along beside that without it, makes a pair that the release attains.
 
 Sums of lattice points are lattice points, so t terms cost a spread only where the lattice must get
 coarser:
 
-* a law lives on multiples of h 2^c in zones that begin where it begins: c grows by one from zone
+* a distribution lives on multiples of h 2^c in zones that begin where it begins: c grows by one
+  from zone
   to zone, the zone around the mean has most points, and those of its upper tail, which is heavy,
   and of its lower end, which may lie near 0, have few each;
 * t terms are reached by doubling.  Zones are combined two by two on the coarser of their lattices.
@@ -71,12 +73,13 @@ class Zone:
 
 @dataclass(frozen=True, eq=False)
 class RatioSum:
-    """Bounds on the law of A_1 + ... + A_n: masses on zones of a lattice of spacing `h`, ascending.
+    """Bounds on the distribution of A_1 + ... + A_n: masses on zones of a lattice of spacing `h`,
+    ascending.
 
-    Position x of the lattice stands for the sum n `origin` + x h.  The law is meant for a sum of
-    `whole` terms in the end.  `lost_p` and `lost_q` bound what was left
-    out: its mass weighed by the mean of the ratios, and plainly.  `rounding` bounds the relative
-    error of the masses.
+    Position x of the lattice stands for the sum n `origin` + x h.  The distribution is meant for
+    a sum of `whole` terms in the end.  `lost_p` and `lost_q` bound what was left out: its mass
+    weighed by the mean of the ratios, and plainly.  `rounding` bounds the relative error of the
+    masses.
     """
 
     zones: tuple[Zone, ...]
@@ -89,7 +92,8 @@ class RatioSum:
     rounding: float = 0.0
 
     def plus(self, other: RatioSum) -> RatioSum:
-        """Return the law of the sum with an independent one; the unit is in any one term."""
+        """Return the distribution of the sum with an independent one; the unit is in any one
+        term."""
         n, m = self.count, other.count
         share = n / (n + m)
         positions, masses = _flat(_products(self.zones, other.zones, share))
@@ -111,7 +115,7 @@ class RatioSum:
         ).zoned(positions, masses)
 
     def times(self, count: int) -> RatioSum:
-        """Return the law of the sum of `count` independent copies, by doubling."""
+        """Return the distribution of the sum of `count` independent copies, by doubling."""
         doubled, total = self, None
         while True:
             if count & 1:
@@ -123,7 +127,7 @@ class RatioSum:
             doubled = doubled.plus(doubled)
 
     def zoned(self, positions: FloatArray, masses: FloatArray) -> RatioSum:
-        """Return this law with the given masses, spread onto zones that fit them."""
+        """Return this distribution with the given masses, spread onto zones that fit them."""
         order = np.argsort(positions, kind="stable")
         positions, masses = positions[order], masses[:, order]
         plain = masses[0]
@@ -136,17 +140,17 @@ class RatioSum:
         offset = self.count * self.origin / self.h
         mean = self.count / self.h - offset
         levels = zone_levels(float(positions[first]), mean, offset)
-        found = list(_zones(positions[first:last], masses[:, first:last], levels))
-        crowd = max(crowd for _, crowd in found)
+        zones_and_counts = list(_zones(positions[first:last], masses[:, first:last], levels))
+        max_points = max(max_points for _, max_points in zones_and_counts)
         return replace(
             self,
-            zones=tuple(zone for zone, _ in found),
+            zones=tuple(zone for zone, _ in zones_and_counts),
             lost_p=self.lost_p + 1.001 * float(weighed[ends].sum()),
             lost_q=self.lost_q + 1.001 * float(plain[ends].sum()),
-            rounding=self.rounding + UNIT_ROUNDOFF * (2.0 * crowd + 8.0),
+            rounding=self.rounding + UNIT_ROUNDOFF * (2.0 * max_points + 8.0),
         )
 
-    def laws(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def ratios_and_masses(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the ratios W, and their masses without and with the unit."""
         positions, masses = _flat(self.zones)
         return self.ratios(positions), masses[0], masses[1]
@@ -159,8 +163,9 @@ class RatioSum:
 def zone_levels(start: float, mean: float, offset: float = 0.0) -> tuple[int, int]:
     """Return the levels of the first zone and of the one around the mean.
 
-    A step there is so large that the zone reaches about as far above the mean as the law begins
-    below it; at the start of the law, it is at most a 64th of the sum there, x + `offset`.
+    A step there is so large that the zone reaches about as far above the mean as the distribution
+    begins below it; at the start of the distribution, it is at most a 64th of the sum there, x +
+    `offset`.
     """
     middle = math.floor(math.log2(max(2.0 * (mean - start) / MEAN_ZONE_POINTS, 1.0)))
     first = math.floor(math.log2(max((start + offset) / 64.0, 1.0)))
@@ -196,9 +201,9 @@ def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Floa
 
 
 def _flat(zones: Iterable[Zone]) -> tuple[FloatArray, FloatArray]:
-    found = [(zone.positions, zone.masses) for zone in zones]
-    positions = np.concatenate([each for each, _ in found])
-    masses = np.concatenate([each for _, each in found], axis=1)
+    parts = [(zone.positions, zone.masses) for zone in zones]
+    positions = np.concatenate([each for each, _ in parts])
+    masses = np.concatenate([each for _, each in parts], axis=1)
     kept = masses[0] > 0.0
     return positions[kept], masses[:, kept]
 
@@ -219,10 +224,10 @@ def _zones(
         # In units of 2^level; even, so that the next zone begins on its own lattice.
         end = (start + size + 1) & ~1
         stop = int(np.searchsorted(positions, math.ldexp(float(end), level), side="left"))
-        spread, crowd = _spread(positions[done:stop], masses[:, done:stop], level, start, end)
+        spread, max_points = _spread(positions[done:stop], masses[:, done:stop], level, start, end)
         spread[:, 0] += carried
         carried, done = spread[:, -1].copy(), stop
-        yield Zone(level, start, spread[:, :-1]), crowd
+        yield Zone(level, start, spread[:, :-1]), max_points
         start = end >> 1
 
 
@@ -244,26 +249,28 @@ def _spread(
     return result, int(np.bincount(left, minlength=1).max())
 
 
-def _products(one: Sequence[Zone], two: Sequence[Zone], share: float) -> Iterator[Zone]:
+def _products(left: Sequence[Zone], right: Sequence[Zone], share: float) -> Iterator[Zone]:
     """Return the convolution, each pair of zones on the coarser of the two lattices.
 
-    The unit is in `one` with probability `share`, else in `two`.
+    The unit is in `left` with probability `share`, else in `right`.
     """
-    first, second = ({zone.level: zone for zone in zones} for zones in (one, two))
-    lower_one: Zone | None = None
-    lower_two: Zone | None = None
-    for level in range(min(*first, *second), max(*first, *second) + 1):
-        here_one, here_two = first.get(level), second.get(level)
-        lower_one, lower_two = _coarser(lower_one, level), _coarser(lower_two, level)
-        for a, b in ((here_one, lower_two), (lower_one, here_two), (here_one, here_two)):
+    left_zones, right_zones = ({zone.level: zone for zone in zones} for zones in (left, right))
+    lower_left: Zone | None = None
+    lower_right: Zone | None = None
+    for level in range(min(*left_zones, *right_zones), max(*left_zones, *right_zones) + 1):
+        here_left, here_right = left_zones.get(level), right_zones.get(level)
+        lower_left, lower_right = _coarser(lower_left, level), _coarser(lower_right, level)
+        for a, b in ((here_left, lower_right), (lower_left, here_right), (here_left, here_right)):
             if a is not None and b is not None:
                 yield Zone(level, a.first + b.first, _product(a.masses, b.masses, share))
-        lower_one, lower_two = _merged(lower_one, here_one), _merged(lower_two, here_two)
+        lower_left, lower_right = _merged(lower_left, here_left), _merged(lower_right, here_right)
 
 
-def _product(one: FloatArray, two: FloatArray, share: float) -> FloatArray:
-    plain = np.convolve(one[0], two[0])
-    with_unit = share * np.convolve(one[1], two[0]) + (1.0 - share) * np.convolve(one[0], two[1])
+def _product(left: FloatArray, right: FloatArray, share: float) -> FloatArray:
+    plain = np.convolve(left[0], right[0])
+    with_unit = share * np.convolve(left[1], right[0]) + (1.0 - share) * np.convolve(
+        left[0], right[1]
+    )
     return np.stack((plain, with_unit))
 
 

@@ -24,13 +24,13 @@ MAX_SUPPORT_SIZE = 4_000_000
 class DominatedMechanism:
     """A mechanism as this engine sees it.
 
-    `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is the
-    pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.  The
-    mechanism is dominated by `power` independent copies of `pair`, and attains as many of
+    `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is
+    the pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.
+    The mechanism is dominated by `power` independent copies of `pair`, and attains as many of
     `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where there is
-    one, is the same mechanism seen as fits a question about this delta: its pair, power and first
-    step take the place of those here.  `second_lower_pair` is the pair of other fixed data sets, which
-    may show more or less than `lower_pair`, by how often the mechanism runs.
+    one, is the same mechanism seen as fits a question about this delta: its pair, power and
+    first step take the place of those here.  `second_lower_pair` is the pair of other fixed data
+    sets, which may show more or less than `lower_pair`, by how often the mechanism runs.
     """
 
     pair: Pair

@@ -1,6 +1,6 @@
-"""What is composed: laws on grids of one width, each with how often it is composed.
+"""What is composed: pmfs on grids of one width, each with how often it is composed.
 
-A part is one law, or the rows of a family.  Each says what the tilted sum of its losses looks like:
+A part is one pmf, or the rows of a family.  Each says what the tilted sum of its losses looks like:
 cumulant, moments, and transform with bounds on its rounding.
 """
 
@@ -30,16 +30,16 @@ _MAX_MULTIPLIED_POWER: Final = 32
 """Powers up to this are products: each of at most 10 costs 3 roundings, fewer than are bounded."""
 
 _MAX_LOG_PRECISION_LOSS: Final = 11.0
-"""Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
+"""Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted pmf has."""
 
 
 @dataclass(frozen=True, eq=False)
 class TiltedSpectrum:
     """The transform of a part's tilted sum on a circle, and what rounding did to it.
 
-    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norm_sum` is the sum of the
-    2-norms of the tilted laws, `relative_error` bounds the relative error of e^cumulant, `power_error` that of
-    the products.
+    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norm_sum` is the sum of
+    the 2-norms of the tilted pmfs, `relative_error` bounds the relative error of e^cumulant,
+    `power_error` that of the products.
     """
 
     spectrum: ComplexArray
@@ -51,7 +51,7 @@ class TiltedSpectrum:
 
 
 class Part(Protocol):
-    """Laws of some rounds."""
+    """Pmfs of some rounds."""
 
     @property
     def width(self) -> float:
@@ -75,7 +75,7 @@ class Part(Protocol):
 
     @property
     def is_empty(self) -> bool:
-        """Whether some law has no finite mass at all."""
+        """Whether some pmf has no finite mass at all."""
 
     @property
     def transforms(self) -> int:
@@ -97,41 +97,41 @@ class Part(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RepeatedPmf:
-    """One law, composed `count` times."""
+    """One pmf, composed `count` times."""
 
-    law: LossPmf
+    pmf: LossPmf
     count: int
 
     @property
     def width(self) -> float:
         """Width of the grid."""
-        return self.law.grid.width
+        return self.pmf.grid.width
 
     @property
     def slack(self) -> float:
         """By how much the sum of the losses may be off, through rounding of single losses."""
-        return self.count * self.law.slack
+        return self.count * self.pmf.slack
 
     @property
     def log_survival(self) -> float:
         """Log of the probability that no round has an infinite loss."""
-        infinite = self.law.infinite_mass
+        infinite = self.pmf.infinite_mass
         return self.count * math.log1p(-infinite) if infinite < 1.0 else -math.inf
 
     @property
     def min_sum(self) -> float:
         """The smallest finite sum of losses."""
-        return self.count * float(self.law.losses[0])
+        return self.count * float(self.pmf.losses[0])
 
     @property
     def max_sum(self) -> float:
         """The largest finite sum of losses."""
-        return self.count * float(self.law.losses[-1])
+        return self.count * float(self.pmf.losses[-1])
 
     @property
     def is_empty(self) -> bool:
-        """Whether the law has no finite mass at all."""
-        return not self.law.masses.any()
+        """Whether the pmf has no finite mass at all."""
+        return not self.pmf.masses.any()
 
     @property
     def transforms(self) -> int:
@@ -145,26 +145,26 @@ class RepeatedPmf:
 
     def cumulant(self, tilt: float) -> float:
         """Return sum of n log sum_j p_j e^(t l_j)."""
-        return self.count * tilted_masses(self.law, tilt)[1]
+        return self.count * tilted_masses(self.pmf, tilt)[1]
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted sum."""
-        losses = self.law.losses
-        weights, _ = tilted_masses(self.law, tilt)
+        losses = self.pmf.losses
+        weights, _ = tilted_masses(self.pmf, tilt)
         centre = dot(weights, losses)
         return self.count * centre, self.count * dot(weights, (losses - centre) ** 2)
 
     def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         """Return the transform of the tilted sum on a circle of `size` points."""
-        law, n = self.law, self.count
-        weights, _ = tilted_masses(law, tilt)
+        pmf, n = self.pmf, self.count
+        weights, _ = tilted_masses(pmf, tilt)
         centre = round(dot(weights, np.arange(weights.size, dtype=float)))
         folded = _fold(weights, centre, size)
-        largest = abs(tilt) * max(abs(float(law.losses[0])), abs(float(law.losses[-1])))
+        largest = abs(tilt) * max(abs(float(pmf.losses[0])), abs(float(pmf.losses[-1])))
         return TiltedSpectrum(
             spectrum=_power(rfft(folded), n),
-            shift=n * (law.first + centre),
-            offset=n * law.grid.offset,
+            shift=n * (pmf.first + centre),
+            offset=n * pmf.grid.offset,
             norm_sum=n * math.sqrt(dot(folded, folded)),
             relative_error=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
             power_error=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
@@ -173,7 +173,7 @@ class RepeatedPmf:
 
 @dataclass(frozen=True, eq=False)
 class RepeatedPmfRows:
-    """The laws of many rows, each composed as often as its count says."""
+    """The pmfs of many rows, each composed as often as its count says."""
 
     rows: PmfRows
 
@@ -211,7 +211,7 @@ class RepeatedPmfRows:
 
     @property
     def is_empty(self) -> bool:
-        """Whether some law has no finite mass at all."""
+        """Whether some pmf has no finite mass at all."""
         return not bool(self.rows.masses.any(axis=-1).all())
 
     @property
@@ -255,11 +255,13 @@ class RepeatedPmfRows:
         norm_sum = 0.0
         block = max(_MAX_BATCHED_NUMBERS // size, 1)
         for start in range(0, counts.size, block):
-            some = slice(start, start + block)
-            folded = _fold_rows(weights[some], positions[some], size)
-            norm_sum += float((counts[some] * np.sqrt((folded * folded).sum(axis=-1))).sum())
-            for one, n in zip(rfft(folded, axis=-1), counts[some].tolist(), strict=True):
-                spectrum *= _power(one, n)
+            block_rows = slice(start, start + block)
+            folded = _fold_rows(weights[block_rows], positions[block_rows], size)
+            norm_sum += float((counts[block_rows] * np.sqrt((folded * folded).sum(axis=-1))).sum())
+            for row_spectrum, n in zip(
+                rfft(folded, axis=-1), counts[block_rows].tolist(), strict=True
+            ):
+                spectrum *= _power(row_spectrum, n)
         largest = abs(tilt) * np.abs(self._losses[:, [0, -1]]).max(axis=-1)
         return TiltedSpectrum(
             spectrum=spectrum,
@@ -320,8 +322,8 @@ class Rounds:
         """Return a tilt at which the tilted sum lies about epsilon: K'(t) = eps + 1/t + 1/(1+t).
 
         `guess` is returned if the mean is then within half a `spread` of that.  Far tails, which
-        an estimate may leave out, can take over the tilted law suddenly; then K - t eps would grow
-        beyond delta and rounding with it, so the tilt is solved for on the laws themselves.
+        an estimate may leave out, can take over the tilted pmf suddenly; then K - t eps would grow
+        beyond delta and rounding with it, so the tilt is solved for on the pmfs themselves.
         """
 
         def above(log_tilt: float) -> float:
@@ -341,9 +343,10 @@ class Rounds:
     def lighter_tilt(self, epsilon: float, tilt: float) -> float:
         """Return a smaller tilt at which the sum spreads far less, or this one.
 
-        Where single losses reach far, the tilted law has a heavy tail, and the window of the sum
+        Where single losses reach far, the tilted pmf has a heavy tail, and the window of the sum
         would have to hold it.  A smaller tilt costs digits: e^(K - t eps) grows beyond delta, and
-        what is wrong with the tilted law grows with it; no more than `_MAX_LOG_PRECISION_LOSS` of them are given.
+        what is wrong with the tilted pmf grows with it; no more than `_MAX_LOG_PRECISION_LOSS` of
+        them are given.
         """
         _, spread = self.mean_and_variance(tilt)
         if spread < (_SHORT_SUM_POINTS * self.width) ** 2:
@@ -359,19 +362,19 @@ class Rounds:
         return tilt
 
     def is_empty(self) -> bool:
-        """Say whether some law has no finite mass at all."""
+        """Say whether some pmf has no finite mass at all."""
         return any(part.is_empty for part in self.parts)
 
 
-def tilted_masses(law: LossPmf, tilt: float) -> tuple[FloatArray, float]:
+def tilted_masses(pmf: LossPmf, tilt: float) -> tuple[FloatArray, float]:
     """Return the tilted masses g_j and the log moment K, with g_j e^K = p_j e^(t l_j).
 
     The identity holds for the returned K up to the rounding of the exponents, whatever the
     rounding of the sum that K comes from.
     """
-    exponents = tilt * law.losses
-    peak = float(exponents[law.masses > 0].max())
-    weights: FloatArray = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
+    exponents = tilt * pmf.losses
+    peak = float(exponents[pmf.masses > 0].max())
+    weights: FloatArray = pmf.masses * np.exp(np.minimum(exponents - peak, 0.0))
     total = float(weights.sum())
     return weights / total, peak + math.log(total)
 

@@ -47,15 +47,15 @@ def _coordinates(
     if event.selection == "oblivious":
         bound = oblivious_bound(event, neighbours, failure)
     else:
-        found = data_dependent_bound(event, neighbours)
-        if found is None:
+        overlap_bound = data_dependent_bound(event, neighbours)
+        if overlap_bound is None:
             return _nothing(
                 "A dimension can overflow its padding: the choice depends on the data, "
                 f"{event.users:,} users may choose the same one, and {event.padded_to:,} messages "
                 "fit. What happens then is visible.",
                 neighbours,
             )
-        bound = found
+        bound = overlap_bound
     outcomes = _outcomes(bound)
     pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
     lower_pair, copies = _lower_pair(event, neighbours)

@@ -2,11 +2,11 @@
 
 Whatever is computed from the releases tells the data sets apart no better than the releases do.
 Here each of n steps is given an integer score, an increasing function of where its noisy sum falls,
-and only the sum of the scores is looked at.  Its law does not depend on which of the steps a unit
-takes part in, only on how many: if one step's score has law L_c when the unit moves that step's sum
-by c,
+and only the sum of the scores is looked at.  Its distribution does not depend on which of the steps
+a unit takes part in, only on how many: if one step's score has distribution L_c when the unit moves
+that step's sum by c,
 
-    P is the law of k scores of L_a and n - k of L_0,  Q that of k of L_b and n - k of L_0.
+    P is the distribution of k scores of L_a and n - k of L_0,  Q that of k of L_b and n - k of L_0.
 
 The score is about log((1 - k/n) + (k/n) noise(a)/noise(0)) less the same for b: what would be the
 best one if each step drew the unit by itself.  Any score gives a lower bound; a poor one gives a
@@ -85,11 +85,11 @@ def score_pair(
     edges, first = _edges(noise, chosen / steps, steps, moves)
     error = noise.mass_error(noise.radius(SCORE_TAIL_MASS) + 2.0)
 
-    def law(shift: float) -> _ScorePmf:
+    def score_pmf(shift: float) -> _ScorePmf:
         return _ScorePmf(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
 
-    rest = law(0.0).times(steps - chosen)
-    p, q = (law(shift).times(chosen).plus(rest) for shift in moves)
+    rest = score_pmf(0.0).times(steps - chosen)
+    p, q = (score_pmf(shift).times(chosen).plus(rest) for shift in moves)
     return Pair.of_outcomes(_outcomes(p, q))
 
 
@@ -147,10 +147,10 @@ def _log_blend(
 
 def _outcomes(p: _ScorePmf, q: _ScorePmf) -> AtomPair:
     first = min(p.first, q.first)
-    size = max(law.first + law.masses.size for law in (p, q)) - first
+    size = max(pmf.first + pmf.masses.size for pmf in (p, q)) - first
     both = np.zeros((2, size))
-    for row, law in zip(both, (p, q), strict=True):
-        row[law.first - first :][: law.masses.size] = law.masses
+    for row, pmf in zip(both, (p, q), strict=True):
+        row[pmf.first - first :][: pmf.masses.size] = pmf.masses
     lost = p.lost + q.lost
     least = max(1e-20, 1e10 * lost)
     solid = np.flatnonzero((both > least).all(axis=0))

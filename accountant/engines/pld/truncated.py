@@ -79,12 +79,14 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
             "Draw the users by FixedSize, or by Poisson without a cut.",
         )
     cut = Cut.of(event.population, rate, event.batch)
-    found = _shared(inner, rate, cut, neighbours) or _told_apart(poisson, inner, cut, neighbours)
+    sampled = _shared(inner, rate, cut, neighbours) or _distinguished(
+        poisson, inner, cut, neighbours
+    )
     lower_pair, crowd_pair = _lower_pair(event, cut, neighbours)
     cutting = replace(
-        found.steps[-1],
+        sampled.steps[-1],
         statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
-        f"probability that the sample is full without the unit. {found.steps[-1].statement}",
+        f"probability that the sample is full without the unit. {sampled.steps[-1].statement}",
         conditions=(
             f"the larger data set has {event.population:,} units",
             "the sample is cut uniformly, whatever the units hold, and is secret",
@@ -92,10 +94,10 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*poisson.steps, *found.steps[:-1], cutting)
+    steps = (*poisson.steps, *sampled.steps[:-1], cutting)
     symmetric = neighbours == "replace-one"
     return DominatedMechanism(
-        found.pair, lower_pair, symmetric, steps, second_lower_pair=crowd_pair
+        sampled.pair, lower_pair, symmetric, steps, second_lower_pair=crowd_pair
     )
 
 
@@ -120,7 +122,7 @@ def _lower_pair(
     return hidden, strongest_pair(crowds, either_way=neighbours == "replace-one")
 
 
-def _told_apart(
+def _distinguished(
     poisson: DominatedMechanism, inner: ev.Event, cut: Cut, neighbours: Neighbours
 ) -> DominatedMechanism:
     """Return the pair that tells whether the sample is full without the unit."""
@@ -145,24 +147,24 @@ def _shared(
     if not (error <= MAX_WEIGHT_ERROR * spared and full_rate >= MIN_SAMPLING_RATE):
         return None
     error /= spared
-    below, beside, instead = (
+    below_pair, edge_pair, full_pair = (
         pairs(ev.Poisson(rate, inner), neighbours),
         pairs(ev.Poisson(edge_rate, inner), neighbours),
         without_replacement(inner, full_rate, neighbours),
     )
-    alone = neighbours == "add-remove"
+    add_remove = neighbours == "add-remove"
     pair = mixture_of_pairs(
         [
-            (cut.below, below.pair),
-            (1.0, scaled_measures(beside.pair, edge, cut.edge if alone else edge, error)),
-            (1.0, scaled_measures(instead.pair, full, cut.full if alone else full, error)),
+            (cut.below, below_pair.pair),
+            (1.0, scaled_measures(edge_pair.pair, edge, cut.edge if add_remove else edge, error)),
+            (1.0, scaled_measures(full_pair.pair, full, cut.full if add_remove else full, error)),
         ]
     )
     step = _step(
         f"Then it counts as one unit more than {edge_rate:.3g} of the samples that lack one, and "
         f"as one in another's place in {full_rate:.3g} of the full ones."
     )
-    return DominatedMechanism(pair, None, False, (instead.steps[-1], step))
+    return DominatedMechanism(pair, None, False, (full_pair.steps[-1], step))
 
 
 def _share(inner: ev.Event, cut: Cut) -> float:
@@ -173,12 +175,12 @@ def _share(inner: ev.Event, cut: Cut) -> float:
     """
     if cut.edge == 0.0 or cut.joined == 0.0:
         return 0.0
-    (twice,) = leaves(ev.Group(2, inner))
-    one, two = (
+    (doubled,) = leaves(ev.Group(2, inner))
+    single_loss, double_loss = (
         pairs(event, "add-remove").pair.loss_range(SHARING_TAIL)[1]
-        for event in (inner, twice.event)
+        for event in (inner, doubled.event)
     )
-    log_odds = math.log(cut.edge) - math.log(cut.full) + two - one
+    log_odds = math.log(cut.edge) - math.log(cut.full) + double_loss - single_loss
     share = 1.0 / (1.0 + math.exp(min(max(-log_odds, -20.0), 300.0)))
     return min(share, MAX_EDGE_GROWTH * cut.edge / cut.joined)
 
