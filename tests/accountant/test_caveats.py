@@ -165,7 +165,7 @@ def test_the_number_of_runs_has_the_law_of_its_series(kind, mean):
     assert number.hit(x) == pytest.approx(series, rel=1e-6, abs=1e-13)
     rest = series[-1] - series
     assert number.miss(x) == pytest.approx(rest, rel=1e-6, abs=1e-13)
-    assert -math.expm1(number.log_some) == pytest.approx(
+    assert -math.expm1(number.log_any_run) == pytest.approx(
         float(generating(kind, mean)(np.zeros(1))[0]), abs=1e-12
     )
 

@@ -185,6 +185,7 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     the mean p/q of the ratio there, up with probability (p/q - low) / (high - low).  Under Laplace
     noise the smallest and the largest ratio have atoms, and both are points.
     """
+    # Ratios in [low, high] leave out a tenth of this term's part of RATIO_TAIL_MASS.
     reach = noise.radius(0.1 * RATIO_TAIL_MASS / whole)
     low, high = np.exp(noise.log_shift_ratio(np.array([-reach, 1.0 + reach]))).tolist()
     h, origin = min(2.0 * (1.0 - low) / MEAN_ZONE_POINTS, low / 64.0), 0.0
@@ -198,9 +199,12 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
         edges = noise.shift_of(np.log(values))
     if flat:
         edges = np.clip(edges, 0.0, 1.0)  # beyond, the ratio is constant
+    # Masses between the lattice's positions without the unit (row 0) and with it (row 1), shape
+    # (2, points + 1); the first and the last lie outside.
     ends = np.concatenate(([-math.inf], edges, [math.inf]))
     both = np.exp([noise.log_interval_masses(ends), noise.log_interval_masses(ends - 1.0)])
     inside, outside = both[:, 1:-1], both[:, [0, -1]]
+    # Each cell goes to its two ends such that the mean ratio p / q in it is kept.
     filled = inside[0] > 0.0
     mean = np.divide(inside[1], inside[0], out=np.zeros(filled.size), where=filled)
     upward = np.clip((mean - values[:-1]) / np.diff(values), 0.0, 1.0)
@@ -219,6 +223,7 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
 def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
     """Return the pair that has the ratios as they are, and what was left out told apart."""
     ratios, plain, _ = ratio_sum.ratios_and_masses()
+    # Masses are raised by the bound on their relative error; lost mass is an infinite loss.
     log_q = np.log(plain) + ratio_sum.rounding
     with np.errstate(divide="ignore"):
         log_p = log_q + np.log(ratios)
@@ -260,6 +265,8 @@ def opposed_ratio_pair(ratio_sum: RatioSum) -> Pair:
     order = np.argsort(ratios, kind="stable")
     values = np.concatenate(([0.0], ratios[order]))
     masses = np.concatenate(([ratio_sum.lost_q], plain[order])) * math.exp(ratio_sum.rounding)
+    # Breakpoints u <= 1/2 of both quantile functions; between two of them both ratios are
+    # constant.  The masses were raised by the bound on their rounding.
     up, down = np.cumsum(masses), np.cumsum(masses[::-1])
     half = 0.5 * math.exp(ratio_sum.rounding)
     ends = np.unique(np.concatenate((up[up < half], down[down < half], [half])))

@@ -34,6 +34,7 @@ class AtomPair:
         """Return losses and log P of the outcomes that both may give, by loss."""
         both = np.isfinite(self.log_p) & np.isfinite(self.log_q)
         losses = self.log_p[both] - self.log_q[both]
+        # Infinite losses have a mass of their own, `infinite_mass`; -inf carries no P mass.
         order = np.argsort(losses, kind="stable")
         return losses[order], self.log_p[both][order]
 
@@ -51,14 +52,15 @@ class AtomPair:
     @cached_property
     def infinite_mass(self) -> float:
         """P mass of the outcomes that Q never gives."""
+        # Outcomes with P mass and without Q mass: their loss is infinite.
         only_p = np.isfinite(self.log_p) & np.isneginf(self.log_q)
         return min(float(np.exp(self.log_p[only_p]).sum()), 1.0)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         losses, mass = self.losses, self.masses
         if losses.size == 0:
             return 0.0, 0.0
+        # The first loss from below, and from above, at which the mass passed exceeds `tail`.
         low = min(int(np.searchsorted(np.cumsum(mass), tail)), losses.size - 1)
         high = min(int(np.searchsorted(np.cumsum(mass[::-1]), tail)), losses.size - 1)
         return float(losses[low]), float(max(losses[::-1][high], losses[low]))
@@ -68,6 +70,7 @@ class AtomPair:
         losses, log_p = self._finite
         if losses.size <= MAX_QUADRATURE_POINTS:
             return losses, log_p
+        # Neighbours are merged into their mean loss.  Estimates use this, never a bound.
         starts = np.linspace(0, losses.size, MAX_QUADRATURE_POINTS, endpoint=False).astype(np.intp)
         summed = np.add.reduceat(self.masses, starts)
         weighted = np.add.reduceat(self.masses * losses, starts)

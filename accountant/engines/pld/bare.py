@@ -77,6 +77,8 @@ def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
     log_delta = math.log(delta) if delta > 0.0 else -math.inf
     true = log_rest - math.log1p(math.exp(-epsilon))
     other = true - epsilon
+    # Outcomes without the unit, then with it: one that shows the unit, the two of a randomized
+    # response, one that shows its absence.
     outcomes = Outcomes(
         np.array([-math.inf, other, true, log_delta]),
         np.array([log_delta, true, other, -math.inf]),

@@ -123,6 +123,7 @@ class RunCount:
             )
         # P(K = k) is proportional to (1 - g)^k / k, and log(1/g) solves (e^l - 1) / l = mean.
         inverse = _logarithmic(mean)
+        # 1 - g = odds / (1 + odds), so A(x) = log(1 + odds x) / log(1/g).
         odds = math.expm1(inverse)
         return cls(
             lambda x: np.log1p(odds * x) / inverse,
@@ -208,6 +209,7 @@ def _test_points(
     )
     at = np.unique(at[at >= 0.0])
     at = at[np.append(True, np.diff(at) > 0.02 * fall)]
+    # Convexity: the chords on both sides of x bound the slope -q of h there.
     low, high = ([math.exp(bound(float(t))) for t in at] for bound in ends)
     x = np.exp(at)
     return [
@@ -253,6 +255,7 @@ def _worst_case_bound(
     most = min(most, 1.0)
     if not least < most:
         return 0.0
+    # The true q lies in one of the pieces, so the smallest bound over all pieces holds.
     q = np.linspace(least, most, Q_PIECES + 1)
     # A rises with q, and p with it, so the ends of a piece bound them.
     p = np.minimum(stick + order * q[:-1], 1.0)

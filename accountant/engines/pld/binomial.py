@@ -112,6 +112,8 @@ class BinomialShifts(ABC):
         log, slope, log_weight = np.empty_like(x), np.empty_like(x), np.empty_like(x)
         for piece, i in self._windows(x):
             shifts = i[:, None].astype(float)
+            # log t_i(x), shape (window, positions).  The largest term is taken out before exp;
+            # the slope of log sum_i t_i is the mean slope of the terms by their shares.
             terms = self.log_weights[i, None] + self.log_shift(x[piece], shifts)
             peak = terms.max(axis=0)
             shares = np.exp(terms - peak)
@@ -128,6 +130,8 @@ class BinomialShifts(ABC):
         """
         result = np.full(x.size - 1, -np.inf)
         for start, stop, i in self._interval_windows(x):
+            # Edges as each centre sees them, shape (positions, window): masses keep their digits
+            # there.
             edges = x[start : stop + 1, None] - i.astype(float)
             terms = self.log_weights[i, None] + self._log_interval_masses(edges).T
             peak = terms.max(axis=0)
@@ -155,6 +159,8 @@ class BinomialShifts(ABC):
     def _quantile(self, tail: float, i: FloatArray, logs: FloatArray, side: float) -> float:
         reach = self.noise.radius(tail / 2.0)
         low, high = float((side * i).min()) - reach, float((side * i).max()) + reach
+        # Bisection to a sixteenth of a scale.  Any range is sound: mass beyond it is counted as
+        # such.
         while high - low > self.noise.scale / 16.0 and low < 0.5 * (low + high) < high:
             middle = 0.5 * (low + high)
             beyond = np.stack([middle - side * i, np.full(i.size, np.inf)])
@@ -191,6 +197,8 @@ class BinomialShifts(ABC):
     def window(self, low: float, high: float, among: IndexArray | None = None) -> IndexArray:
         """Return the shifts that matter at positions in [low, high], of all or those in `among`."""
         of = np.arange(self.size + 1) if among is None else among
+        # Smaller shifts lose weight as x grows: what does not matter at `low` matters nowhere
+        # above it, and likewise for larger shifts below `high`.
         first, last = 0, of.size - 1
         if math.isfinite(low):
             first = int(self._matters(low, of)[0])
@@ -199,6 +207,7 @@ class BinomialShifts(ABC):
         return of[first : last + 1]
 
     def _matters(self, x: float, among: IndexArray) -> IndexArray:
+        # Terms below e^-40 / (k + 1) of the largest one add up to less than e^-40 of the ratio.
         terms = self.log_weights[among] + self.log_shift(np.array(x), among.astype(float))
         return np.flatnonzero(terms >= terms.max() - WINDOW_LOG_SHARE - math.log(self.size + 1.0))
 

@@ -74,6 +74,7 @@ class BinomialLoss:
         inside = np.flatnonzero((losses >= known[0]) & (losses <= known[-1]))
         if inside.size == 0:
             return result
+        # Start from the cubic through the table, inside the cell that brackets each position.
         wanted = losses[inside]
         cell = table.cell(wanted)
         low, high = x[cell], x[cell + 1]
@@ -141,6 +142,7 @@ class _LossTable:
     def of(cls, losses: BinomialLoss, low: float, high: float) -> _LossTable:
         x = np.linspace(low, high, LOSS_TABLE_NODES)
         here = losses.at(x)
+        # Losses ascend with x; rounding must not make the table fall.
         up, down = losses.up.at(x), losses.down
         falling = np.zeros_like(x) if down is None else down.lipschitz_bound(down.at(-x))
         rising = losses.up.lipschitz_bound(up)
@@ -148,6 +150,7 @@ class _LossTable:
 
     def cell(self, losses: FloatArray) -> IndexArray:
         """Return the left one of the positions between which each loss is reached."""
+        # known[cell] <= loss, and the last cell also holds the last loss.
         index = np.searchsorted(self.known, losses, side="right") - 1
         return np.clip(index, 0, self.x.size - 2)
 
@@ -208,11 +211,12 @@ class BinomialMixturePair:
         return self.losses.reach if flat else (-math.inf, math.inf)
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
         if self.swapped:
             p, q = self.reverse().log_masses(-edges[::-1])
             return q[::-1], p[::-1]
         low, high = self._span
+        # Positions at which the edges are reached, shape (edges + 2,), ascending whatever
+        # rounding does.
         inside = np.clip(self.losses.positions(edges), low, high)
         x = np.maximum.accumulate(np.concatenate(([low], inside, [high])))
         up, down = self.losses.up, self.losses.down
@@ -222,6 +226,7 @@ class BinomialMixturePair:
 
     def positions_range(self, tail: float, *, of_p: bool) -> tuple[float, float]:
         """Return positions beyond which P (or Q) has mass of about `tail` on each side."""
+        # Q moves the noise down, so its quantiles are those of `down` with their sign changed.
         up, down = self.losses.up, self.losses.down
         if of_p:
             ends = up.lower_quantile(tail), up.upper_quantile(tail)
@@ -249,6 +254,7 @@ class BinomialMixturePair:
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of an even grid of positions, some twelve to a scale."""
         start, stop = self.positions_range(tail, of_p=not self.swapped)
+        # Evenly in position: twelve to a scale of the noise follow its density.
         step = min((stop - start) / QUADRATURE_INTERVALS, self.losses.up.noise.scale / 12.0)
         count = min(math.ceil((stop - start) / max(step, 1e-300)) + 1, 8 * QUADRATURE_INTERVALS)
         losses = np.unique(self.losses.at(np.linspace(start, stop, count)).log)

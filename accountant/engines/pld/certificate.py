@@ -114,6 +114,7 @@ class Certificate:
         if worst.direction.lower_pairs:
             question = EpsilonAt(self.delta)
             saddle = question.saddle(worst.direction.lower_estimate)
+            # Narrower grids for the lower end only: the upper end was certified before.
             for finer in (1.0, 3.0, 9.0):
                 if (
                     finer > 1.0
@@ -173,6 +174,7 @@ def checked_bounds(lower: float, upper: float) -> Bounds:
 def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:
     """Return an upper bound on a grid, or on the next wider one that can be computed; its width."""
     pairs, width = grid.direction.dominating, grid.width
+    # Each doubling of the width halves the number of points.
     for _ in range(40):
         try:
             fitted = fitting_width(pairs, width)

@@ -18,6 +18,8 @@ def upward_share(
     From p = u + v and q = u e^-l + v e^-(l + length), where l is the loss at the `left` end.
     """
     with np.errstate(invalid="ignore"):
+        # 1 - q e^l / p is 0 if all mass has the loss of the left end, 1 - e^-length if of the
+        # right one.
         fall = -np.expm1(np.minimum(log_q + left - log_p, 0.0))
     share = np.where(np.isneginf(log_p), 0.0, fall / -np.expm1(-length))
     return np.clip(share, 0.0, 1.0)
@@ -37,6 +39,8 @@ def chord_excess(
     them: `to_left` (r_left / alpha_left - 1) or `to_right` (1 - r_right / alpha_right).
     """
     with np.errstate(invalid="ignore", over="ignore"):
+        # r / alpha - 1 of the left half at the left end, 1 - r / alpha of the right half at the
+        # right one; an empty half has no ratio and exceeds nothing.
         left = np.expm1(log_p[..., ::2] - log_q[..., ::2] - edges[..., :-1])
         right = -np.expm1(log_p[..., 1::2] - log_q[..., 1::2] - edges[..., 1:])
     at_left = np.where(np.isfinite(left), to_left * np.maximum(left, 0.0), 0.0)

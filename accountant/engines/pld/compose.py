@@ -62,6 +62,8 @@ class ComposedLoss:
 
     def log_delta_upper(self, epsilon: float) -> float:
         """Return log of an upper bound on E[(1 - e^(epsilon - S))+]."""
+        # Delta falls with epsilon, so it is read a slack below.  |sum of weights * error| is at
+        # most ||weights|| ||error|| (Cauchy-Schwarz); all errors are added.
         at = epsilon - self.slack
         main, norm = self._sums(at)
         total = main + norm * self.error_norm + 2 * WINDOW_TAIL_MASS
@@ -69,6 +71,7 @@ class ComposedLoss:
 
     def log_delta_lower(self, epsilon: float) -> float:
         """Return log of a lower bound on E[(1 - e^(epsilon - S))+], -inf where it is 0."""
+        # The mirror image: a slack above epsilon, all errors subtracted.
         at = epsilon + self.slack
         main, norm = self._sums(at)
         total = main - norm * self.error_norm - 2 * WINDOW_TAIL_MASS
@@ -84,6 +87,7 @@ class ComposedLoss:
         they fall below e^-36; an upper bound must still count the rest, which is at most that
         weight, and WINDOW_TAIL_MASS covers it.
         """
+        # Only losses in (epsilon, epsilon + 36 / t] carry weight.
         start = int(np.searchsorted(self.losses, epsilon, side="right"))
         stop = self.losses.size
         if self.tilt > 0:
@@ -98,6 +102,8 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
 
     Raises `GridTooFine` when the grid is too fine for the spread of the sum.
     """
+    # The tilted sum lies in [low, high] but for WINDOW_TAIL_MASS on each side.  A circle of
+    # `size` points holds that window; what lies outside folds into it and is counted as an error.
     cumulant = rounds.cumulant(tilt)
     low, high = _window(rounds, tilt, cumulant)
     width = rounds.width
@@ -107,6 +113,8 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
     ):
         raise GridTooFine(f"{rounds.transforms} times {size} grid points")
 
+    # Product of the parts' transforms, shape (size // 2 + 1,).  Shifts, offsets and the bounds on
+    # rounding add up over the parts.
     spectrum: ComplexArray | None = None
     shift = 0
     offsets: list[float] = []
@@ -125,10 +133,13 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
     folded = irfft(spectrum, size)  # index i stands for the loss (i + shift) * width + offset
     if not (np.isfinite(folded).all() and math.isfinite(cumulant)):
         raise FloatingPointError("the composition is not a number")
+    # Turn the circle so that the window comes first: entry k is the tilted mass at losses[k].
     start = math.floor((low - offset) / width) - shift
     window = np.roll(folded, -start)
     norm = math.sqrt(dot(window, window))
     losses = offset + width * (start + shift + np.arange(size, dtype=np.float64))
+    # The 2-norm of the error of `window`: of the forward transforms, of the inverse one and of
+    # the powers, and of entries that were set to 0 (1e-40 each).
     return ComposedLoss(
         losses=losses,
         tilted=window,
@@ -157,6 +168,8 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
                 rounds.cumulant(tilt + sign * step) - cumulant + log_inverse
             ) / step - sign * mean
 
+        # Chernoff: P(S > x) <= e^(K(t + s) - K(t) - s x) for every s > 0, and likewise below.
+        # Each step s gives a valid end of the window; the nearest one is taken.
         reaches = {factor: reach(factor) for factor in (0.125, 0.25, 0.5, 0.75, 1.0, 1.5)}
         best = min(reaches, key=lambda factor: reaches[factor])
         # A few single losses that reach far make the best step much smaller than a normal tail's.
@@ -164,6 +177,7 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
             reaches[best / 2.0] = reach(best / 2.0)
             best = min(reaches, key=lambda factor: reaches[factor])
         ends.append(mean + sign * reaches[best])
+    # No sum of finite losses lies beyond min_sum and max_sum.
     margin = 2.0 * rounds.width
     return max(ends[0], rounds.min_sum) - margin, min(ends[1], rounds.max_sum) + margin
 

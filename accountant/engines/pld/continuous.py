@@ -60,7 +60,8 @@ class PiecewisePart:
     positive: ContinuousPart
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+        # Edges on the other side of 0 become 0: what lies there falls into the interval that is
+        # dropped.
         above = np.concatenate(([0.0], np.maximum(edges, 0.0)))
         below = np.concatenate((np.minimum(edges, 0.0), [0.0]))
         p_above, q_above = (logs[1:] for logs in self.positive.log_masses(above))
@@ -68,7 +69,6 @@ class PiecewisePart:
         return np.logaddexp(p_above, p_below), np.logaddexp(q_above, q_below)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         low, _ = self.negative.loss_range(tail)
         _, high = self.positive.loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
@@ -87,7 +87,6 @@ class PiecewisePart:
         return _joined(points)
 
     def reverse(self) -> PiecewisePart:
-        """Return the part of the pair (Q, P)."""
         return PiecewisePart(self.positive.reverse(), self.negative.reverse())
 
     def mass_error(self, tail: float) -> float:
@@ -100,6 +99,7 @@ class PiecewisePart:
 
     def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return the mismatch of the side that an edge lies on."""
+        # At 0 an edge belongs to both sides: the larger mismatch counts.
         above = self.positive.edge_mismatch(np.maximum(edges, 0.0))
         below = self.negative.edge_mismatch(np.minimum(edges, 0.0))
         return np.where(edges > 0.0, above, np.where(edges < 0.0, below, np.maximum(above, below)))
@@ -118,7 +118,6 @@ class WeightedParts:
     parts: tuple[ContinuousPart, ...]
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
         masses = [part.log_masses(edges) for part in self.parts]
         return (
             np.logaddexp.reduce(
@@ -157,7 +156,6 @@ class WeightedParts:
         )
 
     def reverse(self) -> WeightedParts:
-        """Return the part of the pair (Q, P)."""
         return WeightedParts(self.log_weights, tuple(part.reverse() for part in self.parts))
 
     def mass_error(self, tail: float) -> float:
@@ -196,12 +194,10 @@ class ScaledPart:
         return self.log_p - self.log_q
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
         log_p, log_q = self.part.log_masses(edges - self._offset)
         return log_p + self.log_p, log_q + self.log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         low, high = self.part.loss_range(min(tail * math.exp(min(-self.log_p, 600.0)), 0.1))
         return low + self._offset, high + self._offset
 
@@ -216,7 +212,6 @@ class ScaledPart:
         return losses + self._offset, log_p + self.log_p
 
     def reverse(self) -> ScaledPart:
-        """Return the part of the pair (Q, P)."""
         return ScaledPart(self.part.reverse(), self.log_q, self.log_p, self.error)
 
     def mass_error(self, tail: float) -> float:

@@ -67,6 +67,8 @@ class _Plane:
 
     def along(self, weights: FloatArray, shift: float) -> FloatArray:
         """Return the masses of the cells along v; `weights` are those of successive numbers."""
+        # The sum of others is a whole number of bounds, each `parts` cells; then the noise is
+        # added.
         spread = np.zeros((weights.size - 1) * self.parts + 1)
         spread[:: self.parts] = weights
         reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.parts)
@@ -85,6 +87,8 @@ class _Plane:
     def pair(self, unit: tuple[float, float], other: tuple[float, float] | None) -> Pair | None:
         """Return the pair of a unit at `unit` against `other` (along v, across), or absent."""
         joining, rate = self.joining, self.rate
+        # Weights of 0, ..., B - 1 others and of a full sample: in all, without the unit, with it.
+        # Beside a unit in a full sample B - 1 others stay.
         all_counts = np.append(self.masses, joining.full)
         outside = np.append(self.masses * (1.0 - rate), joining.full - joining.joined)
         inside = np.append(self.masses * rate, 0.0)
@@ -96,6 +100,8 @@ class _Plane:
             q = np.outer(self.along(all_counts, 0.0), still)
         else:
             q = rest + np.outer(self.along(inside, other[0]), self.across(other[1]))
+        # The relative error of a cell: of the weights, of the sums, of the noise, of what is cut
+        # off.
         full_error = joining.error * (1.0 + joining.full / (joining.full - joining.joined))
         terms = UNIT_ROUNDOFF * (8.0 * all_counts.size + 64.0)
         reach = self.noise.radius(CROWD_TAIL_MASS) + 3.0
@@ -161,6 +167,7 @@ def _merged(p: FloatArray, q: FloatArray, error: float) -> Pair | None:
     if p.size == 0:
         return None
     losses = np.log(p / q)
+    # Cells whose losses fall into one bin are one outcome: a post-processing, so still attained.
     width = MERGED_LOSS_SHARE * math.sqrt(float((p * losses**2).sum())) + 1e-12
     places = np.round(losses / width).astype(np.int64)
     order = np.argsort(places, kind="stable")

@@ -56,6 +56,7 @@ class DeltaCurve:
 
     def at(self, epsilons: FloatArray) -> FloatArray:
         """Return upper bounds at other epsilons, of any sign."""
+        # The first chord begins at x = 0, epsilon = -inf, where delta is 1.
         ends = np.concatenate(([-math.inf], self.epsilons))
         deltas = np.concatenate(([1.0], self.deltas))
         right = np.minimum(np.searchsorted(ends, epsilons), ends.size - 1)
@@ -85,6 +86,7 @@ def delta_curves(
 def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
     width = starting_width(direction, direction.estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
     # Next to a largest possible loss that width would fall without end.
+    # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
     ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
     width = max(
@@ -139,6 +141,7 @@ def _raised(pmf: LossPmf, least: float) -> LossPmf:
 def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     """Return upper bounds on the finite part of delta at each loss of the window."""
     size = composed.losses.size
+    # T_j = sum over i > j of the masses, then its weighted sums by doubling.
     beyond = np.zeros(size)
     beyond[:-1] = np.cumsum(composed.tilted[:0:-1])[::-1]
     sums = -math.expm1(-width) * beyond

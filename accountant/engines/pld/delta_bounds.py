@@ -36,6 +36,7 @@ def upper_delta_bound(
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
+    # A round with an infinite loss is counted in full, whatever the others lose.
     def log_delta(epsilon: float) -> float:
         if composed is None:
             return math.log(infinite) if infinite > 0 else -math.inf
@@ -55,6 +56,7 @@ def lower_delta_bound(
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
 
+    # The same sum from below: rounding is subtracted.
     def log_delta(epsilon: float) -> float:
         finite = composed.log_delta_lower(epsilon) if composed is not None else -math.inf
         return _log_add(finite, infinite) - DELTA_LOG_ROUNDING
@@ -66,6 +68,7 @@ def _log_add(log_finite: float, infinite: float) -> float:
     if infinite <= 0.0:
         return log_finite
     log_infinite = math.log(infinite)
+    # log(e^high + e^low) without overflow.
     high, low = max(log_finite, log_infinite), min(log_finite, log_infinite)
     return high + math.log1p(math.exp(low - high))
 
@@ -82,6 +85,7 @@ def _discretized_rounds(
 ) -> Rounds:
     """Return pmfs of all pairs on grids of one width: families in rows, the others one by one."""
     releases = sum(count for _, count in pairs)
+    # By the union bound all releases together move or drop at most TAIL_SHARE_OF_DELTA of delta.
     tail = max(delta * TAIL_SHARE_OF_DELTA / releases, 1e-300)
     together, single = families(pairs)
     parts: list[Part] = []

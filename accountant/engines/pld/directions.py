@@ -179,6 +179,7 @@ def _lower_pairs(
             pair = mechanism.second_lower_pair
         if pair is None:
             continue
+        # The lower pair may stand for fewer or more copies than the dominating one.
         power = mechanism.lower_power
         copies = count * (mechanism.power if power is None else power)
         if pair is mechanism.pair:

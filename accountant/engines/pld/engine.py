@@ -224,6 +224,7 @@ class PldEngine:
             )
             return known_directions if fit else composition_directions(leaves, neighbours, delta)
 
+        # A fixed point: the directions depend on delta, and delta on the directions.
         guess = INITIAL_DELTA
         for _ in range(MAX_DELTA_ESTIMATES):
             directions = directions_at(guess)
@@ -301,6 +302,7 @@ class PldEngine:
         if largest_loss_bound <= (sufficient or 0.0):
             return Bounds(0.0, largest_loss_bound), 0.0
         upper = largest_loss_bound
+        # A direction that another one exceeds even on a coarse grid needs no finer one.
         if sufficient is not None:
             coarse = self._upper(question, direction, saddle, COARSE_WIDTH_FACTOR)
             upper = min(upper, question.upper(coarse.upper, saddle))
@@ -310,6 +312,7 @@ class PldEngine:
         width = used = grid.width
         finest, narrowest, has_upper = 0.0, width / MAX_REFINEMENT, False
         lower, gap = 0.0, math.inf
+        # Every grid gives a valid interval; the best ends of all grids are kept.
         for _ in range(MAX_GRIDS_PER_DIRECTION):
             fitted = fitting_width(direction.dominating, width)
             try:
@@ -336,6 +339,7 @@ class PldEngine:
             costly = points(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
             if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
+            # The gap falls with the square of the width; aim somewhat below the target.
             gap = upper - lower
             ratio = gap / target_gap if target_gap > 0.0 else 64.0
             width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP), finest)

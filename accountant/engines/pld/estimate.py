@@ -84,6 +84,7 @@ class SaddlePointEstimate:
 
     def _at_tilt(self, tilt: float) -> SaddlePoint:
         cumulant = mean = variance = third = fourth = 0.0
+        # K and the second to fourth cumulants of the tilted sum add up over rounds.
         for part in self.parts:
             exponents = part.log_p + tilt * part.losses
             peak = float(exponents.max())
@@ -100,10 +101,12 @@ class SaddlePointEstimate:
             third += part.count * dot(weighted, off)
             fourth += part.count * (dot(weighted, off * off) - 3.0 * second * second)
         a, b = 1.0 / tilt, 1.0 / (1.0 + tilt)
+        # F'(t) = 0 gives eps = K'(t) - 1/t - 1/(1 + t); then F'', F''' and F''''.
         epsilon = mean - a - b
         f2 = variance + a * a + b * b
         f3 = third - 2.0 * (a**3 + b**3)
         f4 = fourth + 6.0 * (a**4 + b**4)
+        # Second-order term of the saddle point, kept in [0.3, 3] where it stops being small.
         correction = 1.0 + f4 / (8.0 * f2 * f2) - 5.0 * f3 * f3 / (24.0 * f2**3)
         exponent = cumulant - tilt * epsilon + math.log(a) + math.log(b)
         log_delta = exponent - 0.5 * math.log(2.0 * math.pi * f2)

@@ -97,6 +97,7 @@ class Family:
 
         Mass at positions below `least` does not count.
         """
+        # Positions of the edges, shape (rows, edges + 2), ascending whatever rounding does.
         x = self.position(edges)
         if self.swapped:
             x = x[..., ::-1]
@@ -107,6 +108,7 @@ class Family:
 
     def masses_between(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the log masses of (1-q) N(0) + q N(1), and of the other, between positions."""
+        # Shape (rows, intervals), each to full relative accuracy.
         absent = log_normal_masses(x / self.scale)
         p = self._blend(absent, log_normal_masses((x - 1.0) / self.scale))
         if not self.opposite:
@@ -170,6 +172,7 @@ class Family:
 
 def families(pairs: Sequence[CountedPair]) -> tuple[list[Family], list[CountedPair]]:
     """Return the families that the pairs fall into, and the pairs that stay by themselves."""
+    # Pairs of one kind differ in noise and rate only.
     kinds: dict[tuple[bool, bool, bool], list[CountedPair]] = {}
     single: list[CountedPair] = []
     for pair, count in pairs:

@@ -234,6 +234,7 @@ def _merged(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
     assert isinstance(whole.continuous, MixturePair)
     continuous = replace(whole.continuous, span=(0.5, whole.continuous.span[1]))
     edge = np.array([-math.inf, 0.5])
+    # All positions up to 1/2, where the loss is not positive, are one outcome.
     around = [float(noise.log_interval_masses(edge - centre)[0]) for centre in continuous.centres]
     log_p, log_q = (
         np.logaddexp.reduce([math.log(w) + m for w, m in zip(ws, around, strict=True) if w > 0.0])
@@ -299,6 +300,7 @@ def sampled_outcomes(base: Pair, rate: float) -> Pair:
     assert base.atoms is not None
     log_p, log_q = base.atoms.log_p, base.atoms.log_q
     omitted_mass, rounding = base.atoms.omitted_mass, base.atoms.rounding
+    # Orders of at least 1: ((1-q) Q + q P, Q); below 1: (P, (1-q) P + q Q).
     above = AtomPair(blend(rate, log_q, log_p), log_q, omitted_mass, rounding=rounding)
     below = AtomPair(log_p, blend(rate, log_p, log_q), omitted_mass, rounding=rounding)
     return two_sided(Pair.of_outcomes(below), Pair.of_outcomes(above))

@@ -156,6 +156,7 @@ def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: Binomi
             next_step="Use --engine rdp, whose bound holds for any range.",
         )
     x = np.arange(lowest, highest + 1, dtype=float)
+    # log P = log noise(x) + log G_up(x); on integers the ratios are those of the line.
     still = _discrete_log_masses(inner, x)
     up, whole = losses.up.at(x / bound), losses.at(x / bound)
     other = up.log - whole.log  # of the noise that is moved down, or 0

@@ -63,6 +63,8 @@ def _discrete_gaussian_outcomes(event: ev.DiscreteGaussian, reach: int) -> Outco
             f"A discrete Gaussian of standard deviation {sigma:g} has too many outcomes to list.",
             next_step="Use --engine rdp, whose bound holds for any standard deviation.",
         )
+    # log of e^(-z^2 / (2 sigma^2)) / total on integers; the total is that of the range, and what
+    # lies beyond it counts as omitted mass.
     x = np.arange(-radius - reach, radius + reach + 1, dtype=float)
     z = np.arange(-radius, radius + 1, dtype=float)
     log_total = math.log(float(np.exp(-0.5 * (z / sigma) ** 2).sum()))

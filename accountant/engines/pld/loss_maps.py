@@ -97,6 +97,8 @@ class OppositeLaplaces(_Opposite):
 
     def position(self, loss: FloatArray) -> FloatArray:
         """Return the x in [-1, 1] at which the loss is reached, by symmetry from x >= 0."""
+        # For x >= 0 the second ratio is constant: the loss is that of the first one less a
+        # constant.
         floor = float(log_mixture(self.rate, np.array([-1.0 / self.noise.scale]))[0])
         x = self.noise.shift_of(log_excess(self.rate, np.abs(loss) + floor))
         return np.copysign(np.clip(x, 0.0, 1.0), loss)
@@ -112,6 +114,7 @@ def opposite_position(rate: Rates, scale: Rates, loss: FloatArray) -> FloatArray
     log_2k = np.log(2.0 * rate) - 0.5 / variance
     with np.errstate(divide="ignore"):
         log_a = np.log1p(-rate) + size + np.log(-np.expm1(-size))
+    # y = (a + sqrt(a^2 + 4 k^2 e^l)) / (2 k), a = (1 - q)(e^l - 1), in logarithms.
     log_root = 0.5 * np.logaddexp(2.0 * log_a, 2.0 * (log_2k + 0.5 * size))
     x: FloatArray = variance * (np.logaddexp(log_a, log_root) - log_2k)
     return np.copysign(x, loss)
@@ -121,6 +124,7 @@ def log_mixture(rate: Rates, log_ratio: FloatArray) -> FloatArray:
     """Return log(1 - rate + rate e^log_ratio)."""
     if isinstance(rate, float) and rate == 1.0:
         return log_ratio
+    # logaddexp is exact for large ratios and cancels near 0; there log1p(q expm1(r)) does not.
     with np.errstate(divide="ignore"):  # a column of rates may hold 1
         apart = np.logaddexp(np.log1p(-rate), np.log(rate) + log_ratio)
     near = np.log1p(rate * np.expm1(np.minimum(log_ratio, 1.0)))
@@ -134,6 +138,8 @@ def log_excess(rate: Rates, loss: FloatArray) -> FloatArray:
     """
     if isinstance(rate, float) and rate == 1.0:
         return loss
+    # Up to 30 the excess e^loss - (1 - q) is written without cancellation, beyond as a factor of
+    # e^loss / q.
     capped = np.minimum(loss, 30.0)
     excess = np.where(capped < -0.5, np.exp(capped) - (1.0 - rate), np.expm1(capped) + rate)
     with np.errstate(divide="ignore"):

@@ -37,6 +37,7 @@ from .pair import Pair
 
 def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a pmf that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
+    # Atoms then lie just below a grid point, and move up by no more than rounding.
     if pair.grid_atoms and pair.support_end is None:
         grid = _shifted_to_atoms(pair, grid.width, tail, +1.0)
     first, last = grid.covering(*pair.loss_range(tail))
@@ -45,11 +46,15 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     beyond = pair.infinite_mass + pair.omitted_mass
     if pair.continuous is not None:
         log_p, log_q = pair.continuous.log_masses(edges)
+        # The chord over each interval, shape (edges - 1,): P mass goes to both ends such that the
+        # Q mass is kept.  A share that is rounded up puts more on the larger loss, which raises
+        # h.
         inside = np.exp(log_p[1:-1])
         up = upward_share(log_p[1:-1], log_q[1:-1], edges[:-1], grid.width)
         up = np.minimum(up + _share_error(pair.continuous, edges, grid.width, inside, tail), 1.0)
         masses[:-1] += inside * (1.0 - up)
         masses[1:] += inside * up
+        # Mass below the grid moves up to its first point, mass above it to an infinite loss.
         masses[0] += math.exp(log_p[0])
         beyond += math.exp(log_p[-1])
     if pair.atoms is not None:
@@ -58,6 +63,7 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
         masses[1:] += split.sums(split.to_right)
         masses[0] += split.below
         beyond += split.above
+    # Masses are raised by the bound on their relative error.
     inflation = 1.0 + pair.mass_error(tail)
     return LossPmf(
         grid, first, masses * inflation, min(beyond * inflation, 1.0), 2.0 * pair.edge_error(tail)
@@ -76,6 +82,8 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
         grid = _shifted_to_atoms(pair, grid.width, tail, -1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
+    # Chords and their excess over tangents of h, shape (edges - 1,), summed over the continuous
+    # part and the atoms.  Mass beyond the grid is dropped, which lowers h.
     to_left, to_right = np.zeros(edges.size - 1), np.zeros(edges.size - 1)
     excess = np.zeros(edges.size - 1)
     if pair.continuous is not None:
@@ -88,6 +96,7 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
             to_right + split.sums(split.to_right),
         )
         excess = excess + split.excess()
+    # A little more depth and a little less mass than computed: the bound stays a lower one.
     masses = lower_hull(to_left, to_right, excess * (1.0 + 1e-6), grid.width)
     masses *= 1.0 - pair.mass_error(tail)
     infinite = pair.infinite_mass * (1.0 - 1e-12)
@@ -101,11 +110,13 @@ def _smooth_chords(
     width = grid.width
     halves = Grid(width / 2.0, grid.offset).points(2 * first, 2 * last)
     edges = halves[::2]
+    # Masses of the halves of the intervals, shape (2 (edges - 1),): tangents at ends and middle.
     log_p, log_q = (logs[1:-1] for logs in pair.log_masses(halves))
     inside_p = np.logaddexp(log_p[::2], log_p[1::2])
     inside_q = np.logaddexp(log_q[::2], log_q[1::2])
     inside = np.exp(inside_p)
     error = _share_error(pair, edges, width, inside, tail)
+    # A share that is rounded down puts less on the larger loss, which lowers h.
     up = np.maximum(upward_share(inside_p, inside_q, edges[:-1], width) - error, 0.0)
     to_left, to_right = inside * (1.0 - up), inside * up
     excess = chord_excess(log_p, log_q, edges, to_left, to_right)
@@ -129,6 +140,7 @@ class _AtomSplit:
 
     @classmethod
     def of(cls, pair: AtomPair, edges: FloatArray, width: float) -> _AtomSplit:
+        # Interval (e_j, e_j+1] of each outcome; -1 and edges - 1 stand for those beyond the grid.
         interval = np.searchsorted(edges, pair.losses, side="left") - 1
         inside = (interval >= 0) & (interval < edges.size - 1)
         kept = interval[inside]
@@ -145,6 +157,7 @@ class _AtomSplit:
     @property
     def to_right(self) -> FloatArray:
         """What each outcome puts on the right end."""
+        # The share (1 - e^-s) / (1 - e^-w) keeps P and Q mass of an outcome s above the left end.
         return self.masses * np.expm1(-self.steps) / math.expm1(-self.width)
 
     @property
@@ -162,6 +175,8 @@ class _AtomSplit:
 
     def excess(self) -> FloatArray:
         """Return the excess of each chord over tangents at ends and middle; see `chord_excess`."""
+        # r / alpha_left - 1 and 1 - r / alpha_right, r the likelihood ratio of the left (right)
+        # half of each interval, as quotients of sums in which nothing cancels.
         at_left = self.steps <= 0.5 * self.width
         p, fall = self.masses, np.exp(-self.steps)
         rise = np.exp(self.width - self.steps)
@@ -195,6 +210,7 @@ def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> G
     edges = np.concatenate([points - sign * width * part for part in (0.0, 0.5, 1.0)])
     order = np.argsort(edges)
     log_p, log_q = pair.log_masses(edges[order])
+    # rank[i] is the place of edge i in ascending order, an index into the cumulative masses.
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     p_up_to, q_up_to = np.cumsum(np.exp(log_p)), np.cumsum(np.exp(log_q))
@@ -202,6 +218,8 @@ def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> G
     def between(low: IndexArray, high: IndexArray) -> tuple[FloatArray, FloatArray]:
         return p_up_to[high] - p_up_to[low], q_up_to[high] - q_up_to[low]
 
+    # At each candidate: the `room` of h above its last (or first) line, and the masses of the two
+    # halves of the interval on the inner side.
     first, middle, last = rank[:count], rank[count : 2 * count], rank[2 * count :]
     if sign > 0:
         beyond_p, beyond_q = p_up_to[-1] - p_up_to[first], q_up_to[-1] - q_up_to[first]
@@ -214,11 +232,13 @@ def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> G
         left = points
     (p_left, q_left), (p_right, q_right) = inner
     p, q = p_left + p_right, q_left + q_right
+    # The chord over that interval and its excess, as in chords.py.
     up = (p - np.exp(left) * q) / -math.expm1(-width)
     with np.errstate(divide="ignore", invalid="ignore"):
         at_left = (p - up) * (p_left / q_left / np.exp(left) - 1.0)
         at_right = up * (1.0 - p_right / q_right / np.exp(left + width))
     excess = np.fmax(np.fmax(at_left, at_right), 0.0)
+    # Where the two depths are nearest, as logarithms; any candidate is sound.
     best = int(
         np.argmin(np.abs(np.log(np.maximum(room, 1e-300)) - np.log(np.maximum(excess, 1e-300))))
     )

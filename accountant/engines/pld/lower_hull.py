@@ -21,12 +21,17 @@ def lower_hull(
     At both ends the pmf must stay a pmf: no higher than the line on which h would run if nothing
     lay beyond, so depth is limited by how far h is above that line.
     """
+    # alpha_{j+1} / alpha_j - 1 and 1 - alpha_j / alpha_{j+1} on a grid of equal steps.
     rise, fall = math.expm1(width), -math.expm1(-width)
     chords = np.append(to_left, 0.0)
     chords[1:] += to_right
+    # By how much each point is lowered, shape (points,): at least the excess of both chords
+    # there.
     depth = np.zeros(chords.size)
     depth[1:] = excess
     depth[:-1] = np.maximum(depth[:-1], excess)
+    # How far the chords lie above the last line (the axis) and above the first line, both rounded
+    # down: a point may be lowered by that much.
     above, below = hockey_stick(chords, width), shortfall(chords, width)
     safe_above, safe_below = above * (1.0 - 1e-9), below * (1.0 - 1e-9)
     # At the bottom a tiny excess may also be paid for with P mass: see below.
@@ -52,6 +57,8 @@ def lower_hull(
     depth[bottom] = max(below[bottom] * (1.0 + 1e-9), excess[bottom] - lasting[bottom])
     depth[top] = above[top] * (1.0 + 1e-9)
     masses = chords
+    # P masses are the kinks of the function, so a depth that is linear between the points moves
+    # masses by its slopes: out of each left end, into each right end.
     slopes = np.diff(depth)
     masses[:-1] -= slopes / rise
     masses[1:] += slopes / fall
@@ -69,6 +76,7 @@ def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: Fl
     its left end it needs no more than D (C - g) / (C - D) at its right end, and nothing once g
     is C.
     """
+    # The last point, seen from the top, that has no room left above the first line.
     start = depth.size - 1 - int(np.argmax((room <= depth)[::-1]))
     if (
         start < excess.size
@@ -121,6 +129,7 @@ def shortfall(masses: FloatArray, width: float) -> FloatArray:
     block = max(int(300.0 / width), 1)
     below = np.concatenate(([0.0], np.cumsum(masses)[:-1]))
     carried = 0.0  # the sum over all k before the block, seen from the block's first point
+    # Blocks of at most 300 nats, so that e^(l_j - l_k) is a number in each.
     for start in range(0, masses.size, block):
         part = below[start : start + block]
         growth = np.exp(width * np.arange(part.size))
@@ -139,6 +148,7 @@ def hockey_stick(masses: FloatArray, width: float) -> FloatArray:
     block = max(int(300.0 / width), 1)
     above = np.concatenate((np.cumsum(masses[::-1])[::-1][1:], [0.0]))
     carried = 0.0  # the sum over all k beyond the block, seen from the block's last point
+    # Blocks of at most 300 nats, from the top, so that nothing underflows.
     for stop in range(masses.size, 0, -block):
         start = max(stop - block, 0)
         part = above[start:stop][::-1]
@@ -161,6 +171,7 @@ def convex_minorant(masses: FloatArray, width: float) -> FloatArray:
         return masses
     kept = np.flatnonzero(masses)
     values = masses[kept]
+    # Neighbours of each kink that is left: a doubly linked list.
     before, after = np.arange(-1, kept.size - 1), np.arange(1, kept.size + 1)
     pending = np.flatnonzero(values < 0.0).tolist()
     while pending:

@@ -36,6 +36,7 @@ def maximum_pair(noise: GaussianNoise | LaplaceNoise, p: ShiftCounts, q: ShiftCo
     count = sum(many for _, many in p)
     top = max(shift for shift, _ in (*p, *q)) + noise.radius(MAXIMUM_TAIL_MASS / count)
     bottom = min(0.0, *(shift for shift, _ in (*p, *q))) - noise.radius(MAXIMUM_TAIL_MASS)
+    # Edges of the intervals into which the largest sum is put, shape (intervals,).
     x = np.linspace(bottom, top, MAXIMUM_INTERVALS)
     # Most of that range is below all maxima: keep what is above.
     likely = np.maximum(_log_distribution(noise, p, x), _log_distribution(noise, q, x))
@@ -63,6 +64,7 @@ def _log_distribution(
 def _log_below(noise: GaussianNoise | LaplaceNoise, x: FloatArray) -> FloatArray:
     """Return log P(noise <= x), to full relative accuracy where that is near 0."""
     rows = np.stack((np.full_like(x, -math.inf), x, np.full_like(x, math.inf)))
+    # From below where x <= 0, and log(1 - P(noise > x)) beyond: each keeps its digits.
     below, above = (_of_intervals(noise, rows[i], rows[i + 1]) for i in (0, 1))
     return np.where(x > 0.0, np.log1p(-np.exp(np.minimum(above, -math.log(2.0)))), below)
 
@@ -82,6 +84,7 @@ def _log_masses(
     A mass is F(b) - F(a) = F(b) (1 - e^(log F(a) - log F(b))), and log F(b) - log F(a) is a sum of
     log(1 + P(a < noise <= b) / P(noise <= a)): nothing cancels.
     """
+    # log F(b) - log F(a) of consecutive edges, infinite b last.
     rise = np.zeros(x.size)
     for shift, many in moved:
         ends = np.concatenate((x - shift, [math.inf]))

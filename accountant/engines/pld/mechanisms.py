@@ -91,6 +91,7 @@ def mixtures(
         return Pair(MixturePair(noise, centres, p_weights, q_weights, loss_map), None)
     low, high = min(centres), max(centres)
     losses = loss_map.loss(np.array([low, high]))
+    # P mass of each flat end, where the loss is constant: e^(-distance / b) / 2 per centre.
     beyond = [
         math.log(0.5 * weight) - np.abs(np.array([low, high]) - centre) / noise.scale
         for centre, weight in zip(centres, p_weights, strict=True)

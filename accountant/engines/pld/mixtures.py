@@ -33,18 +33,19 @@ class MixturePair:
     swapped: bool = False
 
     def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
         if self.swapped:
             p, q = self.reverse().log_masses(-edges[::-1])
             return q[::-1], p[::-1]
         low, high = self.span
+        # Positions at which the edges are reached, shape (edges + 2,), ascending whatever
+        # rounding does.
         inside = np.clip(self.loss_map.position(edges), low, high)
         x = np.maximum.accumulate(np.concatenate(([low], inside, [high])))
+        # Noise masses around each centre, shape (edges + 1,), then weighed for P and for Q.
         per_centre = [self.noise.log_interval_masses(x - centre) for centre in self.centres]
         return _mix(self.p_weights, per_centre), _mix(self.q_weights, per_centre)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         weights = self.q_weights if self.swapped else self.p_weights
         present = [c for c, w in zip(self.centres, weights, strict=True) if w > 0]
         radius = self.noise.radius(tail)
@@ -66,6 +67,7 @@ class MixturePair:
         reach = self.noise.radius(tail)
         start = max(min(self.centres) - reach, self.span[0])
         stop = min(max(self.centres) + reach, self.span[1])
+        # Evenly in position, not in loss: twelve to a scale of the noise follow its density.
         step = min((stop - start) / QUADRATURE_INTERVALS, self.noise.scale / 12.0)
         x = np.linspace(
             start, stop, min(math.ceil((stop - start) / step) + 1, 8 * QUADRATURE_INTERVALS)
@@ -83,7 +85,6 @@ class MixturePair:
         return 2.0 + self.noise.radius(tail)
 
     def mass_error(self, tail: float) -> float:
-        """Return the relative error of the masses inside `loss_range(tail)`."""
         return self.noise.mass_error(self._largest(tail))
 
     def edge_error(self, tail: float) -> float:
@@ -113,6 +114,7 @@ class MixturePair:
 
 
 def _mix(weights: tuple[float, ...], log_masses: list[FloatArray]) -> FloatArray:
+    # log sum_i w_i e^(m_i), term by term, so that no small mass is rounded to 0.
     terms = [
         math.log(weight) + log_mass
         for weight, log_mass in zip(weights, log_masses, strict=True)

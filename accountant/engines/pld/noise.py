@@ -65,7 +65,6 @@ class GaussianNoise:
         return log_normal_masses((edges / self.scale).T).T
 
     def mass_error(self, largest: float) -> float:
-        """Return the relative error of an interval mass whose edges are at most `largest`."""
         z = largest / self.scale
         return 1e-13 + 4 * UNIT_ROUNDOFF * z * z
 
@@ -99,6 +98,7 @@ def log_normal_masses(z: FloatArray) -> FloatArray:
     that is nearer to zero.
     """
     low, high = z[..., :-1], z[..., 1:]
+    # By symmetry each interval is seen from the side on which its far edge is negative.
     mirrored = high > -low
     a = np.where(mirrored, -high, low)  # now a <= 0 and |a| >= |b|
     b = np.where(mirrored, -low, high)
@@ -106,6 +106,8 @@ def log_normal_masses(z: FloatArray) -> FloatArray:
     width = np.where(filled, high, 1.0) - np.where(filled, low, 1.0)
     result = np.full(a.shape, -np.inf)
 
+    # Three formulas, none of which cancels: a series for narrow intervals, erfcx where both edges
+    # are on one side of 0, erf where they are not.  Empty intervals keep log 0.
     narrow = width < 0.1 / (1.0 + np.abs(a))
     pick = narrow & filled
     if pick.any():
@@ -120,6 +122,7 @@ def log_normal_masses(z: FloatArray) -> FloatArray:
 
 
 def _log_narrow(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+    # log of w phi(m) (1 + w^2 (m^2 - 1) / 24 + w^4 (m^4 - 6 m^2 + 3) / 1920 + ...), w the width.
     middle = 0.5 * (a + b)
     m2, w2 = middle * middle, width * width
     series = w2 * (
@@ -135,6 +138,7 @@ def _log_narrow(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def _log_wide(a: FloatArray, b: FloatArray) -> FloatArray:
+    # Phi(b) - Phi(a) = e^(-b^2/2) (erfcx(-b/sqrt 2) - e^((b^2 - a^2)/2) erfcx(-a/sqrt 2)) / 2.
     # The far edge may be infinite: its term is then exactly 0.
     gap = np.where(np.isinf(a), -np.inf, 0.5 * (b - a) * (b + a))
     far = np.where(np.isinf(a), 0.0, np.exp(gap) * erfcx(-a / _SQRT2))
@@ -155,6 +159,8 @@ class LaplaceNoise:
         mirrored = high > -low
         a = np.where(mirrored, -high, low)
         b = np.where(mirrored, -low, high)
+        # On one side of 0 the mass is e^b (1 - e^(a - b)) / 2, across it (1 - e^a + 1 - e^-b) /
+        # 2.
         same_side = b <= 0
         with np.errstate(divide="ignore", invalid="ignore"):
             side = np.minimum(b, 0.0) + np.log(-0.5 * np.expm1(np.where(same_side, a - b, -1.0)))
@@ -163,11 +169,9 @@ class LaplaceNoise:
         return np.where(high > low, result, -np.inf)
 
     def mass_error(self, largest: float) -> float:
-        """Return the relative error of an interval mass whose edges are at most `largest`."""
         return UNIT_ROUNDOFF * (16.0 + 4.0 * largest / self.scale)
 
     def radius(self, probability: float) -> float:
-        """Return r with P(noise > r) <= probability."""
         return self.scale * max(-math.log(2.0 * probability), 0.0)
 
     def log_shift_ratio(self, x: FloatArray) -> FloatArray:

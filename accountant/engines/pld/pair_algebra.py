@@ -25,6 +25,7 @@ def two_sided(negative: Pair, positive: Pair) -> Pair:
     the rest of the P mass, which equals the rest of the Q mass, has loss 0.
     """
     outcomes = np.concatenate((_outcomes(negative, -1.0), _outcomes(positive, 1.0)), axis=1)
+    # P mass of the atoms, then of the continuous parts on both sides of loss 0.
     masses = float(np.exp(outcomes[0]).sum())
     continuous = None
     error = max(negative.mass_error(_ERROR_TAIL), positive.mass_error(_ERROR_TAIL))
@@ -33,6 +34,7 @@ def two_sided(negative: Pair, positive: Pair) -> Pair:
         masses += float(np.exp(continuous.negative.log_masses(np.zeros(1))[0][0]))
         masses += float(np.exp(continuous.positive.log_masses(np.zeros(1))[0][-1]))
     # Too much mass at loss 0 keeps an upper bound one.
+    # What is missing to mass 1 has loss 0.
     rest = max(1.0 - masses, 0.0) + (2.0 + masses) * error
     middle = np.full((2, 1), math.log(min(rest, 1.0)))
     log_p, log_q = np.concatenate((outcomes, middle), axis=1)
@@ -74,6 +76,8 @@ def mixture_of_pairs(weighted: Sequence[tuple[float, Pair]]) -> Pair:
     atoms = [
         (log, pair.atoms) for log, pair in zip(logs, pairs, strict=True) if pair.atoms is not None
     ]
+    # Parts that all end at one point keep it; otherwise every part's atoms should lie on the
+    # grid.
     ends = [pair.support_end for pair in pairs if pair.support_end is not None]
     blend = WeightedParts(
         tuple(log for log, _ in continuous), tuple(part for _, part in continuous)

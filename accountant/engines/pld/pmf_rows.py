@@ -86,6 +86,8 @@ def _upper(family: Family, width: float, tilt: float, tail: float) -> PmfRows:
     indices = _strictly_ascending(_points(family, width, offset, tilt, low, high), upwards=True)
     edges = offset + width * indices
     log_p, log_q = family.log_masses(edges)
+    # Chords over intervals of unequal length, shape (rows, points - 1); shares are rounded up,
+    # mass above the last point is an infinite loss.
     inside = np.exp(log_p[:, 1:-1])
     gaps = np.diff(edges, axis=-1)
     share = upward_share(log_p[:, 1:-1], log_q[:, 1:-1], edges[:, :-1], gaps)
@@ -120,6 +122,7 @@ def _by_size(
     """Return the rows, parted by how many points they need, and the pairs that need too many."""
     needed = _cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
     # One class for each row, the last one for all that no size holds, be it not a number.
+    # NaN compares as false, so such a row is among those treated one by one.
     classes = np.where(needed <= ROW_SIZES[-1], np.searchsorted(ROW_SIZES, needed), len(ROW_SIZES))
     alike = [
         family.subset(classes == each) for each in range(len(ROW_SIZES)) if (classes == each).any()
@@ -199,6 +202,8 @@ def _needed(losses: FloatArray, log_p: FloatArray, width: float, tilt: float) ->
     """Return how many points each cell needs, so that all points cost about what `width` does."""
     length = np.maximum(np.diff(losses, axis=-1), 1e-300)
     density = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
+    # An interval of length d and density rho costs about rho d^3; for a given number of points
+    # the sum is least where d is proportional to rho^(-1/3).
     cost = length ** (2.0 / 3.0) * density ** (1.0 / 3.0)
     needed = cost * np.sqrt(cost.sum(axis=-1, keepdims=True)) / width
     # Within an interval the tilted density changes by no more than a factor of about e.
@@ -285,6 +290,7 @@ class _Chords:
     def lower_hull(self) -> FloatArray:
         """Return P masses of the lowered chords: no row's hockey stick is above that of its
         pair."""
+        # Masses of the chords themselves, shape (rows, points).
         gaps = np.diff(self.edges, axis=-1)
         rise, fall = np.expm1(gaps), -np.expm1(-gaps)
         masses = self.atoms.copy()
@@ -297,6 +303,8 @@ class _Chords:
         # The last chord ends on the axis; lowered at its left end until all its mass lies there.
         collapse = self.to_right[:, -1] * fall[:, -1] * (1.0 + 1e-6)
         depth[:, -2] = np.maximum(depth[:, -2], np.where(excess[:, -1] > 0.0, collapse, 0.0))
+        # P masses are the kinks: a depth that is linear between the points moves them by its
+        # slopes.
         slopes = np.diff(depth, axis=-1)
         masses[:, :-1] -= slopes / rise
         masses[:, 1:] += slopes / fall
@@ -315,6 +323,7 @@ def _without_negative_masses(masses: FloatArray) -> FloatArray:
         return masses
     rows = masses[below]
     deficit = np.zeros(rows.shape[0])
+    # From the bottom to the top, one grid point of all rows at a time.
     for column in rows.T:
         left = column - deficit * (1.0 + 4.0 * UNIT_ROUNDOFF)
         deficit = np.maximum(-left, 0.0)
@@ -363,6 +372,7 @@ def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray
     losses = family.loss(x)
     p, q = family.masses_between(x)
     log_p = q if family.swapped else p
+    # The untilted pmf counts too, a tenth as much, so that the range also suits smaller tilts.
     weights = _tilted(losses, log_p, tilt) + 0.1 * _tilted(losses, log_p, 0.0)
     below, above = np.cumsum(weights, axis=-1), np.cumsum(weights[:, ::-1], axis=-1)
     first = (below < MERGED_TAIL_SHARE).sum(axis=-1)
@@ -379,6 +389,7 @@ def _interval_masses(
     Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
     """
     gaps = np.diff(edges, axis=-1)
+    # Edges and middles of the intervals alternate, shape (rows, 2 points - 1).
     halves = np.empty((edges.shape[0], 2 * edges.shape[1] - 1))
     halves[:, ::2] = edges
     halves[:, 1::2] = edges[:, :-1] + 0.5 * gaps
@@ -389,6 +400,7 @@ def _interval_masses(
     inside_q = np.logaddexp(log_q[:, ::2], log_q[:, 1::2])
     inside = np.exp(inside_p)
     error = _share_error(family, edges, gaps, inside, tail)
+    # Shares are rounded down, and the excess up: the bound stays a lower one.
     up = np.maximum(upward_share(inside_p, inside_q, edges[:, :-1], gaps) - error, 0.0)
     to_left, to_right = inside * (1.0 - up), inside * up
     excess = chord_excess(log_p, log_q, edges, to_left, to_right) + 4.0 * error * gaps * inside

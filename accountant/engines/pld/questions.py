@@ -152,6 +152,7 @@ def _saddle(estimate: SaddlePointEstimate, delta: float) -> SaddlePoint:
         return saddle
     mean = sum(part.count * _mean(part) for part in estimate.parts)
     off = spread * float(ndtri(left))
+    # The positive root of t s^2 - 1/t = eps - m.
     tilt = 0.5 * (off + math.hypot(off, 2.0 * spread)) / saddle.plain_variance
     return replace(
         saddle, epsilon=mean + off, log_delta=math.log(delta), tilt=tilt, variance=spread * spread
@@ -176,6 +177,7 @@ def crossing(bound: DeltaBound, log_delta: float, saddle: SaddlePoint) -> tuple[
             raise FloatingPointError("a bound on delta is not a number")
         return value
 
+    # Start the bracket at the estimate, which is nearly always within a few steps.
     step = 0.01 / max(saddle.tilt, 1e-3)  # delta falls by about a hundredth
     bracket = enclose(excess, max(saddle.epsilon, 0.0), step, 0.0, 1e12)
     if bracket is None:

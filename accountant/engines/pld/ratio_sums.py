@@ -95,6 +95,7 @@ class RatioSum:
         """Return the distribution of the sum with an independent one; the unit is in any one
         term."""
         n, m = self.count, other.count
+        # The unit is in one of the first n terms with probability n / (n + m).
         share = n / (n + m)
         positions, masses = _flat(_products(self.zones, other.zones, share))
         # Beside a term that is left out, the other has mean 1.
@@ -130,12 +131,15 @@ class RatioSum:
         """Return this distribution with the given masses, spread onto zones that fit them."""
         order = np.argsort(positions, kind="stable")
         positions, masses = positions[order], masses[:, order]
+        # Of RATIO_TAIL_MASS this sum may leave out count / whole on each side: mass without the
+        # unit below, mass times its ratio above.
         plain = masses[0]
         weighed = plain * self.ratios(positions)
         allowed = RATIO_TAIL_MASS * self.count / self.whole
         below, above = np.cumsum(plain), np.cumsum(weighed[::-1])
         first = min(int(np.searchsorted(below, allowed, side="right")), plain.size - 1)
         last = max(plain.size - int(np.searchsorted(above, allowed, side="right")), first + 1)
+        # What is left out counts in full on both measures.
         ends = np.r_[0:first, last : plain.size]
         offset = self.count * self.origin / self.h
         mean = self.count / self.h - offset
@@ -238,6 +242,8 @@ def _spread(
 
     And how many positions lie between two neighbours at most.
     """
+    # x between two lattice points goes up with probability frac(x): its mean is kept, so this is
+    # a mean-preserving spread (upper bound) and a post-processing (lower bound).
     scaled = np.ldexp(positions, -level)
     floors = np.floor(scaled)
     share = scaled - floors
@@ -260,6 +266,8 @@ def _products(left: Sequence[Zone], right: Sequence[Zone], share: float) -> Iter
     for level in range(min(*left_zones, *right_zones), max(*left_zones, *right_zones) + 1):
         here_left, here_right = left_zones.get(level), right_zones.get(level)
         lower_left, lower_right = _coarser(lower_left, level), _coarser(lower_right, level)
+        # Each pair of zones once: equal levels, and a zone with all lower ones brought to its
+        # lattice.
         for a, b in ((here_left, lower_right), (lower_left, here_right), (here_left, here_right)):
             if a is not None and b is not None:
                 yield Zone(level, a.first + b.first, _product(a.masses, b.masses, share))
@@ -267,6 +275,7 @@ def _products(left: Sequence[Zone], right: Sequence[Zone], share: float) -> Iter
 
 
 def _product(left: FloatArray, right: FloatArray, share: float) -> FloatArray:
+    # Without the unit both are plain; with it, the unit is on one side or on the other.
     plain = np.convolve(left[0], right[0])
     with_unit = share * np.convolve(left[1], right[0]) + (1.0 - share) * np.convolve(
         left[0], right[1]

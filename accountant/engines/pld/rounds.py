@@ -104,28 +104,23 @@ class RepeatedPmf:
 
     @property
     def width(self) -> float:
-        """Width of the grid."""
         return self.pmf.grid.width
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
         return self.count * self.pmf.slack
 
     @property
     def log_survival(self) -> float:
-        """Log of the probability that no round has an infinite loss."""
         infinite = self.pmf.infinite_mass
         return self.count * math.log1p(-infinite) if infinite < 1.0 else -math.inf
 
     @property
     def min_sum(self) -> float:
-        """The smallest finite sum of losses."""
         return self.count * float(self.pmf.losses[0])
 
     @property
     def max_sum(self) -> float:
-        """The largest finite sum of losses."""
         return self.count * float(self.pmf.losses[-1])
 
     @property
@@ -135,31 +130,29 @@ class RepeatedPmf:
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return 1
 
     @property
     def releases(self) -> int:
-        """How many rounds the part stands for."""
         return self.count
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
         return self.count * tilted_masses(self.pmf, tilt)[1]
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
         losses = self.pmf.losses
         weights, _ = tilted_masses(self.pmf, tilt)
         centre = dot(weights, losses)
         return self.count * centre, self.count * dot(weights, (losses - centre) ** 2)
 
     def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
-        """Return the transform of the tilted sum on a circle of `size` points."""
         pmf, n = self.pmf, self.count
         weights, _ = tilted_masses(pmf, tilt)
+        # The tilted mean goes to index 0 of the circle, so that the n-th power stays around index
+        # 0.
         centre = round(dot(weights, np.arange(weights.size, dtype=float)))
         folded = _fold(weights, centre, size)
+        # e^(t l) is rounded by 4u per unit of |t l|; sums and logarithms take 36u more; n rounds.
         largest = abs(tilt) * max(abs(float(pmf.losses[0])), abs(float(pmf.losses[-1])))
         return TiltedSpectrum(
             spectrum=_power(rfft(folded), n),
@@ -179,17 +172,14 @@ class RepeatedPmfRows:
 
     @property
     def width(self) -> float:
-        """Width of the grid."""
         return self.rows.width
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
         return float((self.rows.counts * self.rows.slack).sum()) * (1.0 + 1e-12)
 
     @property
     def log_survival(self) -> float:
-        """Log of the probability that no round has an infinite loss."""
         with np.errstate(divide="ignore"):
             each = self.rows.counts * np.log1p(-self.rows.infinite)
         return float(each.sum())
@@ -201,44 +191,39 @@ class RepeatedPmfRows:
 
     @property
     def min_sum(self) -> float:
-        """The smallest finite sum of losses."""
         return float((self.rows.counts * self._losses[:, 0]).sum())
 
     @property
     def max_sum(self) -> float:
-        """The largest finite sum of losses."""
         return float((self.rows.counts * self._losses[:, -1]).sum())
 
     @property
     def is_empty(self) -> bool:
-        """Whether some pmf has no finite mass at all."""
         return not bool(self.rows.masses.any(axis=-1).all())
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return self.rows.counts.size
 
     @property
     def releases(self) -> int:
-        """How many rounds the part stands for."""
         return sum(self.rows.counts.tolist())
 
     def _tilted(self, tilt: float) -> tuple[FloatArray, FloatArray]:
         """Return the tilted masses of each row, and its log moment; see `tilted_masses`."""
         masses = self.rows.masses
         exponents = tilt * self._losses
+        # Shape (rows, points).  The largest exponent is taken out before exp, so that nothing
+        # overflows; points without mass do not set it.
         peak = np.where(masses > 0.0, exponents, -np.inf).max(axis=-1, keepdims=True)
         weights = masses * np.exp(np.minimum(exponents - peak, 0.0))
         total = weights.sum(axis=-1, keepdims=True)
         return weights / total, (peak + np.log(total))[:, 0]
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
         return float((self.rows.counts * self._tilted(tilt)[1]).sum())
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
         weights, _ = self._tilted(tilt)
         centres = (weights * self._losses).sum(axis=-1)
         variances = (weights * (self._losses - centres[:, None]) ** 2).sum(axis=-1)
@@ -246,13 +231,13 @@ class RepeatedPmfRows:
         return float((counts * centres).sum()), float((counts * variances).sum())
 
     def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
-        """Return the transform of the tilted sum on a circle of `size` points."""
         rows, counts = self.rows, self.rows.counts
         weights, _ = self._tilted(tilt)
         centres = np.round((weights * rows.indices).sum(axis=-1)).astype(np.int64)
         positions = (rows.indices - centres[:, None]) % size
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
         norm_sum = 0.0
+        # Rows are transformed in blocks, shape (block, size), which stay in the cache.
         block = max(_MAX_BATCHED_NUMBERS // size, 1)
         for start in range(0, counts.size, block):
             block_rows = slice(start, start + block)
@@ -286,7 +271,6 @@ class Rounds:
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
         return sum(part.slack for part in self.parts)
 
     @property
@@ -296,25 +280,20 @@ class Rounds:
 
     @property
     def min_sum(self) -> float:
-        """The smallest finite sum of losses."""
         return sum(part.min_sum for part in self.parts)
 
     @property
     def max_sum(self) -> float:
-        """The largest finite sum of losses."""
         return sum(part.max_sum for part in self.parts)
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return sum(part.transforms for part in self.parts)
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
         return sum(part.cumulant(tilt) for part in self.parts)
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
         moments = [part.mean_and_variance(tilt) for part in self.parts]
         return sum(mean for mean, _ in moments), sum(variance for _, variance in moments)
 
@@ -351,6 +330,8 @@ class Rounds:
         _, spread = self.mean_and_variance(tilt)
         if spread < (_SHORT_SUM_POINTS * self.width) ** 2:
             return tilt
+        # e^(K - t eps) is the factor between tilted mass and delta: its growth is what precision
+        # costs.
         scale = self.cumulant(tilt) - tilt * epsilon
         for _ in range(8):
             lighter = 0.85 * tilt
@@ -373,6 +354,7 @@ def tilted_masses(pmf: LossPmf, tilt: float) -> tuple[FloatArray, float]:
     rounding of the sum that K comes from.
     """
     exponents = tilt * pmf.losses
+    # The largest exponent is taken out before exp, so that nothing overflows.
     peak = float(exponents[pmf.masses > 0].max())
     weights: FloatArray = pmf.masses * np.exp(np.minimum(exponents - peak, 0.0))
     total = float(weights.sum())
@@ -381,6 +363,7 @@ def tilted_masses(pmf: LossPmf, tilt: float) -> tuple[FloatArray, float]:
 
 def _fold(weights: FloatArray, centre: int, size: int) -> FloatArray:
     """Return the weights on a circle of `size` points, with index `centre` at 0."""
+    # Index j goes to j mod size: masses a whole circle apart add up.
     if weights.size > size:
         padded = np.zeros(-(-weights.size // size) * size)
         padded[: weights.size] = weights
@@ -393,6 +376,7 @@ def _fold(weights: FloatArray, centre: int, size: int) -> FloatArray:
 def _fold_rows(weights: FloatArray, positions: IntArray, size: int) -> FloatArray:
     """Return each row's weights at its places on a circle of `size` points."""
     count = weights.shape[0]
+    # One bincount for all rows: row i has the indices i size, ..., (i + 1) size - 1.
     flat = (positions + size * np.arange(count)[:, None]).ravel()
     folded = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
     return folded.reshape(count, size)
@@ -407,6 +391,7 @@ def _power(spectrum: ComplexArray, n: int) -> ComplexArray:
         return half * half * spectrum if n % 2 else half * half
     result = np.zeros_like(spectrum)
     size = np.abs(spectrum)
+    # |z|^n < 1e-40 where |z| < e^(-92.1 / n): such entries are 0, an error that `compose` counts.
     matters = size > math.exp(-92.1 / n)
     result[matters] = np.exp(n * np.log(spectrum[matters]))
     return result

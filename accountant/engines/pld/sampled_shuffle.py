@@ -99,6 +99,7 @@ def _outcomes(bound: Copies) -> AtomPair:
         if bound.failure >= 1.0:
             none, all_of_it = np.array([-np.inf]), np.zeros(1)
             return AtomPair(np.append(all_of_it, none), np.append(none, all_of_it))
+        # 1 - (1 - each)^copies = failure, rounded up.
         each = -math.expm1(math.log1p(-bound.failure) / bound.copies) * (1.0 + 1e-12)
         kept, lost = math.log1p(-each), np.array([math.log(each)])
         none = np.array([-np.inf])

@@ -55,6 +55,8 @@ class _ScorePmf:
     rounding: float
 
     def plus(self, other: _ScorePmf) -> _ScorePmf:
+        # Distribution of the sum of two independent scores; each end is cut below
+        # SCORE_TAIL_MASS.
         masses = np.convolve(self.masses, other.masses)
         size = min(self.masses.size, other.masses.size)
         below, above = np.cumsum(masses), np.cumsum(masses[::-1])
@@ -70,6 +72,7 @@ class _ScorePmf:
     def times(self, count: int) -> _ScorePmf:
         if count == 0:
             return _ScorePmf(0, np.ones(1), 0.0, 0.0)
+        # By doubling: log2(count) convolutions.
         half = self.times(count // 2)
         doubled = half.plus(half)
         return doubled.plus(self) if count & 1 else doubled
@@ -108,6 +111,7 @@ def _epsilon_shown(pair: Pair) -> float:
     """Return about the epsilon that a pair on outcomes shows at `COMPARISON_DELTA`."""
     assert pair.atoms is not None
     p, q = np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q)
+    # Bisection on epsilon; the hockey stick at e^epsilon falls as epsilon grows.
     low, high = 0.0, 1000.0
     for _ in range(40):
         middle = 0.5 * (low + high)
@@ -124,6 +128,7 @@ def _edges(
     x = np.linspace(min(*moves, 0.0) - reach, max(*moves, 0.0) + reach, 1 << 15)
     score = _log_blend(noise, share, x, moves[0]) - _log_blend(noise, share, x, moves[1])
     masses = np.exp(noise.log_interval_masses(np.concatenate(([-math.inf], x))))
+    # Scores are multiples of `width`: 24 standard deviations of their sum span SCORE_POINTS.
     mean = float((masses * score).sum())
     spread = math.sqrt(steps * float((masses * (score - mean) ** 2).sum()))
     width = max(24.0 * spread / SCORE_POINTS, 1e-300)
@@ -152,6 +157,7 @@ def _outcomes(p: _ScorePmf, q: _ScorePmf) -> AtomPair:
     for row, pmf in zip(both, (p, q), strict=True):
         row[pmf.first - first :][: pmf.masses.size] = pmf.masses
     lost = p.lost + q.lost
+    # Elsewhere the mass that was cut is a relative error of at most lost / least.
     least = max(1e-20, 1e10 * lost)
     solid = np.flatnonzero((both > least).all(axis=0))
     if solid.size:

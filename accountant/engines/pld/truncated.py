@@ -139,6 +139,7 @@ def _shared(
     more = cut.joined * _share(inner, cut)
     if not (MIN_SAMPLING_RATE <= rate < 1.0 and more > 0.0):
         return None
+    # The parts N < B - 1, N = B - 1 and N >= B of the table above, with f1 = `more`.
     edge, full = cut.edge + more, cut.full - more
     edge_rate = (cut.edge * rate + more) / edge
     full_rate = (cut.joined - more) / full
@@ -180,6 +181,7 @@ def _share(inner: ev.Event, cut: Cut) -> float:
         pairs(event, "add-remove").pair.loss_range(SHARING_TAIL)[1]
         for event in (inner, doubled.event)
     )
+    # f1 / f such that both parts lose the same; a logistic function of the difference.
     log_odds = math.log(cut.edge) - math.log(cut.full) + double_loss - single_loss
     share = 1.0 / (1.0 + math.exp(min(max(-log_odds, -20.0), 300.0)))
     return min(share, MAX_EDGE_GROWTH * cut.edge / cut.joined)
