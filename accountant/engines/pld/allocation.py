@@ -47,7 +47,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .maximum import maximum_pair
-from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
 from .ratio_sums import MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
 from .registry import DominatedMechanism, pairs
@@ -91,8 +91,8 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
     if chosen == steps:
         step = Step("sampling", "Every unit takes part in every step.", "by definition")
         return replace(base, power=base.power * steps, steps=(*base.steps, step))
-    noise = noise_of(inner)
-    if noise is not None and fits(noise):
+    noise = additive_noise(inner)
+    if noise is not None and ratios_in_range(noise):
         amplified = _amplified(noise, steps, chosen, neighbours)
         return replace(amplified, steps=(*base.steps, *amplified.steps))
     step = _step(
@@ -106,7 +106,7 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
 
 @lru_cache(maxsize=32)
 def _amplified(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, neighbours: Neighbours
+    noise: AdditiveNoise, steps: int, chosen: int, neighbours: Neighbours
 ) -> DominatedMechanism:
     block = min(steps // chosen, MAX_SCORE_STEPS)
     ratio_sum = mean_ratio(noise, block)
@@ -129,7 +129,7 @@ def _amplified(
 
 
 def _strongest_lower_pair(
-    noise: GaussianNoise | LaplaceNoise,
+    noise: AdditiveNoise,
     steps: int,
     chosen: int,
     ratio_sum: RatioSum,
@@ -147,13 +147,13 @@ def _strongest_lower_pair(
     return strongest_pair(candidates, either_way=replaced)
 
 
-def noise_of(inner: ev.Event) -> GaussianNoise | LaplaceNoise | None:
+def additive_noise(inner: ev.Event) -> AdditiveNoise | None:
     if isinstance(inner, ev.Gaussian):
         return GaussianNoise(inner.noise_multiplier)
     return LaplaceNoise(inner.noise_multiplier) if isinstance(inner, ev.Laplace) else None
 
 
-def fits(noise: GaussianNoise | LaplaceNoise) -> bool:
+def ratios_in_range(noise: AdditiveNoise) -> bool:
     """Return whether the ratios of one step are within what is computed here."""
     largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(RATIO_TAIL_MASS)]))[0])
     return MIN_LOG_RATIO <= largest <= MAX_LOG_RATIO
@@ -173,12 +173,12 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
 
 
 @lru_cache(maxsize=64)
-def mean_ratio(noise: GaussianNoise | LaplaceNoise, steps: int) -> RatioSum:
+def mean_ratio(noise: AdditiveNoise, steps: int) -> RatioSum:
     """Return bounds on the distribution of the mean of `steps` ratios noise(1)/noise(0)."""
     return first_term(noise, steps).times(steps)
 
 
-def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
+def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
     """Return bounds on the distribution of one ratio noise(1)/noise(0), at a draw of noise(0).
 
     What falls between two points of the lattice is drawn to them such that its mean is kept: with
@@ -186,7 +186,7 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     noise the smallest and the largest ratio have atoms, and both are points.
     """
     # Ratios in [low, high] leave out a tenth of this term's part of RATIO_TAIL_MASS.
-    reach = noise.radius(0.1 * RATIO_TAIL_MASS / whole)
+    reach = noise.radius(0.1 * RATIO_TAIL_MASS / total_terms)
     low, high = np.exp(noise.log_shift_ratio(np.array([-reach, 1.0 + reach]))).tolist()
     h, origin = min(2.0 * (1.0 - low) / MEAN_ZONE_POINTS, low / 64.0), 0.0
     flat = isinstance(noise, LaplaceNoise)
@@ -211,13 +211,13 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
     masses = np.zeros((2, points.size))
     masses[:, 1:] += inside * upward
     masses[:, :-1] += inside * (1.0 - upward)
-    ratio_sum = RatioSum((), h, 1, whole, origin, rounding=noise.mass_error(1.0 + reach))
+    ratio_sum = RatioSum((), h, 1, total_terms, origin, rounding=noise.mass_error(1.0 + reach))
     if flat:
         masses[:, 0] += outside[:, 0]
         masses[:, np.searchsorted(points, round((high - origin) / h))] += outside[:, 1]
-        return ratio_sum.zoned(points, masses)
+        return ratio_sum.with_masses(points, masses)
     lost_q, lost_p = outside.sum(axis=1).tolist()
-    return replace(ratio_sum, lost_p=lost_p, lost_q=lost_q).zoned(points, masses)
+    return replace(ratio_sum, lost_p=lost_p, lost_q=lost_q).with_masses(points, masses)
 
 
 def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
@@ -241,8 +241,8 @@ def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
 def lower_ratio_pair(ratio_sum: RatioSum) -> Pair:
     """Return the pair of the masses with and without the unit."""
     _, plain, with_unit = ratio_sum.ratios_and_masses()
-    seen = with_unit > 0.0
-    log_p, log_q = np.log(with_unit[seen]), np.log(plain[seen])
+    positive = with_unit > 0.0
+    log_p, log_q = np.log(with_unit[positive]), np.log(plain[positive])
     has_heavy_atoms = _has_atoms(log_p)
     return Pair.of_outcomes(
         AtomPair(log_p, log_q, has_heavy_atoms=has_heavy_atoms, rounding=2.0 * ratio_sum.rounding)

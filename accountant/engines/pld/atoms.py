@@ -74,8 +74,8 @@ class AtomPair:
         starts = np.linspace(0, losses.size, MAX_QUADRATURE_POINTS, endpoint=False).astype(np.intp)
         summed = np.add.reduceat(self.masses, starts)
         weighted = np.add.reduceat(self.masses * losses, starts)
-        kept = summed > 0.0
-        return weighted[kept] / summed[kept], np.log(summed[kept])
+        positive = summed > 0.0
+        return weighted[positive] / summed[positive], np.log(summed[positive])
 
     def reverse(self) -> AtomPair:
         """Return the pair (Q, P)."""

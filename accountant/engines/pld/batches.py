@@ -25,7 +25,7 @@ from ... import events as ev
 from ...composition import leaves, rewritten
 from ...errors import PrivplanError, Unsupported
 from ...guarantee import Bounds, Neighbours, Step
-from .allocation import fits, lower_ratio_pair, mean_ratio, noise_of
+from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
 from .maximum import maximum_pair
 from .pair import Pair
 from .registry import DominatedMechanism, pairs
@@ -41,7 +41,7 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMec
             "change.",
             "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
         )
-    whole = pairs(event.event, neighbours)
+    release = pairs(event.event, neighbours)
     step = Step(
         "sampling",
         f"An epoch of {event.batches:,} batches: a unit is in one of them, and no amplification is "
@@ -53,17 +53,17 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMec
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*whole.steps, step)
+    steps = (*release.steps, step)
     if event.batches == 1:
-        return replace(whole, steps=steps)
+        return replace(release, steps=steps)
     lower_pair = _lower_pair(event, neighbours)
-    symmetric = whole.symmetric and (lower_pair is None or neighbours == "replace-one")
-    return replace(whole, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
+    symmetric = release.symmetric and (lower_pair is None or neighbours == "replace-one")
+    return replace(release, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
 
 
 @lru_cache(maxsize=32)
 def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
-    noise, batches = noise_of(event.event), event.batches
+    noise, batches = additive_noise(event.event), event.batches
     if noise is None:
         return None
     rest = (0.0, batches - 1)
@@ -71,7 +71,7 @@ def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | Non
     other = (0.0, 1) if replaced else (1.0, 1)
     candidates = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
     moved = replace(noise, scale=noise.scale / 2.0) if replaced else noise
-    if batches <= MAX_SCORE_STEPS and fits(moved):
+    if batches <= MAX_SCORE_STEPS and ratios_in_range(moved):
         candidates.append(lower_ratio_pair(mean_ratio(moved, batches)))
     return strongest_pair(candidates, either_way=replaced)
 
@@ -98,11 +98,12 @@ def batch_warnings(
     if claimed is None:
         return (opening,)
     name = "epsilon" if delta is not None else "delta"
-    fate = "is not proven"
+    verdict = "is not proven"
     if lower > claimed.upper:
-        fate = f"is false: {name} is at least {lower:.4g}"
+        verdict = f"is false: {name} is at least {lower:.4g}"
     return (
-        f"{opening} Accounted as if they were, {name} would be {claimed.upper:.4g}; that {fate}.",
+        f"{opening} Accounted as if they were, {name} would be {claimed.upper:.4g}; "
+        f"that {verdict}.",
     )
 
 

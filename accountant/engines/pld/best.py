@@ -38,7 +38,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ...rootfinding import enclose, narrow
 from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
-from .directions import Direction, composition_directions, starting_width
+from .directions import Direction, composition_directions, initial_width
 from .engine import PldEngine
 from .grid import GridTooFine
 from .questions import MIN_CERTIFIED_DELTA, EpsilonAt, Question
@@ -76,9 +76,12 @@ def best_of_lower(
     if not searches or not all(leaf.fully_observed for leaf in searches):
         return None
     try:
-        lower, how = _one_run_each(parts, neighbours, delta, epsilon), "picks a run by chance"
+        lower, how = (
+            _random_choice_bound(parts, neighbours, delta, epsilon),
+            "picks a run by chance",
+        )
         if len(parts) == 1 and parts[0].count == 1:
-            tested = _by_a_test(parts[0].event, neighbours, delta, epsilon)
+            tested = _test_order_bound(parts[0].event, neighbours, delta, epsilon)
             if tested > lower:
                 lower, how = tested, "puts what tells most before all else"
     except Unsupported:
@@ -144,7 +147,7 @@ def _logarithmic(mean: float) -> float:
 # --- an order that says nothing -------------------------------------------------------------------
 
 
-def _one_run_each(
+def _random_choice_bound(
     parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     single: list[Leaf] = []
@@ -171,7 +174,7 @@ def _one_run_each(
 # --- an order by a test ---------------------------------------------------------------------------
 
 
-def _by_a_test(
+def _test_order_bound(
     search: ev.Event, neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     assert isinstance(search, ev.BestOf)
@@ -229,7 +232,7 @@ def _hockey_stick_bounds(
 ) -> tuple[DeltaBound, DeltaBound] | None:
     """Return a lower and an upper bound on the hockey stick of what the runs attain."""
     saddle = question.saddle(direction.lower_estimate)
-    width = starting_width(direction, saddle, PldEngine().accuracy)
+    width = initial_width(direction, saddle, PldEngine().accuracy)
     for _ in range(MAX_SEARCH_GRIDS):
         fitted = fitting_width(direction.lower_pairs, width)
         try:
@@ -244,21 +247,21 @@ def _hockey_stick_bounds(
 
 def _worst_case_bound(
     run_count: RunCount,
-    order: float,
-    stick: float,
-    least: float,
-    most: float,
+    x: float,
+    hockey_stick: float,
+    q_low: float,
+    q_high: float,
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Return what a test shows whose q lies from `least` to `most`, at the worst q."""
-    most = min(most, 1.0)
-    if not least < most:
+    """Return what a test shows whose q lies from `q_low` to `q_high`, at the worst q."""
+    q_high = min(q_high, 1.0)
+    if not q_low < q_high:
         return 0.0
     # The true q lies in one of the pieces, so the smallest bound over all pieces holds.
-    q = np.linspace(least, most, Q_PIECES + 1)
+    q = np.linspace(q_low, q_high, Q_PIECES + 1)
     # A rises with q, and p with it, so the ends of a piece bound them.
-    p = np.minimum(stick + order * q[:-1], 1.0)
+    p = np.minimum(hockey_stick + x * q[:-1], 1.0)
     tests = (run_count.hit(p), run_count.hit(q[1:])), (run_count.miss(q[1:]), run_count.miss(p))
     return max(
         _test_bound(

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from ...arrays import FloatArray, IndexArray
-from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 
 MIN_PIECE_POSITIONS: Final = 128
 MAX_PIECE_TERMS: Final = 1 << 15
@@ -54,7 +54,7 @@ class BinomialShifts(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> GaussianNoise | LaplaceNoise:
+    def noise(self) -> AdditiveNoise:
         """The noise that is moved."""
 
     @abstractmethod
@@ -66,7 +66,7 @@ class BinomialShifts(ABC):
         """Return an upper bound on the slope of log f_i at x."""
 
     @abstractmethod
-    def lipschitz_bound(self, here: Ratio) -> FloatArray:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return an upper bound on the slope of the ratio's logarithm up to each position."""
 
     @cached_property
@@ -201,12 +201,12 @@ class BinomialShifts(ABC):
         # above it, and likewise for larger shifts below `high`.
         first, last = 0, of.size - 1
         if math.isfinite(low):
-            first = int(self._matters(low, of)[0])
+            first = int(self._significant(low, of)[0])
         if math.isfinite(high):
-            last = int(self._matters(high, of)[-1])
+            last = int(self._significant(high, of)[-1])
         return of[first : last + 1]
 
-    def _matters(self, x: float, among: IndexArray) -> IndexArray:
+    def _significant(self, x: float, among: IndexArray) -> IndexArray:
         # Terms below e^-40 / (k + 1) of the largest one add up to less than e^-40 of the ratio.
         terms = self.log_weights[among] + self.log_shift(np.array(x), among.astype(float))
         return np.flatnonzero(terms >= terms.max() - WINDOW_LOG_SHARE - math.log(self.size + 1.0))
@@ -231,9 +231,9 @@ class GaussianShifts(BinomialShifts):
         """Return i / s^2."""
         return i / self.scale**2
 
-    def lipschitz_bound(self, here: Ratio) -> FloatArray:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return the slope there: the logarithm of a sum of exponentials is convex."""
-        return here.slope
+        return ratio.slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,6 +255,6 @@ class LaplaceShifts(BinomialShifts):
         """Return 2/b in [0, i], and 0 outside."""
         return np.where((x >= 0.0) & (x <= i), 2.0 / self.scale, 0.0)
 
-    def lipschitz_bound(self, here: Ratio) -> FloatArray:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return 2/b times the share of those drawn, which grows with x."""
-        return 2.0 / self.scale * self.drawn(here.log)
+        return 2.0 / self.scale * self.drawn(ratio.log)

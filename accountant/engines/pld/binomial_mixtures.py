@@ -75,20 +75,20 @@ class BinomialLoss:
         if inside.size == 0:
             return result
         # Start from the cubic through the table, inside the cell that brackets each position.
-        wanted = losses[inside]
-        cell = table.cell(wanted)
+        targets = losses[inside]
+        cell = table.cell(targets)
         low, high = x[cell], x[cell + 1]
-        x = np.clip(table.guess(wanted, cell), low, high)
-        left = np.arange(wanted.size)
+        x = np.clip(table.guess(targets, cell), low, high)
+        left = np.arange(targets.size)
         for _ in range(MAX_POSITION_STEPS):
-            here = self.at(x[left])
-            over = here.log - wanted[left]
-            far = np.abs(over) > self.tolerance(x[left], here)
-            if not far.any():
+            ratio = self.at(x[left])
+            over = ratio.log - targets[left]
+            unconverged = np.abs(over) > self.tolerance(x[left], ratio)
+            if not unconverged.any():
                 result[inside] = x
                 return result
             # Newton's method, kept between the neighbours in the table.
-            left, over, slope = left[far], over[far], here.slope[far]
+            left, over, slope = left[unconverged], over[unconverged], ratio.slope[unconverged]
             high[left] = np.where(over > 0.0, x[left], high[left])
             low[left] = np.where(over > 0.0, low[left], x[left])
             with np.errstate(divide="ignore"):
@@ -115,14 +115,14 @@ class BinomialLoss:
         both = (self.up, self.down)
         return max(float(shifts.window(-x, x)[-1]) for shifts in both if shifts is not None)
 
-    def tolerance(self, x: FloatArray, here: Ratio) -> FloatArray:
+    def tolerance(self, x: FloatArray, ratio: Ratio) -> FloatArray:
         """Return how far the computed loss at a position may be from the one asked for.
 
         More than what rounding does: each term of a ratio is good to 4u (|term| + 2 |log w|), and
         |x| to u.
         """
-        size = 1.0 + np.abs(here.log) + 2.0 * here.log_weight
-        return LOSS_ROUNDING_RELATIVE * (size + here.slope * (1.0 + np.abs(x)))
+        size = 1.0 + np.abs(ratio.log) + 2.0 * ratio.log_weight
+        return LOSS_ROUNDING_RELATIVE * (size + ratio.slope * (1.0 + np.abs(x)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +141,12 @@ class _LossTable:
     @classmethod
     def of(cls, losses: BinomialLoss, low: float, high: float) -> _LossTable:
         x = np.linspace(low, high, LOSS_TABLE_NODES)
-        here = losses.at(x)
+        ratio = losses.at(x)
         # Losses ascend with x; rounding must not make the table fall.
         up, down = losses.up.at(x), losses.down
         falling = np.zeros_like(x) if down is None else down.lipschitz_bound(down.at(-x))
         rising = losses.up.lipschitz_bound(up)
-        return cls(x, np.maximum.accumulate(here.log), here.slope, rising, falling)
+        return cls(x, np.maximum.accumulate(ratio.log), ratio.slope, rising, falling)
 
     def cell(self, losses: FloatArray) -> IndexArray:
         """Return the left one of the positions between which each loss is reached."""
@@ -182,12 +182,12 @@ class _RoundingBounds:
 
     @classmethod
     def of(cls, shifts: BinomialShifts, low: float, high: float) -> _RoundingBounds:
-        here = shifts.at(np.array([low, high]))
-        first, last = here.log.tolist()
+        ratio = shifts.at(np.array([low, high]))
+        first, last = ratio.log.tolist()
         window = shifts.window(low, high)
         return cls(
             max(abs(low), abs(high)) + float(window[-1]),
-            float(shifts.lipschitz_bound(here)[1]),
+            float(shifts.lipschitz_bound(ratio)[1]),
             max(abs(first), abs(last)),
             float(shifts.log_weight(last, window)),
             shifts.ratio_error(last),

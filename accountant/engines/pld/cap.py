@@ -64,7 +64,7 @@ def cap_warnings(
     caps = [leaf.event for leaf in parts if isinstance(leaf.event, ev.TruncatedPoisson)]
     caps = [cap for cap in caps if cap.rate > 0.0 and cap.batch < cap.population]
     floor = NEGLIGIBLE_FULL_SAMPLE_SHARE * (delta if delta is not None else bounds.lower)
-    if not caps or _in_full_samples(parts) <= floor or (delta is None and epsilon is None):
+    if not caps or _full_sample_bound(parts) <= floor or (delta is None and epsilon is None):
         return ()
 
     poisson = _answer(leaves(rewritten(event, _as_poisson)), neighbours, delta, epsilon)
@@ -120,7 +120,7 @@ def _answer(
         return None
 
 
-def _in_full_samples(parts: tuple[Leaf, ...]) -> float:
+def _full_sample_bound(parts: tuple[Leaf, ...]) -> float:
     """Return a bound on the probability that a unit is ever in a full sample, or kept out of it."""
     total = 0.0
     for leaf in parts:

@@ -13,7 +13,7 @@ from ...errors import EnginesDisagree, Unsupported
 from ...guarantee import Bounds, Step
 from ...rootfinding import log_odds_over
 from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
-from .directions import Direction, points
+from .directions import Direction, grid_points_needed
 from .estimate import SaddlePoint
 from .grid import GridTooFine
 from .questions import EpsilonAt, crossing
@@ -36,7 +36,7 @@ class ChosenGrid:
     """What fixes an upper bound for one direction: a saddle and a delta nearby, and a width."""
 
     direction: Direction
-    about: SaddlePoint
+    saddle: SaddlePoint
     width: float
     delta: float
 
@@ -118,7 +118,8 @@ class Certificate:
             for finer in (1.0, 3.0, 9.0):
                 if (
                     finer > 1.0
-                    and points(worst.direction, saddle, worst.width / finer) > MAX_REFINED_POINTS
+                    and grid_points_needed(worst.direction, saddle, worst.width / finer)
+                    > MAX_REFINED_POINTS
                 ):
                     break
                 with contextlib.suppress(GridTooFine):
@@ -130,7 +131,7 @@ class Certificate:
                 if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
                     break
                 costly = (
-                    points(worst.direction, saddle, worst.width / finer)
+                    grid_points_needed(worst.direction, saddle, worst.width / finer)
                     > UNCHECKED_REFINEMENT_POINTS
                 )
                 if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
@@ -146,9 +147,12 @@ class Certificate:
         return wide_interval_warnings("epsilon", self._bounds, self.tolerance * self._bounds.upper)
 
 
-def wide_interval_warnings(name: str, bounds: Bounds, wanted: float) -> tuple[str, ...]:
-    """Return a warning where the ends lie much farther apart than `wanted`; nothing elsewhere."""
-    if math.isinf(bounds.upper) or bounds.upper - bounds.lower <= WIDE_INTERVAL_TOLERANCES * wanted:
+def wide_interval_warnings(name: str, bounds: Bounds, tolerance: float) -> tuple[str, ...]:
+    """Return a warning where the ends lie much farther apart than `tolerance`, else nothing."""
+    if (
+        math.isinf(bounds.upper)
+        or bounds.upper - bounds.lower <= WIDE_INTERVAL_TOLERANCES * tolerance
+    ):
         return ()
     return (
         f"The interval stayed wide: {name} lies between {bounds.lower:.6g} and {bounds.upper:.6g}. "
@@ -178,7 +182,7 @@ def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:
     for _ in range(40):
         try:
             fitted = fitting_width(pairs, width)
-            return upper_delta_bound(pairs, fitted, grid.about, grid.delta), fitted
+            return upper_delta_bound(pairs, fitted, grid.saddle, grid.delta), fitted
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")

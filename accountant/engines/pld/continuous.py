@@ -84,7 +84,7 @@ class PiecewisePart:
         for part, sign in ((self.negative, -1.0), (self.positive, 1.0)):
             losses, log_p = part.quadrature_points(tail)
             points.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
-        return _joined(points)
+        return _concatenated(points)
 
     def reverse(self) -> PiecewisePart:
         return PiecewisePart(self.positive.reverse(), self.negative.reverse())
@@ -151,7 +151,7 @@ class WeightedParts:
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of all parts."""
         points = [part.quadrature_points(tail) for part in self.parts]
-        return _joined(
+        return _concatenated(
             [(losses, w + p) for w, (losses, p) in zip(self.log_weights, points, strict=True)]
         )
 
@@ -228,6 +228,6 @@ class ScaledPart:
         return self.part.edge_mismatch(edges - self._offset)
 
 
-def _joined(points: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def _concatenated(points: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     losses, log_p = zip(*points, strict=True)
     return np.concatenate(losses), np.concatenate(log_p)

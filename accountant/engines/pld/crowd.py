@@ -30,7 +30,7 @@ from ...amplification.truncation import Joining
 from ...arrays import FloatArray
 from ...guarantee import Neighbours
 from .atoms import AtomPair
-from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise
 from .pair import Pair
 
 CROWD_OFFSETS: Final = (0.0, 0.2, 0.5, 0.8, 1.0)
@@ -56,23 +56,24 @@ MERGED_LOSS_SHARE: Final = 0.03
 class _Plane:
     """Noise in cells along v and across it, and how many others there are.
 
-    A bound is cut into `parts` cells along v; `masses` are the likely ones of N up to B - 1.
+    A bound is cut into `cells_per_bound` cells along v; `masses` are the likely ones of N up to B -
+    1.
     """
 
-    noise: GaussianNoise | LaplaceNoise
-    parts: int
+    noise: AdditiveNoise
+    cells_per_bound: int
     masses: FloatArray
     joining: Joining
     rate: float
 
     def along(self, weights: FloatArray, shift: float) -> FloatArray:
         """Return the masses of the cells along v; `weights` are those of successive numbers."""
-        # The sum of others is a whole number of bounds, each `parts` cells; then the noise is
-        # added.
-        spread = np.zeros((weights.size - 1) * self.parts + 1)
-        spread[:: self.parts] = weights
-        reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.parts)
-        edges = np.arange(-reach, reach + 1) / self.parts
+        # The sum of others is a whole number of bounds, each `cells_per_bound` cells; then the
+        # noise is added.
+        spread = np.zeros((weights.size - 1) * self.cells_per_bound + 1)
+        spread[:: self.cells_per_bound] = weights
+        reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.cells_per_bound)
+        edges = np.arange(-reach, reach + 1) / self.cells_per_bound
         edges[0], edges[-1] = -math.inf, math.inf
         return np.convolve(spread, np.exp(self.noise.log_interval_masses(edges - shift)))
 
@@ -93,11 +94,11 @@ class _Plane:
         outside = np.append(self.masses * (1.0 - rate), joining.full - joining.joined)
         inside = np.append(self.masses * rate, 0.0)
         inside[-2] += joining.joined
-        still = self.across(0.0)
-        rest = np.outer(self.along(outside, 0.0), still)
+        across_zero = self.across(0.0)
+        rest = np.outer(self.along(outside, 0.0), across_zero)
         p = rest + np.outer(self.along(inside, unit[0]), self.across(unit[1]))
         if other is None:
-            q = np.outer(self.along(all_counts, 0.0), still)
+            q = np.outer(self.along(all_counts, 0.0), across_zero)
         else:
             q = rest + np.outer(self.along(inside, other[0]), self.across(other[1]))
         # The relative error of a cell: of the weights, of the sums, of the noise, of what is cut
@@ -115,7 +116,7 @@ class _Plane:
 
 
 def crowd_pairs(
-    noise: GaussianNoise | LaplaceNoise,
+    noise: AdditiveNoise,
     population: int,
     rate: float,
     batch: int,
@@ -143,35 +144,33 @@ def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, flo
     return [(0.0, 0.0)] if neighbours == "zero-out" else [(1.0, 0.0), (-c, -s)]
 
 
-def _plane(
-    noise: GaussianNoise | LaplaceNoise, population: int, rate: float, batch: int
-) -> _Plane | None:
+def _plane(noise: AdditiveNoise, population: int, rate: float, batch: int) -> _Plane | None:
     joining = Joining.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
     likely = np.cumsum(joining.masses) > CROWD_TAIL_MASS
-    kept = joining.masses[likely] if likely.any() else np.zeros(1)
-    parts = math.ceil(CELLS_PER_BOUND / min(noise.scale, 1.0))
-    cells = (kept.size + 2.0 * noise.radius(CROWD_TAIL_MASS)) * parts
+    likely_masses = joining.masses[likely] if likely.any() else np.zeros(1)
+    cells_per_bound = math.ceil(CELLS_PER_BOUND / min(noise.scale, 1.0))
+    cells = (likely_masses.size + 2.0 * noise.radius(CROWD_TAIL_MASS)) * cells_per_bound
     if (
         cells > MAX_CROWD_CELLS
         or 2.0 * noise.radius(CROWD_TAIL_MASS) * CELLS_PER_BOUND / noise.scale > MAX_CROWD_CELLS
     ):
         return None
-    return _Plane(noise, parts, kept, joining, rate)
+    return _Plane(noise, cells_per_bound, likely_masses, joining, rate)
 
 
 def _merged(p: FloatArray, q: FloatArray, error: float) -> Pair | None:
-    kept = (p > MIN_CELL_MASS) & (q > MIN_CELL_MASS)
-    p, q = p[kept], q[kept]
+    heavy = (p > MIN_CELL_MASS) & (q > MIN_CELL_MASS)
+    p, q = p[heavy], q[heavy]
     if p.size == 0:
         return None
     losses = np.log(p / q)
     # Cells whose losses fall into one bin are one outcome: a post-processing, so still attained.
     width = MERGED_LOSS_SHARE * math.sqrt(float((p * losses**2).sum())) + 1e-12
-    places = np.round(losses / width).astype(np.int64)
-    order = np.argsort(places, kind="stable")
-    starts = np.unique(places[order], return_index=True)[1]
+    bins = np.round(losses / width).astype(np.int64)
+    order = np.argsort(bins, kind="stable")
+    starts = np.unique(bins[order], return_index=True)[1]
     log_p, log_q = (np.log(np.add.reduceat(each[order], starts)) for each in (p, q))
     error += UNIT_ROUNDOFF * (p.size + 64.0)
     return Pair.of_outcomes(AtomPair(log_p, log_q, has_heavy_atoms=False, rounding=2.0 * error))

@@ -25,7 +25,7 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours
 from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
 from .delta_bounds import fitting_width
-from .directions import Direction, composition_directions, participation, starting_width
+from .directions import Direction, composition_directions, initial_width, participation
 from .grid import Grid, GridTooFine, LossPmf
 from .loss_pmfs import upper_pmf
 from .noise import UNIT_ROUNDOFF
@@ -84,7 +84,7 @@ def delta_curves(
 
 
 def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
-    width = starting_width(direction, direction.estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
+    width = initial_width(direction, direction.estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
     # Next to a largest possible loss that width would fall without end.
     # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
     tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
@@ -103,7 +103,7 @@ def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
 
 def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
     pmfs = (
-        _raised(
+        _clipped_below(
             upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
             -max(direction.largest_loss, 0.0),
         )
@@ -120,11 +120,11 @@ def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> D
     epsilons = np.nextafter(composed.losses + composed.slack, math.inf)
     deltas = np.minimum.accumulate(deltas)
     # The last of nodes that rounding makes one; and of those below 0, the nearest.
-    kept = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
-    return DeltaCurve(epsilons[kept], deltas[kept])
+    distinct = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
+    return DeltaCurve(epsilons[distinct], deltas[distinct])
 
 
-def _raised(pmf: LossPmf, least: float) -> LossPmf:
+def _clipped_below(pmf: LossPmf, least: float) -> LossPmf:
     """Return the pmf with all losses below `least` moved up to it, or just below.
 
     Where no sum of losses exceeds -`least`, a sum with one such loss is not above 0 before or

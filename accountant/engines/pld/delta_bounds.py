@@ -78,24 +78,24 @@ def _discretized_rounds(
     width: float,
     saddle: SaddlePoint,
     delta: float,
-    lay_rows: Callable[
+    discretize_family: Callable[
         [Family, float, float, float], tuple[list[PmfRows], tuple[CountedPair, ...]]
     ],
-    lay_one: Callable[[Pair, Grid, float], LossPmf],
+    discretize_one: Callable[[Pair, Grid, float], LossPmf],
 ) -> Rounds:
     """Return pmfs of all pairs on grids of one width: families in rows, the others one by one."""
     releases = sum(count for _, count in pairs)
     # By the union bound all releases together move or drop at most TAIL_SHARE_OF_DELTA of delta.
     tail = max(delta * TAIL_SHARE_OF_DELTA / releases, 1e-300)
-    together, single = families(pairs)
+    family_list, single = families(pairs)
     parts: list[Part] = []
-    for family in together:
-        rows, rest = lay_rows(family, width, saddle.tilt, tail)
+    for family in family_list:
+        rows, rest = discretize_family(family, width, saddle.tilt, tail)
         parts += map(RepeatedPmfRows, rows)
         single += rest
     for pair, count in single:
         grid = Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0)
-        parts.append(RepeatedPmf(lay_one(pair, grid, tail), count))
+        parts.append(RepeatedPmf(discretize_one(pair, grid, tail), count))
     if sum(part.releases for part in parts) != releases:
         raise ArithmeticError("a release was left out")
     return Rounds(tuple(parts))
@@ -120,8 +120,8 @@ def _composed(rounds: Rounds, saddle: SaddlePoint) -> ComposedLoss | None:
     return compose(rounds, rounds.lighter_tilt(saddle.epsilon, tilt))
 
 
-def fitting_width(pairs: Sequence[tuple[Pair, int]], wanted: float) -> float:
-    """Return a grid width, at most `wanted`, whose grid meets the atoms of the pairs.
+def fitting_width(pairs: Sequence[tuple[Pair, int]], max_width: float) -> float:
+    """Return a grid width, at most `max_width`, whose grid meets the atoms of the pairs.
 
     Each pair's grid starts at its first atom.  Where distances between atoms are several, the
     width is the one of about four thousand candidates that misses them least.
@@ -130,12 +130,12 @@ def fitting_width(pairs: Sequence[tuple[Pair, int]], wanted: float) -> float:
         abs(atom - pair.grid_atoms[0])
         for pair, _ in pairs
         for atom in pair.grid_atoms[1:]
-        if abs(atom - pair.grid_atoms[0]) >= wanted
+        if abs(atom - pair.grid_atoms[0]) >= max_width
     ]
     if not distances:
-        return wanted
+        return max_width
     longest = max(distances)
-    least = math.ceil(longest / wanted)
+    least = math.ceil(longest / max_width)
     if len(distances) == 1:
         return longest / least
     candidates = range(least, min(2 * least, least + 4096) + 1)

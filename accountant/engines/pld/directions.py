@@ -28,7 +28,7 @@ ESTIMATE_DELTAS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, MIN_CERTIFIED_DELTA)
 epsilon and its delta, start from the same estimates."""
 
 ROUNDING_STEPS: Final = 32.0
-"""How finely `rounded` rounds: steps in a factor of e, and in one standard deviation."""
+"""How finely `quantized_saddle` rounds: steps in a factor of e, and in one standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Direction:
         )
 
 
-def level(delta: float) -> float:
+def estimate_level(delta: float) -> float:
     """Return the delta of `ESTIMATE_DELTAS` down to which estimates are made good for this one."""
     return next((each for each in ESTIMATE_DELTAS if each <= delta), ESTIMATE_DELTAS[-1])
 
@@ -84,8 +84,12 @@ def composition_directions(
     Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
     mechanisms = _mechanisms(leaves, neighbours, delta)
-    some = sketched(leaves)
-    sketch = mechanisms if len(some) == len(leaves) else _mechanisms(some, neighbours, delta)
+    sketched_leaves = sketched(leaves)
+    sketch = (
+        mechanisms
+        if len(sketched_leaves) == len(leaves)
+        else _mechanisms(sketched_leaves, neighbours, delta)
+    )
     forward = _direction(mechanisms, sketch, delta, reverse=False)
     if all(mechanism.symmetric for mechanism, _ in mechanisms):
         return (forward,)
@@ -135,20 +139,24 @@ def _direction(
     """Return a direction of what is known; its estimates look at the sketch of it only."""
     dominating = _dominating(mechanisms, reverse)
     sketched_pairs = dominating if sketch is mechanisms else _dominating(sketch, reverse)
-    estimate = SaddlePointEstimate.of(sketched_pairs, level(delta))
+    estimate = SaddlePointEstimate.of(sketched_pairs, estimate_level(delta))
     adapted = any(mechanism.fitted is not None for mechanism, _ in mechanisms)
     lower_pairs = _lower_pairs(mechanisms, dominating, reverse)
-    is_tight = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
-    if not lower_pairs or (is_tight and len(lower_pairs) == len(dominating)):
+    same_pairs = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
+    if not lower_pairs or (same_pairs and len(lower_pairs) == len(dominating)):
         return Direction(dominating, lower_pairs, estimate, estimate, adapted)
-    shown = SaddlePointEstimate.of(_lower_pairs(sketch, sketched_pairs, reverse), level(delta))
+    lower_estimate = SaddlePointEstimate.of(
+        _lower_pairs(sketch, sketched_pairs, reverse), estimate_level(delta)
+    )
     if all(mechanism.second_lower_pair is None for mechanism, _ in mechanisms):
-        return Direction(dominating, lower_pairs, estimate, shown, adapted)
-    too = SaddlePointEstimate.of(
-        _lower_pairs(sketch, sketched_pairs, reverse, second=True), level(delta)
+        return Direction(dominating, lower_pairs, estimate, lower_estimate, adapted)
+    second_estimate = SaddlePointEstimate.of(
+        _lower_pairs(sketch, sketched_pairs, reverse, second=True), estimate_level(delta)
     )
     second = _lower_pairs(mechanisms, dominating, reverse, second=True)
-    return Direction(dominating, lower_pairs, estimate, shown, adapted, (second, too))
+    return Direction(
+        dominating, lower_pairs, estimate, lower_estimate, adapted, (second, second_estimate)
+    )
 
 
 def _dominating(
@@ -173,7 +181,7 @@ def _lower_pairs(
     One that dominates too is the very object of `dominating`.
     """
     lower_pairs = []
-    for (mechanism, count), (dominates, _) in zip(mechanisms, dominating, strict=True):
+    for (mechanism, count), (dominating_pair, _) in zip(mechanisms, dominating, strict=True):
         pair = mechanism.lower_pair
         if second and mechanism.second_lower_pair is not None:
             pair = mechanism.second_lower_pair
@@ -183,13 +191,13 @@ def _lower_pairs(
         power = mechanism.lower_power
         copies = count * (mechanism.power if power is None else power)
         if pair is mechanism.pair:
-            lower_pairs.append((dominates, copies))
+            lower_pairs.append((dominating_pair, copies))
         else:
             lower_pairs.append((pair.reverse() if reverse else pair, copies))
     return lower_pairs
 
 
-def starting_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -> float:
+def initial_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -> float:
     """Return the grid width at which both pmfs together cost about `accuracy` * epsilon.
 
     A grid of width w adds at most n t (1 + t) w^2 / 12 to the cumulant at tilt t, hence
@@ -212,7 +220,7 @@ def starting_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
 
 
-def points(direction: Direction, saddle: SaddlePoint, width: float) -> float:
+def grid_points_needed(direction: Direction, saddle: SaddlePoint, width: float) -> float:
     """Return about how many grid points a composition takes: those of its pmfs and of their sum."""
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
     _, single = families(direction.dominating)  # rows take few points each
@@ -220,32 +228,32 @@ def points(direction: Direction, saddle: SaddlePoint, width: float) -> float:
     return (16.0 * spread + sum(high - low for low, high in ranges)) / width
 
 
-def rounded(saddle: SaddlePoint) -> SaddlePoint:
+def quantized_saddle(saddle: SaddlePoint) -> SaddlePoint:
     """Return a saddle nearby, the same one for all that are hardly apart.
 
     Grids are chosen by it: the question for epsilon and the question for delta at one point then
     share a grid, although their own saddles differ in late digits.  Its log delta is left at 0: no
     grid depends on it.
     """
-    variance = _rounded(saddle.variance)
+    variance = _quantized(saddle.variance)
     unit = math.sqrt(variance) / ROUNDING_STEPS
     epsilon = unit * round(saddle.epsilon / unit) if unit > 0.0 else saddle.epsilon
     return replace(
         saddle,
         epsilon=epsilon,
         log_delta=0.0,
-        tilt=_rounded(saddle.tilt),
+        tilt=_quantized(saddle.tilt),
         variance=variance,
-        plain_variance=_rounded(saddle.plain_variance),
+        plain_variance=_quantized(saddle.plain_variance),
     )
 
 
-def rounded_down(delta: float) -> float:
-    """Return the power of 4 at or below a delta, by the same intent as `rounded`."""
+def quantized_delta(delta: float) -> float:
+    """Return the power of 4 at or below a delta, by the same intent as `quantized_saddle`."""
     return 4.0 ** math.floor(math.log(delta) / math.log(4.0))
 
 
-def _rounded(value: float) -> float:
+def _quantized(value: float) -> float:
     if not 0.0 < value < math.inf:
         return value
     return math.exp(round(math.log(value) * ROUNDING_STEPS) / ROUNDING_STEPS)

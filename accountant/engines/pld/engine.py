@@ -30,12 +30,12 @@ from .derivation import composed_steps, participation_steps
 from .directions import (
     Direction,
     composition_directions,
-    level,
+    estimate_level,
+    grid_points_needed,
+    initial_width,
     participation,
-    points,
-    rounded,
-    rounded_down,
-    starting_width,
+    quantized_delta,
+    quantized_saddle,
 )
 from .estimate import SaddlePoint
 from .grid import GridTooFine
@@ -220,7 +220,7 @@ class PldEngine:
             fit = (
                 known_directions
                 and not known_directions[0].adapted
-                and level(delta) == level(known_at)
+                and estimate_level(delta) == estimate_level(known_at)
             )
             return known_directions if fit else composition_directions(leaves, neighbours, delta)
 
@@ -233,7 +233,7 @@ class PldEngine:
             close = (
                 abs(math.log(estimated / guess)) < 0.1
                 if worst.adapted
-                else level(estimated) == level(guess)
+                else estimate_level(estimated) == estimate_level(guess)
             )
             guess = estimated
             if close:
@@ -249,17 +249,17 @@ class PldEngine:
         self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
     ) -> ChosenGrid:
         """Return the first grid for a direction."""
-        about = rounded(saddle)
-        width = starting_width(direction, about, self.accuracy) * coarser
-        width *= max(points(direction, about, width) / MAX_FIRST_GRID_POINTS, 1.0)
-        return ChosenGrid(direction, about, width, rounded_down(question.scale(saddle)))
+        quantized = quantized_saddle(saddle)
+        width = initial_width(direction, quantized, self.accuracy) * coarser
+        width *= max(grid_points_needed(direction, quantized, width) / MAX_FIRST_GRID_POINTS, 1.0)
+        return ChosenGrid(direction, quantized, width, quantized_delta(question.scale(saddle)))
 
     def _upper(
         self, question: Question, direction: Direction, saddle: SaddlePoint, coarser: float
     ) -> CertifiedDirection:
         grid = self._grid(question, direction, saddle, coarser)
-        bound, used = upper_on(grid)
-        return CertifiedDirection(direction, saddle, used, bound, grid)
+        bound, used_width = upper_on(grid)
+        return CertifiedDirection(direction, saddle, used_width, bound, grid)
 
     def _answer(
         self,
@@ -276,16 +276,14 @@ class PldEngine:
             bounds, width = self._bounds(direction, saddle, question, sufficient)
             lower, upper = max(lower, bounds.lower), max(upper, bounds.upper)
             widths.append(width)
-        bounds_of_all = Bounds(lower, upper)
+        overall = Bounds(lower, upper)
         steps = composed_steps(leaves, neighbours, widths, question.least_delta)
         worst, saddle = worst_first[0]
         target_gap = question.tolerance(upper, self.tolerance, saddle)
         warnings = (
-            wide_interval_warnings(question.name, bounds_of_all, target_gap)
-            if worst.is_tight
-            else ()
+            wide_interval_warnings(question.name, overall, target_gap) if worst.is_tight else ()
         )
-        return Answer(bounds_of_all, steps, warnings)
+        return Answer(overall, steps, warnings)
 
     def _bounds(
         self,
@@ -309,15 +307,19 @@ class PldEngine:
             if upper <= sufficient and (direction.is_tight or not direction.lower_pairs):
                 return Bounds(0.0, upper), coarse.width
         grid = self._grid(question, direction, saddle, 1.0)
-        width = used = grid.width
-        finest, narrowest, has_upper = 0.0, width / MAX_REFINEMENT, False
+        width = used_width = grid.width
+        min_width_allowed, min_width, has_upper = 0.0, width / MAX_REFINEMENT, False
         lower, gap = 0.0, math.inf
         # Every grid gives a valid interval; the best ends of all grids are kept.
         for _ in range(MAX_GRIDS_PER_DIRECTION):
             fitted = fitting_width(direction.dominating, width)
             try:
-                bound = upper_delta_bound(direction.dominating, fitted, grid.about, grid.delta)
-                upper, used, has_upper = min(upper, question.upper(bound, saddle)), fitted, True
+                bound = upper_delta_bound(direction.dominating, fitted, grid.saddle, grid.delta)
+                upper, used_width, has_upper = (
+                    min(upper, question.upper(bound, saddle)),
+                    fitted,
+                    True,
+                )
                 if not direction.lower_pairs or (
                     upper <= (sufficient or 0.0) and direction.is_tight
                 ):
@@ -327,7 +329,7 @@ class PldEngine:
                     bound = lower_delta_bound(lower_pairs, fitted, below, question.scale(below))
                     lower = max(lower, question.lower(bound, below))
             except GridTooFine:
-                finest = width
+                min_width_allowed = width
                 if has_upper:
                     break
                 width *= 2.0
@@ -336,16 +338,22 @@ class PldEngine:
             if upper - lower <= target_gap or not direction.is_tight:
                 break
             # The error is of second order: if a costly grid hardly helped, no narrower one will.
-            costly = points(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
+            costly = grid_points_needed(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
             if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
             # The gap falls with the square of the width; aim somewhat below the target.
             gap = upper - lower
             ratio = gap / target_gap if target_gap > 0.0 else 64.0
-            width = max(width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP), finest)
-            if width < narrowest or points(direction, saddle, width) > MAX_REFINED_POINTS:
+            width = max(
+                width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP),
+                min_width_allowed,
+            )
+            if (
+                width < min_width
+                or grid_points_needed(direction, saddle, width) > MAX_REFINED_POINTS
+            ):
                 break
-        return checked_bounds(lower, min(upper, question.ceiling)), used
+        return checked_bounds(lower, min(upper, question.ceiling)), used_width
 
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:

@@ -63,13 +63,13 @@ class SaddlePointEstimate:
     def epsilon(self, delta: float) -> SaddlePoint:
         """Return the estimate at which delta is reached; epsilon may come out negative."""
         target = math.log(max(delta, self.infinite_mass * (1.0 + 1e-6)))
-        return self._where(lambda saddle: saddle.log_delta - target)
+        return self._solve(lambda saddle: saddle.log_delta - target)
 
     def delta(self, epsilon: float) -> SaddlePoint:
         """Return the estimate at this epsilon."""
-        return self._where(lambda saddle: epsilon - saddle.epsilon)
+        return self._solve(lambda saddle: epsilon - saddle.epsilon)
 
-    def _where(self, falling: Callable[[SaddlePoint], float]) -> SaddlePoint:
+    def _solve(self, falling: Callable[[SaddlePoint], float]) -> SaddlePoint:
         """Return the saddle at which a function that falls as the tilt grows is 0."""
 
         def at(log_tilt: float) -> float:

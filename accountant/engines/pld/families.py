@@ -45,7 +45,7 @@ class Family:
 
     def subset(self, chosen: BoolArray) -> Family:
         """Return the family of some of the rows."""
-        members = tuple(m for m, kept in zip(self.members, chosen, strict=True) if kept)
+        members = tuple(m for m, is_chosen in zip(self.members, chosen, strict=True) if is_chosen)
         scale, rate = self.scale[chosen], self.rate[chosen]
         return Family(members, scale, rate, self.opposite, self.swapped)
 

@@ -55,7 +55,7 @@ from .atoms import AtomPair
 from .loss_maps import SampledShift, log_excess, log_mixture
 from .mechanisms import mixtures
 from .mixtures import MixturePair
-from .noise import GaussianNoise, LaplaceNoise, Noise
+from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise, Noise
 from .outcomes import blend
 from .pair import Pair
 from .pair_algebra import two_sided
@@ -81,9 +81,9 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> DominatedMechani
         )
     if event.batch == event.population:
         require_both_drawn(event.batch, event.population, neighbours)
-        whole = pairs(inner, neighbours)
+        release = pairs(inner, neighbours)
         step = Step("sampling", "The sample is the whole population.", "by definition")
-        return replace(whole, steps=(*whole.steps, step))
+        return replace(release, steps=(*release.steps, step))
     sampled = without_replacement(inner, event.batch / event.population, neighbours)
     prefix = f"Exactly {event.batch:,} of {event.population:,} units, without replacement: "
     return replace(sampled, steps=(*sampled.steps[:-1], _prefixed(sampled.steps[-1], prefix)))
@@ -103,8 +103,8 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
         return _all_but_few(inner, neighbours)
     if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
         pairs(inner, neighbours)  # refuses what is not understood
-        open_ = pairs(ev.Approximate(0.0, rate), neighbours)
-        return replace(open_, steps=(_step("A unit that is drawn is laid open.", neighbours),))
+        disclosed = pairs(ev.Approximate(0.0, rate), neighbours)
+        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
     if isinstance(inner, (ev.Gaussian, ev.Laplace)):
         return _noisy_sum(inner, rate, neighbours)
     if not isinstance(inner, (*INTEGER_SUMS, *BARE, *SHUFFLED)):
@@ -135,12 +135,12 @@ def _noisy_sum(
     inner: ev.Gaussian | ev.Laplace, rate: float, neighbours: Neighbours
 ) -> DominatedMechanism:
     mechanism = pairs(inner, neighbours).steps
-    noise: GaussianNoise | LaplaceNoise
+    noise: AdditiveNoise
     if isinstance(inner, ev.Gaussian):
         noise, name = GaussianNoise(inner.noise_multiplier), "N"
     else:
         noise, name = LaplaceNoise(inner.noise_multiplier), "Lap"
-    twice = _drawn(replace(noise, scale=noise.scale / 2.0), rate)
+    twice = _sampled_shift(replace(noise, scale=noise.scale / 2.0), rate)
     if neighbours == "add-remove":
         statement = f"((1-q) {name}(0) + q {name}(2), {name}(0)) and reverse, q = {rate:.6g}."
         met = "attained by others at -1 and a unit at +1"
@@ -155,8 +155,11 @@ def _noisy_sum(
         )
         met = "lower end: others at -1, a unit at +1 or -1"
     else:
-        single = _drawn(noise, rate)
-        pair, lower_pair = two_sided(single.reverse(), _beside(noise, rate)), _merged(noise, rate)
+        single = _sampled_shift(noise, rate)
+        pair, lower_pair = (
+            two_sided(single.reverse(), _present_or_zeroed(noise, rate)),
+            _present_or_zeroed_outcomes(noise, rate),
+        )
         statement = (
             f"at orders 1 and above ((1-q) {name}(-1) + q {name}(1), (1-q) {name}(-1) + q "
             f"{name}(0)), below 1 ({name}(0), (1-q) {name}(0) + q {name}(1)), q = {rate:.6g}."
@@ -167,7 +170,7 @@ def _noisy_sum(
     )
 
 
-def _drawn(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _sampled_shift(noise: AdditiveNoise, rate: float) -> Pair:
     """Return (1-q) noise(0) + q noise(1) against noise(0)."""
     shift = SampledShift(noise, rate)
     pair = mixtures(noise, (0.0, 1.0), (1.0 - rate, rate), (1.0, 0.0), shift)
@@ -178,7 +181,7 @@ def _drawn(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
 
 
 @dataclass(frozen=True)
-class BesideOpposite:
+class PresentOrZeroed:
     """Loss of (1-q) noise(-1) + q noise(1) against (1-q) noise(-1) + q noise(0), from 0 up.
 
     It is 0 at x = 1/2, increases beyond, and is negative (and has no inverse) below.
@@ -222,17 +225,17 @@ class BesideOpposite:
         return np.full_like(loss, 2.0 * self.noise.lipschitz_bound)
 
 
-def _beside(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _present_or_zeroed(noise: AdditiveNoise, rate: float) -> Pair:
     """Return the pair of others at -1 and a unit at +1 or 0, good where the loss is positive."""
     present, zeroed = (1.0 - rate, 0.0, rate), (1.0 - rate, rate, 0.0)
-    return mixtures(noise, (-1.0, 0.0, 1.0), present, zeroed, BesideOpposite(noise, rate))
+    return mixtures(noise, (-1.0, 0.0, 1.0), present, zeroed, PresentOrZeroed(noise, rate))
 
 
-def _merged(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _present_or_zeroed_outcomes(noise: AdditiveNoise, rate: float) -> Pair:
     """Return that pair with all that has a negative loss taken as one outcome."""
-    whole = _beside(noise, rate)
-    assert isinstance(whole.continuous, MixturePair)
-    continuous = replace(whole.continuous, span=(0.5, whole.continuous.span[1]))
+    pair = _present_or_zeroed(noise, rate)
+    assert isinstance(pair.continuous, MixturePair)
+    continuous = replace(pair.continuous, span=(0.5, pair.continuous.span[1]))
     edge = np.array([-math.inf, 0.5])
     # All positions up to 1/2, where the loss is not positive, are one outcome.
     around = [float(noise.log_interval_masses(edge - centre)[0]) for centre in continuous.centres]
@@ -241,9 +244,9 @@ def _merged(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
         for ws in (continuous.p_weights, continuous.q_weights)
     )
     top = np.empty((2, 0))
-    if whole.atoms is not None:
-        high = whole.atoms.log_p > whole.atoms.log_q
-        top = np.stack((whole.atoms.log_p[high], whole.atoms.log_q[high]))
+    if pair.atoms is not None:
+        high = pair.atoms.log_p > pair.atoms.log_q
+        top = np.stack((pair.atoms.log_p[high], pair.atoms.log_q[high]))
     outcomes = np.concatenate((top, [[log_p], [log_q]]), axis=1)
     atoms = AtomPair(outcomes[0], outcomes[1])
     return Pair(continuous, atoms, atoms.heaviest_losses())

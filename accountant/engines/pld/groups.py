@@ -157,12 +157,12 @@ def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: Binomi
         )
     x = np.arange(lowest, highest + 1, dtype=float)
     # log P = log noise(x) + log G_up(x); on integers the ratios are those of the line.
-    still = _discrete_log_masses(inner, x)
-    up, whole = losses.up.at(x / bound), losses.at(x / bound)
-    other = up.log - whole.log  # of the noise that is moved down, or 0
-    error = float(losses.tolerance(x / bound, whole).max()) + 2.0 * losses.up.weights_error
+    log_noise = _discrete_log_masses(inner, x)
+    up, ratio = losses.up.at(x / bound), losses.at(x / bound)
+    other = up.log - ratio.log  # of the noise that is moved down, or 0
+    error = float(losses.tolerance(x / bound, ratio).max()) + 2.0 * losses.up.weights_error
     return Pair.of_outcomes(
-        AtomPair(still + up.log, still + other, omitted_mass, rounding=2.0 * error)
+        AtomPair(log_noise + up.log, log_noise + other, omitted_mass, rounding=2.0 * error)
     )
 
 

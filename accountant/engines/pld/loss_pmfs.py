@@ -39,7 +39,7 @@ def upper_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     """Return a pmf that dominates `pair`; `tail` bounds the mass that is moved to infinity."""
     # Atoms then lie just below a grid point, and move up by no more than rounding.
     if pair.grid_atoms and pair.support_end is None:
-        grid = _shifted_to_atoms(pair, grid.width, tail, +1.0)
+        grid = _grid_beside_atoms(pair, grid.width, tail, +1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     masses = np.zeros(edges.size)
@@ -77,9 +77,9 @@ def lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
     mass crowds, and just below heavy atoms, which would otherwise be lowered by a whole grid width.
     """
     if pair.support_end is not None and pair.continuous is not None:
-        grid = _balanced(pair.continuous, pair.support_end, grid.width)
+        grid = _balanced_grid(pair.continuous, pair.support_end, grid.width)
     elif pair.grid_atoms:
-        grid = _shifted_to_atoms(pair, grid.width, tail, -1.0)
+        grid = _grid_beside_atoms(pair, grid.width, tail, -1.0)
     first, last = grid.covering(*pair.loss_range(tail))
     edges = grid.points(first, last)
     # Chords and their excess over tangents of h, shape (edges - 1,), summed over the continuous
@@ -143,13 +143,13 @@ class _AtomSplit:
         # Interval (e_j, e_j+1] of each outcome; -1 and edges - 1 stand for those beyond the grid.
         interval = np.searchsorted(edges, pair.losses, side="left") - 1
         inside = (interval >= 0) & (interval < edges.size - 1)
-        kept = interval[inside]
+        indices = interval[inside]
         return cls(
-            kept,
+            indices,
             edges.size - 1,
             width,
             pair.masses[inside],
-            np.clip(pair.losses[inside] - edges[kept], 0.0, width),
+            np.clip(pair.losses[inside] - edges[indices], 0.0, width),
             float(pair.masses[interval < 0].sum()),
             float(pair.masses[interval >= edges.size - 1].sum()),
         )
@@ -195,7 +195,7 @@ def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0.0)
 
 
-def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> Grid:
+def _balanced_grid(pair: ContinuousPart, end: tuple[float, float], width: float) -> Grid:
     """Return the grid whose first point near the end of the support needs no extra depth.
 
     If that point is close to the end, h is hardly above its last line there and the next point must
@@ -245,7 +245,7 @@ def _balanced(pair: ContinuousPart, end: tuple[float, float], width: float) -> G
     return Grid(width, float(points[best]))
 
 
-def _shifted_to_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
+def _grid_beside_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
     """Return the grid whose points lie just beside the anchors: above (+1) or below (-1) them.
 
     An upper pmf then moves an atom up by no more than rounding, and a lower pmf does not have to

@@ -36,14 +36,14 @@ def lower_hull(
     safe_above, safe_below = above * (1.0 - 1e-9), below * (1.0 - 1e-9)
     # At the bottom a tiny excess may also be paid for with P mass: see below.
     collapse = to_left * rise
-    lasting = np.where(excess > 1e-6 * collapse, excess, 0.0)
-    _relax(depth, safe_below, excess, to_right * fall * (1.0 + 2e-6))
+    lasting_excess = np.where(excess > 1e-6 * collapse, excess, 0.0)
+    _relax_depth(depth, safe_below, excess, to_right * fall * (1.0 + 2e-6))
     bottom, top = -1, depth.size
     # An end may deepen the point next to it, which can move the other end: until both stand.
     while True:
         # The bottom is a top seen in mirrored arrays, with the room above the first line.
-        new_top = _end(safe_above, depth, excess, to_right * fall)
-        mirrored = _end(safe_below[::-1], depth[::-1], lasting[::-1], collapse[::-1])
+        new_top = _lowered_end(safe_above, depth, excess, to_right * fall)
+        mirrored = _lowered_end(safe_below[::-1], depth[::-1], lasting_excess[::-1], collapse[::-1])
         new_bottom = depth.size - 1 - mirrored
         if new_bottom >= new_top - 1:
             return np.zeros(chords.size)
@@ -54,7 +54,7 @@ def lower_hull(
     at_top = (safe_above[top - 1] - depth[top - 1]) / fall
     # Where the first point is lowered below the line, the pmf that keeps `at_bottom` there is the
     # one through alpha = 0 less some P mass, which only lowers it.
-    depth[bottom] = max(below[bottom] * (1.0 + 1e-9), excess[bottom] - lasting[bottom])
+    depth[bottom] = max(below[bottom] * (1.0 + 1e-9), excess[bottom] - lasting_excess[bottom])
     depth[top] = above[top] * (1.0 + 1e-9)
     masses = chords
     # P masses are the kinks of the function, so a depth that is linear between the points moves
@@ -68,7 +68,9 @@ def lower_hull(
     return convex_minorant(masses, width)
 
 
-def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: FloatArray) -> None:
+def _relax_depth(
+    depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: FloatArray
+) -> None:
     """Make the points after the first one shallower where that one is deep; changes `depth`.
 
     Mass that crowds at the bottom lets the first point be lowered far.  A chord's excess at t in
@@ -90,20 +92,24 @@ def _relax(depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: Fl
         return
     left = float(room[start])
     for index in range(start, min(start + 64, excess.size - 1)):
-        most, far = float(excess[index]), float(collapse[index])
-        if left >= far:
+        excess_here, collapse_here = float(excess[index]), float(collapse[index])
+        if left >= collapse_here:
             needed = 0.0
-        elif far <= most:
-            needed = most
+        elif collapse_here <= excess_here:
+            needed = excess_here
         else:
-            needed = min(most, most * (far - left) / (far - most))
-        here = max(needed, float(excess[index + 1]))
-        if here >= depth[index + 1]:
+            needed = min(
+                excess_here, excess_here * (collapse_here - left) / (collapse_here - excess_here)
+            )
+        needed_depth = max(needed, float(excess[index + 1]))
+        if needed_depth >= depth[index + 1]:
             return
-        depth[index + 1] = left = here
+        depth[index + 1] = left = needed_depth
 
 
-def _end(room: FloatArray, depth: FloatArray, excess: FloatArray, collapse: FloatArray) -> int:
+def _lowered_end(
+    room: FloatArray, depth: FloatArray, excess: FloatArray, collapse: FloatArray
+) -> int:
     """Return the grid point at which the lowered chords reach the last line; adjusts `depth`.
 
     It is the first point with no more `room` above the line than the depth.  The chord that ends
@@ -169,43 +175,43 @@ def convex_minorant(masses: FloatArray, width: float) -> FloatArray:
     pending = np.flatnonzero(masses < 0.0).tolist()
     if not pending:
         return masses
-    kept = np.flatnonzero(masses)
-    values = masses[kept]
+    kinks = np.flatnonzero(masses)
+    values = masses[kinks]
     # Neighbours of each kink that is left: a doubly linked list.
-    before, after = np.arange(-1, kept.size - 1), np.arange(1, kept.size + 1)
+    before, after = np.arange(-1, kinks.size - 1), np.arange(1, kinks.size + 1)
     pending = np.flatnonzero(values < 0.0).tolist()
     while pending:
-        here = pending.pop()
-        mass, left, right = float(values[here]), int(before[here]), int(after[here])
+        kink = pending.pop()
+        mass, left, right = float(values[kink]), int(before[kink]), int(after[kink])
         if mass >= 0.0:
             continue
-        values[here] = 0.0
-        if right < kept.size:
+        values[kink] = 0.0
+        if right < kinks.size:
             before[right] = left
         if left >= 0:
             after[left] = right
-        for index, share in _neighbour_shares(kept, left, here, right, width):
+        for index, share in _neighbour_shares(kinks, left, kink, right, width):
             values[index] += mass * share
             if values[index] < 0.0:
                 pending.append(index)
     result = np.zeros(masses.size)
-    result[kept] = np.maximum(values, 0.0)
+    result[kinks] = np.maximum(values, 0.0)
     return result
 
 
 def _neighbour_shares(
-    kept: IndexArray, left: int, here: int, right: int, width: float
+    kinks: IndexArray, left: int, kink: int, right: int, width: float
 ) -> tuple[tuple[int, float], ...]:
     """Return how the mass of a removed kink goes to its neighbours, measured as P mass.
 
     Left of the first kink the line runs to alpha = 0, where Q mass carries no P mass.
     """
-    if right >= kept.size:
+    if right >= kinks.size:
         return ((left, 2.0),) if left >= 0 else ()
-    y = width * float(kept[right] - kept[here])
+    y = width * float(kinks[right] - kinks[kink])
     if left < 0:
         return ((right, 1.0),)
-    x = width * float(kept[here] - kept[left])
+    x = width * float(kinks[kink] - kinks[left])
     over = -math.expm1(-(x + y))
     return (
         (left, math.exp(-x) * -math.expm1(-y) / over),

@@ -18,7 +18,7 @@ import numpy as np
 
 from ...arrays import FloatArray
 from .atoms import AtomPair
-from .noise import GaussianNoise, LaplaceNoise
+from .noise import AdditiveNoise
 from .pair import Pair
 
 MAXIMUM_INTERVALS: Final = 1 << 13
@@ -31,9 +31,9 @@ ShiftCounts = Sequence[tuple[float, int]]
 """How many of the sums are moved by how much."""
 
 
-def maximum_pair(noise: GaussianNoise | LaplaceNoise, p: ShiftCounts, q: ShiftCounts) -> Pair:
+def maximum_pair(noise: AdditiveNoise, p: ShiftCounts, q: ShiftCounts) -> Pair:
     """Return the pair of the largest of independent sums, some of which are moved as `p` or `q`."""
-    count = sum(many for _, many in p)
+    count = sum(number for _, number in p)
     top = max(shift for shift, _ in (*p, *q)) + noise.radius(MAXIMUM_TAIL_MASS / count)
     bottom = min(0.0, *(shift for shift, _ in (*p, *q))) - noise.radius(MAXIMUM_TAIL_MASS)
     # Edges of the intervals into which the largest sum is put, shape (intervals,).
@@ -43,42 +43,36 @@ def maximum_pair(noise: GaussianNoise | LaplaceNoise, p: ShiftCounts, q: ShiftCo
     low = float(x[min(int(np.searchsorted(likely, math.log(MAXIMUM_TAIL_MASS))), x.size - 2)])
     x = np.linspace(low, top, MAXIMUM_INTERVALS)
     log_p, log_q = _log_masses(noise, p, x), _log_masses(noise, q, x)
-    seen = np.isfinite(log_p) & np.isfinite(log_q)
+    finite = np.isfinite(log_p) & np.isfinite(log_q)
     # log F is a multiple of a logarithm with that error, and matters where it is above
     # log(MAXIMUM_TAIL_MASS).
     error = 1e-10 + 8.0 * noise.mass_error(max(abs(bottom), top))
     return Pair.of_outcomes(
-        AtomPair(log_p[seen], log_q[seen], has_heavy_atoms=False, rounding=error)
+        AtomPair(log_p[finite], log_q[finite], has_heavy_atoms=False, rounding=error)
     )
 
 
-def _log_distribution(
-    noise: GaussianNoise | LaplaceNoise, moved: ShiftCounts, x: FloatArray
-) -> FloatArray:
+def _log_distribution(noise: AdditiveNoise, shift_counts: ShiftCounts, x: FloatArray) -> FloatArray:
     total: FloatArray = np.sum(
-        [many * _log_below(noise, x - shift) for shift, many in moved], axis=0
+        [count * _log_below(noise, x - shift) for shift, count in shift_counts], axis=0
     )
     return total
 
 
-def _log_below(noise: GaussianNoise | LaplaceNoise, x: FloatArray) -> FloatArray:
+def _log_below(noise: AdditiveNoise, x: FloatArray) -> FloatArray:
     """Return log P(noise <= x), to full relative accuracy where that is near 0."""
     rows = np.stack((np.full_like(x, -math.inf), x, np.full_like(x, math.inf)))
     # From below where x <= 0, and log(1 - P(noise > x)) beyond: each keeps its digits.
-    below, above = (_of_intervals(noise, rows[i], rows[i + 1]) for i in (0, 1))
+    below, above = (_log_masses_between(noise, rows[i], rows[i + 1]) for i in (0, 1))
     return np.where(x > 0.0, np.log1p(-np.exp(np.minimum(above, -math.log(2.0)))), below)
 
 
-def _of_intervals(
-    noise: GaussianNoise | LaplaceNoise, low: FloatArray, high: FloatArray
-) -> FloatArray:
+def _log_masses_between(noise: AdditiveNoise, low: FloatArray, high: FloatArray) -> FloatArray:
     """Return log P(low < noise <= high) for each pair of ends."""
     return noise.log_interval_masses(np.column_stack((low, high)).ravel())[::2]
 
 
-def _log_masses(
-    noise: GaussianNoise | LaplaceNoise, moved: ShiftCounts, x: FloatArray
-) -> FloatArray:
+def _log_masses(noise: AdditiveNoise, shift_counts: ShiftCounts, x: FloatArray) -> FloatArray:
     """Return log masses of (-inf, x0], (x0, x1], ..., (xn, inf) of the maximum.
 
     A mass is F(b) - F(a) = F(b) (1 - e^(log F(a) - log F(b))), and log F(b) - log F(a) is a sum of
@@ -86,11 +80,11 @@ def _log_masses(
     """
     # log F(b) - log F(a) of consecutive edges, infinite b last.
     rise = np.zeros(x.size)
-    for shift, many in moved:
+    for shift, count in shift_counts:
         ends = np.concatenate((x - shift, [math.inf]))
         inside = noise.log_interval_masses(ends)
-        rise += many * np.log1p(np.exp(inside - _log_below(noise, x - shift)))
-    log_f = _log_distribution(noise, moved, x)
+        rise += count * np.log1p(np.exp(inside - _log_below(noise, x - shift)))
+    log_f = _log_distribution(noise, shift_counts, x)
     with np.errstate(divide="ignore"):
         inner = np.concatenate((log_f[1:], [0.0])) + np.log(-np.expm1(-rise))
     return np.concatenate((log_f[:1], inner))

@@ -36,7 +36,7 @@ from ..base import contribution
 from .atoms import AtomPair
 from .loss_maps import LossMap, OppositeGaussians, OppositeLaplaces, SampledShift
 from .mixtures import MixturePair
-from .noise import GaussianNoise, LaplaceNoise
+from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
 from .registry import MIN_NOISE_MULTIPLIER, DominatedMechanism, pairs
 
@@ -52,7 +52,7 @@ def _laplace(event: ev.Laplace, neighbours: Neighbours) -> DominatedMechanism:
 
 
 def noisy_sum(
-    noise: GaussianNoise | LaplaceNoise,
+    noise: AdditiveNoise,
     rate: float,
     neighbours: Neighbours,
     event: ev.Gaussian | ev.Laplace,
@@ -80,7 +80,7 @@ def noisy_sum(
 
 
 def mixtures(
-    noise: GaussianNoise | LaplaceNoise,
+    noise: AdditiveNoise,
     centres: tuple[float, ...],
     p_weights: tuple[float, ...],
     q_weights: tuple[float, ...],

@@ -81,11 +81,11 @@ class MixturePair:
         """Return the pair (Q, P)."""
         return replace(self, swapped=not self.swapped)
 
-    def _largest(self, tail: float) -> float:
+    def _max_position(self, tail: float) -> float:
         return 2.0 + self.noise.radius(tail)
 
     def mass_error(self, tail: float) -> float:
-        return self.noise.mass_error(self._largest(tail))
+        return self.noise.mass_error(self._max_position(tail))
 
     def edge_error(self, tail: float) -> float:
         """Return by how much the loss at an edge may differ from the edge asked for.
@@ -97,7 +97,12 @@ class MixturePair:
         ends = np.array([-high, -low] if self.swapped else [low, high])
         slope = float(self.loss_map.slope(ends).max())
         largest_loss = max(abs(low), abs(high))
-        size = 1.0 + largest_loss + self.loss_map.largest_log + slope * (1.0 + self._largest(tail))
+        size = (
+            1.0
+            + largest_loss
+            + self.loss_map.largest_log
+            + slope * (1.0 + self._max_position(tail))
+        )
         return 8 * UNIT_ROUNDOFF * size
 
     def edge_mismatch(self, edges: FloatArray) -> FloatArray:

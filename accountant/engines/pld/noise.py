@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 from scipy.special import erf, erfcx
@@ -186,3 +186,6 @@ class LaplaceNoise:
     def lipschitz_bound(self) -> float:
         """Return 2 / b."""
         return 2.0 / self.scale
+
+
+AdditiveNoise: TypeAlias = GaussianNoise | LaplaceNoise

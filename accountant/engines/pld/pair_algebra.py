@@ -52,8 +52,8 @@ def _outcomes(pair: Pair, sign: float) -> FloatArray:
     if pair.atoms is None:
         return np.empty((2, 0))
     log_p, log_q = pair.atoms.log_p, pair.atoms.log_q
-    kept = log_p > log_q if sign > 0.0 else log_p < log_q
-    return np.stack((log_p[kept], log_q[kept]))
+    has_sign = log_p > log_q if sign > 0.0 else log_p < log_q
+    return np.stack((log_p[has_sign], log_q[has_sign]))
 
 
 def _rounding(pair: Pair) -> float:

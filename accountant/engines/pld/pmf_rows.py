@@ -148,7 +148,9 @@ def _lower(
         slack[valid],
         family.counts[valid],
     )
-    rest = tuple(member for member, fine in zip(family.members, valid, strict=True) if not fine)
+    rest = tuple(
+        member for member, is_valid in zip(family.members, valid, strict=True) if not is_valid
+    )
     return rows, rest
 
 
@@ -349,15 +351,15 @@ class _EndAtom:
     @classmethod
     def of(cls, family: Family, width: float, tail: float) -> _EndAtom:
         inwards = -1.0 if family.swapped else 1.0
-        apart = width * (1.0 + 1e-6)
-        span = np.full_like(family.scale, apart)
+        min_distance = width * (1.0 + 1e-6)
+        span = np.full_like(family.scale, min_distance)
         for _ in range(_MAX_ATOM_MOVES):
             inner = family.end_loss + inwards * span
             position = family.position(inner)
             log_p, log_q = family.masses_below(position)
             # Rounded down: a smaller loss at the same P mass.
             loss = log_p - log_q - 4.0 * family.mass_error(tail)
-            near = inwards * (inner - loss) < apart
+            near = inwards * (inner - loss) < min_distance
             if not near.any():
                 break
             span = np.where(near, 1.3 * span, span)

@@ -55,9 +55,9 @@ def _sampled_bare(inner: ev.Event, rate: float, neighbours: Neighbours) -> Domin
     if isinstance(inner, ev.NoGuarantee):
         return worst_pair(0.0, 1.0, rate)
     if isinstance(inner, ev.Shuffle):
-        from .shuffled import users_drawn  # it enters its own events here
+        from .shuffled import shuffled_round  # it enters its own events here
 
-        return users_drawn(ev.Poisson(rate, inner), neighbours)
+        return shuffled_round(ev.Poisson(rate, inner), neighbours)
     raise Unsupported(
         f"The pld engine cannot treat Poisson sampling of `{inner.type}`.",
         next_step="Sample the innermost release, or leave the choice of the engine to privplan.",

@@ -82,7 +82,7 @@ class EpsilonAt:
         return saddle.epsilon
 
     def scale(self, saddle: SaddlePoint) -> float:  # noqa: ARG002
-        return _room(self.target)
+        return _distance_to_ends(self.target)
 
     def tolerance(self, upper: float, accuracy: float, saddle: SaddlePoint) -> float:  # noqa: ARG002
         return accuracy * upper
@@ -120,7 +120,7 @@ class DeltaAt:
         return saddle.log_delta if self.least_delta <= MIN_CERTIFIED_DELTA else saddle.epsilon
 
     def scale(self, saddle: SaddlePoint) -> float:  # noqa: ARG002
-        return _room(self.least_delta)
+        return _distance_to_ends(self.least_delta)
 
     def tolerance(self, upper: float, accuracy: float, saddle: SaddlePoint) -> float:
         return upper * accuracy * max(saddle.epsilon * saddle.tilt, 1.0)
@@ -135,7 +135,7 @@ class DeltaAt:
         return math.exp(bound(self.target))
 
 
-def _room(delta: float) -> float:
+def _distance_to_ends(delta: float) -> float:
     return max(min(delta, 1.0 - delta), min(delta, 1e-15))
 
 

@@ -76,8 +76,8 @@ class RatioSum:
     """Bounds on the distribution of A_1 + ... + A_n: masses on zones of a lattice of spacing `h`,
     ascending.
 
-    Position x of the lattice stands for the sum n `origin` + x h.  The distribution is meant for
-    a sum of `whole` terms in the end.  `lost_p` and `lost_q` bound what was left out: its mass
+    Position x of the lattice stands for the sum n `origin` + x h.  The distribution is meant for a
+    sum of `total_terms` terms in the end.  `lost_p` and `lost_q` bound what was left out: its mass
     weighed by the mean of the ratios, and plainly.  `rounding` bounds the relative error of the
     masses.
     """
@@ -85,7 +85,7 @@ class RatioSum:
     zones: tuple[Zone, ...]
     h: float
     count: int
-    whole: int
+    total_terms: int
     origin: float = 0.0
     lost_p: float = 0.0
     lost_q: float = 0.0
@@ -97,7 +97,7 @@ class RatioSum:
         n, m = self.count, other.count
         # The unit is in one of the first n terms with probability n / (n + m).
         share = n / (n + m)
-        positions, masses = _flat(_products(self.zones, other.zones, share))
+        positions, masses = _flattened(_products(self.zones, other.zones, share))
         # Beside a term that is left out, the other has mean 1.
         lost_p = share * (self.lost_p + other.lost_q) + (1.0 - share) * (other.lost_p + self.lost_q)
         levels = self.zones[-1].level + other.zones[-1].level
@@ -105,7 +105,7 @@ class RatioSum:
             (),
             self.h,
             n + m,
-            self.whole,
+            self.total_terms,
             self.origin,
             lost_p,
             self.lost_q + other.lost_q,
@@ -113,7 +113,7 @@ class RatioSum:
             self.rounding
             + other.rounding
             + UNIT_ROUNDOFF * (4.0 * MEAN_ZONE_POINTS + 4.0 * levels + 64.0),
-        ).zoned(positions, masses)
+        ).with_masses(positions, masses)
 
     def times(self, count: int) -> RatioSum:
         """Return the distribution of the sum of `count` independent copies, by doubling."""
@@ -127,7 +127,7 @@ class RatioSum:
                 return total
             doubled = doubled.plus(doubled)
 
-    def zoned(self, positions: FloatArray, masses: FloatArray) -> RatioSum:
+    def with_masses(self, positions: FloatArray, masses: FloatArray) -> RatioSum:
         """Return this distribution with the given masses, spread onto zones that fit them."""
         order = np.argsort(positions, kind="stable")
         positions, masses = positions[order], masses[:, order]
@@ -135,7 +135,7 @@ class RatioSum:
         # unit below, mass times its ratio above.
         plain = masses[0]
         weighed = plain * self.ratios(positions)
-        allowed = RATIO_TAIL_MASS * self.count / self.whole
+        allowed = RATIO_TAIL_MASS * self.count / self.total_terms
         below, above = np.cumsum(plain), np.cumsum(weighed[::-1])
         first = min(int(np.searchsorted(below, allowed, side="right")), plain.size - 1)
         last = max(plain.size - int(np.searchsorted(above, allowed, side="right")), first + 1)
@@ -156,7 +156,7 @@ class RatioSum:
 
     def ratios_and_masses(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return the ratios W, and their masses without and with the unit."""
-        positions, masses = _flat(self.zones)
+        positions, masses = _flattened(self.zones)
         return self.ratios(positions), masses[0], masses[1]
 
     def ratios(self, positions: FloatArray) -> FloatArray:
@@ -176,7 +176,7 @@ def zone_levels(start: float, mean: float, offset: float = 0.0) -> tuple[int, in
     return min(first, middle), middle
 
 
-def _sizes(levels: tuple[int, int]) -> Iterator[tuple[int, int]]:
+def _zone_sizes(levels: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """Return level after level, and how many points its zone has."""
     first, middle = levels
     for level in itertools.count(first):
@@ -194,7 +194,7 @@ def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Floa
     """Return the points of the zones from `first` to `last`, in units of h."""
     levels = zone_levels(first, mean, offset)
     start, points = math.floor(math.ldexp(first, -levels[0])), []
-    for level, size in _sizes(levels):
+    for level, size in _zone_sizes(levels):
         if math.ldexp(float(start), level) > last:
             points.append(np.array([math.ldexp(float(start), level)]))
             break
@@ -204,12 +204,12 @@ def lattice(first: float, last: float, mean: float, offset: float = 0.0) -> Floa
     return np.concatenate(points)
 
 
-def _flat(zones: Iterable[Zone]) -> tuple[FloatArray, FloatArray]:
+def _flattened(zones: Iterable[Zone]) -> tuple[FloatArray, FloatArray]:
     parts = [(zone.positions, zone.masses) for zone in zones]
     positions = np.concatenate([each for each, _ in parts])
     masses = np.concatenate([each for _, each in parts], axis=1)
-    kept = masses[0] > 0.0
-    return positions[kept], masses[:, kept]
+    positive = masses[0] > 0.0
+    return positions[positive], masses[:, positive]
 
 
 def _zones(
@@ -222,7 +222,7 @@ def _zones(
     done = 0
     carried = np.zeros(2)  # spread from the zone below onto the first point of this one
     start = math.floor(math.ldexp(float(positions[0]), -levels[0]))
-    for level, size in _sizes(levels):
+    for level, size in _zone_sizes(levels):
         if done == positions.size and not carried.any():
             return
         # In units of 2^level; even, so that the next zone begins on its own lattice.
@@ -265,7 +265,7 @@ def _products(left: Sequence[Zone], right: Sequence[Zone], share: float) -> Iter
     lower_right: Zone | None = None
     for level in range(min(*left_zones, *right_zones), max(*left_zones, *right_zones) + 1):
         here_left, here_right = left_zones.get(level), right_zones.get(level)
-        lower_left, lower_right = _coarser(lower_left, level), _coarser(lower_right, level)
+        lower_left, lower_right = _coarsened(lower_left, level), _coarsened(lower_right, level)
         # Each pair of zones once: equal levels, and a zone with all lower ones brought to its
         # lattice.
         for a, b in ((here_left, lower_right), (lower_left, here_right), (here_left, here_right)):
@@ -283,7 +283,7 @@ def _product(left: FloatArray, right: FloatArray, share: float) -> FloatArray:
     return np.stack((plain, with_unit))
 
 
-def _coarser(zone: Zone | None, level: int) -> Zone | None:
+def _coarsened(zone: Zone | None, level: int) -> Zone | None:
     if zone is None or zone.level == level:
         return zone
     positions = zone.positions

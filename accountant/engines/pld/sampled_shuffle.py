@@ -49,7 +49,7 @@ def _coordinates(
     else:
         overlap_bound = data_dependent_bound(event, neighbours)
         if overlap_bound is None:
-            return _nothing(
+            return _no_guarantee(
                 "A dimension can overflow its padding: the choice depends on the data, "
                 f"{event.users:,} users may choose the same one, and {event.padded_to:,} messages "
                 "fit. What happens then is visible.",
@@ -97,20 +97,20 @@ def _outcomes(bound: Copies) -> AtomPair:
     log_p, log_q = _atoms(bound.profile)
     if bound.failure > 0.0:
         if bound.failure >= 1.0:
-            none, all_of_it = np.array([-np.inf]), np.zeros(1)
-            return AtomPair(np.append(all_of_it, none), np.append(none, all_of_it))
+            none, certain = np.array([-np.inf]), np.zeros(1)
+            return AtomPair(np.append(certain, none), np.append(none, certain))
         # 1 - (1 - each)^copies = failure, rounded up.
         each = -math.expm1(math.log1p(-bound.failure) / bound.copies) * (1.0 + 1e-12)
-        kept, lost = math.log1p(-each), np.array([math.log(each)])
+        log_success, lost = math.log1p(-each), np.array([math.log(each)])
         none = np.array([-np.inf])
-        log_p = np.concatenate((log_p + kept, lost, none))
-        log_q = np.concatenate((log_q + kept, none, lost))
+        log_p = np.concatenate((log_p + log_success, lost, none))
+        log_q = np.concatenate((log_q + log_success, none, lost))
     return AtomPair(log_p, log_q, has_heavy_atoms=False)
 
 
 def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechanism:
     if event.selection != "oblivious":
-        return _nothing(
+        return _no_guarantee(
             "Whole tuples carry the chosen dimensions, which depend on the data: whoever reads "
             "them may read the data.",
             neighbours,
@@ -136,7 +136,7 @@ def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechan
     )
 
 
-def _nothing(reason: str, neighbours: Neighbours) -> DominatedMechanism:
+def _no_guarantee(reason: str, neighbours: Neighbours) -> DominatedMechanism:
     """Return what is proven where there is no guarantee: nothing, and why."""
     known = pairs(ev.NoGuarantee(reason), neighbours)
     step = Step("shuffling", f"No guarantee. {reason}", "by an example of such data")

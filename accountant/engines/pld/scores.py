@@ -29,7 +29,7 @@ import numpy as np
 from ...arrays import FloatArray
 from .atoms import AtomPair
 from .loss_maps import log_mixture
-from .noise import UNIT_ROUNDOFF, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .pair import Pair
 
 SCORE_POINTS: Final = 4096
@@ -78,9 +78,7 @@ class _ScorePmf:
         return doubled.plus(self) if count & 1 else doubled
 
 
-def score_pair(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, moves: tuple[float, float]
-) -> Pair:
+def score_pair(noise: AdditiveNoise, steps: int, chosen: int, moves: tuple[float, float]) -> Pair:
     """Return the pair of the sum of scores of `steps` steps, `chosen` of which a unit moves.
 
     It moves their sums by `moves[0]` (P) or by `moves[1]` (Q, smaller), in the unit of the noise.
@@ -115,13 +113,13 @@ def _epsilon_shown(pair: Pair) -> float:
     low, high = 0.0, 1000.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        seen = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
-        low, high = (middle, high) if seen > COMPARISON_DELTA else (low, middle)
+        delta = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
+        low, high = (middle, high) if delta > COMPARISON_DELTA else (low, middle)
     return low
 
 
 def _edges(
-    noise: GaussianNoise | LaplaceNoise, share: float, steps: int, moves: tuple[float, float]
+    noise: AdditiveNoise, share: float, steps: int, moves: tuple[float, float]
 ) -> tuple[FloatArray, int]:
     """Return the positions between consecutive scores, ends included, and the first score."""
     reach = noise.radius(SCORE_TAIL_MASS)
@@ -140,9 +138,7 @@ def _edges(
     return np.concatenate(([-math.inf], np.maximum.accumulate(between), [math.inf])), first
 
 
-def _log_blend(
-    noise: GaussianNoise | LaplaceNoise, share: float, x: FloatArray, shift: float
-) -> FloatArray:
+def _log_blend(noise: AdditiveNoise, share: float, x: FloatArray, shift: float) -> FloatArray:
     """Return log(1 - share + share noise(shift)/noise(0)) at x."""
     if shift == 0.0:
         return np.zeros_like(x)
@@ -159,9 +155,9 @@ def _outcomes(p: _ScorePmf, q: _ScorePmf) -> AtomPair:
     lost = p.lost + q.lost
     # Elsewhere the mass that was cut is a relative error of at most lost / least.
     least = max(1e-20, 1e10 * lost)
-    solid = np.flatnonzero((both > least).all(axis=0))
-    if solid.size:
-        low, high = int(solid[0]), int(solid[-1]) + 1
+    heavy = np.flatnonzero((both > least).all(axis=0))
+    if heavy.size:
+        low, high = int(heavy[0]), int(heavy[-1]) + 1
         ends = [both[:, :low].sum(axis=1), both[:, high:].sum(axis=1)]
         both = np.column_stack((ends[0], both[:, low:high], ends[1]))
     both = both[:, (both > least).all(axis=0)]

@@ -20,11 +20,11 @@ TEST_CHOICE_DELTA: Final = 1e-6
 
 @pairs.register(ev.Shuffle)
 def _shuffle(event: ev.Shuffle, neighbours: Neighbours) -> DominatedMechanism:
-    return users_drawn(event, neighbours)
+    return shuffled_round(event, neighbours)
 
 
 @lru_cache(maxsize=64)
-def users_drawn(event: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
+def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return the pair of a shuffled round, or of one of `FixedSize` or `Poisson` users.
 
     Replace-one, and zero-out as a case of it.  Raises `Unsupported` under add-remove, and for

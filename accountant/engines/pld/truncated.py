@@ -46,7 +46,7 @@ from ...amplification.truncation import Cut
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .allocation import noise_of
+from .allocation import additive_noise
 from .crowd import crowd_pairs
 from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
 from .noise import UNIT_ROUNDOFF
@@ -79,7 +79,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
             "Draw the users by FixedSize, or by Poisson without a cut.",
         )
     cut = Cut.of(event.population, rate, event.batch)
-    sampled = _shared(inner, rate, cut, neighbours) or _distinguished(
+    sampled = _split_full_samples(inner, rate, cut, neighbours) or _distinguished(
         poisson, inner, cut, neighbours
     )
     lower_pair, crowd_pair = _lower_pair(event, cut, neighbours)
@@ -113,7 +113,7 @@ def _lower_pair(
     if not (isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0):
         return None, None
     hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).lower_pair
-    noise = noise_of(inner)
+    noise = additive_noise(inner)
     if hidden is None or noise is None or not MIN_SAMPLING_RATE <= event.rate < 1.0:
         return hidden, None
     crowds = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
@@ -132,22 +132,22 @@ def _distinguished(
     return DominatedMechanism(pair, None, False, (full.steps[-1], step))
 
 
-def _shared(
+def _split_full_samples(
     inner: ev.Event, rate: float, cut: Cut, neighbours: Neighbours
 ) -> DominatedMechanism | None:
     """Return the pair in which the unit in a full sample is shared, None where it cannot be."""
-    more = cut.joined * _share(inner, cut)
-    if not (MIN_SAMPLING_RATE <= rate < 1.0 and more > 0.0):
+    edge_joined = cut.joined * _edge_share(inner, cut)
+    if not (MIN_SAMPLING_RATE <= rate < 1.0 and edge_joined > 0.0):
         return None
-    # The parts N < B - 1, N = B - 1 and N >= B of the table above, with f1 = `more`.
-    edge, full = cut.edge + more, cut.full - more
-    edge_rate = (cut.edge * rate + more) / edge
-    full_rate = (cut.joined - more) / full
-    spared = 1.0 - max(edge_rate, full_rate, rate)
+    # The parts N < B - 1, N = B - 1 and N >= B of the table above, with f1 = `edge_joined`.
+    edge, full = cut.edge + edge_joined, cut.full - edge_joined
+    edge_rate = (cut.edge * rate + edge_joined) / edge
+    full_rate = (cut.joined - edge_joined) / full
+    min_rest = 1.0 - max(edge_rate, full_rate, rate)
     error = 8.0 * (cut.error + UNIT_ROUNDOFF)
-    if not (error <= MAX_WEIGHT_ERROR * spared and full_rate >= MIN_SAMPLING_RATE):
+    if not (error <= MAX_WEIGHT_ERROR * min_rest and full_rate >= MIN_SAMPLING_RATE):
         return None
-    error /= spared
+    error /= min_rest
     below_pair, edge_pair, full_pair = (
         pairs(ev.Poisson(rate, inner), neighbours),
         pairs(ev.Poisson(edge_rate, inner), neighbours),
@@ -168,7 +168,7 @@ def _shared(
     return DominatedMechanism(pair, None, False, (full_pair.steps[-1], step))
 
 
-def _share(inner: ev.Event, cut: Cut) -> float:
+def _edge_share(inner: ev.Event, cut: Cut) -> float:
     """Return how much of f is set against the samples that lack one unit, from 0 to 1.
 
     With x the loss of the release in its tail, and y that of two steps of it, the two parts lose

@@ -1,4 +1,4 @@
-"""Upper laws lie above the true hockey stick, lower laws below it, at every order.
+"""Upper pmfs lie above the true hockey stick, lower pmfs below it, at every order.
 
 The oracles are closed forms and sums that share no code with the engine.
 """
@@ -130,10 +130,10 @@ CASES = [
 ]
 
 
-def _hockey(law, epsilon):
-    above = law.losses > epsilon
-    gains = -np.expm1(epsilon - law.losses[above])
-    return law.infinite_mass + float((law.masses[above] * gains).sum())
+def _hockey(pmf, epsilon):
+    above = pmf.losses > epsilon
+    gains = -np.expm1(epsilon - pmf.losses[above])
+    return pmf.infinite_mass + float((pmf.masses[above] * gains).sum())
 
 
 @pytest.mark.parametrize(("event", "relation", "add", "oracle"), CASES)
@@ -215,8 +215,8 @@ def test_convex_minorant_against_the_definition():
             return float((q * np.maximum(a - alpha, 0.0)).sum())
 
         points = [(0.0, value(0.0))] + [(float(a), value(a)) for a in alphas]
-        found = convex_minorant(masses.copy(), width)
-        assert found.min() >= 0.0
+        minorant = convex_minorant(masses.copy(), width)
+        assert minorant.min() >= 0.0
         for alpha in np.linspace(0.05, alphas[-1], 30):
             hull = min(
                 y1 + (y2 - y1) * (alpha - x1) / (x2 - x1)
@@ -224,7 +224,7 @@ def test_convex_minorant_against_the_definition():
                 for x2, y2 in points
                 if x1 <= alpha <= x2 and x1 < x2
             )
-            mine = float((found / alphas * np.maximum(alphas - alpha, 0.0)).sum())
+            mine = float((minorant / alphas * np.maximum(alphas - alpha, 0.0)).sum())
             assert mine == pytest.approx(hull, rel=1e-9, abs=1e-9)
 
 
