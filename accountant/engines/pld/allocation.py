@@ -135,7 +135,7 @@ def _strongest_lower_pair(
     ratio_sum: RatioSum,
     replaced: bool,
 ) -> Pair:
-    """Return the most telling of some pairs that are attained, where no exact one is known."""
+    """Return the attained pair with the largest epsilon, where the exact pair is unknown."""
     rest = (0.0, steps - chosen)
     other = -1.0 if replaced else 0.0
     candidates = [
@@ -154,7 +154,7 @@ def additive_noise(inner: ev.Event) -> AdditiveNoise | None:
 
 
 def ratios_in_range(noise: AdditiveNoise) -> bool:
-    """Return whether the ratios of one step are within what is computed here."""
+    """Return whether the log ratios of one step lie in [MIN_LOG_RATIO, MAX_LOG_RATIO]."""
     largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(RATIO_TAIL_MASS)]))[0])
     return MIN_LOG_RATIO <= largest <= MAX_LOG_RATIO
 
@@ -221,7 +221,7 @@ def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
 
 
 def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
-    """Return the pair that has the ratios as they are, and what was left out told apart."""
+    """Return the upper pair P = W Q of the ratios W; omitted mass has an infinite loss."""
     ratios, plain, _ = ratio_sum.ratios_and_masses()
     # Masses are raised by the bound on their relative error; lost mass is an infinite loss.
     log_q = np.log(plain) + ratio_sum.rounding
@@ -250,7 +250,7 @@ def lower_ratio_pair(ratio_sum: RatioSum) -> Pair:
 
 
 def _has_atoms(log_masses: FloatArray) -> bool:
-    """Return whether some outcome is so heavy that the grid should meet it."""
+    """Return whether some outcome has a mass of `HEAVY_ATOM_MASS` or more."""
     return float(log_masses.max()) > math.log(HEAVY_ATOM_MASS)
 
 

@@ -31,7 +31,7 @@ class AtomPair:
 
     @cached_property
     def _finite(self) -> tuple[FloatArray, FloatArray]:
-        """Return losses and log P of the outcomes that both may give, by loss."""
+        """Return losses and log P of the outcomes with P and Q mass, by ascending loss."""
         both = np.isfinite(self.log_p) & np.isfinite(self.log_q)
         losses = self.log_p[both] - self.log_q[both]
         # Infinite losses have a mass of their own, `infinite_mass`; -inf carries no P mass.
@@ -51,7 +51,7 @@ class AtomPair:
 
     @cached_property
     def infinite_mass(self) -> float:
-        """P mass of the outcomes that Q never gives."""
+        """P mass of the outcomes without Q mass."""
         # Outcomes with P mass and without Q mass: their loss is infinite.
         only_p = np.isfinite(self.log_p) & np.isneginf(self.log_q)
         return min(float(np.exp(self.log_p[only_p]).sum()), 1.0)
@@ -66,7 +66,7 @@ class AtomPair:
         return float(losses[low]), float(max(losses[::-1][high], losses[low]))
 
     def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
-        """Return losses and log P masses, thinned where they are very many."""
+        """Return at most `MAX_QUADRATURE_POINTS` losses and log P masses that stand for all."""
         losses, log_p = self._finite
         if losses.size <= MAX_QUADRATURE_POINTS:
             return losses, log_p

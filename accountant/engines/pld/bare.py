@@ -1,4 +1,7 @@
-"""Dominating pairs of randomized response, and of events that state only their epsilon."""
+"""Dominating pairs of randomized response, and of events that state only their epsilon.
+
+An event that only states an epsilon names a class of mechanisms: its pair dominates them all, but
+a given one need not attain it, so it gives no lower bound."""
 
 from __future__ import annotations
 
@@ -69,7 +72,8 @@ def _response_outcomes(event: ev.RandomizedResponse) -> Outcomes:
 
 
 def worst_pair(epsilon: float, delta: float, rate: float) -> DominatedMechanism:
-    """Return the pair that dominates every (epsilon, delta)-DP mechanism, sampled at `rate`.
+    """Return the pair that dominates every (epsilon, delta)-DP mechanism, Poisson sampled at
+    `rate`.
 
     With probability delta it tells everything; otherwise it is a binary randomized response.
     """

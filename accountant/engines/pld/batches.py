@@ -84,7 +84,7 @@ def batch_warnings(
     epsilon: float | None = None,
     lower: float = 0.0,
 ) -> tuple[str, ...]:
-    """Return what to say where an event holds shuffled batches, and nothing where it does not.
+    """Return a warning for an event that holds shuffled batches, else nothing.
 
     Batches in random order are often accounted as Poisson samples at rate 1 / batches.  Given the
     question (`delta` or `epsilon`), the warning says what that would claim; given the `lower` end

@@ -1,4 +1,4 @@
-"""Lower ends for the best of a random number K of runs: what an order on the outputs can show.
+"""Lower bounds for the best of a random number K of runs, from orders on the outputs.
 
 Which run is the best is decided by an order on the outputs, and any order may be the one in use.
 
@@ -66,7 +66,7 @@ def best_of_lower(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> tuple[float, Step] | None:
-    """Return a lower end for an event with a search of random length, and where it comes from.
+    """Return a lower bound and its step for an event with a search of random length.
 
     For the epsilon at `delta`, or the delta at `epsilon`.  None where there is no such search, or
     nothing is known of its runs.
@@ -199,7 +199,8 @@ def _test_order_bound(
 def _test_points(
     direction: Direction, question: Question
 ) -> list[tuple[float, float, float, float]]:
-    """Return orders x = e^t, with h(t) from below, and q from below and from above."""
+    """Return rows (x, h, q low, q high): orders x = e^t and bounds on the hockey stick and q
+    there."""
     saddle = question.saddle(direction.lower_estimate)
     scale = question.scale(saddle)
     ends = _hockey_stick_bounds(direction, question, scale)
@@ -254,7 +255,7 @@ def _worst_case_bound(
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Return what a test shows whose q lies from `q_low` to `q_high`, at the worst q."""
+    """Return the lower bound of a test with q in [`q_low`, `q_high`], at the worst q."""
     q_high = min(q_high, 1.0)
     if not q_low < q_high:
         return 0.0
@@ -277,7 +278,7 @@ def _worst_case_bound(
 def _test_bound(
     above: FloatArray, below: FloatArray, delta: float | None, epsilon: float | None
 ) -> float:
-    """Return what a test tells whose probabilities are at least `above` and at most `below`."""
+    """Return the lower bound of a test with P mass at least `above` and Q mass at most `below`."""
     if delta is not None:
         if not float(below.min()) > 0.0:
             return 0.0

@@ -1,4 +1,4 @@
-"""Noise that is moved by a binomial number of bounds, as a density ratio to noise that is not.
+"""Noise shifted by a binomial number of bounds, as a density ratio to centred noise.
 
 With i ~ Bin(k, q) and noise around i against noise around 0, the ratio at x is the sum over i of
 
@@ -55,7 +55,7 @@ class BinomialShifts(ABC):
     @property
     @abstractmethod
     def noise(self) -> AdditiveNoise:
-        """The noise that is moved."""
+        """The noise that is shifted."""
 
     @abstractmethod
     def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
@@ -88,7 +88,7 @@ class BinomialShifts(ABC):
 
     @property
     def lowest(self) -> float:
-        """The loss where nobody is drawn, log w_0: the infimum of the ratio's logarithm."""
+        """log w_0, the loss if no record is drawn: the infimum of the ratio's logarithm."""
         return self.size * self._log_spared
 
     def ratio_error(self, log_ratio: float) -> float:
@@ -108,7 +108,7 @@ class BinomialShifts(ABC):
         return np.minimum(most, self.drawn(log_ratio) * most - self.lowest)
 
     def at(self, x: FloatArray) -> Ratio:
-        """Return the ratio at finite positions; quick where they are nearly in order."""
+        """Return the ratio at finite positions, shape (positions,); fast if they nearly ascend."""
         log, slope, log_weight = np.empty_like(x), np.empty_like(x), np.empty_like(x)
         for piece, i in self._windows(x):
             shifts = i[:, None].astype(float)
@@ -124,7 +124,8 @@ class BinomialShifts(ABC):
         return Ratio(log, slope, log_weight)
 
     def log_masses(self, x: FloatArray) -> FloatArray:
-        """Return the logarithms of the moved noise's masses between ascending positions.
+        """Return log masses of the shifted noise between ascending positions, shape (positions -
+        1,).
 
         The first and the last position may be infinite.
         """
@@ -145,13 +146,13 @@ class BinomialShifts(ABC):
             return self.noise.log_interval_masses(edges)
 
     def upper_quantile(self, tail: float) -> float:
-        """Return about the x beyond which the moved noise has mass `tail`."""
+        """Return about the upper `tail` quantile of the shifted noise."""
         logs = self.log_weights
         i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
         return self._quantile(tail, i.astype(float), logs[i], +1.0)
 
     def lower_quantile(self, tail: float) -> float:
-        """Return about the x below which the moved noise has mass `tail`."""
+        """Return about the lower `tail` quantile of the shifted noise."""
         logs = self.log_weights
         i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
         return self._quantile(tail, i.astype(float), logs[i], -1.0)
@@ -195,7 +196,7 @@ class BinomialShifts(ABC):
             yield last, x.size - 1, self.window(float(x[last]), math.inf)
 
     def window(self, low: float, high: float, among: IndexArray | None = None) -> IndexArray:
-        """Return the shifts that matter at positions in [low, high], of all or those in `among`."""
+        """Return the shifts with a significant share in [low, high], of all or those in `among`."""
         of = np.arange(self.size + 1) if among is None else among
         # Smaller shifts lose weight as x grows: what does not matter at `low` matters nowhere
         # above it, and likewise for larger shifts below `high`.

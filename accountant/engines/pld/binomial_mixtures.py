@@ -1,4 +1,4 @@
-"""Pairs of noise that is moved by random numbers of bounds: up in P, down or not at all in Q."""
+"""Binomial mixtures of shifted noise: shifted up in P, shifted down or centred in Q."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from ...arrays import FloatArray, IndexArray
 from .binomial import BinomialShifts, Ratio
+from .continuous import QUADRATURE_INTERVALS
 from .noise import UNIT_ROUNDOFF, LaplaceNoise
 
 LOSS_TABLE_NODES: Final = 1024
@@ -17,9 +18,6 @@ LOSS_TABLE_NODES: Final = 1024
 
 MAX_POSITION_STEPS: Final = 80
 """Most steps of the search for a position."""
-
-QUADRATURE_INTERVALS: Final = 640
-"""About how many intervals `quadrature_points` cuts the bulk into."""
 
 LOSS_ROUNDING_RELATIVE: Final = 16.0 * UNIT_ROUNDOFF
 """Rounding of a loss, relative to what it is computed from."""
@@ -30,7 +28,7 @@ MAX_GAUSSIAN_DEVIATIONS: Final = 40.0
 
 @dataclass(frozen=True, eq=False)
 class BinomialLoss:
-    """The loss of noise moved up by `up` against noise moved down by `down`, as x varies.
+    """The loss of noise shifted up by `up` against noise shifted down by `down`, at position x.
 
     The loss at x is G_up(x) - G_down(-x), with G the logarithm of a `BinomialShifts`; it
     increases with x.
@@ -149,13 +147,13 @@ class _LossTable:
         return cls(x, np.maximum.accumulate(ratio.log), ratio.slope, rising, falling)
 
     def cell(self, losses: FloatArray) -> IndexArray:
-        """Return the left one of the positions between which each loss is reached."""
+        """Return the index of the table position just below that of each loss."""
         # known[cell] <= loss, and the last cell also holds the last loss.
         index = np.searchsorted(self.known, losses, side="right") - 1
         return np.clip(index, 0, self.x.size - 2)
 
     def guess(self, losses: FloatArray, cell: IndexArray) -> FloatArray:
-        """Return about where each loss is reached, by the cubic through both ends of its cell."""
+        """Return about the position of each loss, by the cubic through both ends of its cell."""
         start, rise = self.known[cell], self.known[cell + 1] - self.known[cell]
         width = self.x[cell + 1] - self.x[cell]
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -168,7 +166,7 @@ class _LossTable:
 
 @dataclass(frozen=True)
 class _RoundingBounds:
-    """Bounds on what rounding depends on, over a range of positions.
+    """Bounds on the quantities that rounding grows with, over a range of positions.
 
     On |x| plus the centres that matter, the slope of the loss, the logarithms of the ratios and
     of their weights, and the error that the weights bring in.
@@ -196,7 +194,7 @@ class _RoundingBounds:
 
 @dataclass(frozen=True, eq=False)
 class BinomialMixturePair:
-    """Noise moved up by `losses.up` against noise moved down by `losses.down`.
+    """Noise shifted up by `losses.up` against noise shifted down by `losses.down`.
 
     When `swapped`, the pair stands for its reverse.  What is said of `MixturePair` holds.
     """

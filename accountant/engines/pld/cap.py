@@ -1,4 +1,4 @@
-"""What the cap of a truncated Poisson sample costs, and which cap costs nearly nothing.
+"""The cost of the cap of a truncated Poisson sample, and the smallest harmless cap.
 
 Without a cap the sample is a Poisson sample.  A cap is said to cost nearly nothing where the
 upper end with it is within `HARMLESS_CAP_EXCESS` of the lower end of Poisson sampling; every
@@ -56,7 +56,7 @@ def cap_warnings(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> tuple[str, ...]:
-    """Return what to say of the caps of an event's samples, nothing where they cost nearly nothing.
+    """Return a warning where the caps of an event's samples cost more than `HARMLESS_CAP_EXCESS`.
 
     `bounds` answer the question, `delta` or `epsilon`, about the event.
     """

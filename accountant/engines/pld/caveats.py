@@ -1,4 +1,4 @@
-"""What an answer owes to the event as a whole: a lower end no engine has, and why it is wide.
+"""Warnings about an event as a whole, and the lower bound of a random search.
 
 One function for each cause; each says nothing where it does not apply.
 """
@@ -32,7 +32,7 @@ class AccountQuery:
     epsilon: float | None
 
     def event_types(self) -> set[type[ev.Event]]:
-        """Return the types of the leaves, and of what stands inside them."""
+        """Return the types of the leaves and of the events inside them."""
         types = set()
         for leaf in self.parts:
             inner: ev.Event | None = leaf.event
@@ -42,7 +42,7 @@ class AccountQuery:
         return types
 
     def gap_text(self) -> str | None:
-        """Return how far apart the ends are, in words; None where they are near each other."""
+        """Return the gap between the bounds in words, None where they are close."""
         lower, upper = self.bounds.lower, self.bounds.upper
         if not upper > WIDE_INTERVAL_RATIO * lower or math.isinf(upper):
             return None
@@ -59,7 +59,7 @@ def with_caveats(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> Answer:
-    """Return an answer with the lower end of a random search, and with all that is to be said.
+    """Return an answer with the lower bound of a random search and with all warnings.
 
     Raises `EnginesDisagree` where that end lies above the upper one.
     """

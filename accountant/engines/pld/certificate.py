@@ -33,7 +33,7 @@ WIDE_INTERVAL_TOLERANCES: Final = 4.0
 
 @dataclass(frozen=True)
 class ChosenGrid:
-    """What fixes an upper bound for one direction: a saddle and a delta nearby, and a width."""
+    """The parameters of an upper bound for one direction: saddle point, width and delta."""
 
     direction: Direction
     saddle: SaddlePoint
@@ -83,7 +83,7 @@ class Certificate:
 
     @cached_property
     def answered_excess(self) -> float:
-        """The same, as the question for delta answers it when it is asked by itself."""
+        """The same for the delta that `PldEngine.delta` answers at epsilon."""
         answered = 0.0 if self.answered is None else self.answered()
         return log_odds_over(min(answered, self._log_drawn), self.delta)
 
@@ -141,7 +141,7 @@ class Certificate:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say where the interval stayed wide although the worst data sets are known."""
+        """Warnings where the interval stayed wide although the worst data sets are known."""
         if not self.directions or not self.directions[0].direction.is_tight:
             return ()
         return wide_interval_warnings("epsilon", self._bounds, self.tolerance * self._bounds.upper)

@@ -46,7 +46,7 @@ FREE_TRANSFORMS: Final = 64
 
 @dataclass(frozen=True, eq=False)
 class ComposedLoss:
-    """The tilted pmf of the sum of all losses on a window, and bounds on what is wrong with it.
+    """The tilted pmf of the sum of all losses on a window, and bounds on its errors.
 
     `log_delta_upper` and `log_delta_lower` bound the log of the finite part of delta: rounds with
     an infinite loss come on top.
@@ -162,7 +162,8 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
     for sign in (-1.0, 1.0):
 
         def reach(factor: float, sign: float = sign) -> float:
-            """Return how far beyond the mean Chernoff's bound is met, at one other tilt."""
+            """Return the distance from the mean at which Chernoff's bound holds, at one other
+            tilt."""
             step = factor * ideal
             return (
                 rounds.cumulant(tilt + sign * step) - cumulant + log_inverse

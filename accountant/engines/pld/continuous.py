@@ -1,4 +1,4 @@
-"""Smooth parts that are put together from others: one on each side of loss 0, or a blend of many.
+"""Continuous parts of pairs, alone or combined: by the sign of the loss, weighted, scaled.
 
 A bound on a sampled release may be one pair where the loss is positive and another where it is
 negative.  Such a curve of hockey sticks is the distribution of a loss all the same: what is missing
@@ -16,6 +16,9 @@ import numpy as np
 
 from ...arrays import FloatArray
 from .noise import UNIT_ROUNDOFF
+
+QUADRATURE_INTERVALS: Final = 640
+"""About how many intervals `quadrature_points` cuts the bulk of a continuous part into."""
 
 _RANGE_ERROR_FACTOR: Final = 5.0
 
@@ -51,7 +54,7 @@ class ContinuousPart(Protocol):
 
 @dataclass(frozen=True)
 class PiecewisePart:
-    """Where the loss is positive the mass of `positive`, where it is negative that of `negative`.
+    """The masses of `positive` at positive losses and of `negative` at negative ones.
 
     The mass that either has on the other side, or at 0, does not count.
     """
@@ -107,7 +110,7 @@ class PiecewisePart:
 
 @dataclass(frozen=True)
 class WeightedParts:
-    """One of several pairs, drawn with known probabilities, and told which: their masses add up.
+    """A mixture of parts whose component is visible: the weighted masses add up.
 
     `log_weights` are the logarithms of the probabilities.  At any one loss the positions of the
     release in two parts differ by no more than a factor of two or so, as under one noise with one
@@ -178,7 +181,7 @@ class WeightedParts:
 
 @dataclass(frozen=True)
 class ScaledPart:
-    """A pair of measures: P times one weight and Q times another, so that all losses move alike.
+    """P times one weight against Q times another: every loss moves by log_p - log_q.
 
     `log_p` and `log_q` are the logarithms of the weights; `error` bounds their relative errors,
     and those of the part's own weights.

@@ -1,4 +1,4 @@
-"""Lower pairs for samples that are cut: all others at one point, where a unit can be missed.
+"""Lower-bound pairs for truncated samples: all other units at one point.
 
 All other units contribute the same vector v of norm 1.  Seen along v, the sum of the others tells,
 through the noise, how many of them are in the sample; the unit contributes a, or nothing, or b.
@@ -122,7 +122,7 @@ def crowd_pairs(
     batch: int,
     neighbours: Neighbours,
 ) -> list[Pair]:
-    """Return the attained pairs of all designs, none where the numbers are too many to list.
+    """Return the attained pairs of all designs, none where there are too many cells.
 
     `rate` is in (0, 1) and `batch` below `population`.
     """

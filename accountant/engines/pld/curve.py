@@ -1,4 +1,4 @@
-"""Delta at every epsilon at once: for trade-off functions, where small deltas do not matter.
+"""Upper bounds on delta at every epsilon at once, for trade-off functions.
 
 One transform without a tilt gives delta(eps) for all eps >= 0 up to an absolute error of about
 1e-12, too coarse for a certificate at a small delta (`sides` has that), and plenty for the error

@@ -1,4 +1,4 @@
-"""Certified epsilon and delta for one direction of a composition, on a grid of a given width."""
+"""Certified bounds on delta(epsilon) for one direction of a composition, on a grid."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DeltaBound: TypeAlias = Callable[[float], float]
 def upper_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
-    """Return an upper bound that is tight around the saddle's epsilon and `delta`."""
+    """Return an upper bound on log delta, tight around the saddle point's epsilon and `delta`."""
     rounds = _discretized_rounds(pairs, width, saddle, delta, upper_pmf_rows, upper_pmf)
     infinite = rounds.infinite_mass
     composed = _composed(rounds, saddle)
@@ -49,7 +49,7 @@ def upper_delta_bound(
 def lower_delta_bound(
     pairs: Sequence[tuple[Pair, int]], width: float, saddle: SaddlePoint, delta: float
 ) -> DeltaBound:
-    """Return a lower bound that is tight around the saddle's epsilon and `delta`."""
+    """Return a lower bound on log delta, tight around the saddle point's epsilon and `delta`."""
     rounds = _discretized_rounds(
         pairs, width, saddle, delta, lower_pmf_rows, _informative_lower_pmf
     )
@@ -102,7 +102,7 @@ def _discretized_rounds(
 
 
 def _informative_lower_pmf(pair: Pair, grid: Grid, tail: float) -> LossPmf:
-    """Return a lower pmf, and that of no loss at all where the grid is too wide for another.
+    """Return a lower pmf; on a grid too wide for one, all mass at loss 0.
 
     Every pair dominates two equal distributions.
     """

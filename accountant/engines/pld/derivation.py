@@ -1,4 +1,4 @@
-"""The steps that an answer of this engine follows from."""
+"""The derivation of an answer of this engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saddle-point estimate of epsilon and delta: where to look, never what to promise.
+"""Saddle-point estimates of epsilon and delta, which no bound rests on.
 
 The loss of one round is replaced by a few hundred atoms (the probes of its pair), and the tail
 integral E[(1 - e^(eps - S))+] by its saddle point: with F(t) = K(t) - t eps - log t - log(1 + t)

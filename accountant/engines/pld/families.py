@@ -1,4 +1,4 @@
-"""Many pairs of one kind at once: sums with Gaussian noise, one row for each noise and rate.
+"""Families of Gaussian pairs, evaluated at once: one row for each noise and sampling rate.
 
 A schedule that changes noise or rate at every step has as many pairs as steps.  Their formulas are
 those of `MixturePair`, evaluated here for all rows in one array, on one row of edges each.

@@ -65,7 +65,7 @@ INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)
 SHUFFLED = (ev.Shuffle, ev.SampledShuffle)
 
-_SOURCE = (
+FIXED_SIZE_SOURCE = (
     "Balle, Barthe, Gaboardi 2018, Theorem 2, arXiv 1807.01647; Zhu, Dong, Wang 2022, "
     "arXiv 2106.08567; derived in engines/pld/fixed_size.py"
 )
@@ -313,7 +313,7 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
     return Step(
         "sampling",
         statement,
-        _SOURCE,
+        FIXED_SIZE_SOURCE,
         (
             "the sample is fresh, uniform and secret, and its size known",
             *conditions,

@@ -1,4 +1,4 @@
-"""From a pair to pmfs of the loss on a grid: one that dominates the pair, one that it dominates.
+"""Discretize a pair's loss on a grid: a pmf that dominates the pair, and one that it dominates.
 
 Write h(alpha) = sum over outcomes of (P - alpha Q)+ for the pair's hockey stick, a convex
 function, and alpha_j = e^(l_j) for the grid.  A pmf that puts P mass p_j on the loss l_j has the
@@ -246,7 +246,7 @@ def _balanced_grid(pair: ContinuousPart, end: tuple[float, float], width: float)
 
 
 def _grid_beside_atoms(pair: Pair, width: float, tail: float, sign: float) -> Grid:
-    """Return the grid whose points lie just beside the anchors: above (+1) or below (-1) them.
+    """Return the grid whose points lie just beside the atoms: above (+1) or below (-1) them.
 
     An upper pmf then moves an atom up by no more than rounding, and a lower pmf does not have to
     move it down by a whole grid width.

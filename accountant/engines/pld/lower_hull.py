@@ -1,4 +1,4 @@
-"""Lower the chords of a convex function below it, so that what results is again a pmf.
+"""Lower the chords of a hockey stick below it such that the result is the pmf of a loss.
 
 The chords interpolate a hockey stick h between grid points alpha_j = e^(l_j); see loss_pmfs.py.
 Here masses are P masses on the grid points, so the function is sum_j p_j (1 - alpha / alpha_j)+.
@@ -16,7 +16,10 @@ from ...arrays import FloatArray, IndexArray
 def lower_hull(
     to_left: FloatArray, to_right: FloatArray, excess: FloatArray, width: float
 ) -> FloatArray:
-    """Return the masses of the chords, lowered at every grid point far enough, and convex.
+    """Return P masses, shape (points,), of a convex function below the hockey stick.
+
+    `to_left`, `to_right`: P mass of each chord at its two ends; `excess`: how far it lies above the
+    tangents; shape (points - 1,).  All zero where no such function is found.
 
     At both ends the pmf must stay a pmf: no higher than the line on which h would run if nothing
     lay beyond, so depth is limited by how far h is above that line.
@@ -71,7 +74,7 @@ def lower_hull(
 def _relax_depth(
     depth: FloatArray, room: FloatArray, excess: FloatArray, collapse: FloatArray
 ) -> None:
-    """Make the points after the first one shallower where that one is deep; changes `depth`.
+    """Reduce in place the `depth` of points above a deeply lowered first point.
 
     Mass that crowds at the bottom lets the first point be lowered far.  A chord's excess at t in
     [0, 1] is at most min(D, (1 - t) C), D its `excess` and C its `collapse`, so with depth g at
@@ -202,7 +205,7 @@ def convex_minorant(masses: FloatArray, width: float) -> FloatArray:
 def _neighbour_shares(
     kinks: IndexArray, left: int, kink: int, right: int, width: float
 ) -> tuple[tuple[int, float], ...]:
-    """Return how the mass of a removed kink goes to its neighbours, measured as P mass.
+    """Return the neighbours of a removed kink and their shares of its P mass.
 
     Left of the first kink the line runs to alpha = 0, where Q mass carries no P mass.
     """

@@ -1,4 +1,4 @@
-"""Lower pairs: only the largest of many noisy sums is looked at.
+"""Lower-bound pairs: the largest of many independent noisy sums.
 
 With a unit at 2 c_i in some of n independent sums, the largest has the distribution function
 prod F(x - c_i), F that of the noise.  Its intervals are outcomes that the release attains.  Where
@@ -32,7 +32,7 @@ ShiftCounts = Sequence[tuple[float, int]]
 
 
 def maximum_pair(noise: AdditiveNoise, p: ShiftCounts, q: ShiftCounts) -> Pair:
-    """Return the pair of the largest of independent sums, some of which are moved as `p` or `q`."""
+    """Return the pair of the largest of independent sums, shifted as `p` or as `q` says."""
     count = sum(number for _, number in p)
     top = max(shift for shift, _ in (*p, *q)) + noise.radius(MAXIMUM_TAIL_MASS / count)
     bottom = min(0.0, *(shift for shift, _ in (*p, *q))) - noise.radius(MAXIMUM_TAIL_MASS)

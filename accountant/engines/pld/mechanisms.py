@@ -1,9 +1,8 @@
-"""The dominating pair of each event: one function per type, and nothing else.
+"""Dominating pairs of sums with Gaussian or Laplace noise, of all units or of a Poisson sample.
 
 Under `add-remove` and `zero-out` the pair is (with the unit, without it): a sum moves by one
 contribution bound.  Under `replace-one` the unit contributes +1 bound in one data set and -1 in
-the other.  An event that only carries a bare epsilon names a class of mechanisms: its pair
-dominates them all, but nobody knows that a given one attains it, so it gives no lower bound.
+the other.  Noise and positions are in contribution bounds.
 
 Two facts that the literature leaves open are used, and proven here.
 

@@ -1,4 +1,4 @@
-"""Pairs of mixtures of one noise around few centres: sums with Gaussian or Laplace noise."""
+"""Pairs of finite mixtures of one noise: sums with Gaussian or Laplace noise."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...arrays import FloatArray
+from .continuous import QUADRATURE_INTERVALS
 from .loss_maps import LossMap
 from .noise import UNIT_ROUNDOFF, Noise
-
-QUADRATURE_INTERVALS = 640
-"""About how many intervals `quadrature_points` cuts the bulk into."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Noise shapes: how much probability an interval carries, computed to full relative accuracy.
+"""Additive noise: log probabilities of intervals, to a stated relative error.
 
 Everything the certified bounds rest on is a difference of two cumulative probabilities.  Taken
 naively it cancels; here each interval is written so that nothing cancels, and the remaining
@@ -179,7 +179,7 @@ class LaplaceNoise:
         return np.clip(2.0 * x - 1.0, -1.0, 1.0) / self.scale
 
     def shift_of(self, log_ratio: FloatArray) -> FloatArray:
-        """Return (b log_ratio + 1) / 2, which means something in [0, 1] only."""
+        """Return (b log_ratio + 1) / 2, valid in [0, 1] only."""
         return 0.5 * (log_ratio * self.scale + 1.0)
 
     @property

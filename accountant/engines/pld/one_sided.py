@@ -1,4 +1,4 @@
-"""Pairs that are rounded for one order: P down and Q up; the other order has a pair of its own."""
+"""Lower-bound pairs whose two directions were rounded separately: P down and Q up in each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LogPair = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class OneSidedAtoms(AtomPair):
-    """Outcomes of a lower bound on P against Q; its reverse is `backward`, not the same outcomes.
+    """Outcomes of a lower bound on P against Q; the reverse bound has outcomes `backward`.
 
     Swapping the two would turn what was rounded down into what was rounded up.
     """
@@ -30,5 +30,5 @@ class OneSidedAtoms(AtomPair):
 
 
 def one_sided_pair(forward: LogPair, backward: LogPair) -> Pair:
-    """Return the pair of what is attained in either order, each (log P, log Q) for its own."""
+    """Return the pair of two lower bounds, each (log P, log Q): P against Q, and Q against P."""
     return Pair.of_outcomes(OneSidedAtoms(*forward, has_heavy_atoms=False, backward=backward))

@@ -1,8 +1,8 @@
-"""Dominating pairs: two distributions that tell neighbouring data sets apart at least as well.
+"""Pairs of distributions (P, Q), known through the privacy loss log(P/Q).
 
 A pair (P, Q) is known to the engine through its loss log(P/Q): how much P and Q mass has which
-loss.  It has a smooth part, whose mass is known by loss interval, and an exact part, whose
-outcomes are known one by one.  Bounds are for the direction P against Q; `reverse` gives the other.
+loss.  It has a continuous part, whose mass is known by loss interval, and atoms, whose outcomes
+are known one by one.  Bounds are for the direction P against Q; `reverse` gives the other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Pair:
 
     @classmethod
     def of_outcomes(cls, atoms: AtomPair) -> Pair:
-        """Return a pair that has no smooth part."""
+        """Return a pair without a continuous part."""
         return cls(None, atoms, atoms.heaviest_losses() if atoms.has_heavy_atoms else ())
 
     def reverse(self) -> Pair:
@@ -52,7 +52,7 @@ class Pair:
 
     @property
     def omitted_mass(self) -> float:
-        """Bound on the P mass of what was left out, which may have any loss."""
+        """Bound on the P mass of omitted outcomes, which may have any loss."""
         return self.atoms.omitted_mass if self.atoms else 0.0
 
     @property

@@ -1,4 +1,4 @@
-"""Dominating pairs that are put together: two sides of loss 0, a choice between pairs, measures."""
+"""Combined pairs: joined at loss 0, mixed with a visible component, scaled to measures."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _rounding(pair: Pair) -> float:
 
 
 def mixture_of_pairs(weighted: Sequence[tuple[float, Pair]]) -> Pair:
-    """Return the pair that draws one of several pairs and tells which.
+    """Return the mixture of pairs whose component is visible.
 
     `weighted` holds probabilities and pairs.  Its hockey stick is the weighted sum of
     theirs; probabilities that add up to more than 1 give an upper bound.

@@ -1,4 +1,4 @@
-"""Pmfs of a whole family at once, on few points of the grid for each row.
+"""Loss pmfs of a whole family at once, each on a sparse subset of the grid.
 
 The bounds are those of loss_pmfs.py: chords above the hockey stick, and chords lowered below it.
 Neither needs neighbouring grid points.  So each row takes points that are close where the tilted
@@ -46,7 +46,8 @@ ROW_SIZES: Final = (512, 2048, 8192)
 
 @dataclass(frozen=True, eq=False)
 class PmfRows:
-    """Pmfs on grids of one width: row i has P masses `masses[i]` on `width * at[i] + offset[i]`.
+    """Pmfs on grids of one width: row i has P masses `masses[i]` on `width * indices[i] +
+    offset[i]`.
 
     `infinite` is P mass at an infinite loss, `slack` how far a loss may be from its grid point
     through rounding, `counts` how often a row is composed.
@@ -119,7 +120,8 @@ def lower_pmf_rows(
 def _by_size(
     family: Family, width: float, tilt: float, tail: float
 ) -> tuple[list[Family], tuple[CountedPair, ...]]:
-    """Return the rows, parted by how many points they need, and the pairs that need too many."""
+    """Return the rows, grouped by the number of points they need, and the pairs that need too
+    many."""
     needed = _cumulative_points(family, width, tilt, *family.reach(tail))[1][:, -1]
     # One class for each row, the last one for all that no size holds, be it not a number.
     # NaN compares as false, so such a row is among those treated one by one.
@@ -240,7 +242,7 @@ def _strictly_ascending(indices: IntArray, *, upwards: bool) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class _Chords:
-    """What the chords put on the ends of each interval, and by how much they exceed tangents.
+    """P mass of the chords at both ends of each interval, and their excess over tangents.
 
     `atoms` is mass that lies on a point itself.  `valid` says for which rows all this holds.
     """
@@ -316,7 +318,7 @@ class _Chords:
 
 
 def _without_negative_masses(masses: FloatArray) -> FloatArray:
-    """Return masses without negative ones: each is taken from the next points above it.
+    """Return masses >= 0: negative mass is taken from the next points above, which lowers h.
 
     A row whose points above do not suffice comes out as 0.
     """
@@ -386,7 +388,7 @@ def _central_range(family: Family, tilt: float, tail: float) -> tuple[FloatArray
 def _interval_masses(
     family: Family, edges: FloatArray, least: FloatArray | None, tail: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, tuple[FloatArray, FloatArray]]:
-    """Return what chords put on the two ends of each interval, their excess, and what lies beyond.
+    """Return P mass of the chords at both ends of each interval, their excess, and mass beyond.
 
     Beyond the last edge that is P mass, and the loss of all of it merged, rounded down.
     """

@@ -1,4 +1,4 @@
-"""What can be asked of a bound: the epsilon at a delta, or the delta at an epsilon."""
+"""The two questions: epsilon at a delta, and delta at an epsilon."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ WIDE_LOSS_DEVIATION: Final = 3.0
 
 
 class Question(Protocol):
-    """What is asked of a bound: the epsilon at a delta, or the delta at an epsilon."""
+    """A question to a bound: epsilon at a delta, or delta at an epsilon."""
 
     @property
     def name(self) -> str:
-        """What is asked for, in words."""
+        """The quantity in question: `epsilon` or `delta`."""
 
     @property
     def least_delta(self) -> float:

@@ -1,5 +1,4 @@
-"""The mean of many independent likelihood ratios, on a lattice that follows it: bounds on its
-distribution.
+"""Bounds on the distribution of a mean of independent likelihood ratios, on a lattice.
 
 Where a unit hides in one of t places, the two outputs have the likelihood ratio
 
@@ -293,7 +292,7 @@ def _coarsened(zone: Zone | None, level: int) -> Zone | None:
 
 
 def _merged(lower: Zone | None, upper: Zone | None) -> Zone | None:
-    """Return two zones of the same level as one."""
+    """Return the sum of two zones of the same level."""
     if lower is None or upper is None:
         return lower if upper is None else upper
     first = min(lower.first, upper.first)

@@ -1,4 +1,4 @@
-"""What the engine knows of one mechanism, and the table from event types to such knowledge."""
+"""Dominated mechanisms, and the table from event types to the functions that return them."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ MAX_SUPPORT_SIZE = 4_000_000
 
 @dataclass(frozen=True)
 class DominatedMechanism:
-    """A mechanism as this engine sees it.
+    """A mechanism with a pair that dominates it and, where known, pairs that it attains.
 
     `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is
-    the pair of a fixed pair of data sets.  When `symmetric`, the other direction is the same.
-    The mechanism is dominated by `power` independent copies of `pair`, and attains as many of
-    `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where there is
-    one, is the same mechanism seen as fits a question about this delta: its pair, power and
-    first step take the place of those here.  `second_lower_pair` is the pair of other fixed data
-    sets, which may show more or less than `lower_pair`, by how often the mechanism runs.
+    the pair of two fixed neighbouring data sets.  When `symmetric`, the other direction is the
+    same.  The mechanism is dominated by `power` independent copies of `pair`, and attains as
+    many of `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where
+    there is one, is the same mechanism seen as fits a question about this delta: its pair,
+    power and first step take the place of those here.  `second_lower_pair` is the pair of other
+    fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
+    runs.
     """
 
     pair: Pair

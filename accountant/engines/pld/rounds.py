@@ -1,4 +1,4 @@
-"""What is composed: pmfs on grids of one width, each with how often it is composed.
+"""The factors of a composition: pmfs on grids of one width, with their multiplicities.
 
 A part is one pmf, or the rows of a family.  Each says what the tilted sum of its losses looks like:
 cumulant, moments, and transform with bounds on its rounding.
@@ -35,7 +35,7 @@ _MAX_LOG_PRECISION_LOSS: Final = 11.0
 
 @dataclass(frozen=True, eq=False)
 class TiltedSpectrum:
-    """The transform of a part's tilted sum on a circle, and what rounding did to it.
+    """The Fourier transform of a part's tilted sum on a circle, and bounds on its rounding.
 
     Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norm_sum` is the sum of
     the 2-norms of the tilted pmfs, `relative_error` bounds the relative error of e^cumulant,
@@ -374,7 +374,7 @@ def _fold(weights: FloatArray, centre: int, size: int) -> FloatArray:
 
 
 def _fold_rows(weights: FloatArray, positions: IntArray, size: int) -> FloatArray:
-    """Return each row's weights at its places on a circle of `size` points."""
+    """Return each row's weights at its positions on a circle of `size` points."""
     count = weights.shape[0]
     # One bincount for all rows: row i has the indices i size, ..., (i + 1) size - 1.
     flat = (positions + size * np.arange(count)[:, None]).ravel()

@@ -1,4 +1,4 @@
-"""Lower pairs: a sum of scores, one for each of many steps, of which a unit takes part in few.
+"""Lower-bound pairs: a sum of scores over steps, of which the unit takes part in few.
 
 Whatever is computed from the releases tells the data sets apart no better than the releases do.
 Here each of n steps is given an integer score, an increasing function of where its noisy sum falls,
@@ -95,7 +95,7 @@ def score_pair(noise: AdditiveNoise, steps: int, chosen: int, moves: tuple[float
 
 
 def strongest_pair(pairs: Sequence[Pair], *, either_way: bool) -> Pair:
-    """Return the pair on outcomes that shows the largest epsilon at `COMPARISON_DELTA`.
+    """Return the pair with the largest epsilon at `COMPARISON_DELTA`.
 
     Each is attained; which one is returned only decides how good a lower bound is.  A pair may be
     returned reversed where its data sets may be taken `either_way`, as under replace-one.

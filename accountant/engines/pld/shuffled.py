@@ -45,7 +45,8 @@ def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanis
 
 
 def _lower_pair(event: ev.Event, neighbours: Neighbours) -> Pair | None:
-    """Return the sharpest test: the pair in its order, and the same test in the other one."""
+    """Return the pair of the test with the largest lower bound, with its bounds in both
+    directions."""
     tests = round_tests(event, neighbours)
     if not tests:
         return None

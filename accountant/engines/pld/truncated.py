@@ -105,7 +105,7 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedM
 def _lower_pair(
     event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours
 ) -> tuple[Pair | None, Pair | None]:
-    """Return the pairs of data sets with others at 0, and with the most telling crowd at a point.
+    """Return the lower-bound pairs with others at 0, and with others at the best single point.
 
     Which of them shows more depends on how often the event is repeated.
     """
@@ -125,7 +125,7 @@ def _lower_pair(
 def _distinguished(
     poisson: DominatedMechanism, inner: ev.Event, cut: Cut, neighbours: Neighbours
 ) -> DominatedMechanism:
-    """Return the pair that tells whether the sample is full without the unit."""
+    """Return the pair in which it is visible whether the sample is full without the unit."""
     full = without_replacement(inner, cut.rate, neighbours)
     pair = mixture_of_pairs([(cut.spared, poisson.pair), (cut.full, full.pair)])
     step = _step(f"Then it replaces another at rate {cut.rate:.6g}; the two cases are told apart.")
