@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -16,7 +16,7 @@ from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_de
 from .directions import Direction, grid_points_needed
 from .estimate import SaddlePoint
 from .grid import GridTooFine
-from .questions import EpsilonAt, crossing
+from .questions import EpsilonAt, Question, crossing
 
 MAX_REMAINING_GAP_SHARE: Final = 0.5
 """What a narrower grid must leave, at most, of the distance between the ends."""
@@ -108,7 +108,7 @@ class Certificate:
     def _bounds(self) -> Bounds:
         if self.participation <= self.delta:
             return Bounds.exactly(0.0)
-        target, upper = math.log(self.delta), self.epsilon_upper
+        upper = self.epsilon_upper
         worst = self.directions[0]
         lower, gap = 0.0, math.inf
         if worst.direction.lower_pairs:
@@ -124,10 +124,8 @@ class Certificate:
                     break
                 with contextlib.suppress(GridTooFine):
                     width = fitting_width(worst.direction.dominating, worst.width / finer)
-                    for lower_pairs, estimate in worst.direction.lower_candidates:
-                        below = question.saddle(estimate)
-                        bound = lower_delta_bound(lower_pairs, width, below, question.scale(below))
-                        lower = max(lower, crossing(bound, target, below)[0])
+                    for end in lower_ends(worst.direction, question, width):
+                        lower = max(lower, end)
                 if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
                     break
                 costly = (
@@ -173,6 +171,17 @@ def checked_bounds(lower: float, upper: float) -> Bounds:
             "Please report this event to the authors of privplan; --engine rdp may answer.",
         )
     return Bounds(lower, upper)
+
+
+def lower_ends(direction: Direction, question: Question, width: float) -> Iterator[float]:
+    """Yield a lower end of the answer for each set of lower-bound pairs; the largest counts.
+
+    Raises `GridTooFine`, perhaps after the first.
+    """
+    for lower_pairs, estimate in direction.lower_candidates:
+        saddle = question.saddle(estimate)
+        bound = lower_delta_bound(lower_pairs, width, saddle, question.scale(saddle))
+        yield question.lower(bound, saddle)
 
 
 def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:

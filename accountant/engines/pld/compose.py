@@ -107,11 +107,7 @@ def compose(rounds: Rounds, tilt: float) -> ComposedLoss:
     cumulant = rounds.cumulant(tilt)
     low, high = _window(rounds, tilt, cumulant)
     width = rounds.width
-    size = _fast_length(max(math.ceil((high - low) / width) + 1, 2))
-    if size > MAX_WINDOW_POINTS or (
-        rounds.transforms > FREE_TRANSFORMS and size * rounds.transforms > MAX_TRANSFORM_POINTS
-    ):
-        raise GridTooFine(f"{rounds.transforms} times {size} grid points")
+    size = _circle_size(low, high, rounds)
 
     # Product of the parts' transforms, shape (size // 2 + 1,).  Shifts, offsets and the bounds on
     # rounding add up over the parts.
@@ -181,6 +177,16 @@ def _window(rounds: Rounds, tilt: float, cumulant: float) -> tuple[float, float]
     # No sum of finite losses lies beyond min_sum and max_sum.
     margin = 2.0 * rounds.width
     return max(ends[0], rounds.min_sum) - margin, min(ends[1], rounds.max_sum) + margin
+
+
+def _circle_size(low: float, high: float, rounds: Rounds) -> int:
+    """Return the number of grid points of a window; raise `GridTooFine` if they are too many."""
+    size = _fast_length(max(math.ceil((high - low) / rounds.width) + 1, 2))
+    if size > MAX_WINDOW_POINTS or (
+        rounds.transforms > FREE_TRANSFORMS and size * rounds.transforms > MAX_TRANSFORM_POINTS
+    ):
+        raise GridTooFine(f"{rounds.transforms} times {size} grid points")
+    return size
 
 
 def _fast_length(size: int) -> int:

@@ -22,10 +22,11 @@ from .certificate import (
     CertifiedDirection,
     ChosenGrid,
     checked_bounds,
+    lower_ends,
     upper_on,
     wide_interval_warnings,
 )
-from .delta_bounds import fitting_width, lower_delta_bound, upper_delta_bound
+from .delta_bounds import fitting_width, upper_delta_bound
 from .derivation import composed_steps, participation_steps
 from .directions import (
     Direction,
@@ -315,19 +316,13 @@ class PldEngine:
             fitted = fitting_width(direction.dominating, width)
             try:
                 bound = upper_delta_bound(direction.dominating, fitted, grid.saddle, grid.delta)
-                upper, used_width, has_upper = (
-                    min(upper, question.upper(bound, saddle)),
-                    fitted,
-                    True,
-                )
-                if not direction.lower_pairs or (
-                    upper <= (sufficient or 0.0) and direction.is_tight
-                ):
+                upper = min(upper, question.upper(bound, saddle))
+                used_width, has_upper = fitted, True
+                is_enough = upper <= (sufficient or 0.0) and direction.is_tight
+                if is_enough or not direction.lower_pairs:
                     break
-                for lower_pairs, estimate in direction.lower_candidates:
-                    below = question.saddle(estimate)
-                    bound = lower_delta_bound(lower_pairs, fitted, below, question.scale(below))
-                    lower = max(lower, question.lower(bound, below))
+                for end in lower_ends(direction, question, fitted):
+                    lower = max(lower, end)
             except GridTooFine:
                 min_width_allowed = width
                 if has_upper:
@@ -341,19 +336,18 @@ class PldEngine:
             costly = grid_points_needed(direction, saddle, width) > UNCHECKED_REFINEMENT_POINTS
             if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                 break
-            # The gap falls with the square of the width; aim somewhat below the target.
             gap = upper - lower
-            ratio = gap / target_gap if target_gap > 0.0 else 64.0
-            width = max(
-                width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP),
-                min_width_allowed,
-            )
-            if (
-                width < min_width
-                or grid_points_needed(direction, saddle, width) > MAX_REFINED_POINTS
-            ):
+            width = max(_narrower(width, gap, target_gap), min_width_allowed)
+            points = grid_points_needed(direction, saddle, width)
+            if width < min_width or points > MAX_REFINED_POINTS:
                 break
         return checked_bounds(lower, min(upper, question.ceiling)), used_width
+
+
+def _narrower(width: float, gap: float, target_gap: float) -> float:
+    """Return the width of the next grid: the gap falls with its square; aim below the target."""
+    ratio = gap / target_gap if target_gap > 0.0 else 64.0
+    return width / min(max(1.25 * math.sqrt(ratio), 1.5), MAX_NARROWING_STEP)
 
 
 def _worst_at(directions: Sequence[Direction], epsilon: float) -> tuple[SaddlePoint, Direction]:

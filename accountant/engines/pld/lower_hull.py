@@ -41,18 +41,12 @@ def lower_hull(
     collapse = to_left * rise
     lasting_excess = np.where(excess > 1e-6 * collapse, excess, 0.0)
     _relax_depth(depth, safe_below, excess, to_right * fall * (1.0 + 2e-6))
-    bottom, top = -1, depth.size
-    # An end may deepen the point next to it, which can move the other end: until both stand.
-    while True:
-        # The bottom is a top seen in mirrored arrays, with the room above the first line.
-        new_top = _lowered_end(safe_above, depth, excess, to_right * fall)
-        mirrored = _lowered_end(safe_below[::-1], depth[::-1], lasting_excess[::-1], collapse[::-1])
-        new_bottom = depth.size - 1 - mirrored
-        if new_bottom >= new_top - 1:
-            return np.zeros(chords.size)
-        if (new_bottom, new_top) == (bottom, top):
-            break
-        bottom, top = new_bottom, new_top
+    ends = _hull_ends(
+        safe_below, safe_above, depth, excess, lasting_excess, collapse, to_right * fall
+    )
+    if ends is None:
+        return np.zeros(chords.size)
+    bottom, top = ends
     at_bottom = (safe_below[bottom + 1] - depth[bottom + 1]) / rise
     at_top = (safe_above[top - 1] - depth[top - 1]) / fall
     # Where the first point is lowered below the line, the pmf that keeps `at_bottom` there is the
@@ -69,6 +63,34 @@ def lower_hull(
     masses[top:] = 0.0
     masses[bottom], masses[top] = at_bottom, at_top
     return convex_minorant(masses, width)
+
+
+def _hull_ends(
+    room_below: FloatArray,
+    room_above: FloatArray,
+    depth: FloatArray,
+    excess: FloatArray,
+    lasting_excess: FloatArray,
+    collapse_left: FloatArray,
+    collapse_right: FloatArray,
+) -> tuple[int, int] | None:
+    """Return the first and the last grid point of the hull, None if they meet; adjusts `depth`.
+
+    An end may deepen the point next to it, which can move the other end: until both stand.
+    """
+    bottom, top = -1, depth.size
+    while True:
+        # The bottom is a top seen in mirrored arrays, with the room above the first line.
+        new_top = _lowered_end(room_above, depth, excess, collapse_right)
+        mirrored = _lowered_end(
+            room_below[::-1], depth[::-1], lasting_excess[::-1], collapse_left[::-1]
+        )
+        new_bottom = depth.size - 1 - mirrored
+        if new_bottom >= new_top - 1:
+            return None
+        if (new_bottom, new_top) == (bottom, top):
+            return bottom, top
+        bottom, top = new_bottom, new_top
 
 
 def _relax_depth(
