@@ -179,7 +179,7 @@ def test_the_parts_are_those_of_exact_binomials(batch, rate, relation):
     f = sum(mass[k] * q * Fraction(batch, k + 1) for k in range(batch, 9))
     cut = Cut.of(population, rate, batch)
     release = ev.Gaussian(sigma)
-    beside = Fraction(cut.joined * truncated._share(release, cut))
+    beside = Fraction(cut.joined * truncated._edge_share(release, cut))
     assert 0 < beside < f
     x = np.linspace(-12.0, 14.0, 40_001)
     step = x[1] - x[0]
