@@ -23,13 +23,13 @@ MOST_ROUNDS: Final = 10**15
 class Leaf:
     """One mechanism, and how many times it runs.
 
-    `attained` says whether all that it releases is seen.  Where it is not (the best of several
-    runs is), an upper bound still counts it, and a lower bound must leave it out.
+    `fully_observed` says whether all that it releases is seen.  Where it is not (the best of
+    several runs is), an upper bound still counts it, and a lower bound must leave it out.
     """
 
     event: ev.Event
     count: int
-    attained: bool = True
+    fully_observed: bool = True
 
 
 def leaves(event: ev.Event) -> tuple[Leaf, ...]:
@@ -48,7 +48,7 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     deeper than `MAX_DEPTH` and for more than `MOST_ROUNDS` rounds.
 
     >>> leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
-    (Leaf(event=Gaussian(noise_multiplier=1.0), count=6, attained=True),)
+    (Leaf(event=Gaussian(noise_multiplier=1.0), count=6, fully_observed=True),)
     """
     check_depth(event)
     counts = _counts(event, {})
@@ -272,7 +272,7 @@ def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
 
 def _one_gaussian(event: ev.Event) -> ev.Event:
     parts = leaves(event)
-    if len(parts) == 1 and parts[0].count == 1 and parts[0].attained:
+    if len(parts) == 1 and parts[0].count == 1 and parts[0].fully_observed:
         return parts[0].event
     least = min(
         (part.event.noise_multiplier for part in parts if isinstance(part.event, ev.Gaussian)),
@@ -280,7 +280,7 @@ def _one_gaussian(event: ev.Event) -> ev.Event:
     )
     precision = 0.0  # in units of 1 / least^2, so that it neither overflows nor vanishes
     for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.attained):
+        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
             raise Unsupported(
                 f"Poisson sampling of a composition that holds {part.event.type} is not supported.",
                 "One sample that several releases share is only understood for Gaussian noise.",

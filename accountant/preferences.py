@@ -48,7 +48,7 @@ def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
 def _only_gaussians(parts: Sequence[Leaf]) -> bool:
     # The best of several runs is no sum: not all that they release is seen.
     return bool(parts) and all(
-        isinstance(leaf.event, ev.Gaussian) and leaf.attained for leaf in parts
+        isinstance(leaf.event, ev.Gaussian) and leaf.fully_observed for leaf in parts
     )
 
 

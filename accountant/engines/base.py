@@ -94,7 +94,7 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
 
     For engines whose lower end assumes that it is.
     """
-    if not all(leaf.attained for leaf in leaves):
+    if not all(leaf.fully_observed for leaf in leaves):
         raise Unsupported(
             f"The {engine} engine cannot treat the best of several runs.",
             "It bounds what all runs release, from below too, and only one of them is seen.",

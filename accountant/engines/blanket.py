@@ -83,7 +83,7 @@ def _single_round(leaves: Sequence[Leaf]) -> ev.Event:
 def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...]:
     """Return the tests for the lower end; none where not all that is released is seen."""
     (leaf,) = leaves
-    return round_tests(leaf.event, neighbours) if leaf.attained else ()
+    return round_tests(leaf.event, neighbours) if leaf.fully_observed else ()
 
 
 def _answer(

@@ -100,7 +100,7 @@ class _Classes:
         """Return the leaves with rounded events, equal ones as one."""
         counts: dict[tuple[ev.Event, bool], int] = {}
         for part in parts:
-            key = self._rounded(part.event, step), part.attained
+            key = self._rounded(part.event, step), part.fully_observed
             counts[key] = counts.get(key, 0) + part.count
         return tuple(Leaf(event, count, attained) for (event, attained), count in counts.items())
 

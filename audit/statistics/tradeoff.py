@@ -221,7 +221,7 @@ def _mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
     total = 0.0
     for part in parts:
-        if not (isinstance(part.event, ev.Gaussian) and part.attained):
+        if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
             return None
         total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
     mu = contribution(neighbours) * total * (1.0 + 1e-12)

@@ -14,7 +14,7 @@ from privplan.accountant.account import account
 from privplan.accountant.calibrate import calibrate
 from privplan.accountant.composition import leaves, rewritten
 from privplan.accountant.engines.base import Answer
-from privplan.accountant.engines.pld.best import Number, best_of_lower
+from privplan.accountant.engines.pld.best import RunCount, best_of_lower
 from privplan.accountant.engines.pld.caveats import with_caveats
 from privplan.accountant.errors import EnginesDisagree
 from privplan.accountant.guarantee import Bounds
@@ -161,11 +161,11 @@ def generating(kind, mean):
 def test_the_number_of_runs_has_the_law_of_its_series(kind, mean):
     x = np.array([1e-9, 1e-4, 0.03, 0.5, 1.0])
     series = 1.0 - generating(kind, mean)(1.0 - x)
-    number = Number.of(ev.BestOf(kind, mean, GAUSSIAN))
+    number = RunCount.of(ev.BestOf(kind, mean, GAUSSIAN))
     assert number.hit(x) == pytest.approx(series, rel=1e-6, abs=1e-13)
     rest = series[-1] - series
     assert number.miss(x) == pytest.approx(rest, rel=1e-6, abs=1e-13)
-    assert -math.expm1(number.log_some) == pytest.approx(
+    assert -math.expm1(number.log_any_run) == pytest.approx(
         float(generating(kind, mean)(np.zeros(1))[0]), abs=1e-12
     )
 

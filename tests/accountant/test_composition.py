@@ -123,10 +123,10 @@ def test_delta_of_a_group_is_the_exact_sum(epsilon, delta, size, factor):
 def test_the_best_of_a_fixed_number_of_runs_is_counted_from_above_only():
     one = ev.Poisson(0.1, ev.Gaussian(1.0))
     event = ev.Compose([ev.BestOf("fixed", 5, ev.Repeat(3, one)), one])
-    assert leaves(event) == (Leaf(one, 15, attained=False), Leaf(one, 1))
+    assert leaves(event) == (Leaf(one, 15, fully_observed=False), Leaf(one, 1))
     assert leaves(ev.BestOf("fixed", 1, one)) == (Leaf(one, 1),)
     both = ev.Compose([ev.BestOf("fixed", 3, one), one])
-    assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, attained=False),)
+    assert leaves(ev.BestOf("fixed", 2, both)) == (Leaf(one, 8, fully_observed=False),)
     with pytest.raises(Unsupported):  # one Gaussian would stand for all runs, from below too
         leaves(ev.Poisson(0.1, ev.Compose([ev.BestOf("fixed", 3, ev.Gaussian(1.0))])))
 

@@ -18,12 +18,17 @@ from privplan.accountant.account import account
 from privplan.accountant.amplification.truncation import Cut
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.pld.allocation import lower_pair, mean_ratio, opposed, upper_pair
-from privplan.accountant.engines.pld.batches import warnings_for
+from privplan.accountant.engines.pld.allocation import (
+    lower_ratio_pair,
+    mean_ratio,
+    opposed_ratio_pair,
+    upper_ratio_pair,
+)
+from privplan.accountant.engines.pld.batches import batch_warnings
 from privplan.accountant.engines.pld.directions import participation
 from privplan.accountant.engines.pld.maximum import maximum_pair
-from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.registry import pairs
 from privplan.accountant.engines.pld.scores import score_pair
 from privplan.accountant.engines.rdp.curves import curve
 from privplan.accountant.errors import InvalidInput, Unsupported
@@ -46,12 +51,12 @@ def delta(event, eps, neighbours="add-remove"):
 def hockey_stick(pair, order, points=20_001):
     """The hockey stick of a pair at one order, from its masses in fine bins of the loss."""
     total = 0.0
-    if pair.smooth is not None:
-        low, high = pair.smooth.loss_range(1e-16)
-        log_p, log_q = pair.smooth.log_masses(np.linspace(low, high, points))
+    if pair.continuous is not None:
+        low, high = pair.continuous.loss_range(1e-16)
+        log_p, log_q = pair.continuous.log_masses(np.linspace(low, high, points))
         total += np.maximum(np.exp(log_p) - order * np.exp(log_q), 0.0).sum()
-    if pair.exact is not None:
-        p, q = np.exp(pair.exact.log_p), np.exp(pair.exact.log_q)
+    if pair.atoms is not None:
+        p, q = np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q)
         total += np.maximum(p - order * q, 0.0).sum()
     return float(total)
 
@@ -161,11 +166,11 @@ def test_fixed_size_under_add_remove_is_poisson_sampling_of_two_steps():
 
 def composed_by_google(pair, rounds, width=2e-3):
     """A pessimistic composition of a pair, in bins of its loss, by dp_accounting."""
-    low, high = pair.smooth.loss_range(1e-14)
-    log_p, log_q = pair.smooth.log_masses(np.arange(low, high, width / 4))
-    if pair.exact is not None:
-        log_p = np.concatenate((log_p, pair.exact.log_p))
-        log_q = np.concatenate((log_q, pair.exact.log_q))
+    low, high = pair.continuous.loss_range(1e-14)
+    log_p, log_q = pair.continuous.log_masses(np.arange(low, high, width / 4))
+    if pair.atoms is not None:
+        log_p = np.concatenate((log_p, pair.atoms.log_p))
+        log_q = np.concatenate((log_q, pair.atoms.log_q))
     kept = np.isfinite(log_p) & np.isfinite(log_q)
     p, q = log_p[kept], log_q[kept]
     index = np.ceil((p - q) / width).astype(int)
@@ -182,7 +187,7 @@ def test_fixed_size_composes_as_dp_accounting_says(relation):
     mechanism = pairs(event, relation)
     found = epsilon(ev.Repeat(60, event), 1e-5, relation)
     above = composed_by_google(mechanism.pair, 60).get_epsilon_for_delta(1e-5)
-    below = composed_by_google(mechanism.attained, 60).get_epsilon_for_delta(1e-5)
+    below = composed_by_google(mechanism.lower_pair, 60).get_epsilon_for_delta(1e-5)
     # Theirs are rounded up by at most a bin a round, in the mean by half of one.
     assert found.upper <= above <= found.upper + 0.07
     assert found.lower <= below <= found.lower + 0.07
@@ -317,7 +322,7 @@ def test_no_small_data_set_is_worse_than_the_truncated_curve(batch, rate, relati
                 assert (hockey_sticks(q, p, 0.04) <= back + 1e-4).all()
     other = {"add-remove": (0.0,) * 3, "zero-out": (0.0,) * 4, "replace-one": (-1.0, 0.0, 0.0, 0.0)}
     p, q = output((1.0, 0.0, 0.0, 0.0)), output(other[relation])
-    hidden = pairs(ev.Poisson(Cut.of(4, rate, batch).overall, release), relation).attained
+    hidden = pairs(ev.Poisson(Cut.of(4, rate, batch).overall, release), relation).lower_pair
     assert curve_of(hidden) == pytest.approx(hockey_sticks(p, q, 0.04), abs=2e-4)
 
 
@@ -542,7 +547,7 @@ def test_small_shuffled_data_sets_lie_between_the_ends(relation):
         return (a[:, None] * b + b[:, None] * a) / 2 * cell**2
 
     mechanism = pairs(ev.ShuffledBatches(2, ev.Gaussian(sigma)), relation)
-    upper, lower = curve_of(mechanism.pair), curve_of(mechanism.attained)
+    upper, lower = curve_of(mechanism.pair), curve_of(mechanism.lower_pair)
     worst = np.zeros(ORDERS.size)
     for unit, other in itertools.product(grid, repeat=2):
         for changed in (0.0,) if relation == "zero-out" else grid:
@@ -574,15 +579,17 @@ def test_shuffled_batches_are_refused_under_add_remove():
 
 def test_shuffled_batches_carry_the_warning_that_they_are_no_poisson_samples():
     event = ev.Repeat(1, ev.ShuffledBatches(10_000, ev.Gaussian(0.5)))
-    (warning,) = warnings_for(event, "zero-out", delta=1e-6, lower=10.99)
+    (warning,) = batch_warnings(event, "zero-out", delta=1e-6, lower=10.99)
     assert "would be 1.953" in warning
     assert "is false: epsilon is at least 10.99" in warning
-    (unproven,) = warnings_for(event, "zero-out", epsilon=1.953)
+    (unproven,) = batch_warnings(event, "zero-out", epsilon=1.953)
     assert "delta would be 1.0" in unproven
     assert "is not proven" in unproven
-    (bare,) = warnings_for(ev.Compose([ev.ShuffledBatches(2, ev.ZCDP(1.0))]), "zero-out", delta=0.1)
+    (bare,) = batch_warnings(
+        ev.Compose([ev.ShuffledBatches(2, ev.ZCDP(1.0))]), "zero-out", delta=0.1
+    )
     assert "would be" not in bare
-    assert warnings_for(ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(1.0))), "zero-out") == ()
+    assert batch_warnings(ev.Repeat(3, ev.Poisson(0.1, ev.Gaussian(1.0))), "zero-out") == ()
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -692,14 +699,16 @@ def test_what_has_no_proof_is_refused(event, relation, error, words):
 def test_renyi_curves_lie_above_those_of_the_pairs(event, relation):
     """E_Q[(P/Q)^a] of the attained pair, in bins (which only lower it), for integer orders."""
     mechanism = pairs(event, relation)
-    pair = mechanism.attained
+    pair = mechanism.lower_pair
     masses = [np.empty((2, 0))]
-    if pair.smooth is not None:
+    if pair.continuous is not None:
         masses.append(
-            np.stack(pair.smooth.log_masses(np.linspace(*pair.smooth.loss_range(1e-20), 4001)))
+            np.stack(
+                pair.continuous.log_masses(np.linspace(*pair.continuous.loss_range(1e-20), 4001))
+            )
         )
-    if pair.exact is not None:
-        masses.append(np.stack((pair.exact.log_p, pair.exact.log_q)))
+    if pair.atoms is not None:
+        masses.append(np.stack((pair.atoms.log_p, pair.atoms.log_q)))
     log_p, log_q = np.concatenate(masses, axis=1)
     kept = np.isfinite(log_p) & np.isfinite(log_q)
     orders = np.array([1.5, 2.0, 4.0, 8.0])
@@ -712,7 +721,7 @@ def test_renyi_curves_lie_above_those_of_the_pairs(event, relation):
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 8.0])
 def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
-    pair = opposed(mean_ratio(GaussianNoise(sigma), 1))
+    pair = opposed_ratio_pair(mean_ratio(GaussianNoise(sigma), 1))
     for eps in (0.0, 0.5, 2.0, 6.0):
         mu = 2.0 / sigma
         exact = norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
@@ -732,10 +741,10 @@ def test_the_opposed_pair_of_one_step_is_the_whole_replacement(sigma):
 @pytest.mark.parametrize("steps", [1, 2, 3, 37, 5000])
 def test_mean_ratios_keep_their_mass_and_enclose_the_truth(noise, steps):
     law = mean_ratio(noise, steps)
-    ratios, plain, with_unit = law.laws()
+    ratios, plain, with_unit = law.ratios_and_masses()
     for mass in (plain.sum(), (plain * ratios).sum(), with_unit.sum()):
         assert mass == pytest.approx(1.0, abs=law.rounding + 1e-12)
-    upper, lower = upper_pair(law), lower_pair(law)
+    upper, lower = upper_ratio_pair(law), lower_ratio_pair(law)
     for order in np.exp(np.linspace(-6.0, 6.0, 25)):
         assert hockey_stick(lower, order) <= hockey_stick(upper, order) * (1 + 1e-11)
         back = hockey_stick(lower.reverse(), order), hockey_stick(upper.reverse(), order)

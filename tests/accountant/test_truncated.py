@@ -16,8 +16,8 @@ from privplan.accountant.account import account
 from privplan.accountant.amplification.truncation import Cut, Joining
 from privplan.accountant.engines.pld import crowd, truncated
 from privplan.accountant.engines.pld.crowd import crowd_pairs
-from privplan.accountant.engines.pld.mechanisms import pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
+from privplan.accountant.engines.pld.registry import pairs
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 ORDERS = np.exp(np.array([-2.5, -1.0, -0.3, -0.05, 0.0, 0.05, 0.3, 1.0, 2.5, 4.0]))
@@ -32,12 +32,12 @@ def hockey_sticks(p, q):
 def curve_of(pair, points=20_001):
     """The hockey sticks of a pair, from its masses in fine bins of the loss."""
     total = np.zeros(ORDERS.size)
-    if pair.smooth is not None:
+    if pair.continuous is not None:
         # A bin that straddles an order would hide some of what is beyond it.
-        edges = np.union1d(np.linspace(*pair.smooth.loss_range(1e-16), points), np.log(ORDERS))
-        total += hockey_sticks(*(np.exp(logs) for logs in pair.smooth.log_masses(edges)))
-    if pair.exact is not None:
-        total += hockey_sticks(np.exp(pair.exact.log_p), np.exp(pair.exact.log_q))
+        edges = np.union1d(np.linspace(*pair.continuous.loss_range(1e-16), points), np.log(ORDERS))
+        total += hockey_sticks(*(np.exp(logs) for logs in pair.continuous.log_masses(edges)))
+    if pair.atoms is not None:
+        total += hockey_sticks(np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q))
     return total
 
 
@@ -93,7 +93,7 @@ def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation)
                 q = output(tuple(sorted(others if other is None else (other, *others))))
                 assert (hockey_sticks(p, q) <= bound + 1e-5).all()
                 assert (hockey_sticks(q, p) <= back + 1e-5).all()
-    attained = curve_of(mechanism.attained), curve_of(mechanism.attained.reverse())
+    attained = curve_of(mechanism.lower_pair), curve_of(mechanism.lower_pair.reverse())
     assert (attained[0] <= bound + 1e-9).all()
     assert (attained[1] <= back + 1e-9).all()
 
@@ -146,14 +146,14 @@ def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
     found = crowd_pairs(noise, 40, 0.1, 4, relation)
-    reach, width = noise.radius(crowd.CUT), noise.scale / crowd.CELLS
-    parts = math.ceil(crowd.CELLS / noise.scale)
+    reach, width = noise.radius(crowd.CROWD_TAIL_MASS), noise.scale / crowd.CELLS_PER_BOUND
+    parts = math.ceil(crowd.CELLS_PER_BOUND / noise.scale)
     axes = (
         np.arange(-12 * parts, 16 * parts) / parts,
         np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)[1:-1],
     )
     designs = []
-    for c in crowd.TOWARDS:
+    for c in crowd.CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         others = {"add-remove": [None], "zero-out": [(0.0, 0.0)]}
         designs += [((-c, s), o) for o in others.get(relation, [(1.0, 0.0), (-c, -s)])]
@@ -179,7 +179,7 @@ def test_the_parts_are_those_of_exact_binomials(batch, rate, relation):
     f = sum(mass[k] * q * Fraction(batch, k + 1) for k in range(batch, 9))
     cut = Cut.of(population, rate, batch)
     release = ev.Gaussian(sigma)
-    beside = Fraction(cut.joined * truncated._share(release, cut))
+    beside = Fraction(cut.joined * truncated._edge_share(release, cut))
     assert 0 < beside < f
     x = np.linspace(-12.0, 14.0, 40_001)
     step = x[1] - x[0]

@@ -16,13 +16,13 @@ chosen after seeing earlier releases, is a post-processing, the same with the un
 without it, of a release with mean 1 or 0; so step by step the whole run is a post-processing of the
 releases above.  Zero-out is the same: at 0, no step is moved.
 
-**Replace-one.**  The data sets give mean ratios R and R', each as above.  Of all joint laws with
-these two laws, E(R - a R')+ is largest for all a at once where R falls as R' rises; that coupling
-is taken.  (It is the composition of the trade-off functions of removing and of adding a unit, and
-holds for adaptive contributions as these do; with a revealed partition it is taken block by block,
-where for a fixed order the blocks' ratios can be replaced one step at a time by those of
-contributions at +1 and -1: given all other steps, the hockey stick is an average of (c + x A -
-y A')+ with x, y >= 0, and by the argument for Poisson sampling in mechanisms.py that is largest
+**Replace-one.** The data sets give mean ratios R and R', each as above.  Of all joint distributions
+with these two distributions, E(R - a R')+ is largest for all a at once where R falls as R' rises;
+that coupling is taken. (It is the composition of the trade-off functions of removing and of adding
+a unit, and holds for adaptive contributions as these do; with a revealed partition it is taken
+block by block, where for a fixed order the blocks' ratios can be replaced one step at a time by
+those of contributions at +1 and -1: given all other steps, the hockey stick is an average of (c + x
+A - y A')+ with x, y >= 0, and by the argument for Poisson sampling in mechanisms.py that is largest
 for +1 and -1.)
 
 The lower end for k = 1 is the same sum, carried along as a post-processing, else a sum of scores
@@ -42,32 +42,33 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
 from .maximum import maximum_pair
-from .mechanisms import Dominated, pairs
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 from .pair import Pair
-from .ratio_sums import LEFT_OUT, ZONE, RatioSum, lattice
-from .scores import MOST_STEPS, most_telling, score_pair
+from .ratio_sums import MEAN_ZONE_POINTS, RATIO_TAIL_MASS, RatioSum, lattice
+from .registry import DominatedMechanism, pairs
+from .scores import MAX_SCORE_STEPS, score_pair, strongest_pair
 
-LARGEST_LOG_RATIO: Final = 100.0
+MAX_LOG_RATIO: Final = 100.0
 """Larger likelihood ratios of one step would take too many zones."""
 
-LEAST_LOG_RATIO: Final = 1e-8
+MIN_LOG_RATIO: Final = 1e-8
 """Where all ratios of one step are nearer to 1, rounding is all that would be seen."""
 
 
-HEAVY: Final = 1e-2
+HEAVY_ATOM_MASS: Final = 1e-2
 """A single outcome with this much mass is one of few atoms, not of a lattice."""
 
-LOCATION_ERROR: Final = 2e-12
+LOG_RATIO_ERROR: Final = 2e-12
 """By how much a log ratio may be off: the means of the first cells, of relative error 1e-13 each
 for P and Q, and rounded logarithms."""
 
 
-SIZED: Final = (
+FIXED_COUNT_EVENTS: Final = (
     ev.FixedSize,
     ev.TruncatedPoisson,
     ev.Shuffle,
@@ -78,9 +79,9 @@ SIZED: Final = (
 
 
 @pairs.register(ev.RandomAllocation)
-def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated:
+def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> DominatedMechanism:
     steps, chosen, inner = event.steps, event.chosen, event.event
-    if isinstance(inner, SIZED):
+    if isinstance(inner, FIXED_COUNT_EVENTS):
         raise Unsupported(
             f"Random allocation of `{inner.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
@@ -90,32 +91,32 @@ def _allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Dominated
     if chosen == steps:
         step = Step("sampling", "Every unit takes part in every step.", "by definition")
         return replace(base, power=base.power * steps, steps=(*base.steps, step))
-    noise = noise_of(inner)
-    if noise is not None and fits(noise):
-        found = _amplified(noise, steps, chosen, neighbours)
-        return replace(found, steps=(*base.steps, *found.steps))
+    noise = additive_noise(inner)
+    if noise is not None and ratios_in_range(noise):
+        amplified = _amplified(noise, steps, chosen, neighbours)
+        return replace(amplified, steps=(*base.steps, *amplified.steps))
     step = _step(
         f"The {chosen:,} of {steps:,} steps are counted as known: nothing is gained.",
         neighbours,
         "only Gaussian and Laplace noise of usual size gain here",
     )
     power = base.power * chosen
-    return Dominated(base.pair, None, base.symmetric, (*base.steps, step), power)
+    return DominatedMechanism(base.pair, None, base.symmetric, (*base.steps, step), power)
 
 
 @lru_cache(maxsize=32)
 def _amplified(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, neighbours: Neighbours
-) -> Dominated:
-    block = min(steps // chosen, MOST_STEPS)
-    law = mean_ratio(noise, block)
+    noise: AdditiveNoise, steps: int, chosen: int, neighbours: Neighbours
+) -> DominatedMechanism:
+    block = min(steps // chosen, MAX_SCORE_STEPS)
+    ratio_sum = mean_ratio(noise, block)
     replaced = neighbours == "replace-one"
-    pair = opposed(law) if replaced else upper_pair(law)
-    attained: Pair | None = None
+    pair = opposed_ratio_pair(ratio_sum) if replaced else upper_ratio_pair(ratio_sum)
+    lower_pair: Pair | None = None
     if chosen == 1 and block == steps and not replaced:
-        attained = lower_pair(law)
-    elif steps <= MOST_STEPS:
-        attained = _seen(noise, steps, chosen, law, replaced)
+        lower_pair = lower_ratio_pair(ratio_sum)
+    elif steps <= MAX_SCORE_STEPS:
+        lower_pair = _strongest_lower_pair(noise, steps, chosen, ratio_sum, replaced)
     many = f"{chosen:,} times one of {block:,}; " if chosen > 1 else ""
     twice = ", once removed and once added" if replaced else ""
     step = _step(
@@ -124,34 +125,38 @@ def _amplified(
         neighbours,
         f"lower end: a unit at +1{' or -1' if replaced else ''}, others at 0",
     )
-    return Dominated(pair, attained, replaced, (step,), chosen, attained_power=1)
+    return DominatedMechanism(pair, lower_pair, replaced, (step,), chosen, lower_power=1)
 
 
-def _seen(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, law: RatioSum, replaced: bool
+def _strongest_lower_pair(
+    noise: AdditiveNoise,
+    steps: int,
+    chosen: int,
+    ratio_sum: RatioSum,
+    replaced: bool,
 ) -> Pair:
-    """Return the most telling of some pairs that are attained, where no exact one is known."""
+    """Return the attained pair with the largest epsilon, where the exact pair is unknown."""
     rest = (0.0, steps - chosen)
     other = -1.0 if replaced else 0.0
-    found = [
+    candidates = [
         score_pair(noise, steps, chosen, (1.0, other)),
         maximum_pair(noise, ((1.0, chosen), rest), ((other, chosen), rest)),
     ]
-    if chosen == 1 and law.count == steps:
-        found.append(lower_pair(law))  # of a unit at +1 and at 0
-    return most_telling(found, either_way=replaced)
+    if chosen == 1 and ratio_sum.count == steps:
+        candidates.append(lower_ratio_pair(ratio_sum))  # of a unit at +1 and at 0
+    return strongest_pair(candidates, either_way=replaced)
 
 
-def noise_of(inner: ev.Event) -> GaussianNoise | LaplaceNoise | None:
+def additive_noise(inner: ev.Event) -> AdditiveNoise | None:
     if isinstance(inner, ev.Gaussian):
         return GaussianNoise(inner.noise_multiplier)
     return LaplaceNoise(inner.noise_multiplier) if isinstance(inner, ev.Laplace) else None
 
 
-def fits(noise: GaussianNoise | LaplaceNoise) -> bool:
-    """Return whether the ratios of one step are within what is computed here."""
-    largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(LEFT_OUT)]))[0])
-    return LEAST_LOG_RATIO <= largest <= LARGEST_LOG_RATIO
+def ratios_in_range(noise: AdditiveNoise) -> bool:
+    """Return whether the log ratios of one step lie in [MIN_LOG_RATIO, MAX_LOG_RATIO]."""
+    largest = float(noise.log_shift_ratio(np.array([1.0 + noise.radius(RATIO_TAIL_MASS)]))[0])
+    return MIN_LOG_RATIO <= largest <= MAX_LOG_RATIO
 
 
 def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
@@ -168,21 +173,22 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
 
 
 @lru_cache(maxsize=64)
-def mean_ratio(noise: GaussianNoise | LaplaceNoise, steps: int) -> RatioSum:
-    """Return bounds on the law of the mean of `steps` ratios noise(1)/noise(0)."""
+def mean_ratio(noise: AdditiveNoise, steps: int) -> RatioSum:
+    """Return bounds on the distribution of the mean of `steps` ratios noise(1)/noise(0)."""
     return first_term(noise, steps).times(steps)
 
 
-def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
-    """Return bounds on the law of one ratio noise(1)/noise(0), at a draw of noise(0).
+def first_term(noise: AdditiveNoise, total_terms: int) -> RatioSum:
+    """Return bounds on the distribution of one ratio noise(1)/noise(0), at a draw of noise(0).
 
     What falls between two points of the lattice is drawn to them such that its mean is kept: with
     the mean p/q of the ratio there, up with probability (p/q - low) / (high - low).  Under Laplace
     noise the smallest and the largest ratio have atoms, and both are points.
     """
-    reach = noise.radius(0.1 * LEFT_OUT / whole)
+    # Ratios in [low, high] leave out a tenth of this term's part of RATIO_TAIL_MASS.
+    reach = noise.radius(0.1 * RATIO_TAIL_MASS / total_terms)
     low, high = np.exp(noise.log_shift_ratio(np.array([-reach, 1.0 + reach]))).tolist()
-    h, origin = min(2.0 * (1.0 - low) / ZONE, low / 64.0), 0.0
+    h, origin = min(2.0 * (1.0 - low) / MEAN_ZONE_POINTS, low / 64.0), 0.0
     flat = isinstance(noise, LaplaceNoise)
     if flat:
         origin, h = low, math.ldexp(high - low, -math.ceil(math.log2((high - low) / h)))
@@ -193,67 +199,76 @@ def first_term(noise: GaussianNoise | LaplaceNoise, whole: int) -> RatioSum:
         edges = noise.shift_of(np.log(values))
     if flat:
         edges = np.clip(edges, 0.0, 1.0)  # beyond, the ratio is constant
+    # Masses between the lattice's positions without the unit (row 0) and with it (row 1), shape
+    # (2, points + 1); the first and the last lie outside.
     ends = np.concatenate(([-math.inf], edges, [math.inf]))
     both = np.exp([noise.log_interval_masses(ends), noise.log_interval_masses(ends - 1.0)])
     inside, outside = both[:, 1:-1], both[:, [0, -1]]
+    # Each cell goes to its two ends such that the mean ratio p / q in it is kept.
     filled = inside[0] > 0.0
     mean = np.divide(inside[1], inside[0], out=np.zeros(filled.size), where=filled)
     upward = np.clip((mean - values[:-1]) / np.diff(values), 0.0, 1.0)
     masses = np.zeros((2, points.size))
     masses[:, 1:] += inside * upward
     masses[:, :-1] += inside * (1.0 - upward)
-    law = RatioSum((), h, 1, whole, origin, rounding=noise.mass_error(1.0 + reach))
+    ratio_sum = RatioSum((), h, 1, total_terms, origin, rounding=noise.mass_error(1.0 + reach))
     if flat:
         masses[:, 0] += outside[:, 0]
         masses[:, np.searchsorted(points, round((high - origin) / h))] += outside[:, 1]
-        return law.zoned(points, masses)
+        return ratio_sum.with_masses(points, masses)
     lost_q, lost_p = outside.sum(axis=1).tolist()
-    return replace(law, lost_p=lost_p, lost_q=lost_q).zoned(points, masses)
+    return replace(ratio_sum, lost_p=lost_p, lost_q=lost_q).with_masses(points, masses)
 
 
-def upper_pair(law: RatioSum) -> Pair:
-    """Return the pair that has the ratios as they are, and what was left out told apart."""
-    ratios, plain, _ = law.laws()
-    log_q = np.log(plain) + law.rounding
+def upper_ratio_pair(ratio_sum: RatioSum) -> Pair:
+    """Return the upper pair P = W Q of the ratios W; omitted mass has an infinite loss."""
+    ratios, plain, _ = ratio_sum.ratios_and_masses()
+    # Masses are raised by the bound on their relative error; lost mass is an infinite loss.
+    log_q = np.log(plain) + ratio_sum.rounding
     with np.errstate(divide="ignore"):
         log_p = log_q + np.log(ratios)
-        lost_p, lost_q = np.log(law.lost_p), np.log(law.lost_q)
+        lost_p, lost_q = np.log(ratio_sum.lost_p), np.log(ratio_sum.lost_q)
     return Pair.of_outcomes(
         AtomPair(
             np.concatenate((log_p, [lost_p, -math.inf])),
             np.concatenate((log_q, [-math.inf, lost_q])),
-            few=_has_atoms(log_p),
-            rounding=LOCATION_ERROR,
+            has_heavy_atoms=_has_atoms(log_p),
+            rounding=LOG_RATIO_ERROR,
         )
     )
 
 
-def lower_pair(law: RatioSum) -> Pair:
+def lower_ratio_pair(ratio_sum: RatioSum) -> Pair:
     """Return the pair of the masses with and without the unit."""
-    _, plain, with_unit = law.laws()
-    seen = with_unit > 0.0
-    log_p, log_q = np.log(with_unit[seen]), np.log(plain[seen])
-    few = _has_atoms(log_p)
-    return Pair.of_outcomes(AtomPair(log_p, log_q, few=few, rounding=2.0 * law.rounding))
+    _, plain, with_unit = ratio_sum.ratios_and_masses()
+    positive = with_unit > 0.0
+    log_p, log_q = np.log(with_unit[positive]), np.log(plain[positive])
+    has_heavy_atoms = _has_atoms(log_p)
+    return Pair.of_outcomes(
+        AtomPair(log_p, log_q, has_heavy_atoms=has_heavy_atoms, rounding=2.0 * ratio_sum.rounding)
+    )
 
 
-def _has_atoms(log_masses: Array) -> bool:
-    """Return whether some outcome is so heavy that the grid should meet it."""
-    return float(log_masses.max()) > math.log(HEAVY)
+def _has_atoms(log_masses: FloatArray) -> bool:
+    """Return whether some outcome has a mass of `HEAVY_ATOM_MASS` or more."""
+    return float(log_masses.max()) > math.log(HEAVY_ATOM_MASS)
 
 
-def opposed(law: RatioSum) -> Pair:
-    """Return the pair whose two ratios to a third law have this law each, one falling as one rises.
+def opposed_ratio_pair(ratio_sum: RatioSum) -> Pair:
+    """Return the pair whose two ratios to a third distribution have this distribution each, one
+    falling as one rises.
 
     On u in [0, 1], uniform under the third, P has the ratios in descending and Q in ascending
     order.  The half below 1/2 is the mirror image of the other.
     """
-    ratios, plain, _ = law.laws()
+    ratios, plain, _ = ratio_sum.ratios_and_masses()
     order = np.argsort(ratios, kind="stable")
     values = np.concatenate(([0.0], ratios[order]))
-    masses = np.concatenate(([law.lost_q], plain[order])) * math.exp(law.rounding)
+    masses = np.concatenate(([ratio_sum.lost_q], plain[order])) * math.exp(ratio_sum.rounding)
+    # Breakpoints u <= 1/2 of both quantile functions; between two of them both ratios are
+    # constant.  The masses were raised by the bound on their rounding.
     up, down = np.cumsum(masses), np.cumsum(masses[::-1])
-    half = 0.5 * math.exp(law.rounding)
+    half = 0.5 * math.exp(ratio_sum.rounding)
     ends = np.unique(np.concatenate((up[up < half], down[down < half], [half])))
     widths = np.diff(ends, prepend=0.0)
     starts = ends - 0.5 * widths
@@ -261,13 +276,13 @@ def opposed(law: RatioSum) -> Pair:
     rising = values[np.minimum(np.searchsorted(up, starts), values.size - 1)]
     with np.errstate(divide="ignore"):
         log_p, log_q = np.log(widths) + np.log(falling), np.log(widths) + np.log(rising)
-        lost = np.log(law.lost_p)
-    error = LOCATION_ERROR + 8.0 * UNIT_ROUNDOFF * masses.size
+        lost = np.log(ratio_sum.lost_p)
+    error = LOG_RATIO_ERROR + 8.0 * UNIT_ROUNDOFF * masses.size
     return Pair.of_outcomes(
         AtomPair(
             np.concatenate((log_p, log_q, [lost, -math.inf])),
             np.concatenate((log_q, log_p, [-math.inf, lost])),
-            few=_has_atoms(log_p),
+            has_heavy_atoms=_has_atoms(log_p),
             rounding=error,
         )
     )

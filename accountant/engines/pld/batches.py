@@ -1,8 +1,8 @@
 """Shuffled batches: one epoch in random order, cut into batches, one noisy release for each.
 
-**Upper end: no amplification.**  Reveal the order, which does not depend on the data.  Then the
-unit is in one known batch, all other releases have the same law with either data set, and that one
-is `event` on a fixed batch; later releases may depend on earlier ones.  So the pair is that of
+**Upper end: no amplification.** Reveal the order, which does not depend on the data.  Then the unit
+is in one known batch, all other releases have the same distribution with either data set, and that
+one is `event` on a fixed batch; later releases may depend on earlier ones.  So the pair is that of
 `event`, once.  This needs the order to be the same for both data sets: the unit is zeroed or
 replaced, while one more record would move the boundaries of the batches.
 
@@ -25,15 +25,15 @@ from ... import events as ev
 from ...composition import leaves, rewritten
 from ...errors import PrivplanError, Unsupported
 from ...guarantee import Bounds, Neighbours, Step
-from .allocation import fits, lower_pair, mean_ratio, noise_of
+from .allocation import additive_noise, lower_ratio_pair, mean_ratio, ratios_in_range
 from .maximum import maximum_pair
-from .mechanisms import Dominated, pairs
 from .pair import Pair
-from .scores import MOST_STEPS, most_telling
+from .registry import DominatedMechanism, pairs
+from .scores import MAX_SCORE_STEPS, strongest_pair
 
 
 @pairs.register(ev.ShuffledBatches)
-def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
+def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> DominatedMechanism:
     if neighbours == "add-remove":
         raise Unsupported(
             "Shuffled batches cannot be accounted under add-remove.",
@@ -41,7 +41,7 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
             "change.",
             "Account them under zero-out or replace-one, or draw batches by Poisson sampling.",
         )
-    whole = pairs(event.event, neighbours)
+    release = pairs(event.event, neighbours)
     step = Step(
         "sampling",
         f"An epoch of {event.batches:,} batches: a unit is in one of them, and no amplification is "
@@ -53,30 +53,30 @@ def _shuffled(event: ev.ShuffledBatches, neighbours: Neighbours) -> Dominated:
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*whole.steps, step)
+    steps = (*release.steps, step)
     if event.batches == 1:
-        return replace(whole, steps=steps)
-    attained = _attained(event, neighbours)
-    symmetric = whole.symmetric and (attained is None or neighbours == "replace-one")
-    return replace(whole, attained=attained, symmetric=symmetric, steps=steps, attained_power=1)
+        return replace(release, steps=steps)
+    lower_pair = _lower_pair(event, neighbours)
+    symmetric = release.symmetric and (lower_pair is None or neighbours == "replace-one")
+    return replace(release, lower_pair=lower_pair, symmetric=symmetric, steps=steps, lower_power=1)
 
 
 @lru_cache(maxsize=32)
-def _attained(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
-    noise, batches = noise_of(event.event), event.batches
+def _lower_pair(event: ev.ShuffledBatches, neighbours: Neighbours) -> Pair | None:
+    noise, batches = additive_noise(event.event), event.batches
     if noise is None:
         return None
     rest = (0.0, batches - 1)
     replaced = neighbours == "replace-one"
     other = (0.0, 1) if replaced else (1.0, 1)
-    found = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
+    candidates = [maximum_pair(noise, ((2.0, 1), rest), (other, rest))]
     moved = replace(noise, scale=noise.scale / 2.0) if replaced else noise
-    if batches <= MOST_STEPS and fits(moved):
-        found.append(lower_pair(mean_ratio(moved, batches)))
-    return most_telling(found, either_way=replaced)
+    if batches <= MAX_SCORE_STEPS and ratios_in_range(moved):
+        candidates.append(lower_ratio_pair(mean_ratio(moved, batches)))
+    return strongest_pair(candidates, either_way=replaced)
 
 
-def warnings_for(
+def batch_warnings(
     event: ev.Event,
     neighbours: Neighbours,
     *,
@@ -84,7 +84,7 @@ def warnings_for(
     epsilon: float | None = None,
     lower: float = 0.0,
 ) -> tuple[str, ...]:
-    """Return what to say where an event holds shuffled batches, and nothing where it does not.
+    """Return a warning for an event that holds shuffled batches, else nothing.
 
     Batches in random order are often accounted as Poisson samples at rate 1 / batches.  Given the
     question (`delta` or `epsilon`), the warning says what that would claim; given the `lower` end
@@ -98,11 +98,12 @@ def warnings_for(
     if claimed is None:
         return (opening,)
     name = "epsilon" if delta is not None else "delta"
-    fate = "is not proven"
+    verdict = "is not proven"
     if lower > claimed.upper:
-        fate = f"is false: {name} is at least {lower:.4g}"
+        verdict = f"is false: {name} is at least {lower:.4g}"
     return (
-        f"{opening} Accounted as if they were, {name} would be {claimed.upper:.4g}; that {fate}.",
+        f"{opening} Accounted as if they were, {name} would be {claimed.upper:.4g}; "
+        f"that {verdict}.",
     )
 
 

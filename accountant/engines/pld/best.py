@@ -1,10 +1,10 @@
-"""Lower ends for the best of a random number K of runs: what an order on the outputs can show.
+"""Lower bounds for the best of a random number K of runs, from orders on the outputs.
 
 Which run is the best is decided by an order on the outputs, and any order may be the one in use.
 
 **An order that says nothing** picks a run by chance.  Where at least one is made, what is released
-has the law of one run; that none is made looks the same with either data set.  So over a whole
-composition, with h the hockey stick of one run of each in the place of its best,
+has the distribution of one run; that none is made looks the same with either data set.  So over a
+whole composition, with h the hockey stick of one run of each in the place of its best,
 
     delta(eps) >= P(at least one run is made, every time) h(eps).
 
@@ -32,30 +32,30 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import Leaf, leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ...rootfinding import enclose, narrow
-from .directions import Direction, directions, starting_width
+from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
+from .directions import Direction, composition_directions, initial_width
 from .engine import PldEngine
 from .grid import GridTooFine
-from .noise import Array
-from .questions import FLOOR, EpsilonAt, Question
-from .sides import Side, fitting_width, lower_side, upper_side
+from .questions import MIN_CERTIFIED_DELTA, EpsilonAt, Question
 
-ROUNDING: Final = 1e-9
+SEARCH_ROUNDING_RELATIVE: Final = 1e-9
 """Relative error of A, and of what it is used in."""
 
-STEPS: Final = np.arange(-8.0, 41.0) * 0.25
+TEST_LOSS_STEPS: Final = np.arange(-8.0, 41.0) * 0.25
 """Where tests are tried, in steps by which the delta of a run falls by a factor e."""
 
-BELOW: Final = 96
+TESTS_BELOW_ANSWER: Final = 96
 """How many more tests are tried between a loss of 0 and the answer of one run."""
 
-PIECES: Final = 64
+Q_PIECES: Final = 64
 """Into how many pieces the range of q is cut."""
 
-ATTEMPTS: Final = 8
+MAX_SEARCH_GRIDS: Final = 8
 """Most grids that are tried."""
 
 
@@ -66,19 +66,22 @@ def best_of_lower(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> tuple[float, Step] | None:
-    """Return a lower end for an event with a search of random length, and where it comes from.
+    """Return a lower bound and its step for an event with a search of random length.
 
     For the epsilon at `delta`, or the delta at `epsilon`.  None where there is no such search, or
     nothing is known of its runs.
     """
     parts = leaves(event)
     searches = [leaf for leaf in parts if isinstance(leaf.event, ev.BestOf)]
-    if not searches or not all(leaf.attained for leaf in searches):
+    if not searches or not all(leaf.fully_observed for leaf in searches):
         return None
     try:
-        lower, how = _one_run_each(parts, neighbours, delta, epsilon), "picks a run by chance"
+        lower, how = (
+            _random_choice_bound(parts, neighbours, delta, epsilon),
+            "picks a run by chance",
+        )
         if len(parts) == 1 and parts[0].count == 1:
-            tested = _by_a_test(parts[0].event, neighbours, delta, epsilon)
+            tested = _test_order_bound(parts[0].event, neighbours, delta, epsilon)
             if tested > lower:
                 lower, how = tested, "puts what tells most before all else"
     except Unsupported:
@@ -93,19 +96,19 @@ def best_of_lower(
 
 
 @dataclass(frozen=True)
-class Number:
+class RunCount:
     """A random number of runs.
 
-    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_some` the log of the probability that there
-    is a run at all.
+    `hit(x)` is A(x), `miss(x)` is A(1) - A(x), and `log_any_run` the log of the probability that
+    there is a run at all.
     """
 
-    hit: Callable[[Array], Array]
-    miss: Callable[[Array], Array]
-    log_some: float = 0.0
+    hit: Callable[[FloatArray], FloatArray]
+    miss: Callable[[FloatArray], FloatArray]
+    log_any_run: float = 0.0
 
     @classmethod
-    def of(cls, search: ev.BestOf) -> Number:
+    def of(cls, search: ev.BestOf) -> RunCount:
         """Return the number of runs of a search of random length."""
         mean = search.mean
         if search.distribution == "poisson":
@@ -123,6 +126,7 @@ class Number:
             )
         # P(K = k) is proportional to (1 - g)^k / k, and log(1/g) solves (e^l - 1) / l = mean.
         inverse = _logarithmic(mean)
+        # 1 - g = odds / (1 + odds), so A(x) = log(1 + odds x) / log(1/g).
         odds = math.expm1(inverse)
         return cls(
             lambda x: np.log1p(odds * x) / inverse,
@@ -143,125 +147,142 @@ def _logarithmic(mean: float) -> float:
 # --- an order that says nothing -------------------------------------------------------------------
 
 
-def _one_run_each(
+def _random_choice_bound(
     parts: Sequence[Leaf], neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     single: list[Leaf] = []
-    log_made = 0.0
+    log_any_run = 0.0
     for leaf in parts:
         if not isinstance(leaf.event, ev.BestOf):
             single.append(leaf)
             continue
-        log_made += leaf.count * Number.of(leaf.event).log_some
+        log_any_run += leaf.count * RunCount.of(leaf.event).log_any_run
         single += [
-            Leaf(one.event, one.count * leaf.count, one.attained)
-            for one in leaves(leaf.event.event)
+            Leaf(run.event, run.count * leaf.count, run.fully_observed)
+            for run in leaves(leaf.event.event)
         ]
-    made = math.exp(log_made) * (1.0 - ROUNDING)
+    any_run = math.exp(log_any_run) * (1.0 - SEARCH_ROUNDING_RELATIVE)
     engine = PldEngine()
     if delta is not None:
-        if delta >= made:
+        if delta >= any_run:
             return 0.0
-        return engine.epsilon(single, delta / made, neighbours).bounds.lower
+        return engine.epsilon(single, delta / any_run, neighbours).bounds.lower
     assert epsilon is not None
-    return made * engine.delta(single, epsilon, neighbours).bounds.lower
+    return any_run * engine.delta(single, epsilon, neighbours).bounds.lower
 
 
 # --- an order by a test ---------------------------------------------------------------------------
 
 
-def _by_a_test(
+def _test_order_bound(
     search: ev.Event, neighbours: Neighbours, delta: float | None, epsilon: float | None
 ) -> float:
     assert isinstance(search, ev.BestOf)
     runs = leaves(search.event)
-    number = Number.of(search)
+    run_count = RunCount.of(search)
     question: Question
-    ways: Sequence[Direction]
+    directions: Sequence[Direction]
     if delta is not None:
-        question = EpsilonAt(max(delta / max(search.mean, 1.0), FLOOR))
-        ways = directions(runs, neighbours, question.least_delta)
+        question = EpsilonAt(max(delta / max(search.mean, 1.0), MIN_CERTIFIED_DELTA))
+        directions = composition_directions(runs, neighbours, question.least_delta)
     else:
         assert epsilon is not None
-        question, ways = PldEngine().delta_question(runs, neighbours, epsilon)
-    found = [0.0]
-    for way in ways:
-        if way.attained:
-            points = _points(way, question)
-            found += [_shown(number, *point, delta, epsilon) for point in points]
-    return max(found)
+        question, directions = PldEngine().delta_question(runs, neighbours, epsilon)
+    bounds = [0.0]
+    for direction in directions:
+        if direction.lower_pairs:
+            points = _test_points(direction, question)
+            bounds += [_worst_case_bound(run_count, *point, delta, epsilon) for point in points]
+    return max(bounds)
 
 
-def _points(way: Direction, question: Question) -> list[tuple[float, float, float, float]]:
-    """Return orders x = e^t, with h(t) from below, and q from below and from above."""
-    saddle = question.saddle(way.attained_estimate)
+def _test_points(
+    direction: Direction, question: Question
+) -> list[tuple[float, float, float, float]]:
+    """Return rows (x, h, q low, q high): orders x = e^t and bounds on the hockey stick and q
+    there."""
+    saddle = question.saddle(direction.lower_estimate)
     scale = question.scale(saddle)
-    ends = _ends(way, question, scale)
+    ends = _hockey_stick_bounds(direction, question, scale)
     if ends is None:
         return []
     fall = 1.0 / max(saddle.tilt, 1e-3)
     centre = max(saddle.epsilon, 0.0)
-    at = np.concatenate((centre + fall * STEPS, np.linspace(0.0, centre, BELOW)))
+    at = np.concatenate(
+        (centre + fall * TEST_LOSS_STEPS, np.linspace(0.0, centre, TESTS_BELOW_ANSWER))
+    )
     at = np.unique(at[at >= 0.0])
     at = at[np.append(True, np.diff(at) > 0.02 * fall)]
-    low, high = ([math.exp(side.log_delta(float(t))) for t in at] for side in ends)
+    # Convexity: the chords on both sides of x bound the slope -q of h there.
+    low, high = ([math.exp(bound(float(t))) for t in at] for bound in ends)
     x = np.exp(at)
     return [
         (
             float(x[i]),
             low[i],
-            max((low[i] - high[i + 1]) / float(x[i + 1] - x[i]), 0.0) * (1.0 - ROUNDING),
-            (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + ROUNDING),
+            max((low[i] - high[i + 1]) / float(x[i + 1] - x[i]), 0.0)
+            * (1.0 - SEARCH_ROUNDING_RELATIVE),
+            (high[i - 1] - low[i]) / float(x[i] - x[i - 1]) * (1.0 + SEARCH_ROUNDING_RELATIVE),
         )
         for i in range(1, at.size - 1)
     ]
 
 
-def _ends(way: Direction, question: Question, scale: float) -> tuple[Side, Side] | None:
+def _hockey_stick_bounds(
+    direction: Direction, question: Question, scale: float
+) -> tuple[DeltaBound, DeltaBound] | None:
     """Return a lower and an upper bound on the hockey stick of what the runs attain."""
-    saddle = question.saddle(way.attained_estimate)
-    width = starting_width(way, saddle, PldEngine().accuracy)
-    for _ in range(ATTEMPTS):
-        fitted = fitting_width(way.attained, width)
+    saddle = question.saddle(direction.lower_estimate)
+    width = initial_width(direction, saddle, PldEngine().accuracy)
+    for _ in range(MAX_SEARCH_GRIDS):
+        fitted = fitting_width(direction.lower_pairs, width)
         try:
             return (
-                lower_side(way.attained, fitted, saddle, scale),
-                upper_side(way.attained, fitted, saddle, scale),
+                lower_delta_bound(direction.lower_pairs, fitted, saddle, scale),
+                upper_delta_bound(direction.lower_pairs, fitted, saddle, scale),
             )
         except GridTooFine:
             width *= 2.0
     return None
 
 
-def _shown(
-    number: Number,
-    order: float,
-    stick: float,
-    least: float,
-    most: float,
+def _worst_case_bound(
+    run_count: RunCount,
+    x: float,
+    hockey_stick: float,
+    q_low: float,
+    q_high: float,
     delta: float | None,
     epsilon: float | None,
 ) -> float:
-    """Return what a test shows whose q lies from `least` to `most`, at the worst q."""
-    most = min(most, 1.0)
-    if not least < most:
+    """Return the lower bound of a test with q in [`q_low`, `q_high`], at the worst q."""
+    q_high = min(q_high, 1.0)
+    if not q_low < q_high:
         return 0.0
-    q = np.linspace(least, most, PIECES + 1)
+    # The true q lies in one of the pieces, so the smallest bound over all pieces holds.
+    q = np.linspace(q_low, q_high, Q_PIECES + 1)
     # A rises with q, and p with it, so the ends of a piece bound them.
-    p = np.minimum(stick + order * q[:-1], 1.0)
-    tests = (number.hit(p), number.hit(q[1:])), (number.miss(q[1:]), number.miss(p))
+    p = np.minimum(hockey_stick + x * q[:-1], 1.0)
+    tests = (run_count.hit(p), run_count.hit(q[1:])), (run_count.miss(q[1:]), run_count.miss(p))
     return max(
-        _told(above * (1.0 - ROUNDING), below * (1.0 + ROUNDING), delta, epsilon)
+        _test_bound(
+            above * (1.0 - SEARCH_ROUNDING_RELATIVE),
+            below * (1.0 + SEARCH_ROUNDING_RELATIVE),
+            delta,
+            epsilon,
+        )
         for above, below in tests
     )
 
 
-def _told(above: Array, below: Array, delta: float | None, epsilon: float | None) -> float:
-    """Return what a test tells whose probabilities are at least `above` and at most `below`."""
+def _test_bound(
+    above: FloatArray, below: FloatArray, delta: float | None, epsilon: float | None
+) -> float:
+    """Return the lower bound of a test with P mass at least `above` and Q mass at most `below`."""
     if delta is not None:
         if not float(below.min()) > 0.0:
             return 0.0
-        ratio = float(((above - delta) / below).min()) * (1.0 - ROUNDING)
+        ratio = float(((above - delta) / below).min()) * (1.0 - SEARCH_ROUNDING_RELATIVE)
         return math.log(ratio) if ratio > 1.0 else 0.0
     assert epsilon is not None
     return max(float((above - math.exp(min(epsilon, 700.0)) * below).min()), 0.0)

@@ -1,4 +1,4 @@
-"""Noise that is moved by a binomial number of bounds, as a density ratio to noise that is not.
+"""Noise shifted by a binomial number of bounds, as a density ratio to centred noise.
 
 With i ~ Bin(k, q) and noise around i against noise around 0, the ratio at x is the sum over i of
 
@@ -17,21 +17,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from ...arrays import FloatArray, IndexArray
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise, LaplaceNoise
 
-Shifts: TypeAlias = NDArray[np.intp]
+MIN_PIECE_POSITIONS: Final = 128
+MAX_PIECE_TERMS: Final = 1 << 15
+"""Positions are taken in pieces that share a window: of `MAX_PIECE_TERMS` terms, not too short."""
 
-LEAST_PIECE: Final = 128
-MOST_TERMS: Final = 1 << 15
-"""Positions are taken in pieces that share a window: of `MOST_TERMS` terms, not too short."""
-
-LEFT_OUT: Final = 40.0
+WINDOW_LOG_SHARE: Final = 40.0
 """Each window leaves out less than e^-40 of the ratio."""
 
 
@@ -42,9 +40,9 @@ class Ratio:
     `log_weight` is at least the average of |log w_i| over the terms, by their share of the ratio.
     """
 
-    log: Array
-    slope: Array
-    log_weight: Array
+    log: FloatArray
+    slope: FloatArray
+    log_weight: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +54,23 @@ class BinomialShifts(ABC):
 
     @property
     @abstractmethod
-    def noise(self) -> GaussianNoise | LaplaceNoise:
-        """The noise that is moved."""
+    def noise(self) -> AdditiveNoise:
+        """The noise that is shifted."""
 
     @abstractmethod
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return log f_i(x)."""
 
     @abstractmethod
-    def slope_of_shift(self, x: Array, i: Array) -> Array:
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return an upper bound on the slope of log f_i at x."""
 
     @abstractmethod
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return an upper bound on the slope of the ratio's logarithm up to each position."""
 
     @cached_property
-    def log_weights(self) -> Array:
+    def log_weights(self) -> FloatArray:
         """The logarithms of w_0, ..., w_k."""
         i = np.arange(self.size + 1.0)
         chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
@@ -90,7 +88,7 @@ class BinomialShifts(ABC):
 
     @property
     def lowest(self) -> float:
-        """The loss where nobody is drawn, log w_0: the infimum of the ratio's logarithm."""
+        """log w_0, the loss if no record is drawn: the infimum of the ratio's logarithm."""
         return self.size * self._log_spared
 
     def ratio_error(self, log_ratio: float) -> float:
@@ -100,20 +98,22 @@ class BinomialShifts(ABC):
         """
         return float(self.drawn(log_ratio)) * self.weights_error - 8.0 * UNIT_ROUNDOFF * self.lowest
 
-    def drawn(self, log_ratio: Array | float) -> Array:
+    def drawn(self, log_ratio: FloatArray | float) -> FloatArray:
         """Return the share of the terms above i = 0 where the ratio is e^log_ratio."""
         return np.clip(-np.expm1(self.lowest - log_ratio), 0.0, 1.0)
 
-    def log_weight(self, log_ratio: Array | float, i: Shifts) -> Array:
+    def log_weight(self, log_ratio: FloatArray | float, i: IndexArray) -> FloatArray:
         """Return a bound on the average |log w_i| by share, up to this ratio, in a window."""
         most = float(np.abs(self.log_weights[i]).max())
         return np.minimum(most, self.drawn(log_ratio) * most - self.lowest)
 
-    def at(self, x: Array) -> Ratio:
-        """Return the ratio at finite positions; quick where they are nearly in order."""
+    def at(self, x: FloatArray) -> Ratio:
+        """Return the ratio at finite positions, shape (positions,); fast if they nearly ascend."""
         log, slope, log_weight = np.empty_like(x), np.empty_like(x), np.empty_like(x)
         for piece, i in self._windows(x):
             shifts = i[:, None].astype(float)
+            # log t_i(x), shape (window, positions).  The largest term is taken out before exp;
+            # the slope of log sum_i t_i is the mean slope of the terms by their shares.
             terms = self.log_weights[i, None] + self.log_shift(x[piece], shifts)
             peak = terms.max(axis=0)
             shares = np.exp(terms - peak)
@@ -123,13 +123,16 @@ class BinomialShifts(ABC):
             log_weight[piece] = self.log_weight(log[piece], i)
         return Ratio(log, slope, log_weight)
 
-    def log_masses(self, x: Array) -> Array:
-        """Return the logarithms of the moved noise's masses between ascending positions.
+    def log_masses(self, x: FloatArray) -> FloatArray:
+        """Return log masses of the shifted noise between ascending positions, shape (positions -
+        1,).
 
         The first and the last position may be infinite.
         """
         result = np.full(x.size - 1, -np.inf)
         for start, stop, i in self._interval_windows(x):
+            # Edges as each centre sees them, shape (positions, window): masses keep their digits
+            # there.
             edges = x[start : stop + 1, None] - i.astype(float)
             terms = self.log_weights[i, None] + self._log_interval_masses(edges).T
             peak = terms.max(axis=0)
@@ -138,25 +141,27 @@ class BinomialShifts(ABC):
             result[start:stop][some] = peak[some] + np.log(total)
         return result
 
-    def _log_interval_masses(self, edges: Array) -> Array:
+    def _log_interval_masses(self, edges: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
             return self.noise.log_interval_masses(edges)
 
     def upper_quantile(self, tail: float) -> float:
-        """Return about the x beyond which the moved noise has mass `tail`."""
+        """Return about the upper `tail` quantile of the shifted noise."""
         logs = self.log_weights
         i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
         return self._quantile(tail, i.astype(float), logs[i], +1.0)
 
     def lower_quantile(self, tail: float) -> float:
-        """Return about the x below which the moved noise has mass `tail`."""
+        """Return about the lower `tail` quantile of the shifted noise."""
         logs = self.log_weights
         i = np.flatnonzero(logs > math.log(tail) - 60.0 - math.log(self.size))
         return self._quantile(tail, i.astype(float), logs[i], -1.0)
 
-    def _quantile(self, tail: float, i: Array, logs: Array, side: float) -> float:
+    def _quantile(self, tail: float, i: FloatArray, logs: FloatArray, side: float) -> float:
         reach = self.noise.radius(tail / 2.0)
         low, high = float((side * i).min()) - reach, float((side * i).max()) + reach
+        # Bisection to a sixteenth of a scale.  Any range is sound: mass beyond it is counted as
+        # such.
         while high - low > self.noise.scale / 16.0 and low < 0.5 * (low + high) < high:
             middle = 0.5 * (low + high)
             beyond = np.stack([middle - side * i, np.full(i.size, np.inf)])
@@ -164,16 +169,16 @@ class BinomialShifts(ABC):
             low, high = (middle, high) if mass > tail else (low, middle)
         return side * high
 
-    def _windows(self, x: Array) -> Iterator[tuple[slice, Shifts]]:
+    def _windows(self, x: FloatArray) -> Iterator[tuple[slice, IndexArray]]:
         if x.size == 0:
             return
         within = self.window(float(x.min()), float(x.max()))
-        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        step = max(MIN_PIECE_POSITIONS, MAX_PIECE_TERMS // within.size)
         for start in range(0, x.size, step):
             piece = slice(start, min(start + step, x.size))
             yield piece, self.window(float(x[piece].min()), float(x[piece].max()), within)
 
-    def _interval_windows(self, x: Array) -> Iterator[tuple[int, int, Shifts]]:
+    def _interval_windows(self, x: FloatArray) -> Iterator[tuple[int, int, IndexArray]]:
         """Yield (start, stop, window) for the intervals [start, stop)."""
         finite = np.flatnonzero(np.isfinite(x))
         if finite.size == 0:
@@ -183,26 +188,29 @@ class BinomialShifts(ABC):
         if first > 0:
             yield 0, first, self.window(-math.inf, float(x[first]))
         within = self.window(float(x[first]), float(x[last]))
-        step = max(LEAST_PIECE, MOST_TERMS // within.size)
+        step = max(MIN_PIECE_POSITIONS, MAX_PIECE_TERMS // within.size)
         for start in range(first, last, step):
             stop = min(start + step, last)
             yield start, stop, self.window(float(x[start]), float(x[stop]), within)
         if last < x.size - 1:
             yield last, x.size - 1, self.window(float(x[last]), math.inf)
 
-    def window(self, low: float, high: float, among: Shifts | None = None) -> Shifts:
-        """Return the shifts that matter at positions in [low, high], of all or those in `among`."""
+    def window(self, low: float, high: float, among: IndexArray | None = None) -> IndexArray:
+        """Return the shifts with a significant share in [low, high], of all or those in `among`."""
         of = np.arange(self.size + 1) if among is None else among
+        # Smaller shifts lose weight as x grows: what does not matter at `low` matters nowhere
+        # above it, and likewise for larger shifts below `high`.
         first, last = 0, of.size - 1
         if math.isfinite(low):
-            first = int(self._matters(low, of)[0])
+            first = int(self._significant(low, of)[0])
         if math.isfinite(high):
-            last = int(self._matters(high, of)[-1])
+            last = int(self._significant(high, of)[-1])
         return of[first : last + 1]
 
-    def _matters(self, x: float, among: Shifts) -> Shifts:
+    def _significant(self, x: float, among: IndexArray) -> IndexArray:
+        # Terms below e^-40 / (k + 1) of the largest one add up to less than e^-40 of the ratio.
         terms = self.log_weights[among] + self.log_shift(np.array(x), among.astype(float))
-        return np.flatnonzero(terms >= terms.max() - LEFT_OUT - math.log(self.size + 1.0))
+        return np.flatnonzero(terms >= terms.max() - WINDOW_LOG_SHARE - math.log(self.size + 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,17 +224,17 @@ class GaussianShifts(BinomialShifts):
         """The noise that is moved."""
         return GaussianNoise(self.scale)
 
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return i (x - i/2) / s^2."""
         return i * (x - 0.5 * i) / self.scale**2
 
-    def slope_of_shift(self, x: Array, i: Array) -> Array:  # noqa: ARG002
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:  # noqa: ARG002
         """Return i / s^2."""
         return i / self.scale**2
 
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return the slope there: the logarithm of a sum of exponentials is convex."""
-        return here.slope
+        return ratio.slope
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,14 +248,14 @@ class LaplaceShifts(BinomialShifts):
         """The noise that is moved."""
         return LaplaceNoise(self.scale)
 
-    def log_shift(self, x: Array, i: Array) -> Array:
+    def log_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return (|x| - |x - i|) / b, which stays in [-i/b, i/b]."""
         return np.clip(2.0 * x - i, -i, i) / self.scale
 
-    def slope_of_shift(self, x: Array, i: Array) -> Array:
+    def slope_of_shift(self, x: FloatArray, i: FloatArray) -> FloatArray:
         """Return 2/b in [0, i], and 0 outside."""
         return np.where((x >= 0.0) & (x <= i), 2.0 / self.scale, 0.0)
 
-    def steepest(self, here: Ratio) -> Array:
+    def lipschitz_bound(self, ratio: Ratio) -> FloatArray:
         """Return 2/b times the share of those drawn, which grows with x."""
-        return 2.0 / self.scale * self.drawn(here.log)
+        return 2.0 / self.scale * self.drawn(ratio.log)

@@ -1,9 +1,9 @@
-"""What the cap of a truncated Poisson sample costs, and which cap costs nearly nothing.
+"""The cost of the cap of a truncated Poisson sample, and the smallest harmless cap.
 
-Without a cap the sample is a Poisson sample.  A cap is said to cost nearly nothing where the upper
-end with it is within `NEARLY` of the lower end of Poisson sampling; every cap that is named was
-accounted for, so that `account` proves no more.  Several caps are raised together, each by the
-same number of standard deviations of its sample.
+Without a cap the sample is a Poisson sample.  A cap is said to cost nearly nothing where the
+upper end with it is within `HARMLESS_CAP_EXCESS` of the lower end of Poisson sampling; every
+cap that is named was accounted for, so that `account` proves no more.  Several caps are raised
+together, each by the same number of standard deviations of its sample.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from ...errors import PrivplanError
 from ...guarantee import Bounds, Neighbours
 from ...rootfinding import Bracket, narrow
 from .engine import PldEngine
-from .questions import FLOOR
+from .questions import MIN_CERTIFIED_DELTA
 
-NEARLY: Final = 0.01
+HARMLESS_CAP_EXCESS: Final = 0.01
 """What a cap may add without being spoken of, as a share."""
 
-WIDE: Final = 1.1
+WIDE_INTERVAL_RATIO: Final = 1.1
 """Ends that are farther apart than by this factor are spoken of."""
 
-BEYOND_DOUBT: Final = 1e-4
+NEGLIGIBLE_FULL_SAMPLE_SHARE: Final = 1e-4
 """Where a unit is seldom in a full sample, as a share of delta, the cap is not looked into."""
 
-USEFUL: Final = 20.0
+MAX_EPSILON_FOR_CAP_ADVICE: Final = 20.0
 """Epsilon beyond which another cap would not help anybody, and none is looked for."""
 
-ATTEMPTS: Final = 5
+MAX_CAPS_TRIED: Final = 5
 """Most caps that are accounted for on the way to one."""
 
-ROUGHLY: Final = 1e-3
+COARSE_ACCURACY: Final = 1e-3
 """Accuracy of what is accounted for on the way: a wider grid, whose upper end is no smaller."""
 
-FAR: Final = (5.0, 12.0)
+SEARCH_DEVIATIONS: Final = (5.0, 12.0)
 """Standard deviations above the mean at which the search may start; beyond, no cap is named."""
 
-STEPS: Final = 20.0
+CAP_STEPS_PER_DEVIATION: Final = 20.0
 """Into how many steps a standard deviation is cut, where it is more units than that."""
 
 
-def said_of_cap(
+def cap_warnings(
     event: ev.Event,
     neighbours: Neighbours,
     bounds: Bounds,
@@ -56,48 +56,50 @@ def said_of_cap(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> tuple[str, ...]:
-    """Return what to say of the caps of an event's samples, nothing where they cost nearly nothing.
+    """Return a warning where the caps of an event's samples cost more than `HARMLESS_CAP_EXCESS`.
 
     `bounds` answer the question, `delta` or `epsilon`, about the event.
     """
     parts = leaves(event)
     caps = [leaf.event for leaf in parts if isinstance(leaf.event, ev.TruncatedPoisson)]
     caps = [cap for cap in caps if cap.rate > 0.0 and cap.batch < cap.population]
-    floor = BEYOND_DOUBT * (delta if delta is not None else bounds.lower)
-    if not caps or _in_full_samples(parts) <= floor or (delta is None and epsilon is None):
+    floor = NEGLIGIBLE_FULL_SAMPLE_SHARE * (delta if delta is not None else bounds.lower)
+    if not caps or _full_sample_bound(parts) <= floor or (delta is None and epsilon is None):
         return ()
 
-    poisson = _answer(leaves(rewritten(event, _uncut)), neighbours, delta, epsilon)
-    if poisson is None or bounds.upper <= (1.0 + NEARLY) * poisson.upper:
+    poisson = _answer(leaves(rewritten(event, _as_poisson)), neighbours, delta, epsilon)
+    if poisson is None or bounds.upper <= (1.0 + HARMLESS_CAP_EXCESS) * poisson.upper:
         return ()
     if bounds.lower == 0.0:
         # Perhaps by another engine, whose own looseness is not the cap's.
         capped = _answer(parts, neighbours, delta, epsilon)
         bounds = capped if capped is not None and capped.upper < bounds.upper else bounds
-        if bounds.upper <= (1.0 + NEARLY) * poisson.upper:
+        if bounds.upper <= (1.0 + HARMLESS_CAP_EXCESS) * poisson.upper:
             return ()
     name = "epsilon" if delta is not None else "delta"
     several = len(caps) > 1
     text = (
-        f"The cap{'s' if several else ''} of {_listed(caps)} units on the sample size "
+        f"The cap{'s' if several else ''} of {_batch_sizes(caps)} units on the sample size "
         f"let{'' if several else 's'} {name} rise from {rounding.up(poisson.upper)}, that "
         f"of Poisson sampling by the pld engine, to {rounding.up(bounds.upper)}: in a full "
         "sample a unit takes the place of another one, and shows more."
     )
-    if bounds.upper > WIDE * bounds.lower > 0.0:
+    if bounds.upper > WIDE_INTERVAL_RATIO * bounds.lower > 0.0:
         text += f" At least {rounding.down(bounds.lower)} is real; whether more is, is not known."
     at = delta if delta is not None else poisson.upper
-    useful = FLOOR <= at < 1.0 and (delta is None or bounds.upper <= USEFUL)
-    harmless = _harmless(event, caps, neighbours, at) if useful else None
-    if harmless is not None:
+    useful = MIN_CERTIFIED_DELTA <= at < 1.0 and (
+        delta is None or bounds.upper <= MAX_EPSILON_FOR_CAP_ADVICE
+    )
+    harmless_caps = _harmless_caps(event, caps, neighbours, at) if useful else None
+    if harmless_caps is not None:
         text += (
-            f" {'Caps' if several else 'A cap'} of {_listed(harmless)} would keep epsilon at "
-            f"delta {at:.4g} within 1 % of Poisson sampling."
+            f" {'Caps' if several else 'A cap'} of {_batch_sizes(harmless_caps)} would keep "
+            f"epsilon at delta {at:.4g} within 1 % of Poisson sampling."
         )
     return (text,)
 
 
-def _listed(caps: Sequence[ev.TruncatedPoisson]) -> str:
+def _batch_sizes(caps: Sequence[ev.TruncatedPoisson]) -> str:
     return " and ".join(f"{cap.batch:,}" for cap in caps)
 
 
@@ -118,7 +120,7 @@ def _answer(
         return None
 
 
-def _in_full_samples(parts: tuple[Leaf, ...]) -> float:
+def _full_sample_bound(parts: tuple[Leaf, ...]) -> float:
     """Return a bound on the probability that a unit is ever in a full sample, or kept out of it."""
     total = 0.0
     for leaf in parts:
@@ -129,50 +131,59 @@ def _in_full_samples(parts: tuple[Leaf, ...]) -> float:
     return total
 
 
-def _uncut(event: ev.Event) -> ev.Event:
+def _as_poisson(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.TruncatedPoisson):
         return event
     return ev.Poisson(event.rate, event.event)
 
 
-def _harmless(
+def _harmless_caps(
     event: ev.Event, caps: Sequence[ev.TruncatedPoisson], neighbours: Neighbours, delta: float
 ) -> list[ev.TruncatedPoisson] | None:
-    """Return the caps, about the smallest, with which epsilon is within `NEARLY` of Poisson's.
+    """Return the caps, about the smallest, with which epsilon is within `HARMLESS_CAP_EXCESS` of
+    Poisson's.
 
     None where none was found.
     """
-    widest = max(_deviation(cap) for cap in caps)
-    poisson = _answer(leaves(rewritten(event, _uncut)), neighbours, delta, None)
+    largest_deviation = max(_deviation(cap) for cap in caps)
+    poisson = _answer(leaves(rewritten(event, _as_poisson)), neighbours, delta, None)
     if poisson is None or poisson.lower <= 0.0:
         return None
-    least = poisson.lower
+    poisson_lower = poisson.lower
 
-    def raised(units: float) -> dict[ev.TruncatedPoisson, ev.TruncatedPoisson]:
-        return {cap: _raised(cap, math.ceil(units) * _deviation(cap) / widest) for cap in caps}
+    def raised_caps(units: float) -> dict[ev.TruncatedPoisson, ev.TruncatedPoisson]:
+        return {
+            cap: _raise_cap(cap, math.ceil(units) * _deviation(cap) / largest_deviation)
+            for cap in caps
+        }
 
-    def felt(units: float) -> float:
-        """Return a number above 0 where caps so many units higher still cost more than `NEARLY`."""
-        new = raised(units)
+    def log_cost(units: float) -> float:
+        """Return a number above 0 where caps so many units higher still cost more than
+        `HARMLESS_CAP_EXCESS`."""
+        replacements = raised_caps(units)
 
         def with_caps(each: ev.Event) -> ev.Event:
-            return new.get(each, each) if isinstance(each, ev.TruncatedPoisson) else each
+            return replacements.get(each, each) if isinstance(each, ev.TruncatedPoisson) else each
 
         # Nothing is asked of the lower end.
-        parts = [replace(leaf, attained=False) for leaf in leaves(rewritten(event, with_caps))]
-        found = _answer(parts, neighbours, delta, None, ROUGHLY)
-        if found is None:
+        parts = [
+            replace(leaf, fully_observed=False) for leaf in leaves(rewritten(event, with_caps))
+        ]
+        bounds = _answer(parts, neighbours, delta, None, COARSE_ACCURACY)
+        if bounds is None:
             return math.inf
-        return math.log(max(found.upper / least - 1.0, 0.1 * NEARLY)) - math.log(NEARLY)
+        return math.log(
+            max(bounds.upper / poisson_lower - 1.0, 0.1 * HARMLESS_CAP_EXCESS)
+        ) - math.log(HARMLESS_CAP_EXCESS)
 
-    short = max(_short(cap) for cap in caps)
-    for far in FAR:
-        high = float(math.ceil(short + far * widest))
-        if (at_high := felt(high)) <= 0.0:
-            around = Bracket(0.0, felt(0.0), high, at_high)
-            step = max(1.0, math.floor(widest / STEPS))
-            found = narrow(felt, around, absolute=step, steps=ATTEMPTS)
-            return list(raised(found.high).values())
+    deficit = max(_deficit(cap) for cap in caps)
+    for deviations in SEARCH_DEVIATIONS:
+        high = float(math.ceil(deficit + deviations * largest_deviation))
+        if (at_high := log_cost(high)) <= 0.0:
+            around = Bracket(0.0, log_cost(0.0), high, at_high)
+            step = max(1.0, math.floor(largest_deviation / CAP_STEPS_PER_DEVIATION))
+            solution = narrow(log_cost, around, absolute=step, steps=MAX_CAPS_TRIED)
+            return list(raised_caps(solution.high).values())
     return None
 
 
@@ -181,10 +192,10 @@ def _deviation(cap: ev.TruncatedPoisson) -> float:
     return max(math.sqrt(cap.population * cap.rate * (1.0 - cap.rate)), 1.0)
 
 
-def _short(cap: ev.TruncatedPoisson) -> float:
+def _deficit(cap: ev.TruncatedPoisson) -> float:
     """Return by how much a cap lies below the mean of the sample."""
     return max(cap.population * cap.rate - cap.batch, 0.0)
 
 
-def _raised(cap: ev.TruncatedPoisson, units: float) -> ev.TruncatedPoisson:
+def _raise_cap(cap: ev.TruncatedPoisson, units: float) -> ev.TruncatedPoisson:
     return replace(cap, batch=min(cap.batch + math.ceil(units), cap.population))

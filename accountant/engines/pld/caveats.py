@@ -1,4 +1,4 @@
-"""What an answer owes to the event as a whole: a lower end no engine has, and why it is wide.
+"""Warnings about an event as a whole, and the lower bound of a random search.
 
 One function for each cause; each says nothing where it does not apply.
 """
@@ -15,13 +15,13 @@ from ...composition import Leaf, leaves
 from ...errors import EnginesDisagree
 from ...guarantee import Bounds, Neighbours, unique_steps
 from ..base import Answer
-from .batches import warnings_for
+from .batches import batch_warnings
 from .best import best_of_lower
-from .cap import WIDE, said_of_cap
+from .cap import WIDE_INTERVAL_RATIO, cap_warnings
 
 
 @dataclass(frozen=True)
-class Asked:
+class AccountQuery:
     """A question about an event, and the bounds that answer it; `delta` or `epsilon` was given."""
 
     event: ev.Event
@@ -31,20 +31,20 @@ class Asked:
     delta: float | None
     epsilon: float | None
 
-    def kinds(self) -> set[type[ev.Event]]:
-        """Return the types of the leaves, and of what stands inside them."""
-        found = set()
+    def event_types(self) -> set[type[ev.Event]]:
+        """Return the types of the leaves and of the events inside them."""
+        types = set()
         for leaf in self.parts:
             inner: ev.Event | None = leaf.event
             while inner is not None:
-                found.add(type(inner))
+                types.add(type(inner))
                 inner = getattr(inner, "event", None)
-        return found
+        return types
 
-    def apart(self) -> str | None:
-        """Return how far apart the ends are, in words; None where they are near each other."""
+    def gap_text(self) -> str | None:
+        """Return the gap between the bounds in words, None where they are close."""
         lower, upper = self.bounds.lower, self.bounds.upper
-        if not upper > WIDE * lower or math.isinf(upper):
+        if not upper > WIDE_INTERVAL_RATIO * lower or math.isinf(upper):
             return None
         if lower == 0.0:
             return "The lower end is 0"
@@ -59,17 +59,17 @@ def with_caveats(
     delta: float | None = None,
     epsilon: float | None = None,
 ) -> Answer:
-    """Return an answer with the lower end of a random search, and with all that is to be said.
+    """Return an answer with the lower bound of a random search and with all warnings.
 
     Raises `EnginesDisagree` where that end lies above the upper one.
     """
-    answer = _raised(event, answer, neighbours, delta, epsilon)
-    asked = Asked(event, leaves(event), neighbours, answer.bounds, delta, epsilon)
-    said = tuple(text for cause in CAUSES for text in cause(asked))
-    return replace(answer, warnings=(*answer.warnings, *said))
+    answer = _with_search_bound(event, answer, neighbours, delta, epsilon)
+    query = AccountQuery(event, leaves(event), neighbours, answer.bounds, delta, epsilon)
+    warnings = tuple(text for cause in CAUSES for text in cause(query))
+    return replace(answer, warnings=(*answer.warnings, *warnings))
 
 
-def _raised(
+def _with_search_bound(
     event: ev.Event,
     answer: Answer,
     neighbours: Neighbours,
@@ -78,10 +78,10 @@ def _raised(
 ) -> Answer:
     if ev.BestOf not in {type(leaf.event) for leaf in leaves(event)}:
         return answer
-    found = best_of_lower(event, neighbours, delta=delta, epsilon=epsilon)
-    if found is None or found[0] <= answer.bounds.lower:
+    search_bound = best_of_lower(event, neighbours, delta=delta, epsilon=epsilon)
+    if search_bound is None or search_bound[0] <= answer.bounds.lower:
         return answer
-    lower, step = found
+    lower, step = search_bound
     if lower > answer.bounds.upper:
         raise EnginesDisagree(
             f"A search with this random number of runs shows at least {lower:.9g}, and the upper "
@@ -96,33 +96,36 @@ def _raised(
 # --- causes ---------------------------------------------------------------------------------------
 
 
-def _claimed_of_batches(asked: Asked) -> tuple[str, ...]:
-    return warnings_for(
-        asked.event,
-        asked.neighbours,
-        delta=asked.delta,
-        epsilon=asked.epsilon,
-        lower=asked.bounds.lower,
+def _claimed_of_batches(query: AccountQuery) -> tuple[str, ...]:
+    return batch_warnings(
+        query.event,
+        query.neighbours,
+        delta=query.delta,
+        epsilon=query.epsilon,
+        lower=query.bounds.lower,
     )
 
 
-def _shuffled_batches(asked: Asked) -> tuple[str, ...]:
-    apart = asked.apart()
-    if apart is None or ev.ShuffledBatches not in asked.kinds():
+def _shuffled_batches(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    if gap_text is None or ev.ShuffledBatches not in query.event_types():
         return ()
     return (
-        f"{apart}: it is not known how much the random order of shuffled batches hides. The upper "
+        f"{gap_text}: "
+        "it is not known how much the random order of shuffled batches hides. The upper "
         "end counts it as known, and is believed loose; the lower end is that of one pair of data "
         "sets and one test.",
     )
 
 
-def _allocation(asked: Asked) -> tuple[str, ...]:
-    apart = asked.apart()
-    found = [leaf.event for leaf in asked.parts if isinstance(leaf.event, ev.RandomAllocation)]
-    if apart is None or not any(each.chosen < each.steps for each in found):
+def _allocation(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    allocations = [
+        leaf.event for leaf in query.parts if isinstance(leaf.event, ev.RandomAllocation)
+    ]
+    if gap_text is None or not any(each.chosen < each.steps for each in allocations):
         return ()
-    if asked.neighbours == "replace-one":
+    if query.neighbours == "replace-one":
         why = (
             "under replace-one the upper end sets what the old value shows and what the new one "
             "shows against each other as badly as can be, which no known data set does"
@@ -130,46 +133,49 @@ def _allocation(asked: Asked) -> tuple[str, ...]:
     else:
         why = "the upper end counts in which part of the run each of a unit's steps falls as known"
     return (
-        f"{apart}: random allocation has no exact value here. The upper end is believed loose: "
+        f"{gap_text}: "
+        "random allocation has no exact value here. The upper end is believed loose: "
         f"{why}.",
     )
 
 
-def _shuffled(asked: Asked) -> tuple[str, ...]:
-    apart = asked.apart()
-    if apart is None or not asked.kinds() & {ev.Shuffle, ev.SampledShuffle}:
+def _shuffled(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    if gap_text is None or not query.event_types() & {ev.Shuffle, ev.SampledShuffle}:
         return ()
     return (
-        f"{apart}: it is not known how well shuffled messages hide one among them. The upper end "
+        f"{gap_text}: "
+        "it is not known how well shuffled messages hide one among them. The upper end "
         "is believed loose: it lets a message hide only among those that owe nothing to their "
         "senders. The lower end is that of one test on one pair of data sets.",
     )
 
 
-def _random_search(asked: Asked) -> tuple[str, ...]:
-    apart = asked.apart()
-    if apart is None or ev.BestOf not in asked.kinds():
+def _random_search(query: AccountQuery) -> tuple[str, ...]:
+    gap_text = query.gap_text()
+    if gap_text is None or ev.BestOf not in query.event_types():
         return ()
-    if asked.bounds.lower == 0.0:
+    if query.bounds.lower == 0.0:
         return ("The lower end is 0: none is known for the best of a random number of these runs.",)
     return (
-        f"{apart}: what the best of a random number of runs reveals has no exact value here, and "
+        f"{gap_text}: "
+        "what the best of a random number of runs reveals has no exact value here, and "
         "which end is loose is not known. The lower end is that of one order on the outputs; the "
         "upper end holds for every order.",
     )
 
 
-def _cap(asked: Asked) -> tuple[str, ...]:
-    return said_of_cap(
-        asked.event,
-        asked.neighbours,
-        asked.bounds,
-        delta=asked.delta,
-        epsilon=asked.epsilon,
+def _cap(query: AccountQuery) -> tuple[str, ...]:
+    return cap_warnings(
+        query.event,
+        query.neighbours,
+        query.bounds,
+        delta=query.delta,
+        epsilon=query.epsilon,
     )
 
 
-CAUSES: Final[tuple[Callable[[Asked], tuple[str, ...]], ...]] = (
+CAUSES: Final[tuple[Callable[[AccountQuery], tuple[str, ...]], ...]] = (
     _claimed_of_batches,
     _shuffled_batches,
     _allocation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -12,31 +12,31 @@ from typing import Final
 from ...errors import EnginesDisagree, Unsupported
 from ...guarantee import Bounds, Step
 from ...rootfinding import log_odds_over
-from .directions import Direction, points
-from .estimate import Saddle
+from .delta_bounds import DeltaBound, fitting_width, lower_delta_bound, upper_delta_bound
+from .directions import Direction, grid_points_needed
+from .estimate import SaddlePoint
 from .grid import GridTooFine
-from .questions import EpsilonAt, crossing
-from .sides import Side, fitting_width, lower_side, upper_side
+from .questions import EpsilonAt, Question, crossing
 
-LEAST_GAIN: Final = 0.5
+MAX_REMAINING_GAP_SHARE: Final = 0.5
 """What a narrower grid must leave, at most, of the distance between the ends."""
 
-CHEAP_POINTS: Final = 1e5
+UNCHECKED_REFINEMENT_POINTS: Final = 1e5
 """Points of a grid that is narrowed without asking whether the last one helped."""
 
-MOST_POINTS: Final = 1e6
+MAX_REFINED_POINTS: Final = 1e6
 """Most points of a grid that is only there to bring the ends nearer."""
 
-MUCH: Final = 4.0
+WIDE_INTERVAL_TOLERANCES: Final = 4.0
 """How many times the tolerance an interval is said to be wide at."""
 
 
 @dataclass(frozen=True)
 class ChosenGrid:
-    """What fixes an upper bound for one direction: a saddle and a delta nearby, and a width."""
+    """The parameters of an upper bound for one direction: saddle point, width and delta."""
 
-    way: Direction
-    about: Saddle
+    direction: Direction
+    saddle: SaddlePoint
     width: float
     delta: float
 
@@ -49,10 +49,10 @@ class CertifiedDirection:
     expected.
     """
 
-    way: Direction
-    saddle: Saddle
+    direction: Direction
+    saddle: SaddlePoint
     width: float
-    upper: Side
+    upper: DeltaBound
     grid: ChosenGrid
 
 
@@ -78,12 +78,12 @@ class Certificate:
     @property
     def log_excess(self) -> float:
         """Log odds of the certified delta at epsilon over the target's: at most 0 if it is met."""
-        ways = [each.upper.log_delta(self.epsilon) for each in self.directions]
-        return log_odds_over(min(max(ways, default=0.0), self._log_drawn), self.delta)
+        directions = [each.upper(self.epsilon) for each in self.directions]
+        return log_odds_over(min(max(directions, default=0.0), self._log_drawn), self.delta)
 
     @cached_property
     def answered_excess(self) -> float:
-        """The same, as the question for delta answers it when it is asked by itself."""
+        """The same for the delta that `PldEngine.delta` answers at epsilon."""
         answered = 0.0 if self.answered is None else self.answered()
         return log_odds_over(min(answered, self._log_drawn), self.delta)
 
@@ -97,8 +97,8 @@ class Certificate:
         if self.participation <= self.delta:
             return 0.0
         target = math.log(self.delta)
-        ways = (crossing(each.upper, target, each.saddle)[1] for each in self.directions)
-        return max(self.dismissed, *ways)
+        directions = (crossing(each.upper, target, each.saddle)[1] for each in self.directions)
+        return max(self.dismissed, *directions)
 
     def bounds(self) -> Bounds:
         """Return bounds on epsilon at delta; the lower end from the worst direction alone."""
@@ -108,40 +108,49 @@ class Certificate:
     def _bounds(self) -> Bounds:
         if self.participation <= self.delta:
             return Bounds.exactly(0.0)
-        target, upper = math.log(self.delta), self.epsilon_upper
+        upper = self.epsilon_upper
         worst = self.directions[0]
         lower, gap = 0.0, math.inf
-        if worst.way.attained:
+        if worst.direction.lower_pairs:
             question = EpsilonAt(self.delta)
-            saddle = question.saddle(worst.way.attained_estimate)
+            saddle = question.saddle(worst.direction.lower_estimate)
+            # Narrower grids for the lower end only: the upper end was certified before.
             for finer in (1.0, 3.0, 9.0):
-                if finer > 1.0 and points(worst.way, saddle, worst.width / finer) > MOST_POINTS:
+                if (
+                    finer > 1.0
+                    and grid_points_needed(worst.direction, saddle, worst.width / finer)
+                    > MAX_REFINED_POINTS
+                ):
                     break
                 with contextlib.suppress(GridTooFine):
-                    width = fitting_width(worst.way.dominating, worst.width / finer)
-                    for attained, estimate in worst.way.lower_ends:
-                        below = question.saddle(estimate)
-                        side = lower_side(attained, width, below, question.scale(below))
-                        lower = max(lower, crossing(side, target, below)[0])
-                if upper - lower <= self.tolerance * upper or not worst.way.is_attained:
+                    width = fitting_width(worst.direction.dominating, worst.width / finer)
+                    for end in lower_ends(worst.direction, question, width):
+                        lower = max(lower, end)
+                if upper - lower <= self.tolerance * upper or not worst.direction.is_tight:
                     break
-                costly = points(worst.way, saddle, worst.width / finer) > CHEAP_POINTS
-                if costly and upper - lower > LEAST_GAIN * gap:
+                costly = (
+                    grid_points_needed(worst.direction, saddle, worst.width / finer)
+                    > UNCHECKED_REFINEMENT_POINTS
+                )
+                if costly and upper - lower > MAX_REMAINING_GAP_SHARE * gap:
                     break
                 gap = upper - lower
-        return ordered(lower, upper)
+        return checked_bounds(lower, upper)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Say where the interval stayed wide although the worst data sets are known."""
-        if not self.directions or not self.directions[0].way.is_attained:
+        """Warnings where the interval stayed wide although the worst data sets are known."""
+        if not self.directions or not self.directions[0].direction.is_tight:
             return ()
-        return stayed_wide("epsilon", self._bounds, self.tolerance * self._bounds.upper)
+        return wide_interval_warnings("epsilon", self._bounds, self.tolerance * self._bounds.upper)
 
 
-def stayed_wide(name: str, bounds: Bounds, wanted: float) -> tuple[str, ...]:
-    """Return a warning where the ends lie much farther apart than `wanted`; nothing elsewhere."""
-    if math.isinf(bounds.upper) or bounds.upper - bounds.lower <= MUCH * wanted:
+def wide_interval_warnings(name: str, bounds: Bounds, tolerance: float) -> tuple[str, ...]:
+    """Return a warning where the ends lie much farther apart than `tolerance`, else nothing."""
+    if (
+        math.isinf(bounds.upper)
+        or bounds.upper - bounds.lower <= WIDE_INTERVAL_TOLERANCES * tolerance
+    ):
         return ()
     return (
         f"The interval stayed wide: {name} lies between {bounds.lower:.6g} and {bounds.upper:.6g}. "
@@ -150,7 +159,7 @@ def stayed_wide(name: str, bounds: Bounds, wanted: float) -> tuple[str, ...]:
     )
 
 
-def ordered(lower: float, upper: float) -> Bounds:
+def checked_bounds(lower: float, upper: float) -> Bounds:
     """Return the bounds; raise `EnginesDisagree` if the lower end came out above the upper end.
 
     That would be a fault in this engine, and no number is better than a wrong one.
@@ -164,13 +173,25 @@ def ordered(lower: float, upper: float) -> Bounds:
     return Bounds(lower, upper)
 
 
-def upper_on(grid: ChosenGrid) -> tuple[Side, float]:
-    """Return an upper side on a grid, or on the next wider one that can be computed; its width."""
-    pairs, width = grid.way.dominating, grid.width
+def lower_ends(direction: Direction, question: Question, width: float) -> Iterator[float]:
+    """Yield a lower end of the answer for each set of lower-bound pairs; the largest counts.
+
+    Raises `GridTooFine`, perhaps after the first.
+    """
+    for lower_pairs, estimate in direction.lower_candidates:
+        saddle = question.saddle(estimate)
+        bound = lower_delta_bound(lower_pairs, width, saddle, question.scale(saddle))
+        yield question.lower(bound, saddle)
+
+
+def upper_on(grid: ChosenGrid) -> tuple[DeltaBound, float]:
+    """Return an upper bound on a grid, or on the next wider one that can be computed; its width."""
+    pairs, width = grid.direction.dominating, grid.width
+    # Each doubling of the width halves the number of points.
     for _ in range(40):
         try:
             fitted = fitting_width(pairs, width)
-            return upper_side(pairs, fitted, grid.about, grid.delta), fitted
+            return upper_delta_bound(pairs, fitted, grid.saddle, grid.delta), fitted
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")

@@ -1,4 +1,4 @@
-"""Lower pairs for samples that are cut: all others at one point, where a unit can be missed.
+"""Lower-bound pairs for truncated samples: all other units at one point.
 
 All other units contribute the same vector v of norm 1.  Seen along v, the sum of the others tells,
 through the noise, how many of them are in the sample; the unit contributes a, or nothing, or b.
@@ -27,27 +27,28 @@ from typing import Final
 import numpy as np
 
 from ...amplification.truncation import Joining
+from ...arrays import FloatArray
 from ...guarantee import Neighbours
 from .atoms import AtomPair
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .noise import UNIT_ROUNDOFF, AdditiveNoise, GaussianNoise
 from .pair import Pair
 
-TOWARDS: Final = (0.0, 0.2, 0.5, 0.8, 1.0)
+CROWD_OFFSETS: Final = (0.0, 0.2, 0.5, 0.8, 1.0)
 """How far along -v the unit lies."""
 
-CELLS: Final = 5.0
+CELLS_PER_BOUND: Final = 5.0
 """How many cells a bound, or a standard deviation if that is less, is cut into."""
 
-MOST_CELLS: Final = 1 << 14
+MAX_CROWD_CELLS: Final = 1 << 14
 """Most cells along v."""
 
-CUT: Final = 1e-32
+CROWD_TAIL_MASS: Final = 1e-32
 """Mass that may lie beyond the outermost cells, and in numbers that are left out."""
 
-LEAST: Final = 1e-20
+MIN_CELL_MASS: Final = 1e-20
 """Cells with less mass are dropped."""
 
-MERGED: Final = 0.03
+MERGED_LOSS_SHARE: Final = 0.03
 """Losses this close, as a share of their usual size, are taken together."""
 
 
@@ -55,73 +56,85 @@ MERGED: Final = 0.03
 class _Plane:
     """Noise in cells along v and across it, and how many others there are.
 
-    A bound is cut into `parts` cells along v; `masses` are the likely ones of N up to B - 1.
+    A bound is cut into `cells_per_bound` cells along v; `masses` are the likely ones of N up to B -
+    1.
     """
 
-    noise: GaussianNoise | LaplaceNoise
-    parts: int
-    masses: Array
+    noise: AdditiveNoise
+    cells_per_bound: int
+    masses: FloatArray
     joining: Joining
     rate: float
 
-    def along(self, weights: Array, shift: float) -> Array:
+    def along(self, weights: FloatArray, shift: float) -> FloatArray:
         """Return the masses of the cells along v; `weights` are those of successive numbers."""
-        spread = np.zeros((weights.size - 1) * self.parts + 1)
-        spread[:: self.parts] = weights
-        reach = math.ceil((self.noise.radius(CUT) + 1.0) * self.parts)
-        edges = np.arange(-reach, reach + 1) / self.parts
+        # The sum of others is a whole number of bounds, each `cells_per_bound` cells; then the
+        # noise is added.
+        spread = np.zeros((weights.size - 1) * self.cells_per_bound + 1)
+        spread[:: self.cells_per_bound] = weights
+        reach = math.ceil((self.noise.radius(CROWD_TAIL_MASS) + 1.0) * self.cells_per_bound)
+        edges = np.arange(-reach, reach + 1) / self.cells_per_bound
         edges[0], edges[-1] = -math.inf, math.inf
         return np.convolve(spread, np.exp(self.noise.log_interval_masses(edges - shift)))
 
-    def across(self, shift: float) -> Array:
+    def across(self, shift: float) -> FloatArray:
         """Return the masses of the cells across v."""
-        reach = self.noise.radius(CUT)
-        width = self.noise.scale / CELLS
+        reach = self.noise.radius(CROWD_TAIL_MASS)
+        width = self.noise.scale / CELLS_PER_BOUND
         edges = np.arange(-reach - 1.0 - width, reach + 1.0 + width, width)
         edges[0], edges[-1] = -math.inf, math.inf
         return np.exp(self.noise.log_interval_masses(edges - shift))
 
-    def pair(self, one: tuple[float, float], other: tuple[float, float] | None) -> Pair | None:
-        """Return the pair of a unit at `one` against `other` (along v, across), or absent."""
+    def pair(self, unit: tuple[float, float], other: tuple[float, float] | None) -> Pair | None:
+        """Return the pair of a unit at `unit` against `other` (along v, across), or absent."""
         joining, rate = self.joining, self.rate
-        whole = np.append(self.masses, joining.full)
+        # Weights of 0, ..., B - 1 others and of a full sample: in all, without the unit, with it.
+        # Beside a unit in a full sample B - 1 others stay.
+        all_counts = np.append(self.masses, joining.full)
         outside = np.append(self.masses * (1.0 - rate), joining.full - joining.joined)
         inside = np.append(self.masses * rate, 0.0)
         inside[-2] += joining.joined
-        still = self.across(0.0)
-        rest = np.outer(self.along(outside, 0.0), still)
-        p = rest + np.outer(self.along(inside, one[0]), self.across(one[1]))
+        across_zero = self.across(0.0)
+        rest = np.outer(self.along(outside, 0.0), across_zero)
+        p = rest + np.outer(self.along(inside, unit[0]), self.across(unit[1]))
         if other is None:
-            q = np.outer(self.along(whole, 0.0), still)
+            q = np.outer(self.along(all_counts, 0.0), across_zero)
         else:
             q = rest + np.outer(self.along(inside, other[0]), self.across(other[1]))
+        # The relative error of a cell: of the weights, of the sums, of the noise, of what is cut
+        # off.
         full_error = joining.error * (1.0 + joining.full / (joining.full - joining.joined))
-        terms = UNIT_ROUNDOFF * (8.0 * whole.size + 64.0)
-        reach = self.noise.radius(CUT) + 3.0
-        error = 2.0 * full_error + terms + 4.0 * self.noise.mass_error(reach) + CUT / LEAST
+        terms = UNIT_ROUNDOFF * (8.0 * all_counts.size + 64.0)
+        reach = self.noise.radius(CROWD_TAIL_MASS) + 3.0
+        error = (
+            2.0 * full_error
+            + terms
+            + 4.0 * self.noise.mass_error(reach)
+            + CROWD_TAIL_MASS / MIN_CELL_MASS
+        )
         return _merged(p.ravel(), q.ravel(), error)
 
 
 def crowd_pairs(
-    noise: GaussianNoise | LaplaceNoise,
+    noise: AdditiveNoise,
     population: int,
     rate: float,
     batch: int,
     neighbours: Neighbours,
 ) -> list[Pair]:
-    """Return the attained pairs of all designs, none where the numbers are too many to list.
+    """Return the attained pairs of all designs, none where there are too many cells.
 
     `rate` is in (0, 1) and `batch` below `population`.
     """
     plane = _plane(noise, population, rate, batch)
     if plane is None:
         return []
-    found: list[Pair | None] = []
-    for c in TOWARDS:
+    candidates: list[Pair | None] = []
+    for c in CROWD_OFFSETS:
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         s = max(s - 1e-12, 0.0)  # so that the norm is at most 1
-        found += [plane.pair((-c, s), other) for other in _others(neighbours, c, s)]
-    return [pair for pair in found if pair is not None]
+        candidates += [plane.pair((-c, s), other) for other in _others(neighbours, c, s)]
+    return [pair for pair in candidates if pair is not None]
 
 
 def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, float] | None]:
@@ -131,31 +144,33 @@ def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, flo
     return [(0.0, 0.0)] if neighbours == "zero-out" else [(1.0, 0.0), (-c, -s)]
 
 
-def _plane(
-    noise: GaussianNoise | LaplaceNoise, population: int, rate: float, batch: int
-) -> _Plane | None:
+def _plane(noise: AdditiveNoise, population: int, rate: float, batch: int) -> _Plane | None:
     joining = Joining.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
-    likely = np.cumsum(joining.masses) > CUT
-    kept = joining.masses[likely] if likely.any() else np.zeros(1)
-    parts = math.ceil(CELLS / min(noise.scale, 1.0))
-    cells = (kept.size + 2.0 * noise.radius(CUT)) * parts
-    if cells > MOST_CELLS or 2.0 * noise.radius(CUT) * CELLS / noise.scale > MOST_CELLS:
+    likely = np.cumsum(joining.masses) > CROWD_TAIL_MASS
+    likely_masses = joining.masses[likely] if likely.any() else np.zeros(1)
+    cells_per_bound = math.ceil(CELLS_PER_BOUND / min(noise.scale, 1.0))
+    cells = (likely_masses.size + 2.0 * noise.radius(CROWD_TAIL_MASS)) * cells_per_bound
+    if (
+        cells > MAX_CROWD_CELLS
+        or 2.0 * noise.radius(CROWD_TAIL_MASS) * CELLS_PER_BOUND / noise.scale > MAX_CROWD_CELLS
+    ):
         return None
-    return _Plane(noise, parts, kept, joining, rate)
+    return _Plane(noise, cells_per_bound, likely_masses, joining, rate)
 
 
-def _merged(p: Array, q: Array, error: float) -> Pair | None:
-    kept = (p > LEAST) & (q > LEAST)
-    p, q = p[kept], q[kept]
+def _merged(p: FloatArray, q: FloatArray, error: float) -> Pair | None:
+    heavy = (p > MIN_CELL_MASS) & (q > MIN_CELL_MASS)
+    p, q = p[heavy], q[heavy]
     if p.size == 0:
         return None
     losses = np.log(p / q)
-    width = MERGED * math.sqrt(float((p * losses**2).sum())) + 1e-12
-    places = np.round(losses / width).astype(np.int64)
-    order = np.argsort(places, kind="stable")
-    starts = np.unique(places[order], return_index=True)[1]
+    # Cells whose losses fall into one bin are one outcome: a post-processing, so still attained.
+    width = MERGED_LOSS_SHARE * math.sqrt(float((p * losses**2).sum())) + 1e-12
+    bins = np.round(losses / width).astype(np.int64)
+    order = np.argsort(bins, kind="stable")
+    starts = np.unique(bins[order], return_index=True)[1]
     log_p, log_q = (np.log(np.add.reduceat(each[order], starts)) for each in (p, q))
     error += UNIT_ROUNDOFF * (p.size + 64.0)
-    return Pair.of_outcomes(AtomPair(log_p, log_q, few=False, rounding=2.0 * error))
+    return Pair.of_outcomes(AtomPair(log_p, log_q, has_heavy_atoms=False, rounding=2.0 * error))

@@ -1,4 +1,4 @@
-"""Delta at every epsilon at once: for trade-off functions, where small deltas do not matter.
+"""Upper bounds on delta at every epsilon at once, for trade-off functions.
 
 One transform without a tilt gives delta(eps) for all eps >= 0 up to an absolute error of about
 1e-12, too coarse for a certificate at a small delta (`sides` has that), and plenty for the error
@@ -19,25 +19,26 @@ from typing import Final
 
 import numpy as np
 
+from ...arrays import FloatArray
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Neighbours
-from .compose import OUTSIDE, Composed, compose
-from .directions import Direction, directions, participation, starting_width
-from .grid import Grid, GridTooFine, Law
-from .laws import upper_law
-from .noise import UNIT_ROUNDOFF, Array
-from .rounds import Repeated, Rounds
-from .sides import fitting_width
+from .compose import WINDOW_TAIL_MASS, ComposedLoss, compose
+from .delta_bounds import fitting_width
+from .directions import Direction, composition_directions, initial_width, participation
+from .grid import Grid, GridTooFine, LossPmf
+from .loss_pmfs import upper_pmf
+from .noise import UNIT_ROUNDOFF
+from .rounds import RepeatedPmf, Rounds
 
-SMALL: Final = 1e-7
+CURVE_TAIL_DELTA: Final = 1e-7
 """The delta that a mechanism which adapts to one is fitted to, and the grid's tails."""
 
-CENTRE: Final = 1e-3
+CURVE_CENTRE_DELTA: Final = 1e-3
 """The delta around which the grid is as fine as `accuracy` says."""
 
 
-FINEST: Final = 2.0**17
+MAX_ROUND_POINTS: Final = 2.0**17
 """Most grid points on which the losses of one round that matter may lie."""
 
 
@@ -50,11 +51,12 @@ class DeltaCurve:
     every larger epsilon.
     """
 
-    epsilons: Array
-    deltas: Array
+    epsilons: FloatArray
+    deltas: FloatArray
 
-    def at(self, epsilons: Array) -> Array:
+    def at(self, epsilons: FloatArray) -> FloatArray:
         """Return upper bounds at other epsilons, of any sign."""
+        # The first chord begins at x = 0, epsilon = -inf, where delta is 1.
         ends = np.concatenate(([-math.inf], self.epsilons))
         deltas = np.concatenate(([1.0], self.deltas))
         right = np.minimum(np.searchsorted(ends, epsilons), ends.size - 1)
@@ -62,8 +64,8 @@ class DeltaCurve:
         # Where on the chord, in e^epsilon: 1 at the left end, 0 at the right end.
         above = np.expm1(np.minimum(epsilons - ends[right], 0.0))
         share = np.clip(above / np.expm1(ends[left] - ends[right]), 0.0, 1.0)
-        found = share * deltas[left] + (1.0 - share) * deltas[right]
-        return np.asarray(np.minimum(found * (1.0 + 16.0 * UNIT_ROUNDOFF), 1.0))
+        chord = share * deltas[left] + (1.0 - share) * deltas[right]
+        return np.asarray(np.minimum(chord * (1.0 + 16.0 * UNIT_ROUNDOFF), 1.0))
 
 
 def delta_curves(
@@ -76,34 +78,39 @@ def delta_curves(
     """
     drawn = participation(leaves)
     return tuple(
-        _curve(way, accuracy, min(drawn, 1.0)) for way in directions(leaves, neighbours, SMALL)
+        _curve(direction, accuracy, min(drawn, 1.0))
+        for direction in composition_directions(leaves, neighbours, CURVE_TAIL_DELTA)
     )
 
 
-def _curve(way: Direction, accuracy: float, drawn: float) -> DeltaCurve:
-    width = starting_width(way, way.estimate.epsilon(CENTRE), accuracy)
+def _curve(direction: Direction, accuracy: float, drawn: float) -> DeltaCurve:
+    width = initial_width(direction, direction.estimate.epsilon(CURVE_CENTRE_DELTA), accuracy)
     # Next to a largest possible loss that width would fall without end.
-    tail = SMALL * 1e-7 / way.rounds
-    ranges = [pair.loss_range(tail) for pair, _ in way.dominating]
-    width = max(width, *((high - max(low, -way.largest_loss)) / FINEST for low, high in ranges))
+    # All rounds together move at most 1e-7 of CURVE_TAIL_DELTA to infinity.
+    tail = CURVE_TAIL_DELTA * 1e-7 / direction.rounds
+    ranges = [pair.loss_range(tail) for pair, _ in direction.dominating]
+    width = max(
+        width,
+        *((high - max(low, -direction.largest_loss)) / MAX_ROUND_POINTS for low, high in ranges),
+    )
     for _ in range(40):
         try:
-            return _on_grid(way, fitting_width(way.dominating, width), tail, drawn)
+            return _on_grid(direction, fitting_width(direction.dominating, width), tail, drawn)
         except GridTooFine:
             width *= 2.0
     raise Unsupported("The losses of this event spread too far for any grid.")
 
 
-def _on_grid(way: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
-    laws = (
-        _raised(
-            upper_law(pair, Grid(width, pair.anchors[0] if pair.anchors else 0.0), tail),
-            -max(way.largest_loss, 0.0),
+def _on_grid(direction: Direction, width: float, tail: float, drawn: float) -> DeltaCurve:
+    pmfs = (
+        _clipped_below(
+            upper_pmf(pair, Grid(width, pair.grid_atoms[0] if pair.grid_atoms else 0.0), tail),
+            -max(direction.largest_loss, 0.0),
         )
-        for pair, _ in way.dominating
+        for pair, _ in direction.dominating
     )
-    counts = (count for _, count in way.dominating)
-    rounds = Rounds(tuple(map(Repeated, laws, counts)))
+    counts = (count for _, count in direction.dominating)
+    rounds = Rounds(tuple(map(RepeatedPmf, pmfs, counts)))
     if rounds.is_empty():
         return DeltaCurve(np.zeros(1), np.full(1, min(rounds.infinite_mass, drawn)))
     composed = compose(rounds, 0.0)
@@ -113,27 +120,28 @@ def _on_grid(way: Direction, width: float, tail: float, drawn: float) -> DeltaCu
     epsilons = np.nextafter(composed.losses + composed.slack, math.inf)
     deltas = np.minimum.accumulate(deltas)
     # The last of nodes that rounding makes one; and of those below 0, the nearest.
-    kept = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
-    return DeltaCurve(epsilons[kept], deltas[kept])
+    distinct = np.append(epsilons[1:] > np.maximum(epsilons[:-1], 0.0), True)
+    return DeltaCurve(epsilons[distinct], deltas[distinct])
 
 
-def _raised(law: Law, least: float) -> Law:
-    """Return the law with all losses below `least` moved up to it, or just below.
+def _clipped_below(pmf: LossPmf, least: float) -> LossPmf:
+    """Return the pmf with all losses below `least` moved up to it, or just below.
 
     Where no sum of losses exceeds -`least`, a sum with one such loss is not above 0 before or
     after, and delta is the same at every epsilon of 0 or above.  A long tail shrinks to a point.
     """
-    below = int(np.searchsorted(law.losses, least)) - 1
+    below = int(np.searchsorted(pmf.losses, least)) - 1
     if below < 1:
-        return law
-    masses = law.masses[below:].copy()
-    masses[0] = law.masses[: below + 1].sum() * (1.0 + law.masses.size * UNIT_ROUNDOFF)
-    return replace(law, first=law.first + below, masses=masses)
+        return pmf
+    masses = pmf.masses[below:].copy()
+    masses[0] = pmf.masses[: below + 1].sum() * (1.0 + pmf.masses.size * UNIT_ROUNDOFF)
+    return replace(pmf, first=pmf.first + below, masses=masses)
 
 
-def _deltas(composed: Composed, width: float) -> Array:
+def _deltas(composed: ComposedLoss, width: float) -> FloatArray:
     """Return upper bounds on the finite part of delta at each loss of the window."""
     size = composed.losses.size
+    # T_j = sum over i > j of the masses, then its weighted sums by doubling.
     beyond = np.zeros(size)
     beyond[:-1] = np.cumsum(composed.tilted[:0:-1])[::-1]
     sums = -math.expm1(-width) * beyond
@@ -142,7 +150,7 @@ def _deltas(composed: Composed, width: float) -> Array:
         sums[:-step] += math.exp(-width * step) * sums[step:]
         step *= 2
     # The weights are at most 1, so their 2-norm is at most the root of their number.
-    noise = composed.noise * np.sqrt(np.arange(size, 0.0, -1.0))
+    noise = composed.error_norm * np.sqrt(np.arange(size, 0.0, -1.0))
     rounding = 8.0 * size * UNIT_ROUNDOFF
-    total = np.maximum(sums, 0.0) + noise + 2.0 * OUTSIDE + rounding
-    return np.asarray(total * math.exp(composed.cumulant + composed.relative))
+    total = np.maximum(sums, 0.0) + noise + 2.0 * WINDOW_TAIL_MASS + rounding
+    return np.asarray(total * math.exp(composed.cumulant + composed.relative_error))

@@ -1,4 +1,4 @@
-"""The steps that an answer of this engine follows from."""
+"""The derivation of an answer of this engine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ...composition import Leaf
 from ...guarantee import Neighbours, Step, unique_steps
 from ...schedules import shown
 from .directions import fitted, participation
-from .mechanisms import pairs
+from .registry import pairs
 
 
-def drawn_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
+def participation_steps(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[Step, ...]:
     for leaf in leaves:
         pairs(leaf.event, neighbours)  # refuses what is not understood
     step = Step(
@@ -28,9 +28,9 @@ def composed_steps(
     leaves: Sequence[Leaf], neighbours: Neighbours, widths: Sequence[float], delta: float
 ) -> tuple[Step, ...]:
     rounds = sum(leaf.count for leaf in leaves)
-    kept, summed_up = shown(leaves)
-    each = fitted(kept, neighbours, delta, rounds)
-    steps = [*(step for mechanism in each for step in mechanism.steps), *summed_up]
+    listed, summaries = shown(leaves)
+    each = fitted(listed, neighbours, delta, rounds)
+    steps = [*(step for mechanism in each for step in mechanism.steps), *summaries]
     how_many = f"{rounds:,} rounds" if rounds > 1 else "1 round"
     grids = " and ".join(f"{width:.3g}" for width in widths)
     many = ", one for each direction" if len(widths) > 1 else ""

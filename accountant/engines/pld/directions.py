@@ -11,41 +11,41 @@ from ... import events as ev
 from ...composition import Leaf
 from ...guarantee import Neighbours
 from ...schedules import sketched
-from .estimate import Estimate, Saddle
+from .estimate import SaddlePoint, SaddlePointEstimate
 from .families import families
-from .mechanisms import Dominated, pairs
 from .pair import Pair
-from .questions import FLOOR, WIDE
+from .questions import MIN_CERTIFIED_DELTA, WIDE_LOSS_DEVIATION
+from .registry import DominatedMechanism, pairs
 
-Weighted = Sequence[tuple[Pair, int]]
+CountedPairs = Sequence[tuple[Pair, int]]
 
-WIDENED: Final = ((64, 4.0), (2_000, 6.0))
+SCHEDULE_ACCURACY_FACTORS: Final = ((64, 4.0), (2_000, 6.0))
 """With more different releases than the first number time counts, and `accuracy` is so many times
 as large; the ends stay within some 6e-4 of each other."""
 
-LEVELS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, FLOOR)
+ESTIMATE_DELTAS: Final = (1e-3, 1e-9, 1e-20, 1e-50, 1e-110, MIN_CERTIFIED_DELTA)
 """Deltas down to which estimates are made good; a few, so that two questions about one point, its
 epsilon and its delta, start from the same estimates."""
 
-STEPS: Final = 32.0
-"""How finely `rounded` rounds: steps in a factor of e, and in one standard deviation."""
+ROUNDING_STEPS: Final = 32.0
+"""How finely `quantized_saddle` rounds: steps in a factor of e, and in one standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
 class Direction:
     """One direction of the composition: pairs that dominate it, and those known to be attained.
 
-    Each side has its estimate, for they may lie far apart.  `attained_too` are pairs of other data
-    sets, with their estimate: which of them shows more is seen when both are composed.  `adapted`
-    says whether some pair was fitted to the delta that is asked about.
+    Each side has its estimate, for they may lie far apart.  `second_lower_pairs` are pairs of other
+    data sets, with their estimate: which of them shows more is seen when both are composed.
+    `adapted` says whether some pair was fitted to the delta that is asked about.
     """
 
-    dominating: Weighted
-    attained: Weighted
-    estimate: Estimate
-    attained_estimate: Estimate
+    dominating: CountedPairs
+    lower_pairs: CountedPairs
+    estimate: SaddlePointEstimate
+    lower_estimate: SaddlePointEstimate
     adapted: bool
-    attained_too: tuple[Weighted, Estimate] | None = None
+    second_lower_pairs: tuple[CountedPairs, SaddlePointEstimate] | None = None
 
     @property
     def rounds(self) -> int:
@@ -53,10 +53,10 @@ class Direction:
         return sum(count for _, count in self.dominating)
 
     @property
-    def lower_ends(self) -> tuple[tuple[Weighted, Estimate], ...]:
+    def lower_candidates(self) -> tuple[tuple[CountedPairs, SaddlePointEstimate], ...]:
         """What lower bounds may be made from; the largest counts."""
-        first = ((self.attained, self.attained_estimate),) if self.attained else ()
-        return first if self.attained_too is None else (*first, self.attained_too)
+        first = ((self.lower_pairs, self.lower_estimate),) if self.lower_pairs else ()
+        return first if self.second_lower_pairs is None else (*first, self.second_lower_pairs)
 
     @property
     def largest_loss(self) -> float:
@@ -64,41 +64,47 @@ class Direction:
         return sum(count * pair.largest_loss for pair, count in self.dominating)
 
     @property
-    def is_attained(self) -> bool:
+    def is_tight(self) -> bool:
         """Whether a lower bound covers every leaf by the very pair that dominates it."""
-        return len(self.attained) == len(self.dominating) and all(
-            a is d for (a, _), (d, _) in zip(self.attained, self.dominating, strict=True)
+        return len(self.lower_pairs) == len(self.dominating) and all(
+            a is d for (a, _), (d, _) in zip(self.lower_pairs, self.dominating, strict=True)
         )
 
 
-def level(delta: float) -> float:
-    """Return the delta of `LEVELS` down to which estimates are made good for this one."""
-    return next((each for each in LEVELS if each <= delta), LEVELS[-1])
+def estimate_level(delta: float) -> float:
+    """Return the delta of `ESTIMATE_DELTAS` down to which estimates are made good for this one."""
+    return next((each for each in ESTIMATE_DELTAS if each <= delta), ESTIMATE_DELTAS[-1])
 
 
-def directions(
+def composition_directions(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
 ) -> tuple[Direction, ...]:
     """Return the directions that must be bounded: one if every pair is its own reverse.
 
     Mechanisms are fitted to `delta`, and estimates are good down to it.
     """
-    known = _known(leaves, neighbours, delta)
-    some = sketched(leaves)
-    sketch = known if len(some) == len(leaves) else _known(some, neighbours, delta)
-    forward = _direction(known, sketch, delta, reverse=False)
-    if all(mechanism.symmetric for mechanism, _ in known):
+    mechanisms = _mechanisms(leaves, neighbours, delta)
+    sketched_leaves = sketched(leaves)
+    sketch = (
+        mechanisms
+        if len(sketched_leaves) == len(leaves)
+        else _mechanisms(sketched_leaves, neighbours, delta)
+    )
+    forward = _direction(mechanisms, sketch, delta, reverse=False)
+    if all(mechanism.symmetric for mechanism, _ in mechanisms):
         return (forward,)
-    return forward, _direction(known, sketch, delta, reverse=True)
+    return forward, _direction(mechanisms, sketch, delta, reverse=True)
 
 
-def _known(
+def _mechanisms(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float
-) -> list[tuple[Dominated, int]]:
+) -> list[tuple[DominatedMechanism, int]]:
     """Return the mechanism of every leaf, and how often it runs."""
     return [
         (
-            mechanism if leaf.attained else replace(mechanism, attained=None, attained_too=None),
+            mechanism
+            if leaf.fully_observed
+            else replace(mechanism, lower_pair=None, second_lower_pair=None),
             leaf.count,
         )
         for leaf, mechanism in zip(leaves, fitted(leaves, neighbours, delta), strict=True)
@@ -107,86 +113,95 @@ def _known(
 
 def fitted(
     leaves: Sequence[Leaf], neighbours: Neighbours, delta: float, rounds: int | None = None
-) -> list[Dominated]:
+) -> list[DominatedMechanism]:
     """Return the mechanism of every leaf, as fits a question about `delta` of them all.
 
     `rounds` is how many releases there are in all, where the leaves are only some of them.
     """
     rounds = sum(leaf.count for leaf in leaves) if rounds is None else rounds
-    found = []
+    mechanisms = []
     for leaf in leaves:
         mechanism = pairs(leaf.event, neighbours)
         if mechanism.fitted is not None:
             other = mechanism.fitted(delta / rounds)
             steps = (other.steps[0], *mechanism.steps[1:])
             mechanism = replace(mechanism, pair=other.pair, power=other.power, steps=steps)
-        found.append(mechanism)
-    return found
+        mechanisms.append(mechanism)
+    return mechanisms
 
 
 def _direction(
-    known: Sequence[tuple[Dominated, int]],
-    sketch: Sequence[tuple[Dominated, int]],
+    mechanisms: Sequence[tuple[DominatedMechanism, int]],
+    sketch: Sequence[tuple[DominatedMechanism, int]],
     delta: float,
     reverse: bool,
 ) -> Direction:
     """Return a direction of what is known; its estimates look at the sketch of it only."""
-    dominating = _dominating(known, reverse)
-    looked_at = dominating if sketch is known else _dominating(sketch, reverse)
-    estimate = Estimate.of(looked_at, level(delta))
-    adapted = any(mechanism.fitted is not None for mechanism, _ in known)
-    attained = _attained(known, dominating, reverse)
-    same = all(a is d for (a, _), (d, _) in zip(attained, dominating, strict=False))
-    if not attained or (same and len(attained) == len(dominating)):
-        return Direction(dominating, attained, estimate, estimate, adapted)
-    shown = Estimate.of(_attained(sketch, looked_at, reverse), level(delta))
-    if all(mechanism.attained_too is None for mechanism, _ in known):
-        return Direction(dominating, attained, estimate, shown, adapted)
-    too = Estimate.of(_attained(sketch, looked_at, reverse, others=True), level(delta))
-    others = _attained(known, dominating, reverse, others=True)
-    return Direction(dominating, attained, estimate, shown, adapted, (others, too))
+    dominating = _dominating(mechanisms, reverse)
+    sketched_pairs = dominating if sketch is mechanisms else _dominating(sketch, reverse)
+    estimate = SaddlePointEstimate.of(sketched_pairs, estimate_level(delta))
+    adapted = any(mechanism.fitted is not None for mechanism, _ in mechanisms)
+    lower_pairs = _lower_pairs(mechanisms, dominating, reverse)
+    same_pairs = all(a is d for (a, _), (d, _) in zip(lower_pairs, dominating, strict=False))
+    if not lower_pairs or (same_pairs and len(lower_pairs) == len(dominating)):
+        return Direction(dominating, lower_pairs, estimate, estimate, adapted)
+    lower_estimate = SaddlePointEstimate.of(
+        _lower_pairs(sketch, sketched_pairs, reverse), estimate_level(delta)
+    )
+    if all(mechanism.second_lower_pair is None for mechanism, _ in mechanisms):
+        return Direction(dominating, lower_pairs, estimate, lower_estimate, adapted)
+    second_estimate = SaddlePointEstimate.of(
+        _lower_pairs(sketch, sketched_pairs, reverse, second=True), estimate_level(delta)
+    )
+    second = _lower_pairs(mechanisms, dominating, reverse, second=True)
+    return Direction(
+        dominating, lower_pairs, estimate, lower_estimate, adapted, (second, second_estimate)
+    )
 
 
-def _dominating(known: Sequence[tuple[Dominated, int]], reverse: bool) -> list[tuple[Pair, int]]:
+def _dominating(
+    mechanisms: Sequence[tuple[DominatedMechanism, int]], reverse: bool
+) -> list[tuple[Pair, int]]:
     """Return the pairs that dominate, with their counts."""
     return [
         (mechanism.pair.reverse() if reverse else mechanism.pair, count * mechanism.power)
-        for mechanism, count in known
+        for mechanism, count in mechanisms
     ]
 
 
-def _attained(
-    known: Sequence[tuple[Dominated, int]],
-    dominating: Weighted,
+def _lower_pairs(
+    mechanisms: Sequence[tuple[DominatedMechanism, int]],
+    dominating: CountedPairs,
     reverse: bool,
     *,
-    others: bool = False,
+    second: bool = False,
 ) -> list[tuple[Pair, int]]:
-    """Return the pairs that are attained, with their counts; those of `others` where they exist.
+    """Return the pairs that are attained, with their counts; those of `second` where they exist.
 
     One that dominates too is the very object of `dominating`.
     """
-    attained = []
-    for (mechanism, count), (dominates, _) in zip(known, dominating, strict=True):
-        pair = mechanism.attained
-        if others and mechanism.attained_too is not None:
-            pair = mechanism.attained_too
+    lower_pairs = []
+    for (mechanism, count), (dominating_pair, _) in zip(mechanisms, dominating, strict=True):
+        pair = mechanism.lower_pair
+        if second and mechanism.second_lower_pair is not None:
+            pair = mechanism.second_lower_pair
         if pair is None:
             continue
-        power = mechanism.attained_power
+        # The lower pair may stand for fewer or more copies than the dominating one.
+        power = mechanism.lower_power
         copies = count * (mechanism.power if power is None else power)
         if pair is mechanism.pair:
-            attained.append((dominates, copies))
+            lower_pairs.append((dominating_pair, copies))
         else:
-            attained.append((pair.reverse() if reverse else pair, copies))
-    return attained
+            lower_pairs.append((pair.reverse() if reverse else pair, copies))
+    return lower_pairs
 
 
-def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> float:
-    """Return the grid width at which both laws together cost about `accuracy` * epsilon.
+def initial_width(direction: Direction, saddle: SaddlePoint, accuracy: float) -> float:
+    """Return the grid width at which both pmfs together cost about `accuracy` * epsilon.
 
     A grid of width w adds at most n t (1 + t) w^2 / 12 to the cumulant at tilt t, hence
-    n (1 + t) w^2 / 12 to epsilon, and the lower law loses no more.
+    n (1 + t) w^2 / 12 to epsilon, and the lower pmf loses no more.
     """
     rounds = direction.rounds
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
@@ -196,51 +211,52 @@ def starting_width(direction: Direction, saddle: Saddle, accuracy: float) -> flo
     tilt = min(saddle.tilt, 40.0 / spread)
     # What lies in the bulk of widely spread losses is no better known than they are spread.
     plain = math.sqrt(saddle.plain_variance)
-    size = max(saddle.epsilon, 0.05 * spread, 0.5 * plain if plain > WIDE else 0.0)
+    size = max(saddle.epsilon, 0.05 * spread, 0.5 * plain if plain > WIDE_LOSS_DEVIATION else 0.0)
     accuracy *= max(
-        (wider for many, wider in WIDENED if len(direction.dominating) > many), default=1.0
+        (wider for many, wider in SCHEDULE_ACCURACY_FACTORS if len(direction.dominating) > many),
+        default=1.0,
     )
     width = math.sqrt(6.0 * accuracy * size / (rounds * (1.0 + tilt)))
     return max(min(width, 0.5 * spread / math.sqrt(rounds), 0.25), 1e-300)
 
 
-def points(direction: Direction, saddle: Saddle, width: float) -> float:
-    """Return about how many grid points a composition takes: those of its laws and of their sum."""
+def grid_points_needed(direction: Direction, saddle: SaddlePoint, width: float) -> float:
+    """Return about how many grid points a composition takes: those of its pmfs and of their sum."""
     spread = math.sqrt(max(saddle.variance, saddle.plain_variance))
     _, single = families(direction.dominating)  # rows take few points each
     ranges = [pair.loss_range(1e-12) for pair, _ in single]
     return (16.0 * spread + sum(high - low for low, high in ranges)) / width
 
 
-def rounded(saddle: Saddle) -> Saddle:
+def quantized_saddle(saddle: SaddlePoint) -> SaddlePoint:
     """Return a saddle nearby, the same one for all that are hardly apart.
 
     Grids are chosen by it: the question for epsilon and the question for delta at one point then
     share a grid, although their own saddles differ in late digits.  Its log delta is left at 0: no
     grid depends on it.
     """
-    variance = _rounded(saddle.variance)
-    unit = math.sqrt(variance) / STEPS
+    variance = _quantized(saddle.variance)
+    unit = math.sqrt(variance) / ROUNDING_STEPS
     epsilon = unit * round(saddle.epsilon / unit) if unit > 0.0 else saddle.epsilon
     return replace(
         saddle,
         epsilon=epsilon,
         log_delta=0.0,
-        tilt=_rounded(saddle.tilt),
+        tilt=_quantized(saddle.tilt),
         variance=variance,
-        plain_variance=_rounded(saddle.plain_variance),
+        plain_variance=_quantized(saddle.plain_variance),
     )
 
 
-def rounded_down(delta: float) -> float:
-    """Return the power of 4 at or below a delta, by the same intent as `rounded`."""
+def quantized_delta(delta: float) -> float:
+    """Return the power of 4 at or below a delta, by the same intent as `quantized_saddle`."""
     return 4.0 ** math.floor(math.log(delta) / math.log(4.0))
 
 
-def _rounded(value: float) -> float:
+def _quantized(value: float) -> float:
     if not 0.0 < value < math.inf:
         return value
-    return math.exp(round(math.log(value) * STEPS) / STEPS)
+    return math.exp(round(math.log(value) * ROUNDING_STEPS) / ROUNDING_STEPS)
 
 
 def participation(leaves: Sequence[Leaf]) -> float:

@@ -1,4 +1,4 @@
-"""A saddle-point estimate of epsilon and delta: where to look, never what to promise.
+"""Saddle-point estimates of epsilon and delta, which no bound rests on.
 
 The loss of one round is replaced by a few hundred atoms (the probes of its pair), and the tail
 integral E[(1 - e^(eps - S))+] by its saddle point: with F(t) = K(t) - t eps - log t - log(1 + t)
@@ -17,22 +17,23 @@ from functools import cached_property
 
 import numpy as np
 
+from ...arrays import FloatArray
 from ...rootfinding import enclose, narrow
-from .noise import Array, dot
+from .noise import dot
 from .pair import Pair
 
 
 @dataclass(frozen=True, eq=False)
-class Atoms:
+class QuadraturePoints:
     """Losses with their log P masses, of one round; and how many rounds there are."""
 
-    losses: Array
-    log_p: Array
+    losses: FloatArray
+    log_p: FloatArray
     count: int
 
 
 @dataclass(frozen=True)
-class Saddle:
+class SaddlePoint:
     """An estimate: log delta at epsilon, and the tilt that centres the sum of the losses there.
 
     `variance` is that of the tilted sum, `plain_variance` that of the sum itself.
@@ -46,29 +47,29 @@ class Saddle:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class SaddlePointEstimate:
     """Estimates for one direction of a composition."""
 
-    parts: tuple[Atoms, ...]
+    parts: tuple[QuadraturePoints, ...]
     infinite_mass: float
 
     @classmethod
-    def of(cls, pairs: Sequence[tuple[Pair, int]], delta: float) -> Estimate:
+    def of(cls, pairs: Sequence[tuple[Pair, int]], delta: float) -> SaddlePointEstimate:
         """Return the estimate for pairs with their counts, good for deltas down to `delta`."""
         tail = max(1e-3 * delta / sum(n for _, n in pairs), 1e-300)
         survive = sum(n * math.log1p(-min(pair.infinite_mass, 1.0 - 1e-16)) for pair, n in pairs)
         return cls(tuple(_atoms(pair, n, tail) for pair, n in pairs), -math.expm1(survive))
 
-    def epsilon(self, delta: float) -> Saddle:
+    def epsilon(self, delta: float) -> SaddlePoint:
         """Return the estimate at which delta is reached; epsilon may come out negative."""
         target = math.log(max(delta, self.infinite_mass * (1.0 + 1e-6)))
-        return self._where(lambda saddle: saddle.log_delta - target)
+        return self._solve(lambda saddle: saddle.log_delta - target)
 
-    def delta(self, epsilon: float) -> Saddle:
+    def delta(self, epsilon: float) -> SaddlePoint:
         """Return the estimate at this epsilon."""
-        return self._where(lambda saddle: epsilon - saddle.epsilon)
+        return self._solve(lambda saddle: epsilon - saddle.epsilon)
 
-    def _where(self, falling: Callable[[Saddle], float]) -> Saddle:
+    def _solve(self, falling: Callable[[SaddlePoint], float]) -> SaddlePoint:
         """Return the saddle at which a function that falls as the tilt grows is 0."""
 
         def at(log_tilt: float) -> float:
@@ -77,12 +78,13 @@ class Estimate:
         bracket = enclose(at, math.log(3.0), 1.0, -28.0, 28.0)
         if bracket is None:
             return self._at_tilt(math.exp(-28.0 if at(0.0) <= 0.0 else 28.0))
-        found = narrow(at, bracket, absolute=1e-9, value=1e-7, steps=40)
-        nearest = found.low if abs(found.f_low) < abs(found.f_high) else found.high
+        root = narrow(at, bracket, absolute=1e-9, value=1e-7, steps=40)
+        nearest = root.low if abs(root.f_low) < abs(root.f_high) else root.high
         return self._at_tilt(math.exp(nearest))
 
-    def _at_tilt(self, tilt: float) -> Saddle:
+    def _at_tilt(self, tilt: float) -> SaddlePoint:
         cumulant = mean = variance = third = fourth = 0.0
+        # K and the second to fourth cumulants of the tilted sum add up over rounds.
         for part in self.parts:
             exponents = part.log_p + tilt * part.losses
             peak = float(exponents.max())
@@ -99,17 +101,19 @@ class Estimate:
             third += part.count * dot(weighted, off)
             fourth += part.count * (dot(weighted, off * off) - 3.0 * second * second)
         a, b = 1.0 / tilt, 1.0 / (1.0 + tilt)
+        # F'(t) = 0 gives eps = K'(t) - 1/t - 1/(1 + t); then F'', F''' and F''''.
         epsilon = mean - a - b
         f2 = variance + a * a + b * b
         f3 = third - 2.0 * (a**3 + b**3)
         f4 = fourth + 6.0 * (a**4 + b**4)
+        # Second-order term of the saddle point, kept in [0.3, 3] where it stops being small.
         correction = 1.0 + f4 / (8.0 * f2 * f2) - 5.0 * f3 * f3 / (24.0 * f2**3)
         exponent = cumulant - tilt * epsilon + math.log(a) + math.log(b)
         log_delta = exponent - 0.5 * math.log(2.0 * math.pi * f2)
         log_delta += math.log(min(max(correction, 0.3), 3.0))
         if self.infinite_mass > 0.0:
             log_delta = float(np.logaddexp(log_delta, math.log(self.infinite_mass)))
-        return Saddle(epsilon, log_delta, tilt, variance, self._plain_variance)
+        return SaddlePoint(epsilon, log_delta, tilt, variance, self._plain_variance)
 
     @cached_property
     def _plain_variance(self) -> float:
@@ -122,8 +126,8 @@ class Estimate:
         return total
 
 
-def _atoms(pair: Pair, count: int, tail: float) -> Atoms:
-    losses, log_p = pair.probes(tail)
+def _atoms(pair: Pair, count: int, tail: float) -> QuadraturePoints:
+    losses, log_p = pair.quadrature_points(tail)
     if losses.size == 0:
-        return Atoms(np.zeros(1), np.zeros(1), count)
-    return Atoms(losses, log_p, count)
+        return QuadraturePoints(np.zeros(1), np.zeros(1), count)
+    return QuadraturePoints(losses, log_p, count)

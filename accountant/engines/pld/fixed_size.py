@@ -46,30 +46,33 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .atoms import AtomPair
-from .links import SampledShift, log_excess, log_mixture
-from .mechanisms import LEAST_RATE, Dominated, blend, mixtures, pairs
+from .loss_maps import SampledShift, log_excess, log_mixture
+from .mechanisms import mixtures
 from .mixtures import MixturePair
-from .noise import Array, GaussianNoise, LaplaceNoise, Noise
+from .noise import AdditiveNoise, GaussianNoise, LaplaceNoise, Noise
+from .outcomes import blend
 from .pair import Pair
-from .piecewise import two_sided
+from .pair_algebra import two_sided
+from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
 
 INTEGER_SUMS = (ev.DiscreteGaussian, ev.DiscreteLaplace)
 BARE = (ev.RandomizedResponse, ev.Pure, ev.Local, ev.Exponential, ev.Approximate, ev.NoGuarantee)
 SHUFFLED = (ev.Shuffle, ev.SampledShuffle)
 
-_SOURCE = (
+FIXED_SIZE_SOURCE = (
     "Balle, Barthe, Gaboardi 2018, Theorem 2, arXiv 1807.01647; Zhu, Dong, Wang 2022, "
     "arXiv 2106.08567; derived in engines/pld/fixed_size.py"
 )
 
 
 @pairs.register(ev.FixedSize)
-def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Dominated:
+def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> DominatedMechanism:
     inner = event.event
     if isinstance(inner, SHUFFLED) and inner.users != event.batch:
         raise InvalidInput(
@@ -78,19 +81,19 @@ def _fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Dominated:
         )
     if event.batch == event.population:
         require_both_drawn(event.batch, event.population, neighbours)
-        whole = pairs(inner, neighbours)
+        release = pairs(inner, neighbours)
         step = Step("sampling", "The sample is the whole population.", "by definition")
-        return replace(whole, steps=(*whole.steps, step))
-    found = without_replacement(inner, event.batch / event.population, neighbours)
-    how = f"Exactly {event.batch:,} of {event.population:,} units, without replacement: "
-    return replace(found, steps=(*found.steps[:-1], _told(found.steps[-1], how)))
+        return replace(release, steps=(*release.steps, step))
+    sampled = without_replacement(inner, event.batch / event.population, neighbours)
+    prefix = f"Exactly {event.batch:,} of {event.population:,} units, without replacement: "
+    return replace(sampled, steps=(*sampled.steps[:-1], _prefixed(sampled.steps[-1], prefix)))
 
 
-def _told(step: Step, how: str) -> Step:
+def _prefixed(step: Step, how: str) -> Step:
     return replace(step, statement=how + step.statement)
 
 
-def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated:
+def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
     """Return the pair of `inner` on a sample of a fixed size, `rate` of the population (below 1).
 
     The last step says what the sampling does.  Raises `Unsupported` for an event whose guarantee
@@ -98,10 +101,10 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     """
     if rate == 1.0:
         return _all_but_few(inner, neighbours)
-    if rate < LEAST_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
+    if rate < MIN_SAMPLING_RATE and isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)):
         pairs(inner, neighbours)  # refuses what is not understood
-        open_ = pairs(ev.Approximate(0.0, rate), neighbours)
-        return replace(open_, steps=(_step("A unit that is drawn is laid open.", neighbours),))
+        disclosed = pairs(ev.Approximate(0.0, rate), neighbours)
+        return replace(disclosed, steps=(_step("A unit that is drawn is laid open.", neighbours),))
     if isinstance(inner, (ev.Gaussian, ev.Laplace)):
         return _noisy_sum(inner, rate, neighbours)
     if not isinstance(inner, (*INTEGER_SUMS, *BARE, *SHUFFLED)):
@@ -116,62 +119,69 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
     return _replaced(inner, rate, neighbours)
 
 
-def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> Dominated:
+def _all_but_few(inner: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return a bound for rates that are rounded to 1: what the curves grow to as q grows."""
     twice = leaves(ev.Group(2, inner))[0].event
     two_steps = neighbours == "add-remove" or isinstance(inner, BARE)
-    found = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
+    released = pairs(twice, "add-remove") if two_steps else pairs(inner, "replace-one")
     step = _step("Counted as if everybody were drawn.", neighbours)
-    return replace(found, attained=None, steps=(*found.steps, step))
+    return replace(released, lower_pair=None, steps=(*released.steps, step))
 
 
 # --- noisy sums -----------------------------------------------------------------------------------
 
 
-def _noisy_sum(inner: ev.Gaussian | ev.Laplace, rate: float, neighbours: Neighbours) -> Dominated:
+def _noisy_sum(
+    inner: ev.Gaussian | ev.Laplace, rate: float, neighbours: Neighbours
+) -> DominatedMechanism:
     mechanism = pairs(inner, neighbours).steps
-    noise: GaussianNoise | LaplaceNoise
+    noise: AdditiveNoise
     if isinstance(inner, ev.Gaussian):
         noise, name = GaussianNoise(inner.noise_multiplier), "N"
     else:
         noise, name = LaplaceNoise(inner.noise_multiplier), "Lap"
-    twice = _drawn(replace(noise, scale=noise.scale / 2.0), rate)
+    twice = _sampled_shift(replace(noise, scale=noise.scale / 2.0), rate)
     if neighbours == "add-remove":
         statement = f"((1-q) {name}(0) + q {name}(2), {name}(0)) and reverse, q = {rate:.6g}."
         met = "attained by others at -1 and a unit at +1"
         # The sum moves by two bounds here: the step of the unsampled sum does not apply.
         sampled = _step(statement, neighbours, met, "one unit more or less, as large a sample")
-        return Dominated(twice, twice, False, (sampled,))
+        return DominatedMechanism(twice, twice, False, (sampled,))
     if neighbours == "replace-one":
-        pair, attained = two_sided(twice.reverse(), twice), twice
+        pair, lower_pair = two_sided(twice.reverse(), twice), twice
         statement = (
             f"at orders 1 and above ((1-q) {name}(0) + q {name}(2), {name}(0)), below 1 "
             f"({name}(0), (1-q) {name}(0) + q {name}(2)), q = {rate:.6g}."
         )
         met = "lower end: others at -1, a unit at +1 or -1"
     else:
-        one = _drawn(noise, rate)
-        pair, attained = two_sided(one.reverse(), _beside(noise, rate)), _merged(noise, rate)
+        single = _sampled_shift(noise, rate)
+        pair, lower_pair = (
+            two_sided(single.reverse(), _present_or_zeroed(noise, rate)),
+            _present_or_zeroed_outcomes(noise, rate),
+        )
         statement = (
             f"at orders 1 and above ((1-q) {name}(-1) + q {name}(1), (1-q) {name}(-1) + q "
             f"{name}(0)), below 1 ({name}(0), (1-q) {name}(0) + q {name}(1)), q = {rate:.6g}."
         )
         met = "lower end: others at -1, a unit at +1 or 0"
-    return Dominated(pair, attained, False, (*mechanism, _step(statement, neighbours, met)))
+    return DominatedMechanism(
+        pair, lower_pair, False, (*mechanism, _step(statement, neighbours, met))
+    )
 
 
-def _drawn(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _sampled_shift(noise: AdditiveNoise, rate: float) -> Pair:
     """Return (1-q) noise(0) + q noise(1) against noise(0)."""
     shift = SampledShift(noise, rate)
     pair = mixtures(noise, (0.0, 1.0), (1.0 - rate, rate), (1.0, 0.0), shift)
     if isinstance(noise, GaussianNoise):
         lowest = math.log1p(-rate)
-        return replace(pair, anchors=(lowest,), end=(lowest, -1.0))
+        return replace(pair, grid_atoms=(lowest,), support_end=(lowest, -1.0))
     return pair
 
 
 @dataclass(frozen=True)
-class BesideOpposite:
+class PresentOrZeroed:
     """Loss of (1-q) noise(-1) + q noise(1) against (1-q) noise(-1) + q noise(0), from 0 up.
 
     It is 0 at x = 1/2, increases beyond, and is negative (and has no inverse) below.
@@ -185,13 +195,13 @@ class BesideOpposite:
         """Return |log q|."""
         return -math.log(self.rate)
 
-    def loss(self, x: Array) -> Array:
+    def loss(self, x: FloatArray) -> FloatArray:
         """Return log(1 - q + q noise(1)/noise(-1)) - log(1 - q + q noise(0)/noise(-1))."""
-        to_zero = self.noise.log_shift_ratio(x + 1.0)
-        to_one = to_zero + self.noise.log_shift_ratio(x)
-        return log_mixture(self.rate, to_one) - log_mixture(self.rate, to_zero)
+        log_ratio = self.noise.log_shift_ratio(x + 1.0)
+        log_ratio_sum = log_ratio + self.noise.log_shift_ratio(x)
+        return log_mixture(self.rate, log_ratio_sum) - log_mixture(self.rate, log_ratio)
 
-    def position(self, loss: Array) -> Array:
+    def position(self, loss: FloatArray) -> FloatArray:
         """Return the x >= 1/2 at which the loss is reached; 1/2 for a negative one."""
         size = np.maximum(loss, 0.0)
         if isinstance(self.noise, LaplaceNoise):
@@ -210,41 +220,42 @@ class BesideOpposite:
         x = variance * (np.logaddexp(log_a, log_root) - math.log(2.0) - log_q)
         return np.where(size > 0.0, np.maximum(x, 0.5), 0.5)
 
-    def slope(self, loss: Array) -> Array:
+    def slope(self, loss: FloatArray) -> FloatArray:
         """Return twice the slope of the noise's own log ratio."""
-        return np.full_like(loss, 2.0 * self.noise.steepest)
+        return np.full_like(loss, 2.0 * self.noise.lipschitz_bound)
 
 
-def _beside(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _present_or_zeroed(noise: AdditiveNoise, rate: float) -> Pair:
     """Return the pair of others at -1 and a unit at +1 or 0, good where the loss is positive."""
     present, zeroed = (1.0 - rate, 0.0, rate), (1.0 - rate, rate, 0.0)
-    return mixtures(noise, (-1.0, 0.0, 1.0), present, zeroed, BesideOpposite(noise, rate))
+    return mixtures(noise, (-1.0, 0.0, 1.0), present, zeroed, PresentOrZeroed(noise, rate))
 
 
-def _merged(noise: GaussianNoise | LaplaceNoise, rate: float) -> Pair:
+def _present_or_zeroed_outcomes(noise: AdditiveNoise, rate: float) -> Pair:
     """Return that pair with all that has a negative loss taken as one outcome."""
-    whole = _beside(noise, rate)
-    assert isinstance(whole.smooth, MixturePair)
-    smooth = replace(whole.smooth, span=(0.5, whole.smooth.span[1]))
+    pair = _present_or_zeroed(noise, rate)
+    assert isinstance(pair.continuous, MixturePair)
+    continuous = replace(pair.continuous, span=(0.5, pair.continuous.span[1]))
     edge = np.array([-math.inf, 0.5])
-    around = [float(noise.log_interval_masses(edge - centre)[0]) for centre in smooth.centres]
+    # All positions up to 1/2, where the loss is not positive, are one outcome.
+    around = [float(noise.log_interval_masses(edge - centre)[0]) for centre in continuous.centres]
     log_p, log_q = (
         np.logaddexp.reduce([math.log(w) + m for w, m in zip(ws, around, strict=True) if w > 0.0])
-        for ws in (smooth.p_weights, smooth.q_weights)
+        for ws in (continuous.p_weights, continuous.q_weights)
     )
     top = np.empty((2, 0))
-    if whole.exact is not None:
-        high = whole.exact.log_p > whole.exact.log_q
-        top = np.stack((whole.exact.log_p[high], whole.exact.log_q[high]))
+    if pair.atoms is not None:
+        high = pair.atoms.log_p > pair.atoms.log_q
+        top = np.stack((pair.atoms.log_p[high], pair.atoms.log_q[high]))
     outcomes = np.concatenate((top, [[log_p], [log_q]]), axis=1)
-    exact = AtomPair(outcomes[0], outcomes[1])
-    return Pair(smooth, exact, exact.heaviest())
+    atoms = AtomPair(outcomes[0], outcomes[1])
+    return Pair(continuous, atoms, atoms.heaviest_losses())
 
 
 # --- integer sums, bare numbers, shuffled rounds --------------------------------------------------
 
 
-def _present_or_absent(inner: ev.Event, rate: float) -> Dominated:
+def _present_or_absent(inner: ev.Event, rate: float) -> DominatedMechanism:
     (twice,) = leaves(ev.Group(2, inner))
     if isinstance(inner, SHUFFLED):
         raise Unsupported(
@@ -258,21 +269,21 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Dominated:
     return replace(sampled, steps=(*sampled.steps, step))
 
 
-def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated:
+def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> DominatedMechanism:
     doubled = neighbours == "zero-out" and isinstance(inner, BARE)
     event = leaves(ev.Group(2, inner))[0].event if doubled else inner
     base = pairs(event, "replace-one")
-    if not base.symmetric or base.power != 1 or base.pair.smooth is not None:
+    if not base.symmetric or base.power != 1 or base.pair.continuous is not None:
         raise Unsupported(
             f"The pld engine cannot treat fixed-size sampling of `{inner.type}`.",
             "Its worst pair is not its own reverse, or is one of many.",
             "Use the rdp engine under replace-one.",
         )
     pair = sampled_outcomes(base.pair, rate)
-    attained = None
+    lower_pair = None
     if isinstance(inner, INTEGER_SUMS):
         moved = leaves(ev.Group(2, inner))[0].event if neighbours == "replace-one" else inner
-        attained = pairs(ev.Poisson(rate, moved), "add-remove").attained
+        lower_pair = pairs(ev.Poisson(rate, moved), "add-remove").lower_pair
     how = (
         "at orders 1 and above ((1-q) Q + q P, Q), below 1 (P, (1-q) P + q Q), (P, Q) the pair of "
         f"the release{' in two steps' if doubled else ''}, q = {rate:.6g}."
@@ -280,18 +291,21 @@ def _replaced(inner: ev.Event, rate: float, neighbours: Neighbours) -> Dominated
     conditions = ["for the release itself, too, one unit is replaced"]
     if neighbours == "zero-out":
         conditions = ["a unit at 0 is one value that may replace it; nothing sharper is used"]
-    if attained is not None:
+    if lower_pair is not None:
         conditions.append("lower end: the others do not matter")
-    return Dominated(pair, attained, False, (*base.steps, _step(how, neighbours, *conditions)))
+    return DominatedMechanism(
+        pair, lower_pair, False, (*base.steps, _step(how, neighbours, *conditions))
+    )
 
 
 def sampled_outcomes(base: Pair, rate: float) -> Pair:
     """Return the pair of a release with a symmetric pair on outcomes, sampled at a fixed size."""
-    assert base.exact is not None
-    log_p, log_q = base.exact.log_p, base.exact.log_q
-    unseen, rounding = base.exact.unseen, base.exact.rounding
-    above = AtomPair(blend(rate, log_q, log_p), log_q, unseen, rounding=rounding)
-    below = AtomPair(log_p, blend(rate, log_p, log_q), unseen, rounding=rounding)
+    assert base.atoms is not None
+    log_p, log_q = base.atoms.log_p, base.atoms.log_q
+    omitted_mass, rounding = base.atoms.omitted_mass, base.atoms.rounding
+    # Orders of at least 1: ((1-q) Q + q P, Q); below 1: (P, (1-q) P + q Q).
+    above = AtomPair(blend(rate, log_q, log_p), log_q, omitted_mass, rounding=rounding)
+    below = AtomPair(log_p, blend(rate, log_p, log_q), omitted_mass, rounding=rounding)
     return two_sided(Pair.of_outcomes(below), Pair.of_outcomes(above))
 
 
@@ -299,7 +313,7 @@ def _step(statement: str, neighbours: Neighbours, *conditions: str) -> Step:
     return Step(
         "sampling",
         statement,
-        _SOURCE,
+        FIXED_SIZE_SOURCE,
         (
             "the sample is fresh, uniform and secret, and its size known",
             *conditions,

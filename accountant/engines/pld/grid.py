@@ -1,4 +1,4 @@
-"""Grids of losses, and laws on them: P mass on grid points and at an infinite loss."""
+"""Grids of losses, and pmfs on them: P mass on grid points and at an infinite loss."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from .noise import Array
+from ...arrays import FloatArray
 
-LARGEST_LAW: Final = 1 << 22
+MAX_PMF_POINTS: Final = 1 << 22
 """Most grid points that one round may take."""
 
 
@@ -31,17 +31,17 @@ class Grid:
             raise FloatingPointError("the losses are not finite")
         first = math.floor((low - self.offset) / self.width) - 1
         last = math.ceil((high - self.offset) / self.width) + 1
-        if last - first > LARGEST_LAW:
+        if last - first > MAX_PMF_POINTS:
             raise GridTooFine(f"{last - first} grid points")
         return first, last
 
-    def points(self, first: int, last: int) -> Array:
+    def points(self, first: int, last: int) -> FloatArray:
         """Return the losses of the indices `first` to `last`."""
         return self.offset + self.width * np.arange(first, last + 1, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class LossPmf:
     """P masses on the losses of a grid, from index `first` on, and at an infinite loss.
 
     `slack` is how far a loss may be from the grid point that stands for it, through rounding.
@@ -49,7 +49,7 @@ class Law:
 
     grid: Grid
     first: int
-    masses: Array
+    masses: FloatArray
     infinite_mass: float
     slack: float
 
@@ -59,6 +59,6 @@ class Law:
             raise FloatingPointError("a mass or its error is not a number, or below 0")
 
     @property
-    def losses(self) -> Array:
+    def losses(self) -> FloatArray:
         """The losses that carry `masses`."""
         return self.grid.points(self.first, self.first + self.masses.size - 1)

@@ -39,24 +39,31 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.group import group_step, type_of
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
+from .bare import worst_pair
 from .binomial import BinomialShifts, GaussianShifts, LaplaceShifts
-from .mechanisms import LARGEST_SUPPORT, LEAST_NOISE, LEAST_RATE, Dominated, _class_of, pairs
-from .noise import Array
+from .binomial_mixtures import BinomialLoss, BinomialMixturePair
 from .pair import Pair
-from .shifted import Losses, ShiftedPair
+from .registry import (
+    MAX_SUPPORT_SIZE,
+    MIN_NOISE_MULTIPLIER,
+    MIN_SAMPLING_RATE,
+    DominatedMechanism,
+    pairs,
+)
 
-LARGEST_GROUP: Final = 100_000
+MAX_GROUP_RECORDS: Final = 100_000
 """Most records of one unit whose pair is composed; above, the rdp engine answers."""
 
-LEAST_ANCHOR: Final = 1e-9
+MIN_GRID_ATOM_MASS: Final = 1e-9
 """An atom of less mass need not lie on the grid."""
 
 
 @pairs.register(ev.Group)
-def _group(event: ev.Group, neighbours: Neighbours) -> Dominated:
+def _group(event: ev.Group, neighbours: Neighbours) -> DominatedMechanism:
     size, sampled = event.size, event.event
     if not isinstance(sampled, ev.Poisson) or not isinstance(sampled.event, _NOISE):
         raise Unsupported(
@@ -66,29 +73,33 @@ def _group(event: ev.Group, neighbours: Neighbours) -> Dominated:
             "Leave the choice of the engine to privplan: rdp answers from one record's curve.",
             otherwise="Account for one record, or for a group under Poisson sampling.",
         )
-    if size > LARGEST_GROUP:
+    if size > MAX_GROUP_RECORDS:
         raise Unsupported(
-            f"The pld engine takes groups of up to {LARGEST_GROUP:,} records; {size:,} were asked.",
+            f"The pld engine takes groups of up to {MAX_GROUP_RECORDS:,} records; "
+            f"{size:,} were asked.",
             next_step="Use --engine rdp, which takes any size.",
         )
     rate, inner = sampled.rate, sampled.event
     if rate == 0.0:
         return pairs(sampled, neighbours)
-    if size * rate < LEAST_RATE:
-        return _class_of(0.0, 1.0, size * rate)
+    if size * rate < MIN_SAMPLING_RATE:
+        return worst_pair(0.0, 1.0, size * rate)
     noise = inner.noise_multiplier
-    if not LEAST_NOISE <= noise <= 1.0 / LEAST_NOISE:
+    if not MIN_NOISE_MULTIPLIER <= noise <= 1.0 / MIN_NOISE_MULTIPLIER:
         raise Unsupported(
-            f"The pld engine takes noise multipliers from {LEAST_NOISE:g} to {1 / LEAST_NOISE:g}.",
+            f"The pld engine takes noise multipliers from {MIN_NOISE_MULTIPLIER:g} "
+            f"to {1 / MIN_NOISE_MULTIPLIER:g}.",
             next_step="Check the unit of the noise: it is a multiple of the contribution bound.",
         )
     up = _SHIFTS[type(inner)](size, rate, noise)
-    losses = Losses(up, up if neighbours == "replace-one" else None)
+    losses = BinomialLoss(up, up if neighbours == "replace-one" else None)
     if isinstance(inner, (ev.DiscreteGaussian, ev.DiscreteLaplace)):
         pair = _on_integers(inner, losses)
     else:
-        pair = pair_of(losses)
-    return Dominated(pair, pair, neighbours == "replace-one", _steps(size, rate, inner, neighbours))
+        pair = group_pair(losses)
+    return DominatedMechanism(
+        pair, pair, neighbours == "replace-one", _steps(size, rate, inner, neighbours)
+    )
 
 
 _NOISE = (ev.Gaussian, ev.DiscreteGaussian, ev.Laplace, ev.DiscreteLaplace)
@@ -102,33 +113,33 @@ _SHIFTS: Final[dict[type[ev.Event], Callable[[int, float, float], BinomialShifts
 """Noise -> its log density ratio under shifts; on integers it is the same as on the line."""
 
 
-def pair_of(losses: Losses) -> Pair:
+def group_pair(losses: BinomialLoss) -> Pair:
     """Return the pair of noise moved up against noise moved down, or not moved."""
-    smooth = ShiftedPair(losses)
+    continuous = BinomialMixturePair(losses)
     if isinstance(losses.up, LaplaceShifts):
-        return _with_flat_ends(smooth, losses)
+        return _with_flat_ends(continuous, losses)
     if losses.down is not None:
-        return Pair(smooth, None)
+        return Pair(continuous, None)
     # The loss stays above that of nobody being drawn, and small losses crowd there.
     lowest = losses.up.lowest
-    return Pair(smooth, None, anchors=(lowest,), end=(lowest, -1.0))
+    return Pair(continuous, None, grid_atoms=(lowest,), support_end=(lowest, -1.0))
 
 
-def _with_flat_ends(smooth: ShiftedPair, losses: Losses) -> Pair:
+def _with_flat_ends(continuous: BinomialMixturePair, losses: BinomialLoss) -> Pair:
     """Return the Laplace pair, whose loss is constant beyond the outermost centres."""
     ends = np.array(losses.reach)
     at_ends = losses.at(ends).log
     beyond = np.array([-np.inf, *ends, np.inf])
     tails = losses.up.log_masses(beyond)[[0, 2]]
     atoms = AtomPair(tails, tails - at_ends)
-    heavy = np.exp(np.maximum(atoms.log_p, atoms.log_q)) >= LEAST_ANCHOR
-    return Pair(smooth, atoms, tuple(at_ends[heavy].tolist()))
+    heavy = np.exp(np.maximum(atoms.log_p, atoms.log_q)) >= MIN_GRID_ATOM_MASS
+    return Pair(continuous, atoms, tuple(at_ends[heavy].tolist()))
 
 
 # --- integer sums -------------------------------------------------------------------------------
 
 
-def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: Losses) -> Pair:
+def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: BinomialLoss) -> Pair:
     """Return the pair of an integer sum; a record moves it by up to `sensitivity`."""
     bound = inner.sensitivity
     highest = losses.up.size * bound
@@ -136,23 +147,28 @@ def _on_integers(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, losses: Losses
     if isinstance(inner, ev.DiscreteGaussian):
         # Beyond 37 standard deviations the mass is below 1e-290; it is counted as unseen.
         radius = math.ceil(37.0 * inner.noise_multiplier * bound) + 1
-        lowest, highest, unseen = lowest - radius, highest + radius, 1e-290
+        lowest, highest, omitted_mass = lowest - radius, highest + radius, 1e-290
     else:
-        unseen = 0.0
-    if highest - lowest + 1 > LARGEST_SUPPORT:
+        omitted_mass = 0.0
+    if highest - lowest + 1 > MAX_SUPPORT_SIZE:
         raise Unsupported(
             f"An integer sum from {lowest:,} to {highest:,} has too many outcomes to list.",
             next_step="Use --engine rdp, whose bound holds for any range.",
         )
     x = np.arange(lowest, highest + 1, dtype=float)
-    still = _discrete_log_masses(inner, x)
-    up, whole = losses.up.at(x / bound), losses.at(x / bound)
-    other = up.log - whole.log  # of the noise that is moved down, or 0
-    error = float(losses.tolerance(x / bound, whole).max()) + 2.0 * losses.up.weights_error
-    return Pair.of_outcomes(AtomPair(still + up.log, still + other, unseen, rounding=2.0 * error))
+    # log P = log noise(x) + log G_up(x); on integers the ratios are those of the line.
+    log_noise = _discrete_log_masses(inner, x)
+    up, ratio = losses.up.at(x / bound), losses.at(x / bound)
+    other = up.log - ratio.log  # of the noise that is moved down, or 0
+    error = float(losses.tolerance(x / bound, ratio).max()) + 2.0 * losses.up.weights_error
+    return Pair.of_outcomes(
+        AtomPair(log_noise + up.log, log_noise + other, omitted_mass, rounding=2.0 * error)
+    )
 
 
-def _discrete_log_masses(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, x: Array) -> Array:
+def _discrete_log_masses(
+    inner: ev.DiscreteGaussian | ev.DiscreteLaplace, x: FloatArray
+) -> FloatArray:
     """Return the log probabilities of noise around 0; at the ends of Laplace noise, of the tails.
 
     Beyond the outermost centres the likelihood ratios of Laplace noise are constant.
@@ -163,7 +179,7 @@ def _discrete_log_masses(inner: ev.DiscreteGaussian | ev.DiscreteLaplace, x: Arr
         z = np.arange(-radius, radius + 1, dtype=float)
         total = math.log(float(np.exp(-0.5 * (z / scale) ** 2).sum()))
         return np.asarray(-0.5 * (x / scale) ** 2 - total)
-    logs: Array = -np.abs(x) / scale + math.log(math.tanh(0.5 / scale))
+    logs: FloatArray = -np.abs(x) / scale + math.log(math.tanh(0.5 / scale))
     log_tail = -math.log(-math.expm1(-1.0 / scale))
     logs[-1] += log_tail
     logs[0] += log_tail

@@ -1,4 +1,4 @@
-"""Noise shapes: how much probability an interval carries, computed to full relative accuracy.
+"""Additive noise: log probabilities of intervals, to a stated relative error.
 
 Everything the certified bounds rest on is a difference of two cumulative probabilities.  Taken
 naively it cancels; here each interval is written so that nothing cancels, and the remaining
@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import erf, erfcx
 
-Array = NDArray[np.float64]
+from ...arrays import FloatArray
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
 
-def dot(a: Array, b: Array) -> float:
+def dot(a: FloatArray, b: FloatArray) -> float:
     """Return the sum of products by pairwise summation, on one thread.
 
     A BLAS product of long vectors starts threads, which costs more than it saves here.
@@ -35,7 +34,7 @@ class Noise(Protocol):
     def scale(self) -> float:
         """Standard deviation (Gaussian) or scale (Laplace), in contribution bounds."""
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return log probabilities of the intervals between ascending edges (may be infinite)."""
 
     def mass_error(self, largest: float) -> float:
@@ -44,14 +43,14 @@ class Noise(Protocol):
     def radius(self, probability: float) -> float:
         """Return r with P(noise > r) <= probability."""
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return the log density ratio at x of the noise around 1 and around 0."""
 
-    def shift_of(self, log_ratio: Array) -> Array:
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
         """Return the x at which `log_shift_ratio` has this value."""
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return the largest slope of `log_shift_ratio`."""
 
 
@@ -61,12 +60,11 @@ class GaussianNoise:
 
     scale: float
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return log(Phi(b / s) - Phi(a / s)) for edges a < b consecutive along the first axis."""
         return log_normal_masses((edges / self.scale).T).T
 
     def mass_error(self, largest: float) -> float:
-        """Return the relative error of an interval mass whose edges are at most `largest`."""
         z = largest / self.scale
         return 1e-13 + 4 * UNIT_ROUNDOFF * z * z
 
@@ -74,16 +72,16 @@ class GaussianNoise:
         """Return r with P(noise > r) <= probability, by P(N > z) <= exp(-z^2 / 2) / 2."""
         return self.scale * math.sqrt(2.0 * max(-math.log(2.0 * probability), 0.0))
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return (2x - 1) / (2 s^2)."""
         return (x - 0.5) / self.scale**2
 
-    def shift_of(self, log_ratio: Array) -> Array:
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
         """Return s^2 log_ratio + 1/2."""
         return log_ratio * self.scale**2 + 0.5
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return 1 / s^2."""
         return 1.0 / self.scale**2
 
@@ -92,7 +90,7 @@ _SQRT2: Final = math.sqrt(2.0)
 _LOG_SQRT_2PI: Final = 0.5 * math.log(2.0 * math.pi)
 
 
-def log_normal_masses(z: Array) -> Array:
+def log_normal_masses(z: FloatArray) -> FloatArray:
     """Return log(Phi(b) - Phi(a)) for consecutive edges a < b along the last axis.
 
     Narrow intervals use the expansion of the density around their middle (terms to the sixth
@@ -100,6 +98,7 @@ def log_normal_masses(z: Array) -> Array:
     that is nearer to zero.
     """
     low, high = z[..., :-1], z[..., 1:]
+    # By symmetry each interval is seen from the side on which its far edge is negative.
     mirrored = high > -low
     a = np.where(mirrored, -high, low)  # now a <= 0 and |a| >= |b|
     b = np.where(mirrored, -low, high)
@@ -107,6 +106,8 @@ def log_normal_masses(z: Array) -> Array:
     width = np.where(filled, high, 1.0) - np.where(filled, low, 1.0)
     result = np.full(a.shape, -np.inf)
 
+    # Three formulas, none of which cancels: a series for narrow intervals, erfcx where both edges
+    # are on one side of 0, erf where they are not.  Empty intervals keep log 0.
     narrow = width < 0.1 / (1.0 + np.abs(a))
     pick = narrow & filled
     if pick.any():
@@ -120,7 +121,8 @@ def log_normal_masses(z: Array) -> Array:
     return result
 
 
-def _log_narrow(a: Array, b: Array, width: Array) -> Array:
+def _log_narrow(a: FloatArray, b: FloatArray, width: FloatArray) -> FloatArray:
+    # log of w phi(m) (1 + w^2 (m^2 - 1) / 24 + w^4 (m^4 - 6 m^2 + 3) / 1920 + ...), w the width.
     middle = 0.5 * (a + b)
     m2, w2 = middle * middle, width * width
     series = w2 * (
@@ -131,15 +133,16 @@ def _log_narrow(a: Array, b: Array, width: Array) -> Array:
             + w2 * (((m2 - 15.0) * m2 + 45.0) * m2 - 15.0) / 322560.0
         )
     )
-    result: Array = np.log(width) - 0.5 * m2 - _LOG_SQRT_2PI + np.log1p(series)
+    result: FloatArray = np.log(width) - 0.5 * m2 - _LOG_SQRT_2PI + np.log1p(series)
     return result
 
 
-def _log_wide(a: Array, b: Array) -> Array:
+def _log_wide(a: FloatArray, b: FloatArray) -> FloatArray:
+    # Phi(b) - Phi(a) = e^(-b^2/2) (erfcx(-b/sqrt 2) - e^((b^2 - a^2)/2) erfcx(-a/sqrt 2)) / 2.
     # The far edge may be infinite: its term is then exactly 0.
     gap = np.where(np.isinf(a), -np.inf, 0.5 * (b - a) * (b + a))
     far = np.where(np.isinf(a), 0.0, np.exp(gap) * erfcx(-a / _SQRT2))
-    result: Array = np.log(0.5 * (erfcx(-b / _SQRT2) - far)) - 0.5 * b * b
+    result: FloatArray = np.log(0.5 * (erfcx(-b / _SQRT2) - far)) - 0.5 * b * b
     return result
 
 
@@ -149,37 +152,40 @@ class LaplaceNoise:
 
     scale: float
 
-    def log_interval_masses(self, edges: Array) -> Array:
+    def log_interval_masses(self, edges: FloatArray) -> FloatArray:
         """Return the log probability of (a, b) for consecutive edges a < b."""
         z = edges / self.scale
         low, high = z[:-1], z[1:]
         mirrored = high > -low
         a = np.where(mirrored, -high, low)
         b = np.where(mirrored, -low, high)
-        one_side = b <= 0
+        # On one side of 0 the mass is e^b (1 - e^(a - b)) / 2, across it (1 - e^a + 1 - e^-b) /
+        # 2.
+        same_side = b <= 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            side = np.minimum(b, 0.0) + np.log(-0.5 * np.expm1(np.where(one_side, a - b, -1.0)))
+            side = np.minimum(b, 0.0) + np.log(-0.5 * np.expm1(np.where(same_side, a - b, -1.0)))
             straddling = np.log(-0.5 * (np.expm1(a) + np.expm1(-np.maximum(b, 0.0))))
-        result = np.where(one_side, side, straddling)
+        result = np.where(same_side, side, straddling)
         return np.where(high > low, result, -np.inf)
 
     def mass_error(self, largest: float) -> float:
-        """Return the relative error of an interval mass whose edges are at most `largest`."""
         return UNIT_ROUNDOFF * (16.0 + 4.0 * largest / self.scale)
 
     def radius(self, probability: float) -> float:
-        """Return r with P(noise > r) <= probability."""
         return self.scale * max(-math.log(2.0 * probability), 0.0)
 
-    def log_shift_ratio(self, x: Array) -> Array:
+    def log_shift_ratio(self, x: FloatArray) -> FloatArray:
         """Return (|x| - |x - 1|) / b, which stays in [-1/b, 1/b]."""
         return np.clip(2.0 * x - 1.0, -1.0, 1.0) / self.scale
 
-    def shift_of(self, log_ratio: Array) -> Array:
-        """Return (b log_ratio + 1) / 2, which means something in [0, 1] only."""
+    def shift_of(self, log_ratio: FloatArray) -> FloatArray:
+        """Return (b log_ratio + 1) / 2, valid in [0, 1] only."""
         return 0.5 * (log_ratio * self.scale + 1.0)
 
     @property
-    def steepest(self) -> float:
+    def lipschitz_bound(self) -> float:
         """Return 2 / b."""
         return 2.0 / self.scale
+
+
+AdditiveNoise: TypeAlias = GaussianNoise | LaplaceNoise

@@ -1,6 +1,6 @@
-"""What is composed: laws on grids of one width, each with how often it is composed.
+"""The factors of a composition: pmfs on grids of one width, with their multiplicities.
 
-A part is one law, or the rows of a family.  Each says what the tilted sum of its losses looks like:
+A part is one pmf, or the rows of a family.  Each says what the tilted sum of its losses looks like:
 cumulant, moments, and transform with bounds on its rounding.
 """
 
@@ -13,47 +13,45 @@ from typing import Final, Protocol
 
 import numpy as np
 from numpy.fft import rfft
-from numpy.typing import NDArray
 
+from ...arrays import ComplexArray, FloatArray, IntArray
 from ...rootfinding import enclose, narrow
-from .grid import Law
-from .noise import UNIT_ROUNDOFF, Array, dot
-from .thinned import Rows
+from .grid import LossPmf
+from .noise import UNIT_ROUNDOFF, dot
+from .pmf_rows import PmfRows
 
-Spectrum = NDArray[np.complex128]
-
-_AT_ONCE: Final = 1 << 19
+_MAX_BATCHED_NUMBERS: Final = 1 << 19
 """About how many numbers are transformed at once."""
 
-_SHORT: Final = 1000.0
+_SHORT_SUM_POINTS: Final = 1000.0
 """A sum that spreads over fewer grid points than this is composed as it is."""
 
-_MULTIPLIED: Final = 32
+_MAX_MULTIPLIED_POWER: Final = 32
 """Powers up to this are products: each of at most 10 costs 3 roundings, fewer than are bounded."""
 
-_SPARED: Final = 11.0
-"""Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted law has."""
+_MAX_LOG_PRECISION_LOSS: Final = 11.0
+"""Log of the digits that a smaller tilt may cost: some 5 of the 14 that the tilted pmf has."""
 
 
 @dataclass(frozen=True, eq=False)
-class Transformed:
-    """The transform of a part's tilted sum on a circle, and what rounding did to it.
+class TiltedSpectrum:
+    """The Fourier transform of a part's tilted sum on a circle, and bounds on its rounding.
 
-    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norms` is the sum of the
-    2-norms of the tilted laws, `relative` bounds the relative error of e^cumulant, `powers` that of
-    the products.
+    Index 0 of the circle stands for the loss `shift` * width + `offset`.  `norm_sum` is the sum of
+    the 2-norms of the tilted pmfs, `relative_error` bounds the relative error of e^cumulant,
+    `power_error` that of the products.
     """
 
-    spectrum: Spectrum
+    spectrum: ComplexArray
     shift: int
     offset: float
-    norms: float
-    relative: float
-    powers: float
+    norm_sum: float
+    relative_error: float
+    power_error: float
 
 
 class Part(Protocol):
-    """Laws of some rounds."""
+    """Pmfs of some rounds."""
 
     @property
     def width(self) -> float:
@@ -68,16 +66,16 @@ class Part(Protocol):
         """Log of the probability that no round has an infinite loss."""
 
     @property
-    def least(self) -> float:
+    def min_sum(self) -> float:
         """The smallest finite sum of losses."""
 
     @property
-    def most(self) -> float:
+    def max_sum(self) -> float:
         """The largest finite sum of losses."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether some law has no finite mass at all."""
+        """Whether some pmf has no finite mass at all."""
 
     @property
     def transforms(self) -> int:
@@ -93,183 +91,170 @@ class Part(Protocol):
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
         """Return mean and variance of the tilted sum."""
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         """Return the transform of the tilted sum on a circle of `size` points."""
 
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
-    """One law, composed `count` times."""
+class RepeatedPmf:
+    """One pmf, composed `count` times."""
 
-    law: Law
+    pmf: LossPmf
     count: int
 
     @property
     def width(self) -> float:
-        """Width of the grid."""
-        return self.law.grid.width
+        return self.pmf.grid.width
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
-        return self.count * self.law.slack
+        return self.count * self.pmf.slack
 
     @property
     def log_survival(self) -> float:
-        """Log of the probability that no round has an infinite loss."""
-        infinite = self.law.infinite_mass
+        infinite = self.pmf.infinite_mass
         return self.count * math.log1p(-infinite) if infinite < 1.0 else -math.inf
 
     @property
-    def least(self) -> float:
-        """The smallest finite sum of losses."""
-        return self.count * float(self.law.losses[0])
+    def min_sum(self) -> float:
+        return self.count * float(self.pmf.losses[0])
 
     @property
-    def most(self) -> float:
-        """The largest finite sum of losses."""
-        return self.count * float(self.law.losses[-1])
+    def max_sum(self) -> float:
+        return self.count * float(self.pmf.losses[-1])
 
     @property
     def is_empty(self) -> bool:
-        """Whether the law has no finite mass at all."""
-        return not self.law.masses.any()
+        """Whether the pmf has no finite mass at all."""
+        return not self.pmf.masses.any()
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return 1
 
     @property
     def releases(self) -> int:
-        """How many rounds the part stands for."""
         return self.count
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
-        return self.count * tilted(self.law, tilt)[1]
+        return self.count * tilted_masses(self.pmf, tilt)[1]
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
-        losses = self.law.losses
-        weights, _ = tilted(self.law, tilt)
+        losses = self.pmf.losses
+        weights, _ = tilted_masses(self.pmf, tilt)
         centre = dot(weights, losses)
         return self.count * centre, self.count * dot(weights, (losses - centre) ** 2)
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
-        """Return the transform of the tilted sum on a circle of `size` points."""
-        law, n = self.law, self.count
-        weights, _ = tilted(law, tilt)
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
+        pmf, n = self.pmf, self.count
+        weights, _ = tilted_masses(pmf, tilt)
+        # The tilted mean goes to index 0 of the circle, so that the n-th power stays around index
+        # 0.
         centre = round(dot(weights, np.arange(weights.size, dtype=float)))
         folded = _fold(weights, centre, size)
-        largest = abs(tilt) * max(abs(float(law.losses[0])), abs(float(law.losses[-1])))
-        return Transformed(
+        # e^(t l) is rounded by 4u per unit of |t l|; sums and logarithms take 36u more; n rounds.
+        largest = abs(tilt) * max(abs(float(pmf.losses[0])), abs(float(pmf.losses[-1])))
+        return TiltedSpectrum(
             spectrum=_power(rfft(folded), n),
-            shift=n * (law.first + centre),
-            offset=n * law.grid.offset,
-            norms=n * math.sqrt(dot(folded, folded)),
-            relative=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
-            powers=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
+            shift=n * (pmf.first + centre),
+            offset=n * pmf.grid.offset,
+            norm_sum=n * math.sqrt(dot(folded, folded)),
+            relative_error=n * UNIT_ROUNDOFF * (36.0 + 4.0 * largest),
+            power_error=(32.0 * n + 128.0) * UNIT_ROUNDOFF,
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Rowed:
-    """The laws of many rows, each composed as often as its count says."""
+class RepeatedPmfRows:
+    """The pmfs of many rows, each composed as often as its count says."""
 
-    rows: Rows
+    rows: PmfRows
 
     @property
     def width(self) -> float:
-        """Width of the grid."""
         return self.rows.width
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
         return float((self.rows.counts * self.rows.slack).sum()) * (1.0 + 1e-12)
 
     @property
     def log_survival(self) -> float:
-        """Log of the probability that no round has an infinite loss."""
         with np.errstate(divide="ignore"):
             each = self.rows.counts * np.log1p(-self.rows.infinite)
         return float(each.sum())
 
     @cached_property
-    def _losses(self) -> Array:
-        losses: Array = self.rows.offset[:, None] + self.rows.width * self.rows.at
+    def _losses(self) -> FloatArray:
+        losses: FloatArray = self.rows.offset[:, None] + self.rows.width * self.rows.indices
         return losses
 
     @property
-    def least(self) -> float:
-        """The smallest finite sum of losses."""
+    def min_sum(self) -> float:
         return float((self.rows.counts * self._losses[:, 0]).sum())
 
     @property
-    def most(self) -> float:
-        """The largest finite sum of losses."""
+    def max_sum(self) -> float:
         return float((self.rows.counts * self._losses[:, -1]).sum())
 
     @property
     def is_empty(self) -> bool:
-        """Whether some law has no finite mass at all."""
         return not bool(self.rows.masses.any(axis=-1).all())
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return self.rows.counts.size
 
     @property
     def releases(self) -> int:
-        """How many rounds the part stands for."""
         return sum(self.rows.counts.tolist())
 
-    def _tilted(self, tilt: float) -> tuple[Array, Array]:
-        """Return the tilted masses of each row, and its log moment; see `tilted`."""
+    def _tilted(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """Return the tilted masses of each row, and its log moment; see `tilted_masses`."""
         masses = self.rows.masses
         exponents = tilt * self._losses
+        # Shape (rows, points).  The largest exponent is taken out before exp, so that nothing
+        # overflows; points without mass do not set it.
         peak = np.where(masses > 0.0, exponents, -np.inf).max(axis=-1, keepdims=True)
         weights = masses * np.exp(np.minimum(exponents - peak, 0.0))
         total = weights.sum(axis=-1, keepdims=True)
         return weights / total, (peak + np.log(total))[:, 0]
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
         return float((self.rows.counts * self._tilted(tilt)[1]).sum())
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
         weights, _ = self._tilted(tilt)
         centres = (weights * self._losses).sum(axis=-1)
         variances = (weights * (self._losses - centres[:, None]) ** 2).sum(axis=-1)
         counts = self.rows.counts
         return float((counts * centres).sum()), float((counts * variances).sum())
 
-    def transformed(self, tilt: float, size: int) -> Transformed:
-        """Return the transform of the tilted sum on a circle of `size` points."""
+    def tilted_spectrum(self, tilt: float, size: int) -> TiltedSpectrum:
         rows, counts = self.rows, self.rows.counts
         weights, _ = self._tilted(tilt)
-        centres = np.round((weights * rows.at).sum(axis=-1)).astype(np.int64)
-        places = (rows.at - centres[:, None]) % size
+        centres = np.round((weights * rows.indices).sum(axis=-1)).astype(np.int64)
+        positions = (rows.indices - centres[:, None]) % size
         spectrum = np.ones(size // 2 + 1, dtype=np.complex128)
-        norms = 0.0
-        block = max(_AT_ONCE // size, 1)
+        norm_sum = 0.0
+        # Rows are transformed in blocks, shape (block, size), which stay in the cache.
+        block = max(_MAX_BATCHED_NUMBERS // size, 1)
         for start in range(0, counts.size, block):
-            some = slice(start, start + block)
-            folded = _folded(weights[some], places[some], size)
-            norms += float((counts[some] * np.sqrt((folded * folded).sum(axis=-1))).sum())
-            for one, n in zip(rfft(folded, axis=-1), counts[some].tolist(), strict=True):
-                spectrum *= _power(one, n)
+            block_rows = slice(start, start + block)
+            folded = _fold_rows(weights[block_rows], positions[block_rows], size)
+            norm_sum += float((counts[block_rows] * np.sqrt((folded * folded).sum(axis=-1))).sum())
+            for row_spectrum, n in zip(
+                rfft(folded, axis=-1), counts[block_rows].tolist(), strict=True
+            ):
+                spectrum *= _power(row_spectrum, n)
         largest = abs(tilt) * np.abs(self._losses[:, [0, -1]]).max(axis=-1)
-        return Transformed(
+        return TiltedSpectrum(
             spectrum=spectrum,
             shift=int((counts * centres).sum()),
             offset=math.fsum((counts * rows.offset).tolist()),
-            norms=norms,
-            relative=float((counts * (36.0 + 4.0 * largest)).sum()) * UNIT_ROUNDOFF,
-            powers=float((32.0 * counts + 128.0).sum()) * UNIT_ROUNDOFF,
+            norm_sum=norm_sum,
+            relative_error=float((counts * (36.0 + 4.0 * largest)).sum()) * UNIT_ROUNDOFF,
+            power_error=float((32.0 * counts + 128.0).sum()) * UNIT_ROUNDOFF,
         )
 
 
@@ -286,7 +271,6 @@ class Rounds:
 
     @property
     def slack(self) -> float:
-        """By how much the sum of the losses may be off, through rounding of single losses."""
         return sum(part.slack for part in self.parts)
 
     @property
@@ -295,26 +279,21 @@ class Rounds:
         return -math.expm1(sum(part.log_survival for part in self.parts))
 
     @property
-    def least(self) -> float:
-        """The smallest finite sum of losses."""
-        return sum(part.least for part in self.parts)
+    def min_sum(self) -> float:
+        return sum(part.min_sum for part in self.parts)
 
     @property
-    def most(self) -> float:
-        """The largest finite sum of losses."""
-        return sum(part.most for part in self.parts)
+    def max_sum(self) -> float:
+        return sum(part.max_sum for part in self.parts)
 
     @property
     def transforms(self) -> int:
-        """How many transforms are taken."""
         return sum(part.transforms for part in self.parts)
 
     def cumulant(self, tilt: float) -> float:
-        """Return sum of n log sum_j p_j e^(t l_j)."""
         return sum(part.cumulant(tilt) for part in self.parts)
 
     def mean_and_variance(self, tilt: float) -> tuple[float, float]:
-        """Return mean and variance of the tilted sum."""
         moments = [part.mean_and_variance(tilt) for part in self.parts]
         return sum(mean for mean, _ in moments), sum(variance for _, variance in moments)
 
@@ -322,8 +301,8 @@ class Rounds:
         """Return a tilt at which the tilted sum lies about epsilon: K'(t) = eps + 1/t + 1/(1+t).
 
         `guess` is returned if the mean is then within half a `spread` of that.  Far tails, which
-        an estimate may leave out, can take over the tilted law suddenly; then K - t eps would grow
-        beyond delta and rounding with it, so the tilt is solved for on the laws themselves.
+        an estimate may leave out, can take over the tilted pmf suddenly; then K - t eps would grow
+        beyond delta and rounding with it, so the tilt is solved for on the pmfs themselves.
         """
 
         def above(log_tilt: float) -> float:
@@ -343,43 +322,48 @@ class Rounds:
     def lighter_tilt(self, epsilon: float, tilt: float) -> float:
         """Return a smaller tilt at which the sum spreads far less, or this one.
 
-        Where single losses reach far, the tilted law has a heavy tail, and the window of the sum
+        Where single losses reach far, the tilted pmf has a heavy tail, and the window of the sum
         would have to hold it.  A smaller tilt costs digits: e^(K - t eps) grows beyond delta, and
-        what is wrong with the tilted law grows with it; no more than `_SPARED` of them are given.
+        what is wrong with the tilted pmf grows with it; no more than `_MAX_LOG_PRECISION_LOSS` of
+        them are given.
         """
         _, spread = self.mean_and_variance(tilt)
-        if spread < (_SHORT * self.width) ** 2:
+        if spread < (_SHORT_SUM_POINTS * self.width) ** 2:
             return tilt
+        # e^(K - t eps) is the factor between tilted mass and delta: its growth is what precision
+        # costs.
         scale = self.cumulant(tilt) - tilt * epsilon
         for _ in range(8):
             lighter = 0.85 * tilt
             _, variance = self.mean_and_variance(lighter)
             lost = self.cumulant(lighter) - lighter * epsilon - scale
-            if not (variance < 0.7 * spread and lost < _SPARED):
+            if not (variance < 0.7 * spread and lost < _MAX_LOG_PRECISION_LOSS):
                 break
             tilt, spread = lighter, variance
         return tilt
 
     def is_empty(self) -> bool:
-        """Say whether some law has no finite mass at all."""
+        """Say whether some pmf has no finite mass at all."""
         return any(part.is_empty for part in self.parts)
 
 
-def tilted(law: Law, tilt: float) -> tuple[Array, float]:
+def tilted_masses(pmf: LossPmf, tilt: float) -> tuple[FloatArray, float]:
     """Return the tilted masses g_j and the log moment K, with g_j e^K = p_j e^(t l_j).
 
     The identity holds for the returned K up to the rounding of the exponents, whatever the
     rounding of the sum that K comes from.
     """
-    exponents = tilt * law.losses
-    peak = float(exponents[law.masses > 0].max())
-    weights: Array = law.masses * np.exp(np.minimum(exponents - peak, 0.0))
+    exponents = tilt * pmf.losses
+    # The largest exponent is taken out before exp, so that nothing overflows.
+    peak = float(exponents[pmf.masses > 0].max())
+    weights: FloatArray = pmf.masses * np.exp(np.minimum(exponents - peak, 0.0))
     total = float(weights.sum())
     return weights / total, peak + math.log(total)
 
 
-def _fold(weights: Array, centre: int, size: int) -> Array:
+def _fold(weights: FloatArray, centre: int, size: int) -> FloatArray:
     """Return the weights on a circle of `size` points, with index `centre` at 0."""
+    # Index j goes to j mod size: masses a whole circle apart add up.
     if weights.size > size:
         padded = np.zeros(-(-weights.size // size) * size)
         padded[: weights.size] = weights
@@ -389,23 +373,25 @@ def _fold(weights: Array, centre: int, size: int) -> Array:
     return np.roll(weights, -(centre % size))
 
 
-def _folded(weights: Array, places: NDArray[np.int64], size: int) -> Array:
-    """Return each row's weights at its places on a circle of `size` points."""
+def _fold_rows(weights: FloatArray, positions: IntArray, size: int) -> FloatArray:
+    """Return each row's weights at its positions on a circle of `size` points."""
     count = weights.shape[0]
-    flat = (places + size * np.arange(count)[:, None]).ravel()
+    # One bincount for all rows: row i has the indices i size, ..., (i + 1) size - 1.
+    flat = (positions + size * np.arange(count)[:, None]).ravel()
     folded = np.bincount(flat, weights.ravel(), minlength=count * size).astype(np.float64)
     return folded.reshape(count, size)
 
 
-def _power(spectrum: Spectrum, n: int) -> Spectrum:
+def _power(spectrum: ComplexArray, n: int) -> ComplexArray:
     """Return spectrum^n, 0 where it is below 1e-40 in size."""
     if n == 1:
         return spectrum
-    if n <= _MULTIPLIED:
+    if n <= _MAX_MULTIPLIED_POWER:
         half = _power(spectrum, n // 2)
         return half * half * spectrum if n % 2 else half * half
     result = np.zeros_like(spectrum)
     size = np.abs(spectrum)
+    # |z|^n < 1e-40 where |z| < e^(-92.1 / n): such entries are 0, an error that `compose` counts.
     matters = size > math.exp(-92.1 / n)
     result[matters] = np.exp(n * np.log(spectrum[matters]))
     return result

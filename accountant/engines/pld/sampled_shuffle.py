@@ -21,72 +21,74 @@ from ...amplification.shuffling.counting import sampled_test
 from ...amplification.shuffling.double import Copies, oblivious_bound
 from ...amplification.shuffling.overlap import data_dependent_bound
 from ...amplification.shuffling.profile import Profile, atoms
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanisms import Dominated, pairs
-from .noise import Array
-from .ordered import attained_pair
+from .one_sided import one_sided_pair
 from .pair import Pair
+from .registry import DominatedMechanism, pairs
 
-USUAL_FAILURE = 1e-13
+DEFAULT_FAILURE = 1e-13
 """What dummies are counted on but for, where delta is not known beforehand."""
 
 
 @pairs.register(ev.SampledShuffle)
-def _sampled_shuffle(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+def _sampled_shuffle(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechanism:
     if event.granularity == "tuple":
         return _tuples(event, neighbours)
-    return _coordinates(event, neighbours, USUAL_FAILURE)
+    return _coordinates(event, neighbours, DEFAULT_FAILURE)
 
 
 @lru_cache(maxsize=64)
-def _coordinates(event: ev.SampledShuffle, neighbours: Neighbours, failure: float) -> Dominated:
+def _coordinates(
+    event: ev.SampledShuffle, neighbours: Neighbours, failure: float
+) -> DominatedMechanism:
     if event.selection == "oblivious":
         bound = oblivious_bound(event, neighbours, failure)
     else:
-        found = data_dependent_bound(event, neighbours)
-        if found is None:
-            return _nothing(
+        overlap_bound = data_dependent_bound(event, neighbours)
+        if overlap_bound is None:
+            return _no_guarantee(
                 "A dimension can overflow its padding: the choice depends on the data, "
                 f"{event.users:,} users may choose the same one, and {event.padded_to:,} messages "
                 "fit. What happens then is visible.",
                 neighbours,
             )
-        bound = found
+        bound = overlap_bound
     outcomes = _outcomes(bound)
     pair = Pair(None, outcomes, tuple(outcomes.losses[-1:].tolist()))  # the end of the support
-    attained, copies = _attained(event, neighbours)
-    steps = bound.steps if attained is None else (*bound.steps, _test_step(event))
+    lower_pair, copies = _lower_pair(event, neighbours)
+    steps = bound.steps if lower_pair is None else (*bound.steps, _test_step(event))
 
-    def fitted(delta: float) -> Dominated:
+    def fitted(delta: float) -> DominatedMechanism:
         return _coordinates(event, neighbours, _failure(delta))
 
-    return Dominated(
+    return DominatedMechanism(
         pair,
-        attained,
-        attained is None or neighbours == "replace-one",
+        lower_pair,
+        lower_pair is None or neighbours == "replace-one",
         steps,
         bound.copies,
-        attained_power=copies,
+        lower_power=copies,
         fitted=fitted if event.selection == "oblivious" else None,
     )
 
 
 @lru_cache(maxsize=64)
-def _attained(event: ev.SampledShuffle, neighbours: Neighbours) -> tuple[Pair | None, int]:
+def _lower_pair(event: ev.SampledShuffle, neighbours: Neighbours) -> tuple[Pair | None, int]:
     """Return what a test attains, if there is one, and how many copies of it."""
     test = sampled_test(event, neighbours)
-    return (None, 1) if test is None else (attained_pair(test.forward, test.backward), test.copies)
+    return (None, 1) if test is None else (one_sided_pair(test.forward, test.backward), test.copies)
 
 
 def _failure(delta: float) -> float:
     """Return about a hundredth of delta, as a power of ten so that few pairs are made."""
-    return 10.0 ** math.floor(math.log10(delta / 50.0)) if delta > 1e-100 else USUAL_FAILURE
+    return 10.0 ** math.floor(math.log10(delta / 50.0)) if delta > 1e-100 else DEFAULT_FAILURE
 
 
 @lru_cache(maxsize=64)
-def _atoms(profile: Profile) -> tuple[Array, Array]:
+def _atoms(profile: Profile) -> tuple[FloatArray, FloatArray]:
     return atoms(profile)
 
 
@@ -95,19 +97,20 @@ def _outcomes(bound: Copies) -> AtomPair:
     log_p, log_q = _atoms(bound.profile)
     if bound.failure > 0.0:
         if bound.failure >= 1.0:
-            none, all_of_it = np.array([-np.inf]), np.zeros(1)
-            return AtomPair(np.append(all_of_it, none), np.append(none, all_of_it))
+            none, certain = np.array([-np.inf]), np.zeros(1)
+            return AtomPair(np.append(certain, none), np.append(none, certain))
+        # 1 - (1 - each)^copies = failure, rounded up.
         each = -math.expm1(math.log1p(-bound.failure) / bound.copies) * (1.0 + 1e-12)
-        kept, lost = math.log1p(-each), np.array([math.log(each)])
+        log_success, lost = math.log1p(-each), np.array([math.log(each)])
         none = np.array([-np.inf])
-        log_p = np.concatenate((log_p + kept, lost, none))
-        log_q = np.concatenate((log_q + kept, none, lost))
-    return AtomPair(log_p, log_q, few=False)
+        log_p = np.concatenate((log_p + log_success, lost, none))
+        log_q = np.concatenate((log_q + log_success, none, lost))
+    return AtomPair(log_p, log_q, has_heavy_atoms=False)
 
 
-def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
+def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> DominatedMechanism:
     if event.selection != "oblivious":
-        return _nothing(
+        return _no_guarantee(
             "Whole tuples carry the chosen dimensions, which depend on the data: whoever reads "
             "them may read the data.",
             neighbours,
@@ -129,11 +132,11 @@ def _tuples(event: ev.SampledShuffle, neighbours: Neighbours) -> Dominated:
         ),
     )
     return replace(
-        local, attained=None, steps=(*local.steps, step), power=local.power * event.chosen
+        local, lower_pair=None, steps=(*local.steps, step), power=local.power * event.chosen
     )
 
 
-def _nothing(reason: str, neighbours: Neighbours) -> Dominated:
+def _no_guarantee(reason: str, neighbours: Neighbours) -> DominatedMechanism:
     """Return what is proven where there is no guarantee: nothing, and why."""
     known = pairs(ev.NoGuarantee(reason), neighbours)
     step = Step("shuffling", f"No guarantee. {reason}", "by an example of such data")

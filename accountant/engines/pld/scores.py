@@ -1,12 +1,12 @@
-"""Lower pairs: a sum of scores, one for each of many steps, of which a unit takes part in few.
+"""Lower-bound pairs: a sum of scores over steps, of which the unit takes part in few.
 
 Whatever is computed from the releases tells the data sets apart no better than the releases do.
 Here each of n steps is given an integer score, an increasing function of where its noisy sum falls,
-and only the sum of the scores is looked at.  Its law does not depend on which of the steps a unit
-takes part in, only on how many: if one step's score has law L_c when the unit moves that step's sum
-by c,
+and only the sum of the scores is looked at.  Its distribution does not depend on which of the steps
+a unit takes part in, only on how many: if one step's score has distribution L_c when the unit moves
+that step's sum by c,
 
-    P is the law of k scores of L_a and n - k of L_0,  Q that of k of L_b and n - k of L_0.
+    P is the distribution of k scores of L_a and n - k of L_0,  Q that of k of L_b and n - k of L_0.
 
 The score is about log((1 - k/n) + (k/n) noise(a)/noise(0)) less the same for b: what would be the
 best one if each step drew the unit by itself.  Any score gives a lower bound; a poor one gives a
@@ -26,106 +26,110 @@ from typing import Final
 
 import numpy as np
 
+from ...arrays import FloatArray
 from .atoms import AtomPair
-from .links import log_mixture
-from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
+from .loss_maps import log_mixture
+from .noise import UNIT_ROUNDOFF, AdditiveNoise
 from .pair import Pair
 
-POINTS: Final = 4096
+SCORE_POINTS: Final = 4096
 """How many scores the bulk of their sum spans."""
 
-CUT: Final = 1e-32
+SCORE_TAIL_MASS: Final = 1e-32
 """Mass that a convolution may cut off on each side."""
 
-SHOWN_AT: Final = 1e-6
+COMPARISON_DELTA: Final = 1e-6
 """The delta at which pairs are compared."""
 
-MOST_STEPS: Final = 10**7
+MAX_SCORE_STEPS: Final = 10**7
 """With more steps rounding would eat up the bound."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class _ScorePmf:
     """Masses on consecutive integers; `lost` bounds what was cut, `rounding` is relative."""
 
     first: int
-    masses: Array
+    masses: FloatArray
     lost: float
     rounding: float
 
-    def plus(self, other: _Law) -> _Law:
+    def plus(self, other: _ScorePmf) -> _ScorePmf:
+        # Distribution of the sum of two independent scores; each end is cut below
+        # SCORE_TAIL_MASS.
         masses = np.convolve(self.masses, other.masses)
         size = min(self.masses.size, other.masses.size)
         below, above = np.cumsum(masses), np.cumsum(masses[::-1])
-        low = int(np.searchsorted(below, CUT, side="right"))
-        high = masses.size - int(np.searchsorted(above, CUT, side="right"))
-        return _Law(
+        low = int(np.searchsorted(below, SCORE_TAIL_MASS, side="right"))
+        high = masses.size - int(np.searchsorted(above, SCORE_TAIL_MASS, side="right"))
+        return _ScorePmf(
             self.first + other.first + low,
             masses[low:high],
-            self.lost + other.lost + 2.001 * CUT,
+            self.lost + other.lost + 2.001 * SCORE_TAIL_MASS,
             self.rounding + other.rounding + UNIT_ROUNDOFF * (size + 2.0),
         )
 
-    def times(self, count: int) -> _Law:
+    def times(self, count: int) -> _ScorePmf:
         if count == 0:
-            return _Law(0, np.ones(1), 0.0, 0.0)
+            return _ScorePmf(0, np.ones(1), 0.0, 0.0)
+        # By doubling: log2(count) convolutions.
         half = self.times(count // 2)
         doubled = half.plus(half)
         return doubled.plus(self) if count & 1 else doubled
 
 
-def score_pair(
-    noise: GaussianNoise | LaplaceNoise, steps: int, chosen: int, moves: tuple[float, float]
-) -> Pair:
+def score_pair(noise: AdditiveNoise, steps: int, chosen: int, moves: tuple[float, float]) -> Pair:
     """Return the pair of the sum of scores of `steps` steps, `chosen` of which a unit moves.
 
     It moves their sums by `moves[0]` (P) or by `moves[1]` (Q, smaller), in the unit of the noise.
     """
     edges, first = _edges(noise, chosen / steps, steps, moves)
-    error = noise.mass_error(noise.radius(CUT) + 2.0)
+    error = noise.mass_error(noise.radius(SCORE_TAIL_MASS) + 2.0)
 
-    def law(shift: float) -> _Law:
-        return _Law(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
+    def score_pmf(shift: float) -> _ScorePmf:
+        return _ScorePmf(first, np.exp(noise.log_interval_masses(edges - shift)), 0.0, error)
 
-    rest = law(0.0).times(steps - chosen)
-    p, q = (law(shift).times(chosen).plus(rest) for shift in moves)
+    rest = score_pmf(0.0).times(steps - chosen)
+    p, q = (score_pmf(shift).times(chosen).plus(rest) for shift in moves)
     return Pair.of_outcomes(_outcomes(p, q))
 
 
-def most_telling(found: Sequence[Pair], *, either_way: bool) -> Pair:
-    """Return the pair on outcomes that shows the largest epsilon at `SHOWN_AT`.
+def strongest_pair(pairs: Sequence[Pair], *, either_way: bool) -> Pair:
+    """Return the pair with the largest epsilon at `COMPARISON_DELTA`.
 
     Each is attained; which one is returned only decides how good a lower bound is.  A pair may be
     returned reversed where its data sets may be taken `either_way`, as under replace-one.
     """
     if either_way:
-        return max((*found, *(pair.reverse() for pair in found)), key=_shown)
-    return max(found, key=lambda pair: max(_shown(pair), _shown(pair.reverse())))
+        return max((*pairs, *(pair.reverse() for pair in pairs)), key=_epsilon_shown)
+    return max(pairs, key=lambda pair: max(_epsilon_shown(pair), _epsilon_shown(pair.reverse())))
 
 
-def _shown(pair: Pair) -> float:
-    """Return about the epsilon that a pair on outcomes shows at `SHOWN_AT`."""
-    assert pair.exact is not None
-    p, q = np.exp(pair.exact.log_p), np.exp(pair.exact.log_q)
+def _epsilon_shown(pair: Pair) -> float:
+    """Return about the epsilon that a pair on outcomes shows at `COMPARISON_DELTA`."""
+    assert pair.atoms is not None
+    p, q = np.exp(pair.atoms.log_p), np.exp(pair.atoms.log_q)
+    # Bisection on epsilon; the hockey stick at e^epsilon falls as epsilon grows.
     low, high = 0.0, 1000.0
     for _ in range(40):
         middle = 0.5 * (low + high)
-        seen = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
-        low, high = (middle, high) if seen > SHOWN_AT else (low, middle)
+        delta = float(np.maximum(p - math.exp(min(middle, 700.0)) * q, 0.0).sum())
+        low, high = (middle, high) if delta > COMPARISON_DELTA else (low, middle)
     return low
 
 
 def _edges(
-    noise: GaussianNoise | LaplaceNoise, share: float, steps: int, moves: tuple[float, float]
-) -> tuple[Array, int]:
+    noise: AdditiveNoise, share: float, steps: int, moves: tuple[float, float]
+) -> tuple[FloatArray, int]:
     """Return the positions between consecutive scores, ends included, and the first score."""
-    reach = noise.radius(CUT)
+    reach = noise.radius(SCORE_TAIL_MASS)
     x = np.linspace(min(*moves, 0.0) - reach, max(*moves, 0.0) + reach, 1 << 15)
     score = _log_blend(noise, share, x, moves[0]) - _log_blend(noise, share, x, moves[1])
     masses = np.exp(noise.log_interval_masses(np.concatenate(([-math.inf], x))))
+    # Scores are multiples of `width`: 24 standard deviations of their sum span SCORE_POINTS.
     mean = float((masses * score).sum())
     spread = math.sqrt(steps * float((masses * (score - mean) ** 2).sum()))
-    width = max(24.0 * spread / POINTS, 1e-300)
+    width = max(24.0 * spread / SCORE_POINTS, 1e-300)
     highest = min(float(score[-1]), mean + 48.0 * spread)
     lowest = max(float(score[0]), mean - 12.0 * spread)
     first, last = math.floor(lowest / width), math.ceil(highest / width)
@@ -134,7 +138,7 @@ def _edges(
     return np.concatenate(([-math.inf], np.maximum.accumulate(between), [math.inf])), first
 
 
-def _log_blend(noise: GaussianNoise | LaplaceNoise, share: float, x: Array, shift: float) -> Array:
+def _log_blend(noise: AdditiveNoise, share: float, x: FloatArray, shift: float) -> FloatArray:
     """Return log(1 - share + share noise(shift)/noise(0)) at x."""
     if shift == 0.0:
         return np.zeros_like(x)
@@ -142,21 +146,22 @@ def _log_blend(noise: GaussianNoise | LaplaceNoise, share: float, x: Array, shif
     return log_mixture(share, unit.log_shift_ratio(x / shift))
 
 
-def _outcomes(p: _Law, q: _Law) -> AtomPair:
+def _outcomes(p: _ScorePmf, q: _ScorePmf) -> AtomPair:
     first = min(p.first, q.first)
-    size = max(law.first + law.masses.size for law in (p, q)) - first
+    size = max(pmf.first + pmf.masses.size for pmf in (p, q)) - first
     both = np.zeros((2, size))
-    for row, law in zip(both, (p, q), strict=True):
-        row[law.first - first :][: law.masses.size] = law.masses
+    for row, pmf in zip(both, (p, q), strict=True):
+        row[pmf.first - first :][: pmf.masses.size] = pmf.masses
     lost = p.lost + q.lost
+    # Elsewhere the mass that was cut is a relative error of at most lost / least.
     least = max(1e-20, 1e10 * lost)
-    solid = np.flatnonzero((both > least).all(axis=0))
-    if solid.size:
-        low, high = int(solid[0]), int(solid[-1]) + 1
+    heavy = np.flatnonzero((both > least).all(axis=0))
+    if heavy.size:
+        low, high = int(heavy[0]), int(heavy[-1]) + 1
         ends = [both[:, :low].sum(axis=1), both[:, high:].sum(axis=1)]
         both = np.column_stack((ends[0], both[:, low:high], ends[1]))
     both = both[:, (both > least).all(axis=0)]
     log_p, log_q = np.log(both)
     return AtomPair(
-        log_p, log_q, few=False, rounding=2.0 * (p.rounding + q.rounding) + lost / least
+        log_p, log_q, has_heavy_atoms=False, rounding=2.0 * (p.rounding + q.rounding) + lost / least
     )

@@ -10,45 +10,46 @@ from ...amplification.shuffling.attained import lower_epsilon
 from ...amplification.shuffling.rounds import round_pair, round_tests
 from ...guarantee import Neighbours, Step
 from .atoms import AtomPair
-from .mechanisms import Dominated, pairs
-from .ordered import attained_pair
+from .one_sided import one_sided_pair
 from .pair import Pair
+from .registry import DominatedMechanism, pairs
 
-USUAL_DELTA: Final = 1e-6
+TEST_CHOICE_DELTA: Final = 1e-6
 """The delta at which the sharpest of several tests is chosen; any of them is sound."""
 
 
 @pairs.register(ev.Shuffle)
-def _shuffle(event: ev.Shuffle, neighbours: Neighbours) -> Dominated:
-    return users_drawn(event, neighbours)
+def _shuffle(event: ev.Shuffle, neighbours: Neighbours) -> DominatedMechanism:
+    return shuffled_round(event, neighbours)
 
 
 @lru_cache(maxsize=64)
-def users_drawn(event: ev.Event, neighbours: Neighbours) -> Dominated:
+def shuffled_round(event: ev.Event, neighbours: Neighbours) -> DominatedMechanism:
     """Return the pair of a shuffled round, or of one of `FixedSize` or `Poisson` users.
 
     Replace-one, and zero-out as a case of it.  Raises `Unsupported` under add-remove, and for
     other events.
     """
     known = round_pair(event, neighbours)
-    pair = Pair.of_outcomes(AtomPair(*known.outcomes, few=False))
-    attained = _attained(event, neighbours)
+    pair = Pair.of_outcomes(AtomPair(*known.outcomes, has_heavy_atoms=False))
+    lower_pair = _lower_pair(event, neighbours)
     steps = known.steps
-    if attained is not None:
+    if lower_pair is not None:
         test = Step(
             "shuffling",
             "Lower end: an exact test on one concrete pair of data sets.",
             "derived in amplification/shuffling/attained.py",
         )
         steps = (*steps, test)
-    return Dominated(pair, attained, True, steps)
+    return DominatedMechanism(pair, lower_pair, True, steps)
 
 
-def _attained(event: ev.Event, neighbours: Neighbours) -> Pair | None:
-    """Return the sharpest test: the pair in its order, and the same test in the other one."""
+def _lower_pair(event: ev.Event, neighbours: Neighbours) -> Pair | None:
+    """Return the pair of the test with the largest lower bound, with its bounds in both
+    directions."""
     tests = round_tests(event, neighbours)
     if not tests:
         return None
-    sharpness = [lower_epsilon((test,), USUAL_DELTA) for test in tests]
+    sharpness = [lower_epsilon((test,), TEST_CHOICE_DELTA) for test in tests]
     best = sharpness.index(max(sharpness))
-    return attained_pair(tests[best], tests[best ^ 1])  # tests come in twos, one for each order
+    return one_sided_pair(tests[best], tests[best ^ 1])  # tests come in twos, one for each order

@@ -46,27 +46,27 @@ from ...amplification.truncation import Cut
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
-from .allocation import noise_of
+from .allocation import additive_noise
 from .crowd import crowd_pairs
 from .fixed_size import INTEGER_SUMS, SHUFFLED, without_replacement
-from .mechanisms import LEAST_RATE, Dominated, pairs
 from .noise import UNIT_ROUNDOFF
 from .pair import Pair
-from .piecewise import measures, one_of
-from .scores import most_telling
+from .pair_algebra import mixture_of_pairs, scaled_measures
+from .registry import MIN_SAMPLING_RATE, DominatedMechanism, pairs
+from .scores import strongest_pair
 
-TAIL: Final = 1e-2
+SHARING_TAIL: Final = 1e-2
 """Where in the tail of the release the two parts should lose the same."""
 
-LARGEST_GROWTH: Final = 1e3
+MAX_EDGE_GROWTH: Final = 1e3
 """Most that the part of N = B - 1 may grow; beyond, rounding would matter."""
 
-LARGEST_ERROR: Final = 1e-8
+MAX_WEIGHT_ERROR: Final = 1e-8
 """Probabilities with a larger relative error are not weighed against each other."""
 
 
 @pairs.register(ev.TruncatedPoisson)
-def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
+def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> DominatedMechanism:
     inner, rate = event.event, event.rate
     poisson = pairs(ev.Poisson(rate, inner) if rate < 1.0 else inner, neighbours)
     if rate == 0.0 or event.batch >= event.population:
@@ -79,12 +79,14 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
             "Draw the users by FixedSize, or by Poisson without a cut.",
         )
     cut = Cut.of(event.population, rate, event.batch)
-    found = _shared(inner, rate, cut, neighbours) or _told_apart(poisson, inner, cut, neighbours)
-    attained, crowded = _attained(event, cut, neighbours)
+    sampled = _split_full_samples(inner, rate, cut, neighbours) or _distinguished(
+        poisson, inner, cut, neighbours
+    )
+    lower_pair, crowd_pair = _lower_pair(event, cut, neighbours)
     cutting = replace(
-        found.steps[-1],
+        sampled.steps[-1],
         statement=f"Cut to {event.batch:,} of {event.population:,} units: {cut.full:.3g} is the "
-        f"probability that the sample is full without the unit. {found.steps[-1].statement}",
+        f"probability that the sample is full without the unit. {sampled.steps[-1].statement}",
         conditions=(
             f"the larger data set has {event.population:,} units",
             "the sample is cut uniformly, whatever the units hold, and is secret",
@@ -92,74 +94,81 @@ def _truncated(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Dominated:
             f"neighbours: {neighbours}",
         ),
     )
-    steps = (*poisson.steps, *found.steps[:-1], cutting)
+    steps = (*poisson.steps, *sampled.steps[:-1], cutting)
     symmetric = neighbours == "replace-one"
-    return Dominated(found.pair, attained, symmetric, steps, attained_too=crowded)
+    return DominatedMechanism(
+        sampled.pair, lower_pair, symmetric, steps, second_lower_pair=crowd_pair
+    )
 
 
 @lru_cache(maxsize=32)
-def _attained(
+def _lower_pair(
     event: ev.TruncatedPoisson, cut: Cut, neighbours: Neighbours
 ) -> tuple[Pair | None, Pair | None]:
-    """Return the pairs of data sets with others at 0, and with the most telling crowd at a point.
+    """Return the lower-bound pairs with others at 0, and with others at the best single point.
 
     Which of them shows more depends on how often the event is repeated.
     """
     inner = event.event
     if not (isinstance(inner, (ev.Gaussian, ev.Laplace, *INTEGER_SUMS)) and cut.overall > 0.0):
         return None, None
-    hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).attained
-    noise = noise_of(inner)
-    if hidden is None or noise is None or not LEAST_RATE <= event.rate < 1.0:
+    hidden = pairs(ev.Poisson(cut.overall, inner), neighbours).lower_pair
+    noise = additive_noise(inner)
+    if hidden is None or noise is None or not MIN_SAMPLING_RATE <= event.rate < 1.0:
         return hidden, None
     crowds = crowd_pairs(noise, event.population, event.rate, event.batch, neighbours)
     if not crowds:
         return hidden, None
-    return hidden, most_telling(crowds, either_way=neighbours == "replace-one")
+    return hidden, strongest_pair(crowds, either_way=neighbours == "replace-one")
 
 
-def _told_apart(poisson: Dominated, inner: ev.Event, cut: Cut, neighbours: Neighbours) -> Dominated:
-    """Return the pair that tells whether the sample is full without the unit."""
+def _distinguished(
+    poisson: DominatedMechanism, inner: ev.Event, cut: Cut, neighbours: Neighbours
+) -> DominatedMechanism:
+    """Return the pair in which it is visible whether the sample is full without the unit."""
     full = without_replacement(inner, cut.rate, neighbours)
-    pair = one_of([(cut.spared, poisson.pair), (cut.full, full.pair)])
+    pair = mixture_of_pairs([(cut.spared, poisson.pair), (cut.full, full.pair)])
     step = _step(f"Then it replaces another at rate {cut.rate:.6g}; the two cases are told apart.")
-    return Dominated(pair, None, False, (full.steps[-1], step))
+    return DominatedMechanism(pair, None, False, (full.steps[-1], step))
 
 
-def _shared(inner: ev.Event, rate: float, cut: Cut, neighbours: Neighbours) -> Dominated | None:
+def _split_full_samples(
+    inner: ev.Event, rate: float, cut: Cut, neighbours: Neighbours
+) -> DominatedMechanism | None:
     """Return the pair in which the unit in a full sample is shared, None where it cannot be."""
-    more = cut.joined * _share(inner, cut)
-    if not (LEAST_RATE <= rate < 1.0 and more > 0.0):
+    edge_joined = cut.joined * _edge_share(inner, cut)
+    if not (MIN_SAMPLING_RATE <= rate < 1.0 and edge_joined > 0.0):
         return None
-    edge, full = cut.edge + more, cut.full - more
-    edge_rate = (cut.edge * rate + more) / edge
-    full_rate = (cut.joined - more) / full
-    spared = 1.0 - max(edge_rate, full_rate, rate)
+    # The parts N < B - 1, N = B - 1 and N >= B of the table above, with f1 = `edge_joined`.
+    edge, full = cut.edge + edge_joined, cut.full - edge_joined
+    edge_rate = (cut.edge * rate + edge_joined) / edge
+    full_rate = (cut.joined - edge_joined) / full
+    min_rest = 1.0 - max(edge_rate, full_rate, rate)
     error = 8.0 * (cut.error + UNIT_ROUNDOFF)
-    if not (error <= LARGEST_ERROR * spared and full_rate >= LEAST_RATE):
+    if not (error <= MAX_WEIGHT_ERROR * min_rest and full_rate >= MIN_SAMPLING_RATE):
         return None
-    error /= spared
-    below, beside, instead = (
+    error /= min_rest
+    below_pair, edge_pair, full_pair = (
         pairs(ev.Poisson(rate, inner), neighbours),
         pairs(ev.Poisson(edge_rate, inner), neighbours),
         without_replacement(inner, full_rate, neighbours),
     )
-    alone = neighbours == "add-remove"
-    pair = one_of(
+    add_remove = neighbours == "add-remove"
+    pair = mixture_of_pairs(
         [
-            (cut.below, below.pair),
-            (1.0, measures(beside.pair, edge, cut.edge if alone else edge, error)),
-            (1.0, measures(instead.pair, full, cut.full if alone else full, error)),
+            (cut.below, below_pair.pair),
+            (1.0, scaled_measures(edge_pair.pair, edge, cut.edge if add_remove else edge, error)),
+            (1.0, scaled_measures(full_pair.pair, full, cut.full if add_remove else full, error)),
         ]
     )
     step = _step(
         f"Then it counts as one unit more than {edge_rate:.3g} of the samples that lack one, and "
         f"as one in another's place in {full_rate:.3g} of the full ones."
     )
-    return Dominated(pair, None, False, (instead.steps[-1], step))
+    return DominatedMechanism(pair, None, False, (full_pair.steps[-1], step))
 
 
-def _share(inner: ev.Event, cut: Cut) -> float:
+def _edge_share(inner: ev.Event, cut: Cut) -> float:
     """Return how much of f is set against the samples that lack one unit, from 0 to 1.
 
     With x the loss of the release in its tail, and y that of two steps of it, the two parts lose
@@ -167,13 +176,15 @@ def _share(inner: ev.Event, cut: Cut) -> float:
     """
     if cut.edge == 0.0 or cut.joined == 0.0:
         return 0.0
-    (twice,) = leaves(ev.Group(2, inner))
-    one, two = (
-        pairs(event, "add-remove").pair.loss_range(TAIL)[1] for event in (inner, twice.event)
+    (doubled,) = leaves(ev.Group(2, inner))
+    single_loss, double_loss = (
+        pairs(event, "add-remove").pair.loss_range(SHARING_TAIL)[1]
+        for event in (inner, doubled.event)
     )
-    log_odds = math.log(cut.edge) - math.log(cut.full) + two - one
+    # f1 / f such that both parts lose the same; a logistic function of the difference.
+    log_odds = math.log(cut.edge) - math.log(cut.full) + double_loss - single_loss
     share = 1.0 / (1.0 + math.exp(min(max(-log_odds, -20.0), 300.0)))
-    return min(share, LARGEST_GROWTH * cut.edge / cut.joined)
+    return min(share, MAX_EDGE_GROWTH * cut.edge / cut.joined)
 
 
 def _step(statement: str) -> Step:

@@ -86,7 +86,7 @@ def _drawn(kinds: tuple[int, ...]) -> list[Configuration]:
     return [_configuration(rng, kinds) for _ in range(CONFIGURATIONS)]
 
 
-def by_dp_accounting(one: Configuration) -> float | None:
+def by_dp_accounting(configuration: Configuration) -> float | None:
     """Return dp_accounting's own upper end, without any allowance; None if it has none."""
     import dp_accounting
     from dp_accounting.pld import PLDAccountant
@@ -95,27 +95,29 @@ def by_dp_accounting(one: Configuration) -> float | None:
         "add-remove": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         "zero-out": dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace-one": dp_accounting.NeighboringRelation.REPLACE_ONE,
-    }[one.neighbours]
-    if isinstance(one.event, ev.Repeat) and isinstance(one.event.event, ev.RandomizedResponse):
+    }[configuration.neighbours]
+    if isinstance(configuration.event, ev.Repeat) and isinstance(
+        configuration.event.event, ev.RandomizedResponse
+    ):
         return None  # dp_accounting 0.6.0 composes this event once, whatever its count
     accountant = PLDAccountant(relation, value_discretization_interval=WIDTH)
     try:
-        accountant.compose(one.event.to_dp_event())
+        accountant.compose(configuration.event.to_dp_event())
     except (Unsupported, dp_accounting.UnsupportedEventError):
         return None
-    return float(accountant.get_epsilon(one.delta))
+    return float(accountant.get_epsilon(configuration.delta))
 
 
-def by_prv_accountant(one: Configuration) -> tuple[float, float] | None:
+def by_prv_accountant(configuration: Configuration) -> tuple[float, float] | None:
     """Return both ends of prv_accountant, as our engine reads them; None if it has none."""
     from privplan.accountant.engines.microsoft import MicrosoftEngine
 
-    engine, neighbours = MicrosoftEngine(eps_error=0.05), as_neighbours(one.neighbours)
+    engine, neighbours = MicrosoftEngine(eps_error=0.05), as_neighbours(configuration.neighbours)
     try:
-        found = engine.epsilon(leaves(one.event), one.delta, neighbours).bounds
+        bounds = engine.epsilon(leaves(configuration.event), configuration.delta, neighbours).bounds
     except Unsupported:
         return None
-    return found.lower, found.upper
+    return bounds.lower, bounds.upper
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,7 @@ class Peer:
         """Return the answers of the file, in the order of the questions."""
         kept = json.loads(FILE.read_text())[self.package]
         assert kept["questions"] == self.digest, "other questions than those in peers.json"
-        return [tuple(one) if isinstance(one, list) else one for one in kept["answers"]]
+        return [tuple(answer) if isinstance(answer, list) else answer for answer in kept["answers"]]
 
     def kept_by(self) -> str:
         """Return the version that gave the answers of the file."""
@@ -152,7 +154,7 @@ def write(peers: Sequence[Peer]) -> None:
         peer.package: {
             "version": version(peer.package),
             "questions": peer.digest,
-            "answers": [peer.ask(one) for one in peer.configurations],
+            "answers": [peer.ask(configuration) for configuration in peer.configurations],
         }
         for peer in peers
     }

@@ -28,35 +28,46 @@ PARTS = range(6)
 
 
 @functools.cache
-def ours(one: Configuration) -> Bounds:
+def ours(configuration: Configuration) -> Bounds:
     """Return what our own engine proves, computed once whoever compares."""
-    return account(one.event, delta=one.delta, neighbours=one.neighbours, engine="pld").epsilon
+    return account(
+        configuration.event,
+        delta=configuration.delta,
+        neighbours=configuration.neighbours,
+        engine="pld",
+    ).epsilon
 
 
 def comparable(peer: Peer, part: int) -> list[tuple[Configuration, Any]]:
     """Return the questions with epsilon up to 100, and the answers that are kept."""
-    found = list(zip(peer.configurations, peer.kept(), strict=True))[part :: len(PARTS)]
-    return [(one, kept) for one, kept in found if 0.0 < ours(one).upper <= 100.0]
+    answered = list(zip(peer.configurations, peer.kept(), strict=True))[part :: len(PARTS)]
+    return [
+        (configuration, kept)
+        for configuration, kept in answered
+        if 0.0 < ours(configuration).upper <= 100.0
+    ]
 
 
-def is_close_to_dp_accounting(one: Configuration, theirs: float) -> bool:
+def is_close_to_dp_accounting(configuration: Configuration, theirs: float) -> bool:
     """Assert the order of the ends; return whether ours is at most one in ten thousand above.
 
     What is true is at least theirs less its known excess, and never above ours.
     """
-    own = ours(one)
-    assert own.lower <= theirs, one
-    rounds = sum(leaf.count for leaf in leaves(one.event))
-    tilt = 1.0 + 5.0 / min(own.upper, 5.0)
-    excess = rounds * WIDTH**2 * tilt + 1e-3 * own.upper + 2 * WIDTH
-    assert own.upper >= theirs - excess, one
-    return own.upper <= theirs + 1e-4 * theirs
+    proven = ours(configuration)
+    assert proven.lower <= theirs, configuration
+    rounds = sum(leaf.count for leaf in leaves(configuration.event))
+    tilt = 1.0 + 5.0 / min(proven.upper, 5.0)
+    excess = rounds * WIDTH**2 * tilt + 1e-3 * proven.upper + 2 * WIDTH
+    assert proven.upper >= theirs - excess, configuration
+    return proven.upper <= theirs + 1e-4 * theirs
 
 
-def is_between_those_of_prv_accountant(one: Configuration, theirs: tuple[float, float]) -> bool:
+def is_between_those_of_prv_accountant(
+    configuration: Configuration, theirs: tuple[float, float]
+) -> bool:
     """Assert that the two intervals meet."""
-    assert ours(one).lower <= theirs[1], one
-    assert theirs[0] <= ours(one).upper, one
+    assert ours(configuration).lower <= theirs[1], configuration
+    assert theirs[0] <= ours(configuration).upper, configuration
     return True
 
 
@@ -68,8 +79,15 @@ CHECKS = {
 
 def compare(peer: Peer, part: int, answer: Callable[[Configuration, Any], Any]) -> None:
     """Check our ends against the answers of a peer, as `answer(question, kept)` gives them."""
-    answers = [(one, answer(one, kept)) for one, kept in comparable(peer, part)]
-    close = [CHECKS[peer.package](one, theirs) for one, theirs in answers if theirs is not None]
+    answers = [
+        (configuration, answer(configuration, kept))
+        for configuration, kept in comparable(peer, part)
+    ]
+    close = [
+        CHECKS[peer.package](configuration, theirs)
+        for configuration, theirs in answers
+        if theirs is not None
+    ]
     assert len(close) >= 50
     assert sum(close) >= 0.9 * len(close)
 
@@ -91,11 +109,11 @@ def test_ends_are_ordered_with_those_that_prv_accountant_gave(part):
 def test_the_peers_say_it_again(part, peer):
     same = version(peer.package) == peer.kept_by()
 
-    def asked(one, kept):
-        theirs = peer.ask(one)
-        assert (theirs is None) == (kept is None), one
+    def asked(configuration, kept):
+        theirs = peer.ask(configuration)
+        assert (theirs is None) == (kept is None), configuration
         if theirs is not None and same:
-            assert theirs == pytest.approx(kept, rel=1e-6), one
+            assert theirs == pytest.approx(kept, rel=1e-6), configuration
         return theirs
 
     compare(peer, part, asked)
@@ -103,13 +121,18 @@ def test_the_peers_say_it_again(part, peer):
 
 def test_ends_are_ordered_with_those_of_rdp():
     compared = 0
-    for one in DP_ACCOUNTING.configurations:
-        own = ours(one)
-        assert own.gap <= 1e-3 * own.upper + 1e-12 or own.lower == 0.0, one
+    for configuration in DP_ACCOUNTING.configurations:
+        proven = ours(configuration)
+        assert proven.gap <= 1e-3 * proven.upper + 1e-12 or proven.lower == 0.0, configuration
         try:
-            theirs = account(one.event, delta=one.delta, neighbours=one.neighbours, engine="rdp")
+            theirs = account(
+                configuration.event,
+                delta=configuration.delta,
+                neighbours=configuration.neighbours,
+                engine="rdp",
+            )
         except Unsupported:
             continue
         compared += 1
-        assert own.lower <= theirs.epsilon.upper
+        assert proven.lower <= theirs.epsilon.upper
     assert compared >= 400

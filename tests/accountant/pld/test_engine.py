@@ -16,8 +16,8 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.pld.certificate import ordered
-from privplan.accountant.engines.pld.questions import FLOOR
+from privplan.accountant.engines.pld.certificate import checked_bounds
+from privplan.accountant.engines.pld.questions import MIN_CERTIFIED_DELTA
 from privplan.accountant.errors import EnginesDisagree, PrivplanError, Unsupported
 
 ENGINE = PldEngine()
@@ -44,17 +44,17 @@ def _gaussian_log_delta(mu, eps):
 def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     sigma = math.sqrt(rounds) / mu
     mu = math.sqrt(rounds) / sigma  # as rounded
-    found = epsilon(ev.Repeat(rounds, ev.Gaussian(sigma)), target)
+    bounds = epsilon(ev.Repeat(rounds, ev.Gaussian(sigma)), target)
     if _gaussian_log_delta(mu, 1e-12) <= math.log(target):
-        assert found.lower == 0.0
-        assert found.upper <= 1e-6
+        assert bounds.lower == 0.0
+        assert bounds.upper <= 1e-6
         return
     exact = brentq(
         lambda e: _gaussian_log_delta(mu, e) - math.log(target), 1e-12, 1e5, xtol=1e-13, rtol=1e-13
     )
-    assert found.lower <= exact * (1 + 1e-11)
-    assert found.upper >= exact * (1 - 1e-11)
-    assert found.gap <= 1e-3 * found.upper
+    assert bounds.lower <= exact * (1 + 1e-11)
+    assert bounds.upper >= exact * (1 - 1e-11)
+    assert bounds.gap <= 1e-3 * bounds.upper
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_unsampled_gaussians_bracket_the_closed_form(rounds, mu, target):
     ],
 )
 def test_published_values_lie_between_the_ends(event, target, neighbours, published):
-    found = epsilon(event, target, neighbours)
+    bounds = epsilon(event, target, neighbours)
     digits = len(str(published).split(".")[1])
     slack = 2e-5 if digits == 6 else 0.6 * 10**-digits  # published upper bounds, rounded
-    assert found.lower <= published + slack
-    assert found.upper >= published - slack
-    assert found.gap <= 1e-3 * found.upper
+    assert bounds.lower <= published + slack
+    assert bounds.upper >= published - slack
+    assert bounds.gap <= 1e-3 * bounds.upper
 
 
 @pytest.mark.parametrize("rounds", [1, 2, 13, 100])
@@ -99,10 +99,10 @@ def test_randomized_response_against_exact_multinomials(rounds, categories):
     losses = eps * (up - down)
     for at in (0.0, 0.3, 0.39 * rounds * eps, 0.9 * rounds * eps):
         exact = float((masses * np.maximum(-np.expm1(at - losses), 0.0)).sum())
-        found = delta(event, at, "replace-one")
-        assert found.lower <= exact * (1 + 1e-9)
-        assert found.upper >= exact * (1 - 1e-9)
-        assert found.gap <= 1e-4 * found.upper
+        bounds = delta(event, at, "replace-one")
+        assert bounds.lower <= exact * (1 + 1e-9)
+        assert bounds.upper >= exact * (1 - 1e-9)
+        assert bounds.gap <= 1e-4 * bounds.upper
 
 
 @pytest.mark.parametrize(("rounds", "rate", "eps"), [(50, 0.1, 1.0), (400, 0.01, 2.0)])
@@ -120,9 +120,9 @@ def test_sampled_bare_epsilon_against_exact_binomials(rounds, rate, eps):
         for at in (0.0, 0.2, 0.5):
             exact = float((masses * np.maximum(-np.expm1(at - losses), 0.0)).sum())
             event = ev.Repeat(rounds, ev.Poisson(rate, ev.Pure(eps)))
-            found = delta(event, at)
-            assert found.upper >= exact * (1 - 1e-9)
-            assert found.lower == 0.0  # a bare epsilon has no lower end
+            bounds = delta(event, at)
+            assert bounds.upper >= exact * (1 - 1e-9)
+            assert bounds.lower == 0.0  # a bare epsilon has no lower end
     worst = max(
         float(
             (
@@ -141,9 +141,9 @@ def test_sampled_bare_epsilon_against_exact_binomials(rounds, rate, eps):
 
 
 def test_approximate_composes_its_delta():
-    found = delta(ev.Repeat(10, ev.Approximate(0.0, 1e-3)), 0.5)
-    assert found.upper == pytest.approx(1 - (1 - 1e-3) ** 10, rel=1e-9)
-    assert found.upper >= 1 - (1 - 1e-3) ** 10
+    bounds = delta(ev.Repeat(10, ev.Approximate(0.0, 1e-3)), 0.5)
+    assert bounds.upper == pytest.approx(1 - (1 - 1e-3) ** 10, rel=1e-9)
+    assert bounds.upper >= 1 - (1 - 1e-3) ** 10
     assert epsilon(ev.Repeat(10, ev.Approximate(0.1, 1e-3)), 1e-3).upper == math.inf
 
 
@@ -170,10 +170,10 @@ def test_discrete_mechanisms_approach_the_continuous_ones(neighbours):
         (ev.DiscreteLaplace(1.2, 400), ev.Laplace(1.2)),
     ):
         for wrap in (lambda e: ev.Repeat(3, e), lambda e: ev.Repeat(30, ev.Poisson(0.1, e))):
-            fine, smooth = (epsilon(wrap(e), 1e-5, neighbours) for e in (discrete, continuous))
-            assert fine.lower <= smooth.upper * (1 + 2e-3)
-            assert fine.upper >= smooth.lower * (1 - 2e-3)
-            assert fine.upper == pytest.approx(smooth.upper, rel=4e-3)
+            fine, limit = (epsilon(wrap(e), 1e-5, neighbours) for e in (discrete, continuous))
+            assert fine.lower <= limit.upper * (1 + 2e-3)
+            assert fine.upper >= limit.lower * (1 - 2e-3)
+            assert fine.upper == pytest.approx(limit.upper, rel=4e-3)
 
 
 def test_replacing_a_sampled_unit_is_neither_adding_nor_half_the_noise():
@@ -193,26 +193,26 @@ def test_a_bare_epsilon_is_not_sampled_under_replace_one():
 
 @pytest.mark.parametrize("target", [1e-15, 1e-30, 1e-100, 1e-200])
 def test_tiny_deltas_stay_tight(target):
-    found = epsilon(ev.Repeat(200, ev.Poisson(0.05, ev.Gaussian(1.5))), target)
-    assert 0 < found.gap <= 1e-3 * found.upper
+    bounds = epsilon(ev.Repeat(200, ev.Poisson(0.05, ev.Gaussian(1.5))), target)
+    assert 0 < bounds.gap <= 1e-3 * bounds.upper
 
 
 def test_below_the_floor_it_refuses():
     with pytest.raises(Unsupported, match="certifies delta down to"):
-        epsilon(ev.Poisson(0.5, ev.Gaussian(1.0)), FLOOR / 10)
+        epsilon(ev.Poisson(0.5, ev.Gaussian(1.0)), MIN_CERTIFIED_DELTA / 10)
 
 
 def test_large_epsilons_do_not_underflow():
-    found = epsilon(ev.Repeat(100_000, ev.Poisson(0.5, ev.Gaussian(2.0))), 1e-5)
-    assert 2000 < found.lower <= found.upper < 10_000
-    assert found.gap <= 1e-3 * found.upper
+    bounds = epsilon(ev.Repeat(100_000, ev.Poisson(0.5, ev.Gaussian(2.0))), 1e-5)
+    assert 2000 < bounds.lower <= bounds.upper < 10_000
+    assert bounds.gap <= 1e-3 * bounds.upper
 
 
 def test_epsilon_and_delta_are_inverse_to_each_other():
     event = ev.Repeat(300, ev.Poisson(0.02, ev.Gaussian(0.9)))
-    found = epsilon(event, 1e-6)
-    assert delta(event, found.upper).lower <= 1e-6
-    assert delta(event, found.lower).upper >= 1e-6
+    bounds = epsilon(event, 1e-6)
+    assert delta(event, bounds.upper).lower <= 1e-6
+    assert delta(event, bounds.lower).upper >= 1e-6
 
 
 noises = st.floats(0.4, 20.0)
@@ -227,14 +227,14 @@ def monotone(noise, rate, rounds, log_delta):
     """Assert it of noise, rate and rounds."""
     target = math.exp(log_delta)
 
-    def found(noise, rate, rounds):
+    def bounds(noise, rate, rounds):
         return epsilon(ev.Repeat(rounds, ev.Poisson(rate, ev.Gaussian(noise))), target)
 
-    base = found(noise, rate, rounds)
+    base = bounds(noise, rate, rounds)
     assert base.lower <= base.upper
-    assert found(noise * 1.1, rate, rounds).lower <= base.upper
-    assert found(noise, min(rate * 1.2, 1.0), rounds).upper >= base.lower
-    assert found(noise, rate, rounds + 1 + rounds // 5).upper >= base.lower
+    assert bounds(noise * 1.1, rate, rounds).lower <= base.upper
+    assert bounds(noise, min(rate * 1.2, 1.0), rounds).upper >= base.lower
+    assert bounds(noise, rate, rounds + 1 + rounds // 5).upper >= base.lower
 
 
 @settings(max_examples=15, deadline=None, derandomize=True)
@@ -292,25 +292,25 @@ def test_answers_do_not_depend_on_the_grid():
 def test_sampled_laplace_of_a_large_scale_stays_tight(scale):
     """Its loss moves only between 0 and 1, far inside one scale."""
     event = ev.Repeat(1735, ev.Poisson(0.017052, ev.Laplace(scale)))
-    found = epsilon(event, 6.8e-8)
-    assert found.lower > 0
-    assert found.gap <= 2e-3 * found.upper
-    assert delta(event, found.upper).upper <= 6.8e-8 * 1.02
+    bounds = epsilon(event, 6.8e-8)
+    assert bounds.lower > 0
+    assert bounds.gap <= 2e-3 * bounds.upper
+    assert delta(event, bounds.upper).upper <= 6.8e-8 * 1.02
 
 
 @pytest.mark.parametrize("bare", [1e-12, 1e-9, 1e-6])
 def test_tiny_losses_do_not_drown_in_rounding(bare):
-    found = delta(ev.RandomizedResponse(bare, 2), 0.0, "replace-one")
+    bounds = delta(ev.RandomizedResponse(bare, 2), 0.0, "replace-one")
     exact = math.tanh(bare / 2)
-    assert found.lower <= exact * (1 + 1e-12)
-    assert found.upper >= exact * (1 - 1e-12)
+    assert bounds.lower <= exact * (1 + 1e-12)
+    assert bounds.upper >= exact * (1 - 1e-12)
 
 
 @pytest.mark.parametrize("rate", [1e-4, 1e-6])
 def test_one_round_at_a_tiny_rate_against_the_closed_form(rate):
     """A single sampled Gaussian: delta = q Phi(-(x-1)/s) - z Phi(-x/s) at the threshold x."""
     sigma, target = 0.3, rate / 100
-    found = epsilon(ev.Poisson(rate, ev.Gaussian(sigma)), target)
+    bounds = epsilon(ev.Poisson(rate, ev.Gaussian(sigma)), target)
 
     def log_delta(eps):
         z = math.expm1(eps) + rate
@@ -318,8 +318,8 @@ def test_one_round_at_a_tiny_rate_against_the_closed_form(rate):
         return math.log(rate * norm.cdf(-(x - 1) / sigma) - z * norm.cdf(-x / sigma))
 
     exact = brentq(lambda e: log_delta(e) - math.log(target), 1e-9, 20.0, xtol=1e-12)
-    assert found.lower <= exact <= found.upper
-    assert found.upper <= exact * (1 + 1e-3)
+    assert bounds.lower <= exact <= bounds.upper
+    assert bounds.upper <= exact * (1 + 1e-3)
 
 
 def test_extreme_numbers_are_refused_and_do_not_crash():
@@ -327,23 +327,23 @@ def test_extreme_numbers_are_refused_and_do_not_crash():
         for event in (ev.Gaussian(noise), ev.Laplace(noise), ev.DiscreteLaplace(noise, 3)):
             for wrapped in (event, ev.Repeat(10, ev.Poisson(0.3, event))):
                 try:
-                    found = account(wrapped, delta=1e-5).epsilon
+                    bounds = account(wrapped, delta=1e-5).epsilon
                 except PrivplanError:
                     continue
-                assert 0.0 <= found.lower <= found.upper
+                assert 0.0 <= bounds.lower <= bounds.upper
 
 
 def test_an_absent_unit_gives_a_response_no_lower_end():
     """What it would report is not said, so no pair of data sets is known to attain the bound."""
-    found = epsilon(ev.RandomizedResponse(1.0, 4), 1e-5)
-    assert found.lower == 0.0
-    assert found.upper == pytest.approx(epsilon(ev.Pure(1.0), 1e-5).upper)
+    bounds = epsilon(ev.RandomizedResponse(1.0, 4), 1e-5)
+    assert bounds.lower == 0.0
+    assert bounds.upper == pytest.approx(epsilon(ev.Pure(1.0), 1e-5).upper)
     assert epsilon(ev.RandomizedResponse(1.0, 4), 1e-5, "replace-one").lower > 0.99
 
 
 def test_a_lower_end_above_the_upper_end_is_an_error():
     with pytest.raises(EnginesDisagree, match="The pld engine shows at least"):
-        ordered(1.0, 0.999)
+        checked_bounds(1.0, 0.999)
 
 
 def test_a_direction_that_is_dismissed_still_bounds_the_epsilon():

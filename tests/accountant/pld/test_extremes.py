@@ -10,15 +10,15 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.composition import leaves
 from privplan.accountant.engines.gdp import GdpEngine
-from privplan.accountant.engines.pld import sides
-from privplan.accountant.engines.pld.certificate import stayed_wide
+from privplan.accountant.engines.pld import delta_bounds
+from privplan.accountant.engines.pld.certificate import wide_interval_warnings
 from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.guarantee import Bounds
 from privplan.accountant.rootfinding import log_odds_over
 
 from ...sweeps import sweep
 
-MOST_WORK = 6_000_000
+MAX_ANSWER_POINTS = 6_000_000
 """Grid points of all transforms of one answer: less than about a second."""
 
 
@@ -30,14 +30,14 @@ def _sampled(rate, rounds, noise):
 def work(monkeypatch):
     """Return the sizes of all transforms; it fills as they are made."""
     sizes: list[int] = []
-    compose = sides.compose
+    compose = delta_bounds.compose
 
     def counted(rounds, tilt):
-        found = compose(rounds, tilt)
-        sizes.append(found.losses.size)
-        return found
+        result = compose(rounds, tilt)
+        sizes.append(result.losses.size)
+        return result
 
-    monkeypatch.setattr(sides, "compose", counted)
+    monkeypatch.setattr(delta_bounds, "compose", counted)
     return sizes
 
 
@@ -57,27 +57,27 @@ EXTREME = [
 @pytest.mark.quick(5)
 @pytest.mark.parametrize(("event", "delta"), EXTREME)
 def test_an_extreme_question_for_epsilon_takes_little_work(event, delta, work):
-    found = pp.account(event, delta=delta, engine="pld").epsilon
-    assert 0.0 <= found.lower <= found.upper < math.inf
-    assert sum(work) <= MOST_WORK
+    result = pp.account(event, delta=delta, engine="pld").epsilon
+    assert 0.0 <= result.lower <= result.upper < math.inf
+    assert sum(work) <= MAX_ANSWER_POINTS
 
 
 @pytest.mark.quick(3)
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 100.0])
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_an_extreme_question_for_delta_takes_little_work(noise, epsilon, work):
-    found = pp.account(_sampled(0.01, 1000, noise), epsilon=epsilon, engine="pld").delta
-    assert found.upper - found.lower < 1e-4
-    assert sum(work) <= 3 * MOST_WORK
+    result = pp.account(_sampled(0.01, 1000, noise), epsilon=epsilon, engine="pld").delta
+    assert result.upper - result.lower < 1e-4
+    assert sum(work) <= 3 * MAX_ANSWER_POINTS
 
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"), sweep([(10.0, 0.99), (1000.0, 0.99), (10.0, 0.9)], quick=1)
 )
 def test_a_target_near_certainty_is_met_and_nearly_reached(epsilon, delta, work):
-    found = pp.calibrate(lambda s: _sampled(0.01, 1000, s), epsilon=epsilon, delta=delta)
-    assert (1 - 1e-3) * epsilon <= found.guarantee.epsilon.upper <= epsilon
-    assert sum(work) <= 8 * MOST_WORK
+    result = pp.calibrate(lambda s: _sampled(0.01, 1000, s), epsilon=epsilon, delta=delta)
+    assert (1 - 1e-3) * epsilon <= result.guarantee.epsilon.upper <= epsilon
+    assert sum(work) <= 8 * MAX_ANSWER_POINTS
 
 
 @pytest.mark.parametrize("delta", [0.2, 0.5, 0.9, 0.99, 0.999999])
@@ -85,20 +85,20 @@ def test_a_target_near_certainty_is_met_and_nearly_reached(epsilon, delta, work)
 def test_deltas_near_one_hold_against_the_closed_form(noise, rounds, delta):
     parts = leaves(ev.Repeat(rounds, ev.Gaussian(noise)))
     exact = GdpEngine().epsilon(parts, delta, "add-remove").bounds
-    found = PldEngine().epsilon(parts, delta, "add-remove").bounds
-    assert found.lower <= exact.upper
-    assert exact.lower <= found.upper
-    assert found.upper <= exact.upper * (1 + 5e-3) + 1e-3
+    result = PldEngine().epsilon(parts, delta, "add-remove").bounds
+    assert result.lower <= exact.upper
+    assert exact.lower <= result.upper
+    assert result.upper <= exact.upper * (1 + 5e-3) + 1e-3
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1.0, 50.0])
 def test_deltas_near_one_hold_against_the_closed_form_when_asked_for(epsilon):
     parts = leaves(ev.Repeat(100, ev.Gaussian(1.0)))
     exact = GdpEngine().delta(parts, epsilon, "add-remove").bounds
-    found = PldEngine().delta(parts, epsilon, "add-remove").bounds
-    assert found.lower <= exact.upper
-    assert exact.lower <= found.upper
-    assert found.upper - found.lower < 1e-3
+    result = PldEngine().delta(parts, epsilon, "add-remove").bounds
+    assert result.lower <= exact.upper
+    assert exact.lower <= result.upper
+    assert result.upper - result.lower < 1e-3
 
 
 def test_an_interval_that_stays_wide_says_so():
@@ -110,15 +110,15 @@ def test_an_interval_that_stays_wide_says_so():
 
 
 def test_a_calibration_whose_interval_stays_wide_says_so():
-    found = pp.calibrate(lambda s: _sampled(0.5, 10_000, s), epsilon=2e4, delta=0.999999)
-    assert found.gap > 0.1 * found.target
-    assert any("stayed wide" in warning for warning in found.guarantee.warnings)
+    result = pp.calibrate(lambda s: _sampled(0.5, 10_000, s), epsilon=2e4, delta=0.999999)
+    assert result.gap > 0.1 * result.target
+    assert any("stayed wide" in warning for warning in result.guarantee.warnings)
 
 
 def test_what_is_wide():
-    assert stayed_wide("epsilon", Bounds(1.0, 1.001), 5e-4) == ()
-    assert stayed_wide("epsilon", Bounds(1.0, math.inf), 5e-4) == ()
-    (said,) = stayed_wide("delta", Bounds(1.0, 1.1), 5e-4)
+    assert wide_interval_warnings("epsilon", Bounds(1.0, 1.001), 5e-4) == ()
+    assert wide_interval_warnings("epsilon", Bounds(1.0, math.inf), 5e-4) == ()
+    (said,) = wide_interval_warnings("delta", Bounds(1.0, 1.1), 5e-4)
     assert "delta lies between 1 and 1.1" in said
 
 

@@ -37,9 +37,9 @@ def test_masses_are_within_the_stated_relative_error(noise, oracle):
             start = rng.uniform(-36, 36)
             width = 10 ** rng.uniform(-9, 1.3)
             edges = np.array([start, start + width])
-            found = float(noise.log_interval_masses(edges)[0])
+            log_mass = float(noise.log_interval_masses(edges)[0])
             exact = oracle(edges[0], edges[1], 1.0)
-            error = abs(mp.expm1(mp.mpf(found) - exact))
+            error = abs(mp.expm1(mp.mpf(log_mass) - exact))
             worst = max(worst, float(error / noise.mass_error(float(np.abs(edges).max()))))
     assert 0.0 < worst < 1.0
 
@@ -76,4 +76,4 @@ def test_shift_of_inverts_the_log_ratio(noise):
     ratio = noise.log_shift_ratio(x)
     np.testing.assert_allclose(noise.shift_of(ratio), x, atol=1e-12)
     step = np.diff(ratio) / np.diff(x)
-    assert step.max() <= noise.steepest * (1 + 1e-9)
+    assert step.max() <= noise.lipschitz_bound * (1 + 1e-9)

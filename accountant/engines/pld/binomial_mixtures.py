@@ -1,4 +1,4 @@
-"""Pairs of noise that is moved by random numbers of bounds: up in P, down or not at all in Q."""
+"""Binomial mixtures of shifted noise: shifted up in P, shifted down or centred in Q."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import FloatArray, IndexArray
 from .binomial import BinomialShifts, Ratio
-from .noise import UNIT_ROUNDOFF, Array, LaplaceNoise
+from .continuous import QUADRATURE_INTERVALS
+from .noise import UNIT_ROUNDOFF, LaplaceNoise
 
-NODES: Final = 1024
+LOSS_TABLE_NODES: Final = 1024
 """How many positions a first table of losses has."""
 
-MOST_STEPS: Final = 80
+MAX_POSITION_STEPS: Final = 80
 """Most steps of the search for a position."""
 
-PROBES: Final = 640
-"""About how many intervals `probes` cuts the bulk into."""
-
-LOSS_ROUNDING: Final = 16.0 * UNIT_ROUNDOFF
+LOSS_ROUNDING_RELATIVE: Final = 16.0 * UNIT_ROUNDOFF
 """Rounding of a loss, relative to what it is computed from."""
 
-BEYOND: Final = 40.0
+MAX_GAUSSIAN_DEVIATIONS: Final = 40.0
 """Gaussian noise is farther out than so many standard deviations with probability 1e-349: 0."""
 
 
 @dataclass(frozen=True, eq=False)
-class Losses:
-    """The loss of noise moved up by `up` against noise moved down by `down`, as x varies.
+class BinomialLoss:
+    """The loss of noise shifted up by `up` against noise shifted down by `down`, at position x.
 
     The loss at x is G_up(x) - G_down(-x), with G the logarithm of a `BinomialShifts`; it
     increases with x.
@@ -39,7 +37,7 @@ class Losses:
     up: BinomialShifts
     down: BinomialShifts | None
 
-    def at(self, x: Array) -> Ratio:
+    def at(self, x: FloatArray) -> Ratio:
         """Return the losses at finite positions, their slopes, and the log weights behind them."""
         ratio = self.up.at(x)
         if self.down is None:
@@ -58,9 +56,12 @@ class Losses:
         noise = self.up.noise
         if isinstance(noise, LaplaceNoise):
             return lowest, highest
-        return lowest - BEYOND * noise.scale, highest + BEYOND * noise.scale
+        return (
+            lowest - MAX_GAUSSIAN_DEVIATIONS * noise.scale,
+            highest + MAX_GAUSSIAN_DEVIATIONS * noise.scale,
+        )
 
-    def positions(self, losses: Array) -> Array:
+    def positions(self, losses: FloatArray) -> FloatArray:
         """Return where each of ascending `losses` is reached, infinite beyond `reach`.
 
         The loss at the position, as it is computed, is within `tolerance` of the one asked for.
@@ -71,20 +72,21 @@ class Losses:
         inside = np.flatnonzero((losses >= known[0]) & (losses <= known[-1]))
         if inside.size == 0:
             return result
-        wanted = losses[inside]
-        cell = table.cell(wanted)
+        # Start from the cubic through the table, inside the cell that brackets each position.
+        targets = losses[inside]
+        cell = table.cell(targets)
         low, high = x[cell], x[cell + 1]
-        x = np.clip(table.guess(wanted, cell), low, high)
-        left = np.arange(wanted.size)
-        for _ in range(MOST_STEPS):
-            here = self.at(x[left])
-            over = here.log - wanted[left]
-            far = np.abs(over) > self.tolerance(x[left], here)
-            if not far.any():
+        x = np.clip(table.guess(targets, cell), low, high)
+        left = np.arange(targets.size)
+        for _ in range(MAX_POSITION_STEPS):
+            ratio = self.at(x[left])
+            over = ratio.log - targets[left]
+            unconverged = np.abs(over) > self.tolerance(x[left], ratio)
+            if not unconverged.any():
                 result[inside] = x
                 return result
             # Newton's method, kept between the neighbours in the table.
-            left, over, slope = left[far], over[far], here.slope[far]
+            left, over, slope = left[unconverged], over[unconverged], ratio.slope[unconverged]
             high[left] = np.where(over > 0.0, x[left], high[left])
             low[left] = np.where(over > 0.0, low[left], x[left])
             with np.errstate(divide="ignore"):
@@ -93,13 +95,13 @@ class Losses:
             x[left] = np.where(good, newton, 0.5 * (low[left] + high[left]))
         raise FloatingPointError("the position of a loss was not found")
 
-    def _table(self, losses: Array) -> _Table:
+    def _table(self, losses: FloatArray) -> _LossTable:
         """Return positions with their losses, dense between the first and the last of `losses`."""
-        wide = _Table.of(self, *self.reach)
-        first, last = wide.cell(losses[[0, -1]]).tolist()
-        return _Table.of(self, float(wide.x[first]), float(wide.x[last + 1]))
+        coarse = _LossTable.of(self, *self.reach)
+        first, last = coarse.cell(losses[[0, -1]]).tolist()
+        return _LossTable.of(self, float(coarse.x[first]), float(coarse.x[last + 1]))
 
-    def steepest(self, losses: Array) -> tuple[Array, Array]:
+    def lipschitz_bound(self, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds on the slope and on |x| where each of ascending `losses` is reached."""
         table = self._table(losses)
         cell = table.cell(losses)
@@ -111,58 +113,60 @@ class Losses:
         both = (self.up, self.down)
         return max(float(shifts.window(-x, x)[-1]) for shifts in both if shifts is not None)
 
-    def tolerance(self, x: Array, here: Ratio) -> Array:
+    def tolerance(self, x: FloatArray, ratio: Ratio) -> FloatArray:
         """Return how far the computed loss at a position may be from the one asked for.
 
         More than what rounding does: each term of a ratio is good to 4u (|term| + 2 |log w|), and
         |x| to u.
         """
-        size = 1.0 + np.abs(here.log) + 2.0 * here.log_weight
-        return LOSS_ROUNDING * (size + here.slope * (1.0 + np.abs(x)))
+        size = 1.0 + np.abs(ratio.log) + 2.0 * ratio.log_weight
+        return LOSS_ROUNDING_RELATIVE * (size + ratio.slope * (1.0 + np.abs(x)))
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class _LossTable:
     """Ascending positions with their losses, and bounds on the slopes of both ratios.
 
     `up_slope` bounds the slope up to each position, `down_slope` from it on.
     """
 
-    x: Array
-    known: Array
-    slope: Array
-    up_slope: Array
-    down_slope: Array
+    x: FloatArray
+    known: FloatArray
+    slope: FloatArray
+    up_slope: FloatArray
+    down_slope: FloatArray
 
     @classmethod
-    def of(cls, losses: Losses, low: float, high: float) -> _Table:
-        x = np.linspace(low, high, NODES)
-        here = losses.at(x)
+    def of(cls, losses: BinomialLoss, low: float, high: float) -> _LossTable:
+        x = np.linspace(low, high, LOSS_TABLE_NODES)
+        ratio = losses.at(x)
+        # Losses ascend with x; rounding must not make the table fall.
         up, down = losses.up.at(x), losses.down
-        falling = np.zeros_like(x) if down is None else down.steepest(down.at(-x))
-        rising = losses.up.steepest(up)
-        return cls(x, np.maximum.accumulate(here.log), here.slope, rising, falling)
+        falling = np.zeros_like(x) if down is None else down.lipschitz_bound(down.at(-x))
+        rising = losses.up.lipschitz_bound(up)
+        return cls(x, np.maximum.accumulate(ratio.log), ratio.slope, rising, falling)
 
-    def cell(self, losses: Array) -> NDArray[np.intp]:
-        """Return the left one of the positions between which each loss is reached."""
-        place = np.searchsorted(self.known, losses, side="right") - 1
-        return np.clip(place, 0, self.x.size - 2)
+    def cell(self, losses: FloatArray) -> IndexArray:
+        """Return the index of the table position just below that of each loss."""
+        # known[cell] <= loss, and the last cell also holds the last loss.
+        index = np.searchsorted(self.known, losses, side="right") - 1
+        return np.clip(index, 0, self.x.size - 2)
 
-    def guess(self, losses: Array, cell: NDArray[np.intp]) -> Array:
-        """Return about where each loss is reached, by the cubic through both ends of its cell."""
+    def guess(self, losses: FloatArray, cell: IndexArray) -> FloatArray:
+        """Return about the position of each loss, by the cubic through both ends of its cell."""
         start, rise = self.known[cell], self.known[cell + 1] - self.known[cell]
         width = self.x[cell + 1] - self.x[cell]
         with np.errstate(divide="ignore", invalid="ignore"):
             t = np.where(rise > 0.0, (losses - start) / rise, 1.0)
             a, b = (rise / self.slope[at] / width for at in (cell, cell + 1))
-        smooth = (a < 3.0) & (b < 3.0)  # then the cubic increases
+        continuous = (a < 3.0) & (b < 3.0)  # then the cubic increases
         cubic = t * (a + t * (3.0 - 2.0 * a - b + t * (a + b - 2.0)))
-        return self.x[cell] + width * np.where(smooth, cubic, t)
+        return self.x[cell] + width * np.where(continuous, cubic, t)
 
 
 @dataclass(frozen=True)
-class _Worst:
-    """Bounds on what rounding depends on, over a range of positions.
+class _RoundingBounds:
+    """Bounds on the quantities that rounding grows with, over a range of positions.
 
     On |x| plus the centres that matter, the slope of the loss, the logarithms of the ratios and
     of their weights, and the error that the weights bring in.
@@ -175,13 +179,13 @@ class _Worst:
     ratio_error: float
 
     @classmethod
-    def of(cls, shifts: BinomialShifts, low: float, high: float) -> _Worst:
-        here = shifts.at(np.array([low, high]))
-        first, last = here.log.tolist()
+    def of(cls, shifts: BinomialShifts, low: float, high: float) -> _RoundingBounds:
+        ratio = shifts.at(np.array([low, high]))
+        first, last = ratio.log.tolist()
         window = shifts.window(low, high)
         return cls(
             max(abs(low), abs(high)) + float(window[-1]),
-            float(shifts.steepest(here)[1]),
+            float(shifts.lipschitz_bound(ratio)[1]),
             max(abs(first), abs(last)),
             float(shifts.log_weight(last, window)),
             shifts.ratio_error(last),
@@ -189,13 +193,13 @@ class _Worst:
 
 
 @dataclass(frozen=True, eq=False)
-class ShiftedPair:
-    """Noise moved up by `losses.up` against noise moved down by `losses.down`.
+class BinomialMixturePair:
+    """Noise shifted up by `losses.up` against noise shifted down by `losses.down`.
 
     When `swapped`, the pair stands for its reverse.  What is said of `MixturePair` holds.
     """
 
-    losses: Losses
+    losses: BinomialLoss
     swapped: bool = False
 
     @property
@@ -204,12 +208,13 @@ class ShiftedPair:
         flat = isinstance(self.losses.up.noise, LaplaceNoise)
         return self.losses.reach if flat else (-math.inf, math.inf)
 
-    def log_masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+    def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.swapped:
             p, q = self.reverse().log_masses(-edges[::-1])
             return q[::-1], p[::-1]
         low, high = self._span
+        # Positions at which the edges are reached, shape (edges + 2,), ascending whatever
+        # rounding does.
         inside = np.clip(self.losses.positions(edges), low, high)
         x = np.maximum.accumulate(np.concatenate(([low], inside, [high])))
         up, down = self.losses.up, self.losses.down
@@ -219,6 +224,7 @@ class ShiftedPair:
 
     def positions_range(self, tail: float, *, of_p: bool) -> tuple[float, float]:
         """Return positions beyond which P (or Q) has mass of about `tail` on each side."""
+        # Q moves the noise down, so its quantiles are those of `down` with their sign changed.
         up, down = self.losses.up, self.losses.down
         if of_p:
             ends = up.lower_quantile(tail), up.upper_quantile(tail)
@@ -243,33 +249,34 @@ class ShiftedPair:
         low, high = self.losses.at(np.array(self._span)).log.tolist()
         return float(-low if self.swapped else high)
 
-    def probes(self, tail: float) -> tuple[Array, Array]:
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of an even grid of positions, some twelve to a scale."""
         start, stop = self.positions_range(tail, of_p=not self.swapped)
-        step = min((stop - start) / PROBES, self.losses.up.noise.scale / 12.0)
-        count = min(math.ceil((stop - start) / max(step, 1e-300)) + 1, 8 * PROBES)
+        # Evenly in position: twelve to a scale of the noise follow its density.
+        step = min((stop - start) / QUADRATURE_INTERVALS, self.losses.up.noise.scale / 12.0)
+        count = min(math.ceil((stop - start) / max(step, 1e-300)) + 1, 8 * QUADRATURE_INTERVALS)
         losses = np.unique(self.losses.at(np.linspace(start, stop, count)).log)
         log_p, log_q = self.log_masses(-losses[::-1] if self.swapped else losses)
         both = np.isfinite(log_p) & np.isfinite(log_q)
         return log_p[both] - log_q[both], log_p[both]
 
-    def reverse(self) -> ShiftedPair:
+    def reverse(self) -> BinomialMixturePair:
         """Return the pair (Q, P)."""
         return replace(self, swapped=not self.swapped)
 
-    def _worst(self, tail: float) -> _Worst:
+    def _rounding_bounds(self, tail: float) -> _RoundingBounds:
         low, high = self.positions_range(tail, of_p=not self.swapped)
         up, down = self.losses.up, self.losses.down
-        found = _Worst.of(up, low, high)
+        up_bounds = _RoundingBounds.of(up, low, high)
         if down is None:
-            return found
-        other = _Worst.of(down, -high, -low)
-        return _Worst(
-            max(found.reach, other.reach),
-            found.slope + other.slope,
-            found.log_ratio + other.log_ratio,
-            found.log_weight + other.log_weight,
-            found.ratio_error + other.ratio_error,
+            return up_bounds
+        down_bounds = _RoundingBounds.of(down, -high, -low)
+        return _RoundingBounds(
+            max(up_bounds.reach, down_bounds.reach),
+            up_bounds.slope + down_bounds.slope,
+            up_bounds.log_ratio + down_bounds.log_ratio,
+            up_bounds.log_weight + down_bounds.log_weight,
+            up_bounds.ratio_error + down_bounds.ratio_error,
         )
 
     def mass_error(self, tail: float) -> float:
@@ -277,7 +284,7 @@ class ShiftedPair:
 
         Of the noise, at the largest distance from a centre; of the weights; of the sums.
         """
-        worst = self._worst(tail)
+        worst = self._rounding_bounds(tail)
         both = (self.losses.up, self.losses.down)
         weights = max(shifts.weights_error for shifts in both if shifts is not None)
         sums = 16.0 * UNIT_ROUNDOFF * (40.0 + worst.log_weight)
@@ -289,17 +296,17 @@ class ShiftedPair:
         The search stops within `tolerance`, the loss is computed to within that, and the weights
         that it is made of have an error of their own.
         """
-        worst = self._worst(tail)
+        worst = self._rounding_bounds(tail)
         size = 1.0 + worst.log_ratio + 2.0 * worst.log_weight + worst.slope * (1.0 + worst.reach)
-        return 2.0 * LOSS_ROUNDING * size + worst.ratio_error
+        return 2.0 * LOSS_ROUNDING_RELATIVE * size + worst.ratio_error
 
-    def edge_mismatch(self, edges: Array) -> Array:
+    def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return by how much, as a loss, the edges used for P and those used for Q may differ.
 
         That is 4u (|x - centre| + 1) times the slope of the loss at x, for a centre that matters.
         """
         ascending = -edges[::-1] if self.swapped else edges
-        slope, x = self.losses.steepest(ascending)
+        slope, x = self.losses.lipschitz_bound(ascending)
         centre = self.losses.largest_centre(float(x.max()))
         moved = 4.0 * UNIT_ROUNDOFF * slope * (1.0 + x + centre)
         return moved[::-1] if self.swapped else moved

@@ -1,8 +1,8 @@
-"""Smooth parts that are put together from others: one on each side of loss 0, or a blend of many.
+"""Continuous parts of pairs, alone or combined: by the sign of the loss, weighted, scaled.
 
 A bound on a sampled release may be one pair where the loss is positive and another where it is
-negative.  Such a curve of hockey sticks is the law of a loss all the same: what is missing to
-mass 1 sits at loss 0.
+negative.  Such a curve of hockey sticks is the distribution of a loss all the same: what is missing
+to mass 1 sits at loss 0.
 """
 
 from __future__ import annotations
@@ -14,15 +14,19 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from .noise import UNIT_ROUNDOFF, Array
+from ...arrays import FloatArray
+from .noise import UNIT_ROUNDOFF
 
-_REACH: Final = 5.0
+QUADRATURE_INTERVALS: Final = 640
+"""About how many intervals `quadrature_points` cuts the bulk of a continuous part into."""
+
+_RANGE_ERROR_FACTOR: Final = 5.0
 
 
-class Smooth(Protocol):
+class ContinuousPart(Protocol):
     """A pair of measures (P, Q) without atoms, known by how much P and Q mass has which loss."""
 
-    def log_masses(self, edges: Array) -> tuple[Array, Array]:
+    def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
 
     def loss_range(self, tail: float) -> tuple[float, float]:
@@ -32,10 +36,10 @@ class Smooth(Protocol):
     def largest_loss(self) -> float:
         """A bound on every loss, infinite where there is none."""
 
-    def probes(self, tail: float) -> tuple[Array, Array]:
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses that stand for the part, down to a mass of `tail`."""
 
-    def reverse(self) -> Smooth:
+    def reverse(self) -> ContinuousPart:
         """Return the part of the pair (Q, P)."""
 
     def mass_error(self, tail: float) -> float:
@@ -44,22 +48,23 @@ class Smooth(Protocol):
     def edge_error(self, tail: float) -> float:
         """Return by how much the loss at an edge may differ from the edge asked for."""
 
-    def edge_mismatch(self, edges: Array) -> Array:
+    def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return by how much, as a loss, the edges used for P and those used for Q may differ."""
 
 
 @dataclass(frozen=True)
-class Piecewise:
-    """Where the loss is positive the mass of `positive`, where it is negative that of `negative`.
+class PiecewisePart:
+    """The masses of `positive` at positive losses and of `negative` at negative ones.
 
     The mass that either has on the other side, or at 0, does not count.
     """
 
-    negative: Smooth
-    positive: Smooth
+    negative: ContinuousPart
+    positive: ContinuousPart
 
-    def log_masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+    def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        # Edges on the other side of 0 become 0: what lies there falls into the interval that is
+        # dropped.
         above = np.concatenate(([0.0], np.maximum(edges, 0.0)))
         below = np.concatenate((np.minimum(edges, 0.0), [0.0]))
         p_above, q_above = (logs[1:] for logs in self.positive.log_masses(above))
@@ -67,7 +72,6 @@ class Piecewise:
         return np.logaddexp(p_above, p_below), np.logaddexp(q_above, q_below)
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         low, _ = self.negative.loss_range(tail)
         _, high = self.positive.loss_range(tail)
         return min(low, 0.0), max(high, 0.0)
@@ -77,17 +81,16 @@ class Piecewise:
         """The largest loss of the positive side."""
         return max(self.positive.largest_loss, 0.0)
 
-    def probes(self, tail: float) -> tuple[Array, Array]:
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of both sides."""
-        found = []
+        points = []
         for part, sign in ((self.negative, -1.0), (self.positive, 1.0)):
-            losses, log_p = part.probes(tail)
-            found.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
-        return _joined(found)
+            losses, log_p = part.quadrature_points(tail)
+            points.append((losses[sign * losses > 0.0], log_p[sign * losses > 0.0]))
+        return _concatenated(points)
 
-    def reverse(self) -> Piecewise:
-        """Return the part of the pair (Q, P)."""
-        return Piecewise(self.positive.reverse(), self.negative.reverse())
+    def reverse(self) -> PiecewisePart:
+        return PiecewisePart(self.positive.reverse(), self.negative.reverse())
 
     def mass_error(self, tail: float) -> float:
         """Return the larger error of the two sides."""
@@ -97,16 +100,17 @@ class Piecewise:
         """Return the larger error of the two sides."""
         return max(self.negative.edge_error(tail), self.positive.edge_error(tail))
 
-    def edge_mismatch(self, edges: Array) -> Array:
+    def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return the mismatch of the side that an edge lies on."""
+        # At 0 an edge belongs to both sides: the larger mismatch counts.
         above = self.positive.edge_mismatch(np.maximum(edges, 0.0))
         below = self.negative.edge_mismatch(np.minimum(edges, 0.0))
         return np.where(edges > 0.0, above, np.where(edges < 0.0, below, np.maximum(above, below)))
 
 
 @dataclass(frozen=True)
-class Blend:
-    """One of several pairs, drawn with known probabilities, and told which: their masses add up.
+class WeightedParts:
+    """A mixture of parts whose component is visible: the weighted masses add up.
 
     `log_weights` are the logarithms of the probabilities.  At any one loss the positions of the
     release in two parts differ by no more than a factor of two or so, as under one noise with one
@@ -114,14 +118,17 @@ class Blend:
     """
 
     log_weights: tuple[float, ...]
-    parts: tuple[Smooth, ...]
+    parts: tuple[ContinuousPart, ...]
 
-    def log_masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
-        found = [part.log_masses(edges) for part in self.parts]
+    def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+        masses = [part.log_masses(edges) for part in self.parts]
         return (
-            np.logaddexp.reduce([w + p for w, (p, _) in zip(self.log_weights, found, strict=True)]),
-            np.logaddexp.reduce([w + q for w, (_, q) in zip(self.log_weights, found, strict=True)]),
+            np.logaddexp.reduce(
+                [w + p for w, (p, _) in zip(self.log_weights, masses, strict=True)]
+            ),
+            np.logaddexp.reduce(
+                [w + q for w, (_, q) in zip(self.log_weights, masses, strict=True)]
+            ),
         )
 
     def loss_range(self, tail: float) -> tuple[float, float]:
@@ -131,11 +138,11 @@ class Blend:
         """
         ranges = [
             part.loss_range(min(tail * math.exp(min(-weight, 600.0)), 0.1))
-            for weight, part in zip(self._each(), self.parts, strict=True)
+            for weight, part in zip(self._tail_log_weights(), self.parts, strict=True)
         ]
         return min(low for low, _ in ranges), max(high for _, high in ranges)
 
-    def _each(self) -> list[float]:
+    def _tail_log_weights(self) -> list[float]:
         """The weight of a part in tails, so that the tails of all parts add up to one tail."""
         return [weight + math.log(len(self.parts)) for weight in self.log_weights]
 
@@ -144,16 +151,15 @@ class Blend:
         """The largest loss of all parts."""
         return max(part.largest_loss for part in self.parts)
 
-    def probes(self, tail: float) -> tuple[Array, Array]:
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of all parts."""
-        found = [part.probes(tail) for part in self.parts]
-        return _joined(
-            [(losses, w + p) for w, (losses, p) in zip(self.log_weights, found, strict=True)]
+        points = [part.quadrature_points(tail) for part in self.parts]
+        return _concatenated(
+            [(losses, w + p) for w, (losses, p) in zip(self.log_weights, points, strict=True)]
         )
 
-    def reverse(self) -> Blend:
-        """Return the part of the pair (Q, P)."""
-        return Blend(self.log_weights, tuple(part.reverse() for part in self.parts))
+    def reverse(self) -> WeightedParts:
+        return WeightedParts(self.log_weights, tuple(part.reverse() for part in self.parts))
 
     def mass_error(self, tail: float) -> float:
         """Return the largest error of all parts, and of adding and weighing them.
@@ -161,27 +167,27 @@ class Blend:
         The range of all parts reaches up to twice as far as that of one part, and the errors there
         grow at most with the square of the position.
         """
-        return 1e-14 + _REACH * max(part.mass_error(tail) for part in self.parts)
+        return 1e-14 + _RANGE_ERROR_FACTOR * max(part.mass_error(tail) for part in self.parts)
 
     def edge_error(self, tail: float) -> float:
         """Return the largest error of all parts, as far as the range of all of them reaches."""
-        return _REACH * max(part.edge_error(tail) for part in self.parts)
+        return _RANGE_ERROR_FACTOR * max(part.edge_error(tail) for part in self.parts)
 
-    def edge_mismatch(self, edges: Array) -> Array:
+    def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return the largest mismatch of all parts."""
-        largest: Array = np.max([part.edge_mismatch(edges) for part in self.parts], axis=0)
+        largest: FloatArray = np.max([part.edge_mismatch(edges) for part in self.parts], axis=0)
         return largest
 
 
 @dataclass(frozen=True)
-class Weighed:
-    """A pair of measures: P times one weight and Q times another, so that all losses move alike.
+class ScaledPart:
+    """P times one weight against Q times another: every loss moves by log_p - log_q.
 
     `log_p` and `log_q` are the logarithms of the weights; `error` bounds their relative errors,
     and those of the part's own weights.
     """
 
-    part: Smooth
+    part: ContinuousPart
     log_p: float
     log_q: float
     error: float = 0.0
@@ -190,13 +196,11 @@ class Weighed:
     def _offset(self) -> float:
         return self.log_p - self.log_q
 
-    def log_masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return log P and log Q masses of (-inf, e0], (e0, e1], ..., (en, inf) of the loss."""
+    def log_masses(self, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
         log_p, log_q = self.part.log_masses(edges - self._offset)
         return log_p + self.log_p, log_q + self.log_q
 
     def loss_range(self, tail: float) -> tuple[float, float]:
-        """Return (low, high) beyond which P has mass at most `tail` on each side."""
         low, high = self.part.loss_range(min(tail * math.exp(min(-self.log_p, 600.0)), 0.1))
         return low + self._offset, high + self._offset
 
@@ -205,14 +209,13 @@ class Weighed:
         """The largest loss of the part, moved."""
         return self.part.largest_loss + self._offset
 
-    def probes(self, tail: float) -> tuple[Array, Array]:
+    def quadrature_points(self, tail: float) -> tuple[FloatArray, FloatArray]:
         """Return losses and log P masses of the part, moved and weighed."""
-        losses, log_p = self.part.probes(tail)
+        losses, log_p = self.part.quadrature_points(tail)
         return losses + self._offset, log_p + self.log_p
 
-    def reverse(self) -> Weighed:
-        """Return the part of the pair (Q, P)."""
-        return Weighed(self.part.reverse(), self.log_q, self.log_p, self.error)
+    def reverse(self) -> ScaledPart:
+        return ScaledPart(self.part.reverse(), self.log_q, self.log_p, self.error)
 
     def mass_error(self, tail: float) -> float:
         """Return the relative error of the masses: of the part, and of its weight."""
@@ -223,11 +226,11 @@ class Weighed:
         reach = max(abs(end) for end in self.loss_range(tail)) + abs(self._offset)
         return self.part.edge_error(tail) + 2.0 * self.error + 4.0 * UNIT_ROUNDOFF * (1.0 + reach)
 
-    def edge_mismatch(self, edges: Array) -> Array:
+    def edge_mismatch(self, edges: FloatArray) -> FloatArray:
         """Return the mismatch of the part: P and Q share the edges that are moved."""
         return self.part.edge_mismatch(edges - self._offset)
 
 
-def _joined(found: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    losses, log_p = zip(*found, strict=True)
+def _concatenated(points: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+    losses, log_p = zip(*points, strict=True)
     return np.concatenate(losses), np.concatenate(log_p)

@@ -1,4 +1,4 @@
-"""Upper laws lie above the true hockey stick, lower laws below it, at every order.
+"""Upper pmfs lie above the true hockey stick, lower pmfs below it, at every order.
 
 The oracles are closed forms and sums that share no code with the engine.
 """
@@ -16,11 +16,11 @@ from scipy.stats import laplace, norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.engines.pld.atoms import AtomPair
-from privplan.accountant.engines.pld.grid import Grid, GridTooFine, Law
-from privplan.accountant.engines.pld.laws import lower_law, upper_law
-from privplan.accountant.engines.pld.mechanisms import pairs
+from privplan.accountant.engines.pld.grid import Grid, GridTooFine, LossPmf
+from privplan.accountant.engines.pld.loss_pmfs import lower_pmf, upper_pmf
+from privplan.accountant.engines.pld.lower_hull import convex_minorant, hockey_stick, shortfall
 from privplan.accountant.engines.pld.pair import Pair
-from privplan.accountant.engines.pld.sinking import convex, hockey_stick, shortfall
+from privplan.accountant.engines.pld.registry import pairs
 
 TAIL = 1e-14
 
@@ -130,10 +130,10 @@ CASES = [
 ]
 
 
-def _hockey(law, epsilon):
-    above = law.losses > epsilon
-    gains = -np.expm1(epsilon - law.losses[above])
-    return law.infinite_mass + float((law.masses[above] * gains).sum())
+def _hockey(pmf, epsilon):
+    above = pmf.losses > epsilon
+    gains = -np.expm1(epsilon - pmf.losses[above])
+    return pmf.infinite_mass + float((pmf.masses[above] * gains).sum())
 
 
 @pytest.mark.parametrize(("event", "relation", "add", "oracle"), CASES)
@@ -142,9 +142,9 @@ def test_laws_lie_on_their_side_at_every_order(event, relation, add, oracle, wid
     mechanism = pairs(event, relation)
     pair = mechanism.pair.reverse() if add else mechanism.pair
     low, high = pair.loss_range(1e-9)
-    offset = pair.anchors[0] if pair.anchors else 0.0
-    upper = upper_law(pair, Grid(width, offset), TAIL)
-    lower = lower_law(pair, Grid(width, offset), TAIL)
+    offset = pair.grid_atoms[0] if pair.grid_atoms else 0.0
+    upper = upper_pmf(pair, Grid(width, offset), TAIL)
+    lower = lower_pmf(pair, Grid(width, offset), TAIL)
     assert lower.masses.min() >= 0.0
     assert lower.masses.sum() <= 1.0 + 1e-12
     worst = 0.0
@@ -163,8 +163,8 @@ def test_both_laws_close_in_quadratically():
     epsilons = np.linspace(-0.15, 2.5, 40)
     gaps = []
     for width in (0.01, 0.005, 0.0025):
-        upper = upper_law(pair, Grid(width, pair.anchors[0]), TAIL)
-        lower = lower_law(pair, Grid(width, pair.anchors[0]), TAIL)
+        upper = upper_pmf(pair, Grid(width, pair.grid_atoms[0]), TAIL)
+        lower = lower_pmf(pair, Grid(width, pair.grid_atoms[0]), TAIL)
         gaps.append(
             (
                 sum(_hockey(upper, e) - exact(e) for e in epsilons),
@@ -178,8 +178,8 @@ def test_both_laws_close_in_quadratically():
 
 def test_heavy_atoms_on_the_grid_cost_nothing():
     pair = pairs(ev.RandomizedResponse(1.0, 5), RO).pair
-    grid = Grid(1.0 / 16, pair.anchors[0])
-    upper, lower = upper_law(pair, grid, TAIL), lower_law(pair, grid, TAIL)
+    grid = Grid(1.0 / 16, pair.grid_atoms[0])
+    upper, lower = upper_pmf(pair, grid, TAIL), lower_pmf(pair, grid, TAIL)
     for epsilon in np.linspace(-1.5, 1.2, 50):
         truth = _response(1.0, 5)(epsilon)
         assert _hockey(upper, epsilon) == pytest.approx(truth, abs=1e-11)
@@ -215,8 +215,8 @@ def test_convex_minorant_against_the_definition():
             return float((q * np.maximum(a - alpha, 0.0)).sum())
 
         points = [(0.0, value(0.0))] + [(float(a), value(a)) for a in alphas]
-        found = convex(masses.copy(), width)
-        assert found.min() >= 0.0
+        minorant = convex_minorant(masses.copy(), width)
+        assert minorant.min() >= 0.0
         for alpha in np.linspace(0.05, alphas[-1], 30):
             hull = min(
                 y1 + (y2 - y1) * (alpha - x1) / (x2 - x1)
@@ -224,14 +224,14 @@ def test_convex_minorant_against_the_definition():
                 for x2, y2 in points
                 if x1 <= alpha <= x2 and x1 < x2
             )
-            mine = float((found / alphas * np.maximum(alphas - alpha, 0.0)).sum())
+            mine = float((minorant / alphas * np.maximum(alphas - alpha, 0.0)).sum())
             assert mine == pytest.approx(hull, rel=1e-9, abs=1e-9)
 
 
 def test_a_grid_that_is_too_fine_is_refused():
     pair = pairs(ev.Gaussian(0.001), AR).pair
     with pytest.raises(GridTooFine):
-        upper_law(pair, Grid(1e-6), TAIL)
+        upper_pmf(pair, Grid(1e-6), TAIL)
 
 
 def _random_outcomes(rng):
@@ -263,8 +263,8 @@ def test_laws_of_adversarial_outcomes_stay_on_their_side():
         atoms = AtomPair(log_p, log_q, 0.0, bool(rng.integers(2)))
         pair = Pair.of_outcomes(atoms)
         tail = 10.0 ** -float(rng.choice([8, 30, 250]))
-        upper = upper_law(pair, Grid(width), tail)
-        lower = lower_law(pair, Grid(width), tail)
+        upper = upper_pmf(pair, Grid(width), tail)
+        lower = lower_pmf(pair, Grid(width), tail)
         told += bool(lower.masses.any())
         for epsilon in np.concatenate((atoms.losses, upper.losses[:50] - 1e-9)):
             gains = -np.expm1(np.minimum(epsilon - atoms.losses, 0.0))
@@ -278,4 +278,4 @@ def test_laws_of_adversarial_outcomes_stay_on_their_side():
 def test_a_law_holds_masses_only(bad: float) -> None:
     """At noise 1e-8 the grid is finer than the losses' digits, and masses came out below 0."""
     with pytest.raises(FloatingPointError):
-        Law(Grid(0.1, 0.0), 0, np.array([0.5, bad]), 0.0, 0.0)
+        LossPmf(Grid(0.1, 0.0), 0, np.array([0.5, bad]), 0.0, 0.0)

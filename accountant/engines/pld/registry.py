@@ -1,0 +1,74 @@
+"""Dominated mechanisms, and the table from event types to the functions that return them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ... import events as ev
+from ...guarantee import Step
+from ..base import Registry
+from .pair import Pair
+
+MIN_NOISE_MULTIPLIER = 1e-30
+"""Smallest noise multiplier, and inverse of the largest, whose squares are still numbers."""
+
+MIN_SAMPLING_RATE = 1e-100
+"""Below this sampling rate a unit that is drawn counts as laid open: the difference is nothing."""
+
+MAX_SUPPORT_SIZE = 4_000_000
+"""Most outcomes of a discrete mechanism that are listed one by one."""
+
+
+@dataclass(frozen=True)
+class DominatedMechanism:
+    """A mechanism with a pair that dominates it and, where known, pairs that it attains.
+
+    `pair` dominates it in the direction (with, without); `lower_pair`, where there is one, is
+    the pair of two fixed neighbouring data sets.  When `symmetric`, the other direction is the
+    same.  The mechanism is dominated by `power` independent copies of `pair`, and attains as
+    many of `lower_pair`, or `lower_power` of them where that is given.  `fitted(delta)`, where
+    there is one, is the same mechanism seen as fits a question about this delta: its pair,
+    power and first step take the place of those here.  `second_lower_pair` is the pair of other
+    fixed data sets, which may show more or less than `lower_pair`, by how often the mechanism
+    runs.
+    """
+
+    pair: Pair
+    lower_pair: Pair | None
+    symmetric: bool
+    steps: tuple[Step, ...]
+    power: int = 1
+    lower_power: int | None = None
+    fitted: Callable[[float], DominatedMechanism] | None = None
+    second_lower_pair: Pair | None = None
+
+
+pairs: Registry[DominatedMechanism] = Registry(
+    "pld",
+    {
+        ev.Approximate: ".bare",
+        ev.DiscreteGaussian: ".integer_sums",
+        ev.DiscreteLaplace: ".integer_sums",
+        ev.Exponential: ".bare",
+        ev.FixedSize: ".fixed_size",
+        ev.Gaussian: ".mechanisms",
+        ev.Group: ".groups",
+        ev.Laplace: ".mechanisms",
+        ev.Local: ".bare",
+        ev.NoGuarantee: ".bare",
+        ev.Poisson: ".poisson",
+        ev.Pure: ".bare",
+        ev.RandomAllocation: ".allocation",
+        ev.RandomizedResponse: ".bare",
+        ev.SampledShuffle: ".sampled_shuffle",
+        ev.Shuffle: ".shuffled",
+        ev.ShuffledBatches: ".batches",
+        ev.TruncatedPoisson: ".truncated",
+    },
+    __package__,
+)
+"""Event type -> the function that returns its dominating pair.
+
+The module of a type is loaded when the first event of that type is met.
+"""
