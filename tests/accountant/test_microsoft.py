@@ -83,10 +83,10 @@ def test_known_numbers() -> None:
 )
 def test_each_direction_agrees_with_dp_accounting(rate: float, noise: float, runs: int) -> None:
     theirs = pld.from_gaussian_mechanism(noise, sampling_prob=rate).self_compose(runs)
-    loss = microsoft._sampled_gaussian(rate, noise, "add-remove")
-    for way, pmf in ((loss.forwards, theirs._pmf_remove), (loss.backwards, theirs._pmf_add)):
+    loss = microsoft._poisson(ev.Poisson(rate, ev.Gaussian(noise)), "add-remove")
+    for direction, pmf in ((loss.forwards, theirs._pmf_remove), (loss.backwards, theirs._pmf_add)):
         reach = microsoft._reach([loss], [runs], 0.01, 1e-8)
-        found = microsoft._compose([way], [runs], 0.01, 1e-8, reach).epsilon(1e-5)
+        found = microsoft._compose([direction], [runs], 0.01, 1e-8, reach).epsilon(1e-5)
         truth = pmf.get_epsilon_for_delta(1e-5)  # above the truth by less than 1e-4
         assert truth - 0.025 <= found[0] <= truth <= found[1] + 1e-4
 
@@ -100,9 +100,9 @@ def test_the_lower_end_is_that_of_removing_a_unit() -> None:
 
 def test_the_adding_loss_is_a_distribution_with_the_mean_it_claims() -> None:
     rate, noise = 0.2, 0.7
-    adding = microsoft._Adding(rate, noise)
+    added = microsoft._AddedUnitLoss(rate, noise)
     edges = np.linspace(-12.0, -math.log1p(-rate), 400_001)
-    cdf = adding.cdf(edges)
+    cdf = added.cdf(edges)
     assert cdf[0] == pytest.approx(0.0, abs=1e-9)
     assert cdf[-1] == 1.0
     assert np.all(np.diff(cdf) >= 0)
@@ -179,7 +179,7 @@ def test_pure_is_covered_and_has_no_lower_end(
 
 
 def test_the_reach_of_pure_mechanisms_is_from_the_true_divergence() -> None:
-    loss = microsoft._pure(ev.Pure(10.0), "add-remove")
+    loss = microsoft._parameters(ev.Pure(10.0), "add-remove")
     p, q = 1 / (1 + math.exp(-10)), 1 / (1 + math.exp(10))
     truth = math.log(p**2 / q + q**2 / p)
     assert loss.renyi(2) == pytest.approx(truth, rel=1e-12)
