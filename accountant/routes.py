@@ -22,7 +22,8 @@ from .guarantee import Bounds, Neighbours, as_neighbours
 from .preferences import preference
 
 if TYPE_CHECKING:
-    from .amplification.group import Divergence, FloatArray
+    from .amplification.group import Divergence
+    from .arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -28,14 +28,12 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, Step
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 Divergence: TypeAlias = Callable[[FloatArray], FloatArray]
 """From orders above 1 to upper bounds on both Renyi divergences of neighbours, in nats."""

@@ -15,15 +15,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfft
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
-ComplexArray: TypeAlias = NDArray[np.complex128]
+from ..arrays import ComplexArray, FloatArray, IntArray
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 

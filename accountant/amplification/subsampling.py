@@ -32,12 +32,13 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Step
 from .shuffling.blanket import blanket_profile
 from .shuffling.profile import Profile
 from .shuffling.randomizers import Blanket, Randomizer, ResponseRandomizer, randomizer_of
-from .sums import UNIT_ROUNDOFF, FloatArray
+from .sums import UNIT_ROUNDOFF
 
 
 def drawn_profile(event: ev.Event, profile_of: Callable[[int], Profile]) -> Profile:

@@ -25,20 +25,17 @@ from typing import Final
 import numpy as np
 from scipy.fft import next_fast_len
 
+from ..arrays import FloatArray
 from ..rootfinding import enclose, narrow
 from .spectrum import (
     OVERSAMPLING,
     UNIT_ROUNDOFF,
-    ComplexArray,
-    FloatArray,
     Lattice,
     relative_rounding,
 )
 
 __all__ = [
     "UNIT_ROUNDOFF",
-    "ComplexArray",
-    "FloatArray",
     "log_chernoff_excess",
     "log_expected_excess",
 ]

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from ..arrays import FloatArray
 
 MOST_TERMS: Final = 8_000_000
 """Most probabilities of a binomial that are added one by one; beyond, Bernstein's bound."""

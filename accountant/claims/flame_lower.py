@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from scipy.stats import binom
 
-from ..amplification.sums import FloatArray
+from ..arrays import FloatArray
 
 _ERROR: Final = 1e-7
 """Far more than the relative error of a binomial probability or tail, or of a sum of them."""

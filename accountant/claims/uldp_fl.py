@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from .. import events as ev
+from ..arrays import FloatArray
 from ..engines.rdp.curves import curve
-from ..engines.rdp.moments import FloatArray
 from ..sensitivity import uldp
 from .claim import Claim
 from .proofs import epsilon, nothing_holds, upper_epsilon

@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from ..arrays import FloatArray
 from ..engines.rdp.curves import Curve
-from ..engines.rdp.moments import OUTWARD, FloatArray
+from ..engines.rdp.moments import OUTWARD
 
 _TIGHT: Final = 1e-5
 """Relative distance to the supremum of R(a)/a at which the search stops."""

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ... import validate
+from ...arrays import FloatArray, IndexArray
 from ...rootfinding import enclose, narrow
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .lattice import Part, law_of_sum
 from .randomizers import GaussianRandomizer, LaplaceRandomizer, Randomizer, ResponseRandomizer
 
@@ -237,14 +237,14 @@ def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
     return Bins(*(np.bincount(places, law).astype(np.float64) for law in laws))
 
 
-def _places(gains: FloatArray, masses: FloatArray) -> NDArray[np.intp]:
+def _places(gains: FloatArray, masses: FloatArray) -> IndexArray:
     """Return whole numbers nearly proportional to the gains, from 0 up, errors weighed by mass."""
     scaled = (gains - gains.min()) / np.ptp(gains)
     steps = np.arange(2, MOST_STEPS + 1)[:, None]
     off = np.round(steps * scaled) / steps - scaled
     off -= (off * masses).sum(axis=1, keepdims=True)
     best = int(np.argmin((off * off * masses).sum(axis=1)))
-    places: NDArray[np.intp] = np.round(steps[best] * scaled).astype(np.intp)
+    places: IndexArray = np.round(steps[best] * scaled).astype(np.intp)
     return places
 
 

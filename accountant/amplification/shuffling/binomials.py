@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from scipy.special import xlogy
 
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ...arrays import FloatArray
+from ..sums import UNIT_ROUNDOFF
 
 
 def reach(variance: float, depth: float) -> float:

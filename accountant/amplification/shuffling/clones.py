@@ -50,9 +50,10 @@ from typing import Final
 import numpy as np
 
 from ... import validate
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Step
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .binomials import log_binomial, log_half_binomial, reach
 from .profile import Profile
 

@@ -71,8 +71,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .binomials import log_tail
 from .blanket import blanket_profile
 from .clones import clones_profile

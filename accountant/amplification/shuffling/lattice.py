@@ -27,8 +27,9 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from scipy.fft import next_fast_len
 
+from ...arrays import ComplexArray, FloatArray
 from ...rootfinding import enclose, narrow
-from ..sums import UNIT_ROUNDOFF, ComplexArray, FloatArray
+from ..sums import UNIT_ROUNDOFF
 
 OUTSIDE: Final = 65.0
 """A tilted sum leaves its window with probability at most about e^-65 on each side."""

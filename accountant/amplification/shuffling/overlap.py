@@ -35,8 +35,9 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from ..sums import UNIT_ROUNDOFF, FloatArray, log_expected_excess
+from ..sums import UNIT_ROUNDOFF, log_expected_excess
 from .blanket import blanket_profile
 from .double import Copies, described, log_blanket_mass, padding_conditions, profile_among_users
 from .profile import Profile, smallest_epsilon

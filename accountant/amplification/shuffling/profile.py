@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray
 from ...guarantee import Step
 from ...rootfinding import Bracket, enclose, narrow
-from ..sums import FloatArray
 
 LARGEST_ORDER: Final = 500.0
 """Largest epsilon of an outcome; what is beyond counts as an infinite loss."""
@@ -184,7 +183,7 @@ def _is_above(epsilons: FloatArray, deltas: FloatArray, three: tuple[int, int, i
     return bool(before >= after)
 
 
-def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> NDArray[np.bool_]:
+def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> BoolArray:
     """Say between which epsilons a chord may cost more than `accuracy`.
 
     h lies below its chord and above the neighbouring chords, prolonged; a quarter of the distance

@@ -38,8 +38,9 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 
 CELLS: Final = 1500
 """Fewest intervals of the loss on each side of 0."""

@@ -32,7 +32,7 @@ from typing import Final
 import numpy as np
 
 from ...amplification.group import log_growth
-from .moments import FloatArray
+from ...arrays import FloatArray
 
 _SPACING: Final = 0.5
 _FIRST: Final = (-4, 9)

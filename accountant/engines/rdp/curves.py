@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution
-from .moments import OUTWARD, FloatArray, Pair, renyi
+from .moments import OUTWARD, Pair, renyi
 
 
 @dataclass(frozen=True)

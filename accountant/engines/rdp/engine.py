@@ -11,6 +11,7 @@ import numpy as np
 from ... import events as ev
 from ... import validate
 from ...amplification.group import along_chain, group_step, lemma
+from ...arrays import FloatArray
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
@@ -26,7 +27,7 @@ from . import (  # noqa: F401  (they enter their events)
 )
 from .conversion import Divergence, best_delta, best_epsilon
 from .curves import Curve, curve
-from .moments import OUTWARD, FloatArray
+from .moments import OUTWARD
 
 _COMPOSITION = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"

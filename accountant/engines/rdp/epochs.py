@@ -19,11 +19,12 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.truncation import Cut
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .curves import Curve, curve
 from .fixed_size import without_replacement
-from .moments import OUTWARD, FloatArray
+from .moments import OUTWARD
 
 SIZED = (ev.FixedSize, ev.TruncatedPoisson, ev.Shuffle, ev.SampledShuffle, ev.ShuffledBatches)
 """Releases that fix how many units take part, which random allocation does not."""

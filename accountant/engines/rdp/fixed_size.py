@@ -37,12 +37,13 @@ import numpy as np
 from scipy.special import gammaln, roots_legendre
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
-from .moments import OUTWARD, FloatArray, Pair, mixed, renyi
+from .moments import OUTWARD, Pair, mixed, renyi
 from .sampled import LEAST_NOISE, MOST_NOISE
 
 MOST_TERMS: Final = 20_000

@@ -10,11 +10,11 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.group import along_chain, by_mironov, group_step, lemma, triangle
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .curves import Curve, approximate, capped, curve, of_pair, pure_pair
 from .mixture import Mixture
-from .moments import FloatArray
 
 _GROUPS = (
     "derived in amplification/group.py (optimised triangle inequality); Mironov 2017, "

@@ -30,10 +30,10 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .moments import FloatArray, Pair, renyi
+from ...arrays import FloatArray, IndexArray
+from .moments import Pair, renyi
 
 ACCURACY: Final = 40.0
 """The rule is exact up to about e^-40 of the integral."""
@@ -151,11 +151,11 @@ class Mixture:
             result[part] = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
         return result
 
-    def _terms(self, x: FloatArray, i: NDArray[np.intp]) -> FloatArray:
+    def _terms(self, x: FloatArray, i: IndexArray) -> FloatArray:
         shifts = i.astype(np.float64)
         return np.asarray(self._log_weights[i] + shifts * (x - 0.5 * shifts) / self.noise**2)
 
-    def _matter(self, low: float, high: float) -> NDArray[np.intp]:
+    def _matter(self, low: float, high: float) -> IndexArray:
         """Return the i that hold all but e^-39 of e^G at every position in [low, high].
 
         Later terms gain on earlier ones as x grows, so those too late at `high` are so everywhere,

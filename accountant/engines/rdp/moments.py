@@ -12,12 +12,11 @@ The second form holds because E_Q[u] = 0.  Its summands are never negative, so a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from ...arrays import FloatArray
 
 OUTWARD: Final = 1.0 + 1e-11
 """Every computed divergence is raised by this factor: far more than its rounding error."""

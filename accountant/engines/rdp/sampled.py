@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution, sampled_instead
@@ -51,7 +52,7 @@ from .curves import (
     pure_pair,
     shift_ratio,
 )
-from .moments import OUTWARD, FloatArray, Pair, mixed, renyi
+from .moments import OUTWARD, Pair, mixed, renyi
 
 MOST_NODES: Final = 20_000
 """Orders that would need more quadrature nodes get the curve without sampling instead."""

@@ -37,12 +37,13 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step, unique_steps
 from ...rootfinding import enclose, narrow
 from .curves import Curve, curve
-from .moments import OUTWARD, FloatArray
+from .moments import OUTWARD
 
 ORDERS: Final = 1.0 + np.exp(np.linspace(-6.0, 9.0, 360))
 """The orders among which a second one is chosen; any would do."""
