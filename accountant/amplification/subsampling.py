@@ -116,8 +116,8 @@ def _log_drawn(profile: Profile, share: float, epsilon: float) -> float:
         inner = epsilon - math.log(share) + math.log1p((share - 1.0) * math.exp(-epsilon))
     else:
         inner = math.log1p(math.expm1(epsilon) / share)
-    found = profile.log_delta(inner * (1.0 - 16.0 * UNIT_ROUNDOFF))
-    return found + math.log(share) + 1e-14
+    log_delta = profile.log_delta(inner * (1.0 - 16.0 * UNIT_ROUNDOFF))
+    return log_delta + math.log(share) + 1e-14
 
 
 def _amplified(loss: float, share: float) -> float:
@@ -145,7 +145,7 @@ def poisson_drawn(randomizer: Randomizer, users: int, rate: float) -> Profile:
         return Profile(lambda _: -math.inf, 0.0, (step,))
     if rate == 1.0:
         return blanket_profile(randomizer, users)
-    profile = blanket_profile(Sometimes(randomizer, rate), users)
+    profile = blanket_profile(SampledRandomizer(randomizer, rate), users)
     step = Step(
         "sampling",
         f"Each of {users:,} users joins with probability {rate:.6g}; not to join is a message like "
@@ -157,7 +157,7 @@ def poisson_drawn(randomizer: Randomizer, users: int, rate: float) -> Profile:
 
 
 @dataclass(frozen=True)
-class Sometimes:
+class SampledRandomizer:
     """A randomizer that is used with probability `rate` in (0, 1), and else says "nothing"."""
 
     randomizer: Randomizer
@@ -181,7 +181,7 @@ class Sometimes:
         """Return `rate` times the blanket, and "nothing"."""
         inner = self.randomizer.blanket(outside)
         log_rate = math.log(self.rate)
-        return _Often(
+        return _SampledBlanket(
             inner.losses,
             inner.log_masses + log_rate,
             inner.log_rest + log_rate,
@@ -192,7 +192,7 @@ class Sometimes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Often(Blanket):
+class _SampledBlanket(Blanket):
     """A blanket with a further mass where mu_0 = mu_1 = gamma omega."""
 
     log_nothing: float

@@ -36,7 +36,7 @@ LARGEST_RATING: Final = 5.0
 ROW_NORM: Final = math.sqrt(8467.0)
 ROWS_OF_NODE: Final = 9
 STEP: Final = PowerStep(ROW_NORM, RANK, float(ROWS_OF_NODE), ENTRY_CLIP, spectral=1.0)
-PAPER: Final = "Liu, Pejo and Tang 2023"
+FEDPOWER_PAPER: Final = "Liu, Pejo and Tang 2023"
 
 PUBLISHED_SENSITIVITY: Final = fedpower.element_as_published(RANK, LARGEST_ELEMENT, ENTRY_CLIP)
 
@@ -93,7 +93,7 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
+        source=f"{FEDPOWER_PAPER}, {source}",
         **{**usual, **other},
     )
 
@@ -105,7 +105,7 @@ def _element(rounds: int, delta: float) -> Claim:
     """
     noise = published_noise(1.0)
     claimed = rounds * published_epsilon(noise, PUBLISHED_SENSITIVITY, delta / rounds)
-    found = gaussian(noise / PUBLISHED_SENSITIVITY, rounds, delta)
+    bounds = gaussian(noise / PUBLISHED_SENSITIVITY, rounds, delta)
     why = "No data changes one element off the diagonal alone, so this protects no record."
     if rounds > 1:
         why = "Adding up epsilons is far from tight, and the notion protects no record."
@@ -113,7 +113,7 @@ def _element(rounds: int, delta: float) -> Claim:
     return _row(
         f"an element, {counted}, delta {delta:g}",
         claimed,
-        *found,
+        *bounds,
         why,
         "Theorems 1 and 2",
         unit="element",

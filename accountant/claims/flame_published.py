@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-LEAST_DELTA: Final = 1e-11
+MIN_PROGRAM_DELTA: Final = 1e-11
 """The program reports no smaller delta."""
 
 
@@ -162,7 +162,7 @@ def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: b
         terms = np.exp(-counts * (c / b**2) * ((1.0 + u) * math.log1p(u) - u)) * b / math.log1p(u)
         if buggy:
             terms = terms / (a * counts)
-        return math.log(max(float(weights @ terms), LEAST_DELTA) / delta)
+        return math.log(max(float(weights @ terms), MIN_PROGRAM_DELTA) / delta)
 
     return float(brentq(excess, 1e-6, local_epsilon * (1.0 - 1e-9), xtol=1e-14))
 

@@ -20,8 +20,8 @@ Row = Callable[[], Claim]
 def rows(system: str) -> Sequence[Row]:
     """Return the rows of one system, not computed yet; raise `InvalidInput` for another name."""
     module = importlib.import_module(f".{as_system(system).replace('-', '_')}", __package__)
-    found: Sequence[Row] = module.ROWS
-    return found
+    claims: Sequence[Row] = module.ROWS
+    return claims
 
 
 def table(system: str | None = None) -> tuple[Claim, ...]:

@@ -27,12 +27,14 @@ from .uldp_leaks import protocol_1_randomness, protocol_1_residue
 
 NOISE: Final = 5.0
 DELTA: Final = 1e-5
-MOST_RECORDS: Final = 2000
+MAX_RECORDS_PER_USER: Final = 2000
 """Most records of one user that the authors' program provides for."""
 
-PAPER: Final = "Kato et al. 2024, arXiv 2308.12210"
+ULDP_FL_PAPER: Final = "Kato et al. 2024, arXiv 2308.12210"
 
-ORDERS: Final = np.array([1.0 + step / 10.0 for step in range(1, 100)] + [*range(12, 64)])
+PAPER_RENYI_ORDERS: Final = np.array(
+    [1.0 + step / 10.0 for step in range(1, 100)] + [*range(12, 64)]
+)
 """The orders over which the paper's program minimises, for one record or one user."""
 
 
@@ -55,8 +57,8 @@ def published_user_epsilon(
     One formula for all three: for NAIVE it takes the silo's clipped difference to move by C.
     Source: arXiv 2308.12210, Theorems 3 and 5, over the orders of the authors' program.
     """
-    divergences = rounds * _record_divergence(rate, noise, ORDERS)
-    return published_rdp_epsilon(divergences, ORDERS, delta)
+    divergences = rounds * _record_divergence(rate, noise, PAPER_RENYI_ORDERS)
+    return published_rdp_epsilon(divergences, PAPER_RENYI_ORDERS, delta)
 
 
 def published_group_rdp_with_illegal_orders(
@@ -110,7 +112,7 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
+        source=f"{ULDP_FL_PAPER}, {source}",
         **{**usual, **other},
     )
 
@@ -135,8 +137,8 @@ def _figure_2(size: int, printed: str = "") -> Claim:
     elif size == 1:
         why = "Renyi orders cost a few per cent against the exact privacy loss."
     setting, source = f"Figure 2: GROUP, k = {size}", "Figure 2"
-    found = epsilon(event, DELTA, "add-remove")
-    return _row(setting, claimed, *found, why, source, printed=printed, unit=_of_group(size))
+    bounds = epsilon(event, DELTA, "add-remove")
+    return _row(setting, claimed, *bounds, why, source, printed=printed, unit=_of_group(size))
 
 
 def _creditcard(size: int) -> Claim:
@@ -149,26 +151,26 @@ def _creditcard(size: int) -> Claim:
             f"Derivation invalid (it leaves the order {order:.3f}); the truth promises nothing too."
         )
     setting, source = f"Creditcard: GROUP, k = {size}", "experiments: rate 1/70, 350,000 steps"
-    found = epsilon(event, DELTA, "add-remove")
-    return _row(setting, claimed, *found, why, source, unit=_of_group(size))
+    bounds = epsilon(event, DELTA, "add-remove")
+    return _row(setting, claimed, *bounds, why, source, unit=_of_group(size))
 
 
 def _average(rounds: int) -> Claim:
-    found = epsilon(ev.Repeat(rounds, ev.Gaussian(NOISE)), DELTA, "add-remove")
+    bounds = epsilon(ev.Repeat(rounds, ev.Gaussian(NOISE)), DELTA, "add-remove")
     why = "Clipping each user's weighted sum to C is sound; the exact Gaussian curve is tighter."
     claimed = published_user_epsilon(rounds)
-    return _row(f"AVG, {rounds} rounds", claimed, *found, why, "Theorem 5")
+    return _row(f"AVG, {rounds} rounds", claimed, *bounds, why, "Theorem 5")
 
 
 def _average_exchanged() -> Claim:
-    found = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "replace-one")
+    bounds = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "replace-one")
     why = (
         "The definition of neighbours does not exclude that a user's records are exchanged for "
         "others, which moves the sum by 2C."
     )
     setting, source = "AVG, 100 rounds, records exchanged", "Theorem 5 and the definition of ULDP"
     claimed = published_user_epsilon(100)
-    return _row(setting, claimed, *found, why, source, neighbours="replace-one")
+    return _row(setting, claimed, *bounds, why, source, neighbours="replace-one")
 
 
 def _naive() -> Claim:
@@ -177,27 +179,27 @@ def _naive() -> Claim:
     A linear loss attains 2C, in every silo and round at once: the others' gradients sum to -M, the
     user's to +2M, so the difference is +C with the user and -C without.
     """
-    found = epsilon(uldp.naive_release(NOISE, rounds=100, silos=5).event, DELTA, "add-remove")
+    bounds = epsilon(uldp.naive_release(NOISE, rounds=100, silos=5).event, DELTA, "add-remove")
     why = "Removing a user moves a silo's clipped difference by up to 2C; the theorem counts C."
     return _row(
-        "Theorem 3: NAIVE, 100 rounds", published_user_epsilon(100), *found, why, "Theorem 3"
+        "Theorem 3: NAIVE, 100 rounds", published_user_epsilon(100), *bounds, why, "Theorem 3"
     )
 
 
 def _sampled(rate: float) -> Claim:
     event = ev.Repeat(100, ev.Poisson(rate, ev.Gaussian(NOISE)))
-    found = epsilon(event, DELTA, "add-remove")
+    bounds = epsilon(event, DELTA, "add-remove")
     why = "Sound against whoever does not see the sample; the exact loss is below RDP's."
     claimed = published_user_epsilon(100, rate=rate)
-    return _row(f"AVG, 100 rounds, users at rate {rate:g}", claimed, *found, why, "sub-sampling")
+    return _row(f"AVG, 100 rounds, users at rate {rate:g}", claimed, *bounds, why, "sub-sampling")
 
 
 def _sampled_seen() -> Claim:
-    found = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "add-remove")
+    bounds = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "add-remove")
     why = "The server draws the sample, so nothing is hidden from it: its rate is 1."
     claimed = published_user_epsilon(100, rate=0.1)
     setting, source = "AVG, 100 rounds, rate 0.1, server", "Algorithm 4"
-    return _row(setting, claimed, *found, why, source, observer="server")
+    return _row(setting, claimed, *bounds, why, source, observer="server")
 
 
 def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
@@ -310,7 +312,8 @@ def _protocol_1_ciphertexts() -> Claim:
 def _private_weighting(*, rate: float = 1.0) -> Claim:
     """Protocol 1 as it is done here: fresh randomness, noise on the decrypted integer's grid.
 
-    With a dummy among at most `MOST_RECORDS` counts a user's weights sum to a little less than 1.
+    With a dummy among at most `MAX_RECORDS_PER_USER` counts a user's weights sum to a little less
+    than 1.
     """
 
     def seen(noise: float) -> ev.Event:
@@ -326,7 +329,9 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
         setting,
         published_user_epsilon(100, rate=rate),
         upper_epsilon(seen(NOISE), DELTA, "add-remove"),
-        epsilon(seen(NOISE * MOST_RECORDS / (MOST_RECORDS - 1)), DELTA, "add-remove")[1],
+        epsilon(
+            seen(NOISE * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)), DELTA, "add-remove"
+        )[1],
         why,
         "Theorem 5 and the sub-sampling by oblivious transfer",
         observer="server",
@@ -346,7 +351,7 @@ def _transferred_silo(rate: float) -> Claim:
         rate=rate,
         knows_sample=False,
     )
-    attained = NOISE * math.sqrt(4 / 5) * MOST_RECORDS / (MOST_RECORDS - 1)
+    attained = NOISE * math.sqrt(4 / 5) * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)
     return _row(
         f"Protocol 1, its leaks closed, 100 rounds, rate {rate:g} by oblivious transfer",
         published_user_epsilon(100, rate=rate),
@@ -369,7 +374,7 @@ ROWS: Final = (
     _average_exchanged,
     partial(_silo, "records", 0.0),
     _silo_in_the_clear,
-    partial(_silo, "records", 1.0 / MOST_RECORDS, hidden=True),
+    partial(_silo, "records", 1.0 / MAX_RECORDS_PER_USER, hidden=True),
     partial(_silo, "uniform", 0.2),
     *(partial(_sampled, rate) for rate in (0.1, 0.3, 0.5, 0.7)),
     _sampled_seen,

@@ -102,7 +102,7 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
         )
 
 
-_SIZED: Final = (
+SIZED_RELEASES: Final = (
     ev.FixedSize,
     ev.TruncatedPoisson,
     ev.ShuffledBatches,
@@ -119,7 +119,7 @@ def sampled_instead(inner: ev.Event) -> str:
     without it, so it reveals no more than the release itself; unless that says how many units
     take part.
     """
-    if isinstance(inner, _SIZED):
+    if isinstance(inner, SIZED_RELEASES):
         return "Sample the innermost release, if that is what runs."
     return "Account for it without sampling: a sample reveals no more than that."
 

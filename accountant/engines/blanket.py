@@ -87,14 +87,14 @@ def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...
 
 
 def _answer(
-    lower: float, upper: float, profile: Profile, tests: tuple[LogPair, ...], found: str
+    lower: float, upper: float, profile: Profile, tests: tuple[LogPair, ...], result: str
 ) -> Answer:
     conversion = Step(
         "conversion",
-        f"The bound on delta, read at one order: {found}.",
+        f"The bound on delta, read at one order: {result}.",
         "by definition",
         ("the bound was evaluated at that very epsilon",),
     )
-    shown = (_TEST,) if tests else ()
-    steps = unique_steps((*profile.steps, *shown, conversion))
+    test_steps = (_TEST,) if tests else ()
+    steps = unique_steps((*profile.steps, *test_steps, conversion))
     return Answer(Bounds(lower, upper), steps)

@@ -35,7 +35,7 @@ _PLD: Final = "dp_accounting 0.6, privacy_loss_distribution"
 _DOTS: Final = (
     f"{_PLD}; Doroshenko, Ghazi, Kamath, Kumar, Manurangsi: Connect the Dots, arXiv 2207.04380"
 )
-_LIBRARY: Final = Library(
+_DP_ACCOUNTING: Final = Library(
     "dp_accounting",
     NUMERIC_FAILURES,
     "Try another grid width, or leave the choice of the engine to privplan.",
@@ -89,7 +89,7 @@ class GoogleEngine:
         total = self._compose(leaves, neighbours)
         if total.pld is None:
             return total.answer(math.inf, "An event protects nobody, so epsilon is infinite.")
-        upper = _LIBRARY.call(lambda: _epsilon_at(total.pld, target - total.rounding))
+        upper = _DP_ACCOUNTING.call(lambda: _epsilon_at(total.pld, target - total.rounding))
         if math.isinf(upper):
             unresolved = float(total.pld.get_delta_for_epsilon(math.inf)) + total.rounding
             return total.answer(
@@ -111,7 +111,7 @@ class GoogleEngine:
         total = self._compose(leaves, neighbours)
         if total.pld is None:
             return total.answer(1.0, "An event protects nobody, so delta is 1.")
-        estimate = float(_LIBRARY.call(lambda: total.pld.get_delta_for_epsilon(point)))
+        estimate = float(_DP_ACCOUNTING.call(lambda: total.pld.get_delta_for_epsilon(point)))
         # A delta that underflows to 0 is not known to be 0.
         upper = max(estimate, 1e-300) * (1.0 + LIBRARY_OUTWARD_RELATIVE) + total.rounding
         return total.answer(min(1.0, upper))
@@ -129,7 +129,7 @@ class GoogleEngine:
         steps = (*(loss.step for loss, _ in losses), composition)
         if any(loss.build is None for loss, _ in parts):
             return _ComposedLoss(None, 0.0, steps)
-        pld = _LIBRARY.call(lambda: self._convolve(parts))
+        pld = _DP_ACCOUNTING.call(lambda: self._convolve(parts))
         convolutions = runs + len(parts) if runs > 1 else 0
         return _ComposedLoss(pld, convolutions * DELTA_ROUNDING_PER_CONVOLUTION, steps)
 

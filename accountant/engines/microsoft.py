@@ -41,7 +41,7 @@ _PRV: Final = (
     "prv_accountant 0.2; Gopi, Lee, Wutschitz: Numerical Composition of Differential Privacy, "
     "arXiv 2106.02848"
 )
-_LIBRARY: Final = Library(
+_PRV_ACCOUNTANT: Final = Library(
     "prv_accountant",
     (*NUMERIC_FAILURES, AssertionError, RuntimeError),
     "Allow it another error, MicrosoftEngine(eps_error=...), or leave the choice of the engine to "
@@ -93,13 +93,13 @@ class _Composition:
     def epsilon(self, delta: float) -> tuple[float, float]:
         """Return bounds on epsilon at `delta`."""
         read = self.result.compute_epsilon
-        lower, _, upper = _LIBRARY.call(lambda: read(delta, self.slack, self.error))
+        lower, _, upper = _PRV_ACCOUNTANT.call(lambda: read(delta, self.slack, self.error))
         return _checked(float(lower), float(upper))
 
     def delta(self, epsilon: float) -> tuple[float, float]:
         """Return bounds on delta at `epsilon`."""
         read = self.result.compute_delta_estimate
-        lower, upper = _LIBRARY.call(
+        lower, upper = _PRV_ACCOUNTANT.call(
             lambda: (float(read(epsilon + self.error)), float(read(epsilon - self.error)))
         )
         return _checked(lower - self.slack, upper + self.slack)
@@ -157,7 +157,7 @@ class MicrosoftEngine:
         """Return the larger reading of both directions, outward, and never above `most`."""
         refuse_unattained(leaves, self.name)
         with np.errstate(all="ignore"):
-            parts = _LIBRARY.call(
+            parts = _PRV_ACCOUNTANT.call(
                 lambda: [
                     (_loss(leaf.event, neighbours), leaf.count)
                     for leaf in leaves
@@ -206,7 +206,7 @@ class MicrosoftEngine:
 
 def _checked(lower: float, upper: float) -> tuple[float, float]:
     if math.isnan(lower) or math.isnan(upper) or lower > upper:
-        raise _LIBRARY.refusal(f"It answered [{lower}, {upper}].")
+        raise _PRV_ACCOUNTANT.refusal(f"It answered [{lower}, {upper}].")
     return lower, upper
 
 
@@ -249,7 +249,7 @@ def _compose(
             result = accountant.compute_composition(list(counts))
         return _Composition(result, error + drift, slack + rounding)
 
-    return _LIBRARY.call(build)
+    return _PRV_ACCOUNTANT.call(build)
 
 
 def _reach(losses: Sequence[_Loss], counts: Sequence[int], error: float, slack: float) -> float:
@@ -376,7 +376,7 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> _Loss:
     return _Loss(
         _LossVariable(removed, forward),
         _LossVariable(_AddedUnitLoss(rate, noise), backward),
-        lambda order: float(_LIBRARY.call(lambda: removed.rdp(order))),
+        lambda order: float(_PRV_ACCOUNTANT.call(lambda: removed.rdp(order))),
         sampling_step(how, neighbours, source),
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.amplification import sums
-from privplan.accountant.amplification.spectrum import NEGLIGIBLE, Lattice
+from privplan.accountant.amplification.spectrum import NODE_CUTOFF_EXPONENT, Lattice
 from privplan.accountant.amplification.sums import log_chernoff_excess, log_expected_excess
 
 
@@ -120,7 +120,7 @@ def test_few_nodes_and_all_nodes_agree(count: int, monkeypatch: pytest.MonkeyPat
     values = rng.normal(size=300)
     values -= float((np.exp(log_masses) * values).sum()) + 5.0 / math.sqrt(count)
     few = log_expected_excess(values, log_masses, count)
-    monkeypatch.setattr(sums, "FULL_POINTS", 1 << 60)
+    monkeypatch.setattr(sums, "MAX_WHOLE_PERIOD_POINTS", 1 << 60)
     every = log_expected_excess(values, log_masses, count)
     assert few == pytest.approx(every, abs=1e-3)
     assert few != every
@@ -142,11 +142,11 @@ def test_what_few_nodes_leave_out_is_below_the_bound_on_it() -> None:
         centred = lattice.indices - lattice.centre
         first = int(centred.min())
         dense = np.bincount(centred - first, lattice.weights)
-        kept = lattice._nodes_that_count(dense)
+        kept = lattice._relevant_nodes(dense)
         left_out = np.setdiff1d(np.arange(lattice.points // 2 + 1), kept)
         whole = np.abs(np.fft.rfft(dense, lattice.points))
         assert 0 < kept.size < 0.5 * lattice.points
-        assert count * math.log(float(whole[left_out].max())) < 5.0 - NEGLIGIBLE
+        assert count * math.log(float(whole[left_out].max())) < 5.0 - NODE_CUTOFF_EXPONENT
 
 
 def test_values_may_be_scaled_and_split() -> None:
@@ -205,7 +205,7 @@ def test_a_coarse_lattice_is_still_a_bound(accuracy: float) -> None:
             np.log([0.7, 0.2, 0.1]),
             12,
             accuracy=accuracy,
-            most_points=points,
+            max_points=points,
         )
         assert found >= exact
 

@@ -13,7 +13,7 @@ from scipy.stats import binom, laplace, norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.amplification.truncation import Cut, Joining
+from privplan.accountant.amplification.truncation import Cut, JoinDistribution
 from privplan.accountant.engines.pld import crowd, truncated
 from privplan.accountant.engines.pld.crowd import crowd_pairs
 from privplan.accountant.engines.pld.mechanisms import pairs
@@ -294,7 +294,7 @@ def test_extreme_cuts_keep_their_ends_in_order(population, rate, batch, relation
 
 @pytest.mark.parametrize(("population", "rate", "batch"), [(9, 0.3, 4), (60, 0.1, 2), (60, 0.1, 9)])
 def test_the_numbers_that_join_are_binomial(population, rate, batch):
-    joining = Joining.of(population, rate, batch)
+    joining = JoinDistribution.of(population, rate, batch)
     k = np.arange(joining.first, batch)
     assert joining.masses == pytest.approx(binom.pmf(k, population - 1, rate), rel=1e-10)
     assert joining.full == pytest.approx(binom.sf(batch - 1, population - 1, rate), rel=1e-9)

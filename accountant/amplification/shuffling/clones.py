@@ -57,13 +57,13 @@ from ..sums import UNIT_ROUNDOFF
 from .binomials import log_binomial, log_half_binomial, reach
 from .profile import Profile
 
-MOST_USERS: Final = 10**8
+MAX_CLONES_USERS: Final = 10**8
 """More users are counted as so many: more users hide a message no worse."""
 
-LARGEST_EPSILON: Final = 700.0
+MAX_CLONES_EPSILON: Final = 700.0
 """Above this local epsilon there is no clone worth counting."""
 
-LEAST_DELTA: Final = 1e-300
+CLONES_DELTA_UNDERFLOW: Final = 1e-300
 """Added to every delta, for what underflows."""
 
 
@@ -157,12 +157,12 @@ def _checked(epsilon0: object, users: object) -> tuple[float, int]:
 
 
 def _profile(epsilon0: float, users: int, adaptive: bool, step: Step) -> Profile:
-    clones = _Clones(epsilon0, min(users, MOST_USERS), adaptive)
+    clones = _ClonesPair(epsilon0, min(users, MAX_CLONES_USERS), adaptive)
     return Profile(cache(clones.log_delta), epsilon0, (step,))
 
 
 @dataclass(frozen=True)
-class _Clones:
+class _ClonesPair:
     """One of the two pairs; `adaptive` says that it is that of 2021."""
 
     epsilon0: float
@@ -175,14 +175,14 @@ class _Clones:
             return -math.inf
         # A larger local epsilon and fewer clones are worse, so both are rounded that way.
         local = self.epsilon0 * (1.0 + 4.0 * UNIT_ROUNDOFF)
-        alone = -math.expm1(epsilon - local) / (1.0 + math.exp(-local)) * (1.0 + 1e-15)
-        if self.users == 1 or local > LARGEST_EPSILON:
-            return min(math.log(alone), 0.0)
+        local_delta = -math.expm1(epsilon - local) / (1.0 + math.exp(-local)) * (1.0 + 1e-15)
+        if self.users == 1 or local > MAX_CLONES_EPSILON:
+            return min(math.log(local_delta), 0.0)
         messages, weights, fewer, more = self._clone_counts(epsilon, local)
-        deltas = _deltas(messages, epsilon, local, alone)
+        deltas = _deltas(messages, epsilon, local, local_delta)
         total = float((weights * deltas).sum())
-        total += fewer * alone + more * float(deltas[-1]) + LEAST_DELTA
-        return min(math.log(total) + 1e-14, math.log(alone), 0.0)
+        total += fewer * local_delta + more * float(deltas[-1]) + CLONES_DELTA_UNDERFLOW
+        return min(math.log(total) + 1e-14, math.log(local_delta), 0.0)
 
     def _clone_counts(
         self, epsilon: float, local: float
@@ -216,7 +216,7 @@ def _threshold(epsilon: float, local: float) -> tuple[float, float]:
     return min(share, 1.0), math.expm1(epsilon)
 
 
-def _deltas(m: FloatArray, epsilon: float, local: float, alone: float) -> FloatArray:
+def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> FloatArray:
     """Return upper bounds on delta_m for consecutive m.
 
     The threshold is off by one only where the term there vanishes up to rounding: `tie`.  Errors
@@ -238,9 +238,9 @@ def _deltas(m: FloatArray, epsilon: float, local: float, alone: float) -> FloatA
     if np.any((np.diff(t) < 0.0) | (np.diff(t) > 1.0)):  # by rounding, next to a share of 1
         lower = np.zeros_like(lower)
     tie = 64.0 * UNIT_ROUNDOFF * (2.0 + over) * at
-    values = alone * at + tie - over * lower * (1.0 - 8.0 * UNIT_ROUNDOFF)
-    rounding = 8.0 * UNIT_ROUNDOFF * (alone * at + over * lower)
-    return np.clip(values + rounding, 0.0, alone)
+    values = local_delta * at + tie - over * lower * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    rounding = 8.0 * UNIT_ROUNDOFF * (local_delta * at + over * lower)
+    return np.clip(values + rounding, 0.0, local_delta)
 
 
 def _tail(trials: int, least: int) -> float:

@@ -87,7 +87,7 @@ from .randomizers import (
     randomizer_of,
 )
 
-DERIVED: Final = (
+DOUBLE_SOURCE: Final = (
     "derived in amplification/shuffling/double.py; one message among others: arXiv 1903.02837, "
     "or arXiv 2208.04591 for a bare local epsilon"
 )
@@ -119,7 +119,7 @@ def oblivious_bound(event: ev.SampledShuffle, neighbours: Neighbours, failure: f
         f"among {blocks * slots - 1:,} dummies ({blocks:,} dimensions of {slots:,} places). "
         "Other users' messages that look like dummies count; with probability about "
         f"{charged:.2g} a round there are fewer, which is added to delta.",
-        DERIVED,
+        DOUBLE_SOURCE,
         (
             f"every user sends a uniformly random set of {event.chosen:,} of "
             f"{event.dimensions:,} dimensions, drawn afresh, secretly and whatever the data",
@@ -144,7 +144,7 @@ def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
         "shuffling",
         f"No sampling gain: {event.chosen:,} copies of one message ({described(event.event)}) "
         f"among {event.padded_to:,} of one dimension; who sends which dimension may be known.",
-        DERIVED,
+        DOUBLE_SOURCE,
         (
             "every user chooses dimensions whatever the data",
             *padding_conditions(event),
@@ -251,11 +251,11 @@ def profile_among_dummies(inner: ev.Event, messages: int) -> Profile:
         return clones_profile(inner.epsilon, messages)
     randomizer = randomizer_of(inner)
     assert randomizer is not None
-    return blanket_profile(AmongDummies(randomizer), messages)
+    return blanket_profile(RandomizerAmongDummies(randomizer), messages)
 
 
 @dataclass(frozen=True)
-class AmongDummies:
+class RandomizerAmongDummies:
     """A randomizer as it looks among messages that are all from its blanket."""
 
     randomizer: Randomizer
@@ -283,11 +283,11 @@ class AmongDummies:
         if inner.outside > 0.0:  # at least what lies there, where the sum gains nothing
             log_rest = math.log(max(1.0 - math.fsum(np.exp(log_masses)), 0.0) + 1e-13)
         error = inner.mass_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(log_gamma))
-        return _Whole(inner.losses, log_masses, log_rest, inner.outside, error, log_gamma)
+        return _FullMassBlanket(inner.losses, log_masses, log_rest, inner.outside, error, log_gamma)
 
 
 @dataclass(frozen=True, eq=False)
-class _Whole(Blanket):
+class _FullMassBlanket(Blanket):
     """A blanket of mass 1, where mu_0 / omega = gamma e^max(l, 0)."""
 
     log_gamma: float

@@ -41,14 +41,14 @@ from ..sums import UNIT_ROUNDOFF, log_expected_excess
 from .blanket import blanket_profile
 from .double import Copies, described, log_blanket_mass, padding_conditions, profile_among_users
 from .profile import Profile, smallest_epsilon
-from .randomizers import LARGEST_LOSS, Blanket, Randomizer, randomizer_of
+from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer, randomizer_of
 
-DERIVED: Final = (
+OVERLAP_SOURCE: Final = (
     "derived in amplification/shuffling/overlap.py; one message among others: arXiv 1903.02837, "
     "or arXiv 2208.04591 for a bare local epsilon"
 )
 
-POINTS: Final = 64
+KINK_ORDERS: Final = 64
 """Orders at which B is evaluated on each side of 1."""
 
 
@@ -73,7 +73,7 @@ def data_dependent_bound(event: ev.SampledShuffle, neighbours: Neighbours) -> Co
         "shuffling",
         f"No sampling gain: {copies:,} copies of one message ({described(event.event)}) among "
         f"{event.padded_to:,} of one dimension; {room}.",
-        DERIVED,
+        OVERLAP_SOURCE,
         (
             "which dimensions are sent may depend on the user's own data, and be known",
             *padding_conditions(event),
@@ -88,21 +88,21 @@ def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
 
     None for a randomizer whose losses have no end, or none that can be reached.
     """
-    if randomizer.largest_loss > LARGEST_LOSS:
+    if randomizer.largest_loss > MAX_AMPLIFIED_LOSS:
         return None
-    one = blanket_profile(randomizer, messages)
+    profile_a = blanket_profile(randomizer, messages)
     blanket, log_gamma = randomizer.blanket(0.0), log_blanket_mass(randomizer)
-    two = _Against(blanket, log_gamma, messages).product_with_reverse()
+    log_delta_b = _MessageAgainstDummy(blanket, log_gamma, messages).product_with_reverse()
 
     @cache
     def log_delta(epsilon: float) -> float:
-        return max(one.log_delta(epsilon), two(epsilon))
+        return max(profile_a.log_delta(epsilon), log_delta_b(epsilon))
 
-    return Profile(log_delta, one.largest_loss, one.steps)
+    return Profile(log_delta, profile_a.largest_loss, profile_a.steps)
 
 
 @dataclass(frozen=True, eq=False)
-class _Against:
+class _MessageAgainstDummy:
     """B: one message of R(0) against a dummy, among n - 1 others of the randomizer.
 
     The terms are those of the blanket bound, with (r_0 - e^eps) / gamma for Y; in the other order
@@ -125,11 +125,13 @@ class _Against:
         size = (gain + loss) * (1.0 + np.abs(losses) + epsilon + abs(self.log_gamma))
         values = np.append(gain - loss + 16.0 * UNIT_ROUNDOFF * size, 0.0)
         log_masses = np.append(self.blanket.log_masses, self.blanket.log_rest)
-        found = log_expected_excess(
+        log_delta = log_expected_excess(
             values, log_masses, self.messages, mass_error=self.blanket.mass_error
         )
-        found -= math.log(self.messages)
-        return min(found + 1e-14 * (1.0 + abs(found)), 0.0) if math.isfinite(found) else found
+        log_delta -= math.log(self.messages)
+        if math.isinf(log_delta):
+            return log_delta
+        return min(log_delta + 1e-14 * (1.0 + abs(log_delta)), 0.0)
 
     def product_with_reverse(self) -> Callable[[float], float]:
         """Return log delta of B x B' as a function of epsilon >= 0, from finitely many orders."""
@@ -155,7 +157,7 @@ class _Against:
             return self.log_delta(epsilon, backwards)
 
         top = smallest_epsilon(Profile(log_delta, 600.0, ()), 1e-30, relative=0.05)
-        epsilons = np.linspace(0.0, top, POINTS + 1)
+        epsilons = np.linspace(0.0, top, KINK_ORDERS + 1)
         deltas = np.exp([log_delta(float(epsilon)) for epsilon in epsilons])
         corners: list[int] = []
         orders = np.exp(epsilons)

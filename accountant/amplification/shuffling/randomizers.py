@@ -42,13 +42,13 @@ from ...arrays import FloatArray
 from ...errors import Unsupported
 from ..sums import UNIT_ROUNDOFF
 
-CELLS: Final = 1500
+MIN_LOSS_CELLS: Final = 1500
 """Fewest intervals of the loss on each side of 0."""
 
-LARGEST_LOSS: Final = 100.0
+MAX_AMPLIFIED_LOSS: Final = 100.0
 """Larger losses are not amplified: nobody's blanket has mass enough to hide them."""
 
-ROUNDING: Final = 1e-13
+LOG_ROUNDING: Final = 1e-13
 """More than the error of a logarithm that takes a few operations."""
 
 
@@ -118,7 +118,7 @@ class LaplaceRandomizer:
         """Return log(1 - e^((epsilon - epsilon0) / 2)), -inf from epsilon0 on."""
         if epsilon >= self.epsilon0:
             return -math.inf
-        return math.log(-math.expm1(0.5 * (epsilon - self.epsilon0))) + ROUNDING
+        return math.log(-math.expm1(0.5 * (epsilon - self.epsilon0))) + LOG_ROUNDING
 
     def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
         """Return the blanket: density e^(-epsilon0/2 - |l|/2) / 4, and the rest at +-epsilon0.
@@ -126,7 +126,7 @@ class LaplaceRandomizer:
         Between losses a and b the mean of e^|l| is e^((a+b)/2).
         """
         epsilon0 = self.epsilon0
-        edges = np.linspace(0.0, epsilon0, CELLS + 1)
+        edges = np.linspace(0.0, epsilon0, MIN_LOSS_CELLS + 1)
         low, gap = edges[:-1], np.diff(edges)
         log_cells = math.log(0.5) - 0.5 * epsilon0 - 0.5 * low + np.log(-np.expm1(-0.5 * gap))
         log_end = math.log(0.5) - epsilon0
@@ -157,17 +157,17 @@ class ResponseRandomizer:
         if epsilon >= self.epsilon0:
             return -math.inf
         others = (self.categories - 1) * math.exp(-self.epsilon0)
-        return math.log(-math.expm1(epsilon - self.epsilon0)) - math.log1p(others) + ROUNDING
+        return math.log(-math.expm1(epsilon - self.epsilon0)) - math.log1p(others) + LOG_ROUNDING
 
     def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
         """Return the blanket: 1 / (e^epsilon0 + k - 1) on each of the k categories."""
         others = self.categories - 2
-        log_one = -float(np.logaddexp(self.epsilon0, math.log(self.categories - 1)))
-        log_others = log_one + math.log(others) if others else -math.inf
+        log_category = -float(np.logaddexp(self.epsilon0, math.log(self.categories - 1)))
+        log_others = log_category + math.log(others) if others else -math.inf
         losses = np.array([-self.epsilon0, 0.0, self.epsilon0])
-        log_masses = np.array([log_one, log_others, log_one])
+        log_masses = np.array([log_category, log_others, log_category])
         gained = -math.expm1(-self.epsilon0)
-        log_rest = math.log(gained) + self.epsilon0 + log_one if gained > 0.0 else -math.inf
+        log_rest = math.log(gained) + self.epsilon0 + log_category if gained > 0.0 else -math.inf
         return Blanket(losses, log_masses, log_rest, 0.0, _error(log_masses, losses))
 
 
@@ -199,7 +199,7 @@ class GaussianRandomizer:
         log_p, log_q = float(log_ndtr(half - shift)), float(log_ndtr(-half - shift))
         error = 32.0 * UNIT_ROUNDOFF * (1.0 + epsilon + abs(log_p) + abs(log_q))
         share = -math.expm1(min(epsilon + log_q - log_p, 0.0))
-        return min(log_p + math.log(share + error) + error + ROUNDING, 0.0)
+        return min(log_p + math.log(share + error) + error + LOG_ROUNDING, 0.0)
 
     def blanket(self, outside: float) -> Blanket:
         """Return the blanket on the losses that mu_0 exceeds with probability `outside`.
@@ -208,10 +208,10 @@ class GaussianRandomizer:
         the smallest one are raised to it.
         """
         sigma = self.sigma
-        furthest = min(-float(ndtri_exp(math.log(outside))), LARGEST_LOSS * sigma - 0.5 / sigma)
-        near, far = 0.5 / sigma, -furthest  # in standard deviations from 0
+        tail = min(-float(ndtri_exp(math.log(outside))), MAX_AMPLIFIED_LOSS * sigma - 0.5 / sigma)
+        near, far = 0.5 / sigma, -tail  # in standard deviations from 0
         other = 1.0 / sigma  # centre of the other law
-        cells = max(CELLS, math.ceil(20.0 * (near - far) * (1.0 + other - far)))
+        cells = max(MIN_LOSS_CELLS, math.ceil(20.0 * (near - far) * (1.0 + other - far)))
         z = np.linspace(near, far, cells + 1)  # outwards, from loss 0
         edges = np.maximum(near - z, 0.0) / sigma
         log_cells, correction = _log_normal_cells(z - other)

@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from ...amplification.truncation import Joining
+from ...amplification.truncation import JoinDistribution
 from ...guarantee import Neighbours
 from .atoms import AtomPair
 from .noise import UNIT_ROUNDOFF, Array, GaussianNoise, LaplaceNoise
@@ -61,7 +61,7 @@ class _Plane:
     noise: GaussianNoise | LaplaceNoise
     parts: int
     masses: Array
-    joining: Joining
+    joining: JoinDistribution
     rate: float
 
     def along(self, weights: Array, shift: float) -> Array:
@@ -134,7 +134,7 @@ def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, flo
 def _plane(
     noise: GaussianNoise | LaplaceNoise, population: int, rate: float, batch: int
 ) -> _Plane | None:
-    joining = Joining.of(population, rate, batch)
+    joining = JoinDistribution.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
     likely = np.cumsum(joining.masses) > CUT

@@ -13,7 +13,7 @@ from ... import events as ev
 from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution
-from .moments import OUTWARD, Pair, renyi
+from .moments import RENYI_OUTWARD_FACTOR, Pair, renyi
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ NOTHING = Curve(
 
 def quadratic(rho: float) -> Callable[[FloatArray], FloatArray]:
     """Return the curve R(a) = rho a of a rho-zCDP mechanism, rounded outward."""
-    return lambda orders: rho * orders * OUTWARD
+    return lambda orders: rho * orders * RENYI_OUTWARD_FACTOR
 
 
 def interpolated(
@@ -66,7 +66,7 @@ def interpolated(
         low, high = np.split(moments[where], 2)
         share = orders - below
         chord = np.where(share > 0.0, (1.0 - share) * low + share * high, low)
-        return np.asarray(chord / (orders - 1.0) * OUTWARD)
+        return np.asarray(chord / (orders - 1.0) * RENYI_OUTWARD_FACTOR)
 
     return at
 
@@ -329,7 +329,7 @@ def _bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
     size = 1.0 + epsilon + np.abs(np.log(beta)) + np.log(orders)
     size += np.abs(log_top) + np.abs(log_bottom) + np.abs(log_c)
     rounding = 1e-15 * size * (1.0 + 1.0 / beta)
-    quadratic_bound = epsilon * epsilon / 8.0 * orders * OUTWARD
+    quadratic_bound = epsilon * epsilon / 8.0 * orders * RENYI_OUTWARD_FACTOR
     return np.minimum(np.maximum(values, 0.0) + rounding, quadratic_bound)
 
 

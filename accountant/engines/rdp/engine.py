@@ -27,9 +27,9 @@ from . import (  # noqa: F401  (they enter their events)
 )
 from .conversion import Divergence, best_delta, best_epsilon
 from .curves import Curve, curve
-from .moments import OUTWARD
+from .moments import RENYI_OUTWARD_FACTOR
 
-_COMPOSITION = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
+_COMPOSITION_SOURCE = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"
 
 
@@ -68,15 +68,15 @@ class RdpEngine:
 def _smallest(
     leaves: Sequence[Leaf],
     neighbours: Neighbours,
-    question: Callable[[_Total, int], tuple[float, Step]],
+    question: Callable[[_ComposedCurve, int], tuple[float, Step]],
 ) -> Answer:
     """Return the smaller of the answers by the leaves' own curves and by the lemma."""
     answers: list[Answer] = []
     refused: Unsupported | None = None
-    for parts, size in _ways(leaves):
+    for parts, size in _readings(leaves):
         try:
             alone = parts if size == 1 else record_leaves(parts, size, neighbours)
-            total = _Total.of(alone, neighbours)
+            total = _ComposedCurve.of(alone, neighbours)
         except Unsupported as refusal:
             refused = refused or refusal
             continue
@@ -88,7 +88,7 @@ def _smallest(
     return min(answers, key=lambda answer: answer.bounds.upper)
 
 
-def _ways(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
+def _readings(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
     """Yield the leaves as they are, and where all are groups of one size, also with that size."""
     yield leaves, 1
     sizes = {leaf.event.size if isinstance(leaf.event, ev.Group) else 1 for leaf in leaves}
@@ -110,7 +110,7 @@ def record_leaves(leaves: Sequence[Leaf], size: int, neighbours: Neighbours) -> 
 def lemma_epsilon(alone: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours) -> float:
     """Return epsilon at `delta` of `size` records, by the lemma from the leaves of one record."""
     parts = record_leaves(alone, size, neighbours)
-    return _Total.of(parts, neighbours).epsilon(delta, size)[0]
+    return _ComposedCurve.of(parts, neighbours).epsilon(delta, size)[0]
 
 
 def _lemma_step(size: int) -> Step:
@@ -123,7 +123,7 @@ def _lemma_step(size: int) -> Step:
 
 
 @dataclass(frozen=True)
-class _Total:
+class _ComposedCurve:
     """Curves that take part, each with its count."""
 
     parts: tuple[tuple[Curve, float], ...]
@@ -132,12 +132,14 @@ class _Total:
     sketch: tuple[tuple[Curve, float], ...] = ()
 
     @classmethod
-    def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _Total:
+    def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _ComposedCurve:
         curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves]
-        kept, summed_up = shown(leaves)
-        own = {id(leaf) for leaf in kept}
+        listed, summaries = shown(leaves)
+        shown_leaves = {id(leaf) for leaf in listed}
         steps = [
-            part.steps for leaf, (part, _) in zip(leaves, curves, strict=True) if id(leaf) in own
+            part.steps
+            for leaf, (part, _) in zip(leaves, curves, strict=True)
+            if id(leaf) in shown_leaves
         ]
         return cls(
             parts=tuple(
@@ -145,7 +147,7 @@ class _Total:
                 for part, count in curves
                 if part.limit > 0.0 or part.slack > 0.0
             ),
-            shown=(*(step for each in steps for step in each), *summed_up),
+            shown=(*(step for each in steps for step in each), *summaries),
             releases=sum(leaf.count for leaf in leaves),
             sketch=_sketch(leaves, neighbours),
         )
@@ -163,7 +165,7 @@ class _Total:
         for part, count in self.parts:
             if part.limit > 0.0:
                 total += count * part.at(orders)
-        return total * OUTWARD
+        return total * RENYI_OUTWARD_FACTOR
 
     @property
     def pure(self) -> float:
@@ -192,7 +194,7 @@ class _Total:
         """Return epsilon at `delta`, and the step to it; of `size` records by the lemma."""
         if delta >= 1.0:
             return 0.0, self._step("Delta 1 promises nothing: epsilon 0.", _BY_DEFINITION)
-        pure, log_slack = self._whole(size)
+        pure, log_slack = self._largest_loss(size)
         if log_slack > _log(delta):
             if size > 1:
                 how = "The deltas that the events set aside grow beyond the one asked for."
@@ -202,18 +204,16 @@ class _Total:
         slack = self.slack
         left = (delta - slack) / (1.0 - slack) * (1.0 - 4e-16)
         if left > 0.0 and pure > 0.0 and (size == 1 or slack == 0.0):
-            found = best_epsilon(self.divergence, left, size=size, scout=self.scout)
-            if found.value < pure:
-                how = (
-                    f"Order {found.order:.6g} gives epsilon {found.value:.6g} at delta {delta:.6g}."
-                )
-                return found.value, self._step(how, found.source)
+            best = best_epsilon(self.divergence, left, size=size, scout=self.scout)
+            if best.value < pure:
+                how = f"Order {best.order:.6g} gives epsilon {best.value:.6g} at delta {delta:.6g}."
+                return best.value, self._step(how, best.source)
         how = f"Infinite order gives epsilon {pure:.6g} at delta {delta:.6g}."
         return pure, self._step(how, _BY_DEFINITION)
 
     def delta(self, epsilon: float, size: int = 1) -> tuple[float, Step]:
         """Return delta at `epsilon`, and the step to it; of `size` records by the lemma."""
-        pure, log_slack = self._whole(size)
+        pure, log_slack = self._largest_loss(size)
         if epsilon >= pure:
             total = self.slack if size == 1 else _exp_up(log_slack)
             how = f"Infinite order gives delta {total:.6g} at epsilon {epsilon:.6g}."
@@ -221,15 +221,15 @@ class _Total:
         if size > 1 and self.slack > 0.0:
             return 1.0, self._step("Nothing is known below the largest loss.", _BY_DEFINITION)
         slack = self.slack
-        found = best_delta(self.divergence, epsilon, size=size, scout=self.scout)
-        total = found.value
+        best = best_delta(self.divergence, epsilon, size=size, scout=self.scout)
+        total = best.value
         if slack > 0.0:
-            total = math.nextafter(slack + (1.0 - slack) * found.value, 2.0)
+            total = math.nextafter(slack + (1.0 - slack) * best.value, 2.0)
         total = min(1.0, total)
-        how = f"Order {found.order:.6g} gives delta {total:.6g} at epsilon {epsilon:.6g}."
-        return total, self._step(how, found.source)
+        how = f"Order {best.order:.6g} gives delta {total:.6g} at epsilon {epsilon:.6g}."
+        return total, self._step(how, best.source)
 
-    def _whole(self, size: int) -> tuple[float, float]:
+    def _largest_loss(self, size: int) -> tuple[float, float]:
         """Return the largest loss of `size` records, and the log delta that goes with it."""
         if size == 1 or math.isinf(self.pure):
             return self.pure, _log(self.slack)
@@ -244,7 +244,7 @@ class _Total:
         composition = Step(
             "composition",
             f"The curves of {self.releases} releases add up at each order.",
-            _COMPOSITION,
+            _COMPOSITION_SOURCE,
             ("the plan is fixed before the first release",),
         )
         return unique_steps((*self.shown, composition, conversion))
@@ -252,10 +252,10 @@ class _Total:
 
 def _sketch(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[tuple[Curve, float], ...]:
     """Return curves of few leaves that stand for very many; nothing where they are few."""
-    few = sketched(leaves)
-    if 2 * len(few) > len(leaves):
+    sample = sketched(leaves)
+    if 2 * len(sample) > len(leaves):
         return ()
-    return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in few)
+    return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in sample)
 
 
 def _log(probability: float) -> float:

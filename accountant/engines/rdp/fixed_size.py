@@ -43,16 +43,13 @@ from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
-from .moments import OUTWARD, Pair, mixed, renyi
-from .sampled import LEAST_NOISE, MOST_NOISE
+from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
+from .quadrature import MAX_QUADRATURE_NODES, MAX_QUADRATURE_NOISE, MIN_QUADRATURE_NOISE
 
-MOST_TERMS: Final = 20_000
+MAX_SUMMED_ORDER: Final = 20_000
 """Integer orders beyond this get the curve without sampling instead."""
 
-MOST_NODES: Final = 20_000
-"""Orders that would need more quadrature nodes get the other bound instead."""
-
-_POINTS: Final = 16
+_GAUSS_LEGENDRE_POINTS: Final = 16
 
 Profile = Callable[[float, FloatArray], FloatArray]
 """From the rate and orders to bounds on R; infinite where there is none."""
@@ -69,10 +66,10 @@ def fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Curve:
         require_both_drawn(event.batch, event.population, neighbours)
         return curve(event.event, neighbours)
     rate = event.batch / event.population
-    found = without_replacement(event.event, rate, neighbours)
+    sampled = without_replacement(event.event, rate, neighbours)
     how = f"{event.batch} of {event.population} units without replacement."
-    last = found.steps[-1]
-    return replace(found, steps=(*found.steps[:-1], replace(last, statement=how)))
+    last = sampled.steps[-1]
+    return replace(sampled, steps=(*sampled.steps[:-1], replace(last, statement=how)))
 
 
 def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
@@ -107,7 +104,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
         return base
     limit = base.limit
     if 0.0 < limit < 700.0:
-        limit = math.log1p(rate * math.expm1(limit)) * OUTWARD
+        limit = math.log1p(rate * math.expm1(limit)) * RENYI_OUTWARD_FACTOR
     make = _PROFILES.get(type(inner))
     at = _smallest(base, rate, limit, make(inner) if make else None)
     source = (
@@ -131,7 +128,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
             otherwise="Ask under replace-one.",
         )
     (twice,) = leaves(ev.Group(2, inner))
-    found = curve(ev.Poisson(rate, twice.event), "add-remove")
+    sampled = curve(ev.Poisson(rate, twice.event), "add-remove")
     step = Step(
         "sampling",
         f"A sample of fixed size, rate {rate:.6g}.",
@@ -139,7 +136,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
         "engines/rdp/fixed_size.py",
         ("the sample is as large with the unit as without it",),
     )
-    return replace(found, steps=(*found.steps, step))
+    return replace(sampled, steps=(*sampled.steps, step))
 
 
 def _smallest(
@@ -178,17 +175,17 @@ def amplified(base: Curve, rate: float) -> Callable[[FloatArray], FloatArray]:
 
 def _at_integers(base: Curve, rate: float, orders: FloatArray) -> FloatArray:
     values = base.at(orders)
-    few = orders <= MOST_TERMS
-    if not few.any():
+    summed = orders <= MAX_SUMMED_ORDER
+    if not summed.any():
         return values
-    j = np.arange(2.0, orders[few].max() + 1.0)
+    j = np.arange(2.0, orders[summed].max() + 1.0)
     terms = _log_terms(base, rate, j)
-    for index in np.flatnonzero(few):
+    for index in np.flatnonzero(summed):
         a = orders[index]
         upto = slice(0, int(a) - 1)
         logs = terms[upto] - gammaln(a - j[upto] + 1.0) + gammaln(a + 1.0)
         moment = np.logaddexp(0.0, _log_sum(logs) + 1e-13 * a)
-        values[index] = min(values[index], moment / (a - 1.0) * OUTWARD)
+        values[index] = min(values[index], moment / (a - 1.0) * RENYI_OUTWARD_FACTOR)
     return values
 
 
@@ -234,10 +231,15 @@ def _gaussian_profile(event: ev.Gaussian) -> Profile:
 
     def at(rate: float, orders: FloatArray) -> FloatArray:
         values = np.full_like(orders, np.inf)
-        if not LEAST_NOISE < sigma < MOST_NOISE:
+        if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
             return values
         # Compared as Python's integers: at orders such as 1e18 a count overflows.
-        fits = np.array([_panels(sigma, a)[2] * _POINTS < MOST_NODES for a in orders.tolist()])
+        fits = np.array(
+            [
+                _panels(sigma, a)[2] * _GAUSS_LEGENDRE_POINTS < MAX_QUADRATURE_NODES
+                for a in orders.tolist()
+            ]
+        )
         if fits.any():
             base = _gaussian_base(sigma, float(orders[fits].max()))
             values[fits] = renyi(profile_pair(rate, base), orders[fits])
@@ -257,10 +259,10 @@ def _panels(sigma: float, order: float) -> tuple[FloatArray, FloatArray, int]:
     right = min(0.75 * sigma, sigma * sigma)
     left = min(right, 3.0 * sigma * sigma / math.sqrt(order))
     reach_left, reach_right = 2.0 + 11.0 * sigma, 2.0 * order + 11.0 * sigma
-    many_left, many_right = math.ceil(reach_left / left), math.ceil(reach_right / right)
-    if (many_left + many_right) * _POINTS >= MOST_NODES:
-        return np.empty(0), np.empty(0), many_left + many_right
-    return np.full(many_left, left), np.full(many_right, right), many_left + many_right
+    count_left, count_right = math.ceil(reach_left / left), math.ceil(reach_right / right)
+    if (count_left + count_right) * _GAUSS_LEGENDRE_POINTS >= MAX_QUADRATURE_NODES:
+        return np.empty(0), np.empty(0), count_left + count_right
+    return np.full(count_left, left), np.full(count_right, right), count_left + count_right
 
 
 def _gaussian_base(sigma: float, order: float) -> Pair:
@@ -278,7 +280,7 @@ def _gaussian_base(sigma: float, order: float) -> Pair:
 
 @cache
 def _legendre() -> tuple[FloatArray, FloatArray]:
-    nodes, weights = roots_legendre(_POINTS)
+    nodes, weights = roots_legendre(_GAUSS_LEGENDRE_POINTS)
     return np.asarray(nodes), np.asarray(weights)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from ...arrays import FloatArray
 
-OUTWARD: Final = 1.0 + 1e-11
+RENYI_OUTWARD_FACTOR: Final = 1.0 + 1e-11
 """Every computed divergence is raised by this factor: far more than its rounding error."""
 
-_LOG_SPACE: Final = 300.0
+_MAX_DIRECT_EXPONENT: Final = 300.0
 """Exponents beyond this are summed in log space, where the `- 1` no longer matters."""
 
 
@@ -46,7 +46,7 @@ def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     beta = orders[:, None] - 1.0
     exponents = orders[:, None] * pair.losses + pair.log_weights
     peaks = exponents.max(axis=1)
-    small = peaks < _LOG_SPACE
+    small = peaks < _MAX_DIRECT_EXPONENT
     moments = np.empty_like(orders)
     if small.any():
         moments[small] = np.log1p(_excess(pair, beta[small], exponents[small]))
@@ -54,7 +54,7 @@ def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     if large.any():
         scaled = np.exp(exponents[large] - peaks[large, None])
         moments[large] = peaks[large] + np.log(scaled.sum(axis=1))
-    return np.maximum(moments, 0.0) / beta[:, 0] * OUTWARD
+    return np.maximum(moments, 0.0) / beta[:, 0] * RENYI_OUTWARD_FACTOR
 
 
 def _excess(pair: Pair, beta: FloatArray, exponents: FloatArray) -> FloatArray:

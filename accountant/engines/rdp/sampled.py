@@ -52,19 +52,15 @@ from .curves import (
     pure_pair,
     shift_ratio,
 )
-from .moments import OUTWARD, Pair, mixed, renyi
-
-MOST_NODES: Final = 20_000
-"""Orders that would need more quadrature nodes get the curve without sampling instead."""
-
-LEAST_NOISE, MOST_NOISE = 1e-4, 1e50
-"""Beyond these, too, the curve without sampling stands in."""
-
-_ACCURACY: Final = 40.0
-"""The quadrature is exact up to about e^-40."""
-
-_QUADRATURE: Final = 2e-17
-"""What the quadrature may miss of E_Q[(P/Q)^a], which is at least 1: more than e^-40."""
+from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
+from .quadrature import (
+    MAX_QUADRATURE_NODES,
+    MAX_QUADRATURE_NOISE,
+    MAX_SHIFT_ANGLE,
+    MIN_QUADRATURE_NOISE,
+    QUADRATURE_MISSED_MASS,
+    trapezoid_step,
+)
 
 Sampler = Callable[[float], Curve]
 """From the sampling rate, strictly between 0 and 1, to the curve."""
@@ -142,14 +138,14 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
     def sampler(rate: float) -> Curve:
         def at(orders: FloatArray) -> FloatArray:
             values = whole.at(orders)
-            if not LEAST_NOISE < sigma < MOST_NOISE:
+            if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
                 return values
             steps = _step(sigma, orders, replaced)
-            fits = _reach(sigma, orders, replaced) / steps < MOST_NODES
+            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
             if fits.any():
                 largest = float(orders[fits].max())
                 pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
-                sampled = renyi(pair, orders[fits]) + _QUADRATURE / (orders[fits] - 1.0)
+                sampled = renyi(pair, orders[fits]) + QUADRATURE_MISSED_MASS / (orders[fits] - 1.0)
                 values[fits] = np.minimum(values[fits], sampled)
             return values
 
@@ -163,23 +159,14 @@ def _step_of(rate: float, statement: str, source: str, conditions: tuple[str, ..
 
 
 def _step(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
-    """Return a trapezoid step h whose error is at most about e^-40 of the integral.
+    """Return the trapezoid step for each order.
 
-    Moving the line of integration to imaginary part d < pi sigma^2 multiplies the integral by
-    at most e^{d^2/(2 sigma^2)}, because |1 - q + q e^{x + i y}| <= 1 - q + q e^x; under
-    replace-one also by cos(d/(2 sigma^2))^{1-a}, because that modulus is at least
-    cos(y/2) (1 - q + q e^x).  The error is then that factor times 2/(e^{2 pi d/h} - 1).
-    Source: Trefethen and Weideman 2014, Theorem 5.1, SIAM Review 56(3).
+    |1 - q + q e^{x + i y}| <= 1 - q + q e^x for every angle y; under replace-one a ratio is also
+    raised to 1 - a, and that modulus is at least cos(y/2) (1 - q + q e^x).
     """
-    beta = orders - 1.0 if replaced else np.zeros_like(orders)
-    widest = 2.5 if replaced else math.pi
-    angle = np.minimum(widest, np.sqrt(_ACCURACY / (sigma**2 / 2.0 + beta / 8.0)))
-    if not replaced:
-        return np.asarray(
-            2.0 * math.pi * angle * sigma**2 / (_ACCURACY + angle**2 * sigma**2 / 2.0)
-        )
-    cost = _ACCURACY + angle**2 * sigma**2 / 2.0 - beta * np.log(np.cos(angle / 2.0))
-    return np.asarray(2.0 * math.pi * angle * sigma**2 / cost)
+    if replaced:
+        return trapezoid_step(sigma, orders - 1.0, MAX_SHIFT_ANGLE)
+    return trapezoid_step(sigma, np.zeros_like(orders), math.pi)
 
 
 def _reach(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
@@ -279,7 +266,7 @@ def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: Float
 
     def sampler(rate: float) -> Curve:
         low, high = mixed(rate, down), mixed(rate, up)
-        limit = min(whole.limit, float((high - low).max()) * OUTWARD)
+        limit = min(whole.limit, float((high - low).max()) * RENYI_OUTWARD_FACTOR)
         return Curve(
             capped(of_pair(Pair(log_weights + low, high - low)), limit),
             limit,
@@ -304,7 +291,7 @@ def _of_symmetric(whole: Curve, pair: Pair) -> Sampler:
     def sampler(rate: float) -> Curve:
         if whole.limit == 0.0:
             return NOTHING
-        limit = float(mixed(rate, np.array([whole.limit]))[0]) * OUTWARD
+        limit = float(mixed(rate, np.array([whole.limit]))[0]) * RENYI_OUTWARD_FACTOR
         values = of_pair(Pair(pair.log_weights, mixed(rate, pair.losses)))
         return Curve(
             capped(values, limit),
@@ -352,7 +339,7 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
     whole = approximate(inner, neighbours)
 
     def sampler(rate: float) -> Curve:
-        epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * OUTWARD
+        epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * RENYI_OUTWARD_FACTOR
         delta = min(1.0, rate * inner.delta * (1.0 + 1e-15))
         smaller = approximate(ev.Approximate(epsilon, delta), neighbours)
         return replace(
