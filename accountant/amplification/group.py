@@ -195,6 +195,7 @@ def mironov(
             "Use 2 for the rule as it is stated, 1.5 for what its proof gives.",
         )
     doublings = (records - 1).bit_length()
+    # 2^c >= k doublings: order a becomes a/2^c, the divergence 3^c times as large.
     finals = np.asarray(orders, np.float64) / 2.0**doublings
     refuse_small_orders(finals, records, least)
     factor = float(3**doublings)
@@ -223,6 +224,7 @@ def by_mironov(
     doubled = float(1 << (size - 1).bit_length())
 
     def at(orders: FloatArray) -> FloatArray:
+        # Where the rule does not hold it says nothing: infinite.
         values = np.full_like(orders, np.inf)
         fits = orders >= least
         if fits.any():
@@ -282,6 +284,7 @@ def _record_table(divergence: Divergence) -> FloatArray:
 
 def _table_by_halves(size: int, tables: dict[int, FloatArray]) -> FloatArray:
     if size not in tables:
+        # R_k from R_{k/2} and R_{k - k/2}: log2 k combinations, each table kept.
         smaller = size // 2
         tables[size] = _combined_table(
             _table_by_halves(smaller, tables), _table_by_halves(size - smaller, tables)
@@ -316,6 +319,7 @@ def _chord(table: FloatArray, b: FloatArray) -> FloatArray:
         _ORDER_NODES[index + 1] < b, np.minimum(index + 1, _ORDER_NODES.size - 2), index
     )
     low, high = _ORDER_NODES[index], _ORDER_NODES[index + 1]
+    # (a-1) R(a) is convex: its chord between two nodes, divided by a - 1, is above R.
     share = np.clip((b - low) / (high - low), 0.0, 1.0)
     with np.errstate(invalid="ignore"):
         left = np.where(share < 1.0, (1.0 - share) * low * table[index], 0.0)

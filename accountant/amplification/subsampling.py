@@ -63,6 +63,7 @@ def drawn_profile(event: ev.Event, profile_of: Callable[[int], Profile]) -> Prof
     if isinstance(event, ev.Poisson) and isinstance(inner, ev.Shuffle):
         if event.rate == 1.0:
             return profile_of(inner.users)
+        # A bare epsilon: binary randomized response has the largest terms in convex order.
         randomizer = randomizer_of(inner.event)
         if isinstance(inner.event, ev.Local):
             randomizer = ResponseRandomizer(inner.event.epsilon, 2)
@@ -92,6 +93,7 @@ def drawn_without_replacement(profile: Profile, batch: int, population: int) -> 
     if batch == population:
         return profile
     share = batch / population
+    # Beyond the amplified largest loss delta is 0.
     largest = _amplified(profile.largest_loss, share)
 
     def log_delta(epsilon: float) -> float:
@@ -112,10 +114,12 @@ def drawn_without_replacement(profile: Profile, batch: int, population: int) -> 
 
 def _log_drawn(profile: Profile, share: float, epsilon: float) -> float:
     """Return log of b delta(log(1 + (e^epsilon - 1)/b)), rounded up."""
+    # Two forms of log(1 + (e^eps - 1)/b), each without overflow or cancellation.
     if epsilon > 1.0:
         inner = epsilon - math.log(share) + math.log1p((share - 1.0) * math.exp(-epsilon))
     else:
         inner = math.log1p(math.expm1(epsilon) / share)
+    # Read at a slightly smaller epsilon, where delta is no smaller.
     log_delta = profile.log_delta(inner * (1.0 - 16.0 * UNIT_ROUNDOFF))
     return log_delta + math.log(share) + 1e-14
 
@@ -180,6 +184,7 @@ class SampledRandomizer:
     def blanket(self, outside: float) -> Blanket:
         """Return `rate` times the blanket, and "nothing"."""
         inner = self.randomizer.blanket(outside)
+        # All masses times q; with mass 1 - q nothing is said, and the term is 1 - e^eps.
         log_rate = math.log(self.rate)
         return _SampledBlanket(
             inner.losses,

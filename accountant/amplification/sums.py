@@ -84,9 +84,11 @@ def log_expected_excess(
     if not law.is_finite:
         return math.inf
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # Three upper bounds; the least counts, nan is ignored.
         tilt = law.centring_tilt()
         bounds = [law.log_chernoff(tilt), law.log_of_positive_parts()]
         bounds.append(_log_inverted(law, tilt, accuracy, max_points))
+    # Masses off by (1 + e) each: the n-fold product is off by at most (1 + e)^n.
     allowed = count * mass_error * (1.0 + 1e-9)
     return min((each for each in bounds if not math.isnan(each)), default=math.inf) + allowed
 
@@ -114,6 +116,7 @@ class _Law:
 
     def tilted(self, tilt: float) -> tuple[FloatArray, float]:
         """Return the tilted masses, which sum to 1, and log M(tilt)."""
+        # Cramer's change of measure, in logarithms around the largest exponent.
         exponents = self.log_masses + tilt * self.values
         peak = float(exponents.max())
         weights = np.exp(exponents - peak)
@@ -178,6 +181,7 @@ class _Law:
         n = float(self.count)
         here = self.log_moment(tilt)
         spread = math.sqrt(n * self.moments(tilt)[1])
+        # Two lengths: one by the decay of e^(-ts), one by Chernoff's bound on the tilted sum.
         left = (max(-n * here, 0.0) + 2.0 * math.log1p(tilt * spread) + 28.0) / tilt
         right = left
         if spread > 0.0:
@@ -200,6 +204,7 @@ class _Law:
         shares = np.array([float(weights[self.values == value].sum()) for value in nonzero])
         longest = float(np.abs(nonzero).max())
         steps = math.ceil(longest / width)
+        # Widths that divide the longest value; the one that is off least, weighed by mass.
         widths = longest / (steps + np.arange(min(steps, 2048.0)))
         off = nonzero / widths[:, None]
         off -= np.round(off)
@@ -224,6 +229,7 @@ def _log_inverted(law: _Law, tilt: float, accuracy: float, max_points: int) -> f
     """Return the bound on log E[S+] that the lattice gives."""
     window, width = law.window(tilt), law.width(tilt, accuracy)
     span = float(law.values.max() - law.values.min())
+    # A long sum of a narrow law: its characteristic function is tiny at most nodes.
     if window > width * MAX_WHOLE_PERIOD_POINTS and span > 0.0:
         fine = law.fitted(tilt, min(width, span / MIN_SPAN_POINTS))
         if CHARACTERISTIC_OVERSAMPLING * span / fine < min(window / width, max_points):

@@ -59,12 +59,15 @@ class Cut:
         (0.125, 0.375)
         """
         largest_rate = rate * (batch / (batch + 1.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        # N over the other units decides what is cut; the identity needs Bin(n, q) too.
         others = _binomial(population - 1, rate, batch)
         everyone = _binomial(population, rate, batch + 1)
         if others is None or everyone is None:
             above = _bernstein(population - 1, rate, batch)
             return cls(1.0, max(above, MIN_CUT_PROBABILITY), largest_rate, 0.0)
+        # P(full) E[q B/(N + 1) | full] = (B/n) P(Bin(n, q) > B).
         joined = everyone.above * (batch / population)
+        # Up for the shares that raise a divergence, down for `overall`.
         error = max(others.error, everyone.error)
         up, down = 1.0 + error, 1.0 - error
         overall = (others.below * rate + joined) * down * down
@@ -107,6 +110,7 @@ def _binomial(size: int, rate: float, at: int) -> _Tails | None:
         return None
     low, values = masses_around_mode
     first = max(min(at - low, values.size), 0)
+    # Relative to the mode's probability, so the common factor drops out of every tail.
     total = values.sum()
     error = _rounding(values.size)
     edge = float(values[first - 1] / total) if 0 < first == at - low else 0.0
@@ -130,6 +134,7 @@ def _masses(size: int, rate: float) -> tuple[int, FloatArray] | None:
     up = np.arange(mode, high, dtype=np.float64)
     down = np.arange(mode, low, -1, dtype=np.float64)
     with np.errstate(under="ignore"):
+        # Ratios p(k+1)/p(k) = (n-k)/(k+1) odds to the right of the mode, inverses to the left.
         rising = np.cumprod((size - up) / (up + 1.0) * odds)
         falling = np.cumprod(down / (size - down + 1.0) / odds)
     return low, np.concatenate((falling[::-1], [1.0], rising))
@@ -163,6 +168,7 @@ class JoinDistribution:
         values = values / values.sum()
         kept = max(min(batch - low, values.size), 0)
         others = np.arange(low + kept, low + values.size)
+        # Of N + 1 who would be cut, the unit stays with probability B/(N + 1).
         joined = float((values[kept:] * (rate * batch / (others + 1.0))).sum())
         return cls(low, values[:kept], float(values[kept:].sum()), joined, _rounding(values.size))
 

@@ -52,6 +52,7 @@ class Claim:
     def __post_init__(self) -> None:
         validate.non_negative(claimed=self.claimed)
         validate.probability(delta=self.delta)
+        # nan fails the comparison, too.
         for name in ("proven", "lower"):
             value = getattr(self, name)
             if value is not None and not value >= 0.0:

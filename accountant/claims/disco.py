@@ -86,6 +86,7 @@ def _private_radius() -> Claim:
     claimed, share = 10.0, 1e-6
     small_noise = 2.0 * share / math.sqrt(2.0 * math.pi)
     log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR))
+    # log((P - delta)/Q), P >= 1 - small_noise, Q from the normal tail; rounded down.
     lower = (math.log1p(-small_noise - DELTA) - log_never) * (1.0 - 1e-9)
     why = (
         "The radius, and with it the noise, is computed from the client's own update: the size of "

@@ -134,6 +134,7 @@ def _notion(
 ) -> Claim:
     """The same noise under another notion of neighbours; `attained` where the bound is not."""
     claimed, delta = published_total(1.0, rounds)
+    # Down by more than the rounding of the published noise: what is proven errs upward.
     noise = published_noise(1.0) * (1.0 - 1e-14)
     bound = moved()
     proven = upper_epsilon(moved_by(noise**2, bound, rounds), delta, bound.neighbours)

@@ -61,6 +61,7 @@ class _CountTest:
     """The laws of the count: the user's part as masses, the others' as upper tails."""
 
     def __init__(self, stays: float, own: int, others: int) -> None:
+        # The user's counts but for outcomes below e-40, which P loses and Q counts in full.
         low = binom.ppf(_RARE_OUTCOME, own, 1.0 - stays)
         high = binom.isf(_RARE_OUTCOME, own, stays)
         self.user_counts = np.arange(max(int(low), 0), min(int(high), own) + 1)
@@ -101,6 +102,7 @@ def tuple_epsilon(local_epsilon: float, chosen: int, tuples: int, delta: float) 
     zero = _upper_tails(_power(_score_masses(local_epsilon, 0.0), chosen))
     p = user * (1.0 - _BINOMIAL_ERROR) - delta
     q = ((tuples - 1) * other + zero) * (1.0 + _BINOMIAL_ERROR)  # the union bound
+    # Every threshold is a test; the largest log((P - delta)/Q) counts, rounded down.
     good = (p > q) & (q > 0.0)
     if not good.any():
         return 0.0

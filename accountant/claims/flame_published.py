@@ -154,6 +154,7 @@ def posterior_ratio(sets: int, rate: Fraction, rounds: int) -> Fraction:
 def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: bool) -> float:
     counts = np.arange(1, users + 1)
     gamma = math.exp(-local_epsilon / 2.0)
+    # P(M = m)/(gamma n) over the number M of messages from the blanket.
     weights = binom.pmf(counts, users, gamma) / (gamma * users)
 
     def excess(epsilon: float) -> float:

@@ -37,6 +37,7 @@ def gaussian(
 
     `multiplier` may carry the rounding error of a few operations.
     """
+    # Less noise for the upper end, more for the lower: both hold for the exact multiplier.
     low = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 - _NOISE_NUDGE_RELATIVE)))
     high = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 + _NOISE_NUDGE_RELATIVE)))
     return (

@@ -19,6 +19,7 @@ Row = Callable[[], Claim]
 
 def rows(system: str) -> Sequence[Row]:
     """Return the rows of one system, not computed yet; raise `InvalidInput` for another name."""
+    # Loaded on request: a system's rows pull in engines that others do not need.
     module = importlib.import_module(f".{as_system(system).replace('-', '_')}", __package__)
     claims: Sequence[Row] = module.ROWS
     return claims

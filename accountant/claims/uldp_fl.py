@@ -221,6 +221,7 @@ def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
     assert isinstance(seen.event.event, ev.Gaussian)
     noise = seen.event.event.noise_multiplier
     if weighting == "records":
+        # In the case that attains it, the sum moves by 1 - `share` of its bound.
         noise /= 1.0 - share
     attained = ev.Repeat(100, ev.Gaussian(noise))
     lower = epsilon(attained, DELTA, seen.neighbours)[1]
@@ -351,6 +352,7 @@ def _transferred_silo(rate: float) -> Claim:
         rate=rate,
         knows_sample=False,
     )
+    # Four silos' noise, and a weight that the dummy's record takes off the user's sum.
     attained = NOISE * math.sqrt(4 / 5) * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)
     return _row(
         f"Protocol 1, its leaks closed, 100 rounds, rate {rate:g} by oblivious transfer",

@@ -132,12 +132,14 @@ def _log_delta(mu: float, epsilon: float) -> _LogDelta | None:
     The error adds up what the rounding of mu, x, y = x - mu and each function can do, every one
     weighted with the derivative of log delta (0 < M'(x) <= 1/(1 + x^2) for x <= 0).
     """
+    # x and y are the arguments of Phi; `size` is what rounding of either is relative to.
     shift = epsilon / mu
     x, y, size = mu / 2.0 - shift, -mu / 2.0 - shift, mu / 2.0 + shift
     log_density = -x * x / 2.0 - _LOG_SQRT_TAU
     mills_y = _mills(y)
     if x <= 0.0:
         mills_x = _mills(x)
+        # delta = phi(x) (M(x) - M(y)): both Mills ratios are positive, nothing underflows.
         gap = mills_x - mills_y
         if gap <= 0.0 or math.isinf(log_density):
             return None
@@ -146,12 +148,14 @@ def _log_delta(mu: float, epsilon: float) -> _LogDelta | None:
         parts = moved_by_rounding + (mills_x + mills_y + mu) / gap
     else:
         phi_x, density = float(ndtr(x)), math.exp(log_density)
+        # For x > 0 the plain form: Phi(x) is at least 1/2, and phi(x) M(y) = e^eps Phi(y).
         scaled_phi_y = density * mills_y
         if phi_x <= scaled_phi_y:
             return None
         value, slope = math.log(phi_x - scaled_phi_y), -scaled_phi_y / (phi_x - scaled_phi_y)
         moved_by_rounding = density * (size + mu) + scaled_phi_y * (x * x + x * size + size + 2.0)
         parts = (moved_by_rounding + phi_x) / (phi_x - scaled_phi_y)
+    # Off by half a nat or more: nothing is left to certify.
     error = _ROUNDING_PER_OPERATION * (4.0 + abs(value) + parts)
     return _LogDelta(value, error, slope) if error < 0.5 else None
 
@@ -182,12 +186,15 @@ def _epsilon(mu: float, delta: float) -> tuple[float, float]:
     target = math.log(delta)
     if _is_met(mu, 0.0, target):
         return 0.0, 0.0
+    # Not certified itself: the ends move out from it until the sign is certain.
     root = _root(mu, target)
     log = _log_delta(mu, root)
+    # The error in log delta, as a distance in epsilon.
     width = 4.0 * math.ulp(root)
     if log is not None and log.slope < 0.0:
         width = max(width, 2.0 * log.error / -log.slope)
     up = down = width
+    # Upper end: delta is met for certain; lower end: it is missed for certain.
     while not _is_met(mu, root + up, target):
         up *= 2.0
     while root > down and not _is_missed(mu, root - down, target):

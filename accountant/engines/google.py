@@ -129,6 +129,7 @@ class GoogleEngine:
         steps = (*(loss.step for loss, _ in losses), composition)
         if any(loss.build is None for loss, _ in parts):
             return _ComposedLoss(None, 0.0, steps)
+        # Convolving is where memory or time may run out.
         pld = _DP_ACCOUNTING.call(lambda: self._convolve(parts))
         convolutions = runs + len(parts) if runs > 1 else 0
         return _ComposedLoss(pld, convolutions * DELTA_ROUNDING_PER_CONVOLUTION, steps)
@@ -142,6 +143,7 @@ class GoogleEngine:
             if count > 1:
                 coarse = _window(loss.build(self._width * PROBE_WIDTH_FACTOR), count)
                 self._require_points(PROBE_WIDTH_FACTOR * coarse, MAX_PLD_POINTS_COMPOSED)
+            # The library rounds losses up (pessimistic), so every part dominates.
             part = loss.build(self._width)
             if count > 1:
                 part = part.self_compose(count)
@@ -203,6 +205,7 @@ def _window(pld: Any, count: int) -> int:
     """Return how many points the library keeps of a `count`-fold convolution, without doing it."""
     from dp_accounting.pld import common
 
+    # As many as `self_compose` would keep, from the library's own rule for cutting tails.
     probabilities = pld._pmf_remove.to_dense_pmf()._probs
     lowest, highest = common.compute_self_convolve_bounds(probabilities, count, 1e-15)
     return int(highest) - int(lowest) + 1
@@ -211,6 +214,7 @@ def _window(pld: Any, count: int) -> int:
 def _gathered(leaves: Sequence[Leaf]) -> list[Leaf]:
     """Return the leaves with all unsampled Gaussians as one, of the same total precision."""
     others = [leaf for leaf in leaves if not isinstance(leaf.event, ev.Gaussian)]
+    # N(0, s^2) n times is N(0, s^2/n) once: signal-to-noise ratios add in squares.
     means = [
         math.sqrt(leaf.count) / leaf.event.noise_multiplier
         for leaf in leaves

@@ -198,6 +198,7 @@ class MicrosoftEngine:
     ) -> list[_Composition]:
         """Return the composition of one direction or, where they differ, of both."""
         reach = _reach(losses, counts, self._error, slack)
+        # Where both directions have one loss variable, one composition answers for both.
         directions = [[loss.forwards for loss in losses], [loss.backwards for loss in losses]]
         if directions[0] == directions[1]:
             directions.pop()
@@ -218,6 +219,7 @@ def _compose(
     reach: float,
 ) -> _Composition:
     runs = sum(counts)
+    # Rounding of the cdf differences and of the convolutions; see `comparison`.
     rounding = runs * (1e-15 + 3200.0 * float(np.finfo(np.longdouble).eps))
     if rounding > slack:
         raise Unsupported(
@@ -259,7 +261,9 @@ def _reach(losses: Sequence[_Loss], counts: Sequence[int], error: float, slack: 
     total = sum(curve * count for curve, count in zip(curves, counts, strict=True))
     tails = [_epsilon_of(np.asarray(total), slack / 4.0)]
     tails += [_epsilon_of(curve, slack / (8.0 * runs)) for curve in curves]
+    # The composed loss leaves the mesh, or one loss does, with a share of the slack at most.
     reach = max(error, *tails, *(loss.atom for loss in losses)) + 3.0
+    # Theorem 5.5: the mesh at which the error in epsilon is met for so many runs.
     mesh = error / math.sqrt(runs / 2.0 * math.log(12.0 / slack))
     points = 2.0 * reach / mesh
     if not points <= MAX_MESH_POINTS:
@@ -401,6 +405,7 @@ class _AddedUnitLoss:
         """Return P[Y <= loss]."""
         from scipy.special import ndtr
 
+        # In long doubles: e^-t - 1 + q cancels where the loss is near its largest value.
         weight = np.expm1(-np.asarray(loss, dtype=np.longdouble)) + self.rate
         inside = weight > 0.0
         odds = np.log(np.where(inside, weight, 1.0) / self.rate)

@@ -89,6 +89,7 @@ def lower_delta(pair: LogPair, epsilon: float) -> float:
     log_p, log_q = pair
     excess = log_p - log_q - epsilon
     sizes = np.abs(log_p) + np.abs(log_q) + abs(epsilon) + 16.0
+    # Down by the rounding of the logs: an outcome counts only if it exceeds for certain.
     excess = excess - 4.0 * UNIT_ROUNDOFF * sizes
     gains = np.where(excess > 0.0, -np.exp(log_p) * np.expm1(-np.maximum(excess, 0.0)), 0.0)
     return max(float((gains * (1.0 - 8.0 * UNIT_ROUNDOFF * sizes)).sum()) * (1.0 - 1e-14), 0.0)
@@ -123,6 +124,7 @@ def _merged(log_p: FloatArray, log_q: FloatArray) -> LogPair:
     if width == 1:
         return log_p, log_q
     starts = np.arange(0, finite.size, width)
+    # Sums of P down, of Q up, by more than the rounding of log-add-exp.
     up = 1e-14 + 4.0 * width * UNIT_ROUNDOFF
     return np.logaddexp.reduceat(log_p, starts) - up, np.logaddexp.reduceat(log_q, starts) + up
 
@@ -174,6 +176,7 @@ def noise_bins(
     log_first, log_second, log_crowd = (
         _log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, crowd)
     )
+    # (mu_1 - mu_0)/mu_crowd, which never falls along the line: its even steps are the bin edges.
     statistic = np.exp(log_first - log_crowd) - np.exp(log_second - log_crowd)
     most = MAX_BIN_STEPS if gaussian else MAX_LAPLACE_BINS
     steps = min(max(round(MAX_DEVIATION_STEPS / math.sqrt(messages)), 8), most)
@@ -192,6 +195,7 @@ def _log_shape(off: FloatArray, scale: float, gaussian: bool) -> FloatArray:
 def _laplace_masses(z: FloatArray) -> FloatArray:
     """Return the probabilities between consecutive z, each without cancelling."""
     low, high = z[:-1], z[1:]
+    # Intervals right of 0 are mirrored, so both tails are differences of small exponentials.
     flipped = low >= 0.0
     a, b = np.where(flipped, -high, low), np.where(flipped, -low, high)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -243,6 +247,7 @@ def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
 def _bin_numbers(gains: FloatArray, masses: FloatArray) -> IndexArray:
     """Return whole numbers nearly proportional to the gains, from 0 up, errors weighed by mass."""
     scaled = (gains - gains.min()) / np.ptp(gains)
+    # Every number of steps is tried: shape (steps, categories).
     steps = np.arange(2, MAX_BIN_STEPS + 1)[:, None]
     off = np.round(steps * scaled) / steps - scaled
     off -= (off * masses).sum(axis=1, keepdims=True)
@@ -257,5 +262,6 @@ def _orders(randomizer: ResponseRandomizer, users: int) -> list[float]:
         return [1.0]
     ratio = math.exp(-randomizer.epsilon0)
     lie = ratio / (1.0 + (randomizer.categories - 1) * ratio)
+    # A likely epsilon: five deviations of the loss of one message among n.
     likely = 5.0 * -math.expm1(-randomizer.epsilon0) * math.sqrt(2.0 / (users * lie))
     return [1.0, math.exp(min(likely, 0.5 * randomizer.epsilon0))]

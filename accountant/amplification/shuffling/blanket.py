@@ -62,6 +62,7 @@ def blanket_profile(randomizer: Randomizer, users: int) -> Profile:
     def log_delta(epsilon: float) -> float:
         if epsilon >= randomizer.largest_loss:
             return -math.inf
+        # The shuffler can only help, so the local delta is always a bound.
         best = min(randomizer.log_local_delta(epsilon), 0.0)
         if counted == 1 or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
             return best
@@ -106,6 +107,7 @@ def _without_far_losses(
         else:
             high = middle
     best, exponent = math.inf, high - 3.5
+    # Each try is a bound; the next leaves out about as much as the last answer suggests.
     for _ in range(4):
         log_delta = _log_delta(
             kept(exponent), users, epsilon, UNBOUNDED_LOSS_ACCURACY, UNBOUNDED_LOSS_MAX_POINTS
@@ -127,6 +129,7 @@ def _log_delta(
     max_points: int = MAX_TRANSFORM_POINTS,
 ) -> float:
     """Return log of E[(sum of B Y)+] / n plus what was left out."""
+    # Terms B Y of one user, values rounded up; n copies are summed.
     values, log_masses = blanket.terms(epsilon)
     log_sum = log_expected_excess(
         values,

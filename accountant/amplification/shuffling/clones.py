@@ -180,6 +180,7 @@ class _ClonesPair:
             return min(math.log(local_delta), 0.0)
         messages, weights, fewer, more = self._clone_counts(epsilon, local)
         deltas = _deltas(messages, epsilon, local, local_delta)
+        # Mean over m; fewer messages count as one alone, more as the most that were summed.
         total = float((weights * deltas).sum())
         total += fewer * local_delta + more * float(deltas[-1]) + CLONES_DELTA_UNDERFLOW
         return min(math.log(total) + 1e-14, math.log(local_delta), 0.0)
@@ -190,6 +191,7 @@ class _ClonesPair:
         """Return consecutive m, their probabilities, and those of fewer and of more messages."""
         trials = self.users - 1
         shrink = 1.0 - 8.0 * UNIT_ROUNDOFF
+        # Success rounded down (fewer clones), failure up: delta falls with the number of clones.
         if self.adaptive:
             success, failure = math.exp(-local) * shrink, -math.expm1(-local)
         else:
@@ -223,6 +225,7 @@ def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> 
     of the tail sums accumulate along the walk, from the largest m (and smallest sum) on.
     """
     share, over = _threshold(epsilon, local)
+    # First count whose likelihood ratio exceeds e^eps, for every m at once.
     t = np.minimum(np.floor(share * m) + 1.0, m)
     log_at = log_half_binomial(m - 1.0, t - 1.0)
     at = np.exp(log_at) * (1.0 + UNIT_ROUNDOFF * (40.0 + 16.0 * np.abs(log_at)))
@@ -230,6 +233,7 @@ def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> 
     below = at[1:] * 2.0 * (m[1:] - t[1:]) / np.maximum(m[1:] - 1.0, 1.0)
     moved = np.where(t[:-1] < t[1:], 0.5 * below, -0.5 * below)
     start = _tail(int(m[-1]) - 1, int(t[-1]))
+    # Tail sums for all m by Pascal's rule, from the largest m down.
     tails = np.cumsum(np.concatenate(([start], moved[::-1])))
     relative = UNIT_ROUNDOFF * (100.0 + 40.0 * float(np.abs(log_at).max()))
     steps = np.concatenate(([start], 0.5 * below[::-1]))
@@ -238,6 +242,7 @@ def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> 
     if np.any((np.diff(t) < 0.0) | (np.diff(t) > 1.0)):  # by rounding, next to a share of 1
         lower = np.zeros_like(lower)
     tie = 64.0 * UNIT_ROUNDOFF * (2.0 + over) * at
+    # delta_m: what is gained at the threshold, less (e^eps - 1) times a tail rounded down.
     values = local_delta * at + tie - over * lower * (1.0 - 8.0 * UNIT_ROUNDOFF)
     rounding = 8.0 * UNIT_ROUNDOFF * (local_delta * at + over * lower)
     return np.clip(values + rounding, 0.0, local_delta)
@@ -245,6 +250,7 @@ def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> 
 
 def _tail(trials: int, least: int) -> float:
     """Return about sum_{k >= least} b(trials, k), no more than it; what is far out is left out."""
+    # Ten deviations: what is left out only makes the tail smaller, which is the safe side.
     last = min(trials, least + 50 + 10 * math.isqrt(trials))
     k = np.arange(least, last + 1, dtype=np.float64)
     if k.size == 0:

@@ -258,11 +258,13 @@ def _excess(randomizer: _BoundedRandomizer, epsilon: float, adaptive: bool) -> _
         square = mass * (2.0 - mass) * deficit**2 + scaled**2 / k * (1.0 + grown * grown)
         if adaptive:
             mass = math.exp(-randomizer.epsilon0)
+    # Each constant to the side on which both forms grow.
     up, down = 1.0 + 64.0 * UNIT_ROUNDOFF, 1.0 - 64.0 * UNIT_ROUNDOFF
     return _ExcessMoments(mass * down, deficit * down, largest * up, spread * up, square * up)
 
 
 def _hoeffding(excess: _ExcessMoments, users: int) -> float:
+    # c = 2 a^2/r^2 of the Hoeffding form.
     rate = 2.0 * (excess.deficit / excess.spread) ** 2
     log_front = 2.0 * math.log(excess.spread) - math.log(4.0 * excess.deficit)
     return log_front + _log_mean(excess, users, rate)
@@ -271,6 +273,7 @@ def _hoeffding(excess: _ExcessMoments, users: int) -> float:
 def _bennett(excess: _ExcessMoments, users: int) -> float:
     if excess.largest <= 0.0:
         return -math.inf
+    # v/b^2 and u = a b/v of the Bennett form.
     scaled = excess.square / excess.largest**2
     ratio = excess.deficit * excess.largest / excess.square
     log_front = math.log(excess.largest / math.log1p(ratio))
@@ -279,6 +282,7 @@ def _bennett(excess: _ExcessMoments, users: int) -> float:
 
 def _log_mean(excess: _ExcessMoments, users: int, rate: float) -> float:
     """Return log of (1/(g n)) (1 - g (1 - e^-rate))^n."""
+    # Down, so that (1 - g (1 - e^-c))^n is never below its exact value.
     rate *= 1.0 - 1e-13
     shrunk = users * math.log1p(excess.mass * math.expm1(-rate)) * (1.0 - 1e-13)
     return shrunk - math.log(excess.mass) - math.log(users)

@@ -80,8 +80,10 @@ def _pooled(
     if not (failure == 0.0 or stops) or messages > MAX_ATTAINED_USERS or real > messages:
         return None
     bins = _bins(randomizer, 0.5, 6 * messages, neighbours)  # so many do not need finer ones
+    # All others' coordinates at the harmless value, and dummies up to d n_p.
     crowd = [Part(bins.crowd, real - event.chosen), Part(bins.middle, messages - real)]
     pair = summed_pairs(crowd, bins, event.chosen)
+    # The test leaves out rounds that stop: P is lowered by their probability, Q is not.
     kept = math.log1p(-failure)
     forward, backward = ((log_p + kept, log_q) for log_p, log_q in pair)
     return _ordered(forward, backward, 1, neighbours)
@@ -99,10 +101,12 @@ def _separate(
     ):
         return None
     tests = []
+    # The others choose other dimensions: dummies fill these.
     if elsewhere:
         bins = _bins(randomizer, 0.5, event.padded_to, neighbours)
         pair = summed_pairs([Part(bins.middle, event.padded_to - 1)], bins, 1)
         tests.append(_ordered(*pair, event.chosen, neighbours))
+    # The others choose the same dimensions, with value 0 or a third category.
     if fits:
         bins = _bins(randomizer, 0.0, event.padded_to, neighbours)
         dummies = Part(bins.middle, event.padded_to - event.users)

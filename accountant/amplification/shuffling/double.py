@@ -109,8 +109,10 @@ def oblivious_bound(event: ev.SampledShuffle, neighbours: Neighbours, failure: f
     The better of those derived above, charging at most about `failure`.  Under `add-remove`,
     "absent" is a user whose slots hold dummies.
     """
+    # t = floor(d/k) dimensions a block; D free slots in each, but for an event of probability F.
     blocks = event.dimensions // event.chosen
     slots, charged = most_slots(event, failure)
+    # What revealing the sets leaves, gamma n_p dummies' worth, is no fewer: that bound instead.
     if blanket_mass(event.event) * event.padded_to >= blocks * slots:
         return _revealed(event, neighbours)
     step = Step(
@@ -173,6 +175,7 @@ def most_slots(event: ev.SampledShuffle, failure: float) -> tuple[int, float]:
     """
     slots = clear_slots(event, failure)
     charged = math.exp(_log_failure(event, event.padded_to - slots, 1.0)) if slots > 0 else 1.0
+    # Two events are charged: a full dimension, and too many messages told from dummies.
     full = math.exp(_log_failure(event, event.padded_to - 1, 1.0))
     share = revealed_share(event.event)
     hidden = clear_slots(event, failure - full, share)  # what never fails, if nothing is left
@@ -190,6 +193,7 @@ def clear_slots(event: ev.SampledShuffle, failure: float, share: float = 1.0) ->
     rate = event.chosen / event.dimensions * share
     low, high = min(math.ceil(trials * rate), trials), trials  # `high` never fails
     target = math.log(failure) if failure > 0.0 else -math.inf
+    # Least number that the others exceed with probability at most `failure`; integers.
     while low < high:
         middle = (low + high) // 2
         if _log_failure(event, middle, share) <= target:
@@ -278,6 +282,7 @@ class RandomizerAmongDummies:
         """Return the blanket with all mass on it."""
         inner = self.randomizer.blanket(outside)
         log_gamma = log_blanket_mass(self.randomizer)
+        # The blanket normalised to mass 1: every other message is from it.
         log_masses = inner.log_masses - log_gamma
         log_rest = -math.inf
         if inner.outside > 0.0:  # at least what lies there, where the sum gains nothing

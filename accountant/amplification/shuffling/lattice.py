@@ -91,6 +91,7 @@ def law_of_sum(parts: Sequence[Part], deviations: float = 14.0) -> SumLaw:
     upper = np.zeros(last - first + 1)
     steps = math.ceil(deviations / TILT_SPACING_DEVIATIONS)
     for step in range(-steps, steps + 1):
+        # A tilt for every six deviations; where windows overlap, the sharper bound counts.
         aim = mean + TILT_SPACING_DEVIATIONS * step * spread
         if not first - spread <= aim <= last + spread:
             continue
@@ -152,6 +153,7 @@ class _TiltedSum:
         """
         laws = [(part.count, *_tilted(part.masses, tilt)) for part in self.parts]
         mean, variance = self.moments(tilt)
+        # P_t on a window around its mean; what folds into it counts as error.
         start, size, folded = self._window(tilt, mean, variance)
         around, error = _inverted(laws, start, size)
         off = error + folded
@@ -166,6 +168,7 @@ class _TiltedSum:
         count = sum(part.count for part in self.parts)
         steepest = abs(tilt) * max(part.masses.size for part in self.parts)
         exponent = 8.0 * UNIT_ROUNDOFF * (8.0 + abs(cumulant) + abs(tilt) * np.abs(s))
+        # Relative error of P(S = s): of the tilt's exponent and of each mass.
         relative = exponent + count * (PART_MASS_ERROR + UNIT_ROUNDOFF * (16.0 + 8.0 * steepest))
         with np.errstate(divide="ignore"):
             log_low = np.log(np.maximum(probability - off, 0.0))
@@ -182,6 +185,7 @@ class _TiltedSum:
             reach = math.inf
             for factor in (0.25, 0.5, 1.0, 2.0) if spread > 0.0 else ():
                 move = factor * math.sqrt(2.0 * WINDOW_TAIL_EXPONENT) / spread
+                # Chernoff at a tilt further on: where the tail is at most e^-65.
                 rise = self.cumulant(tilt + sign * move) - here - sign * move * mean
                 reach = min(reach, (rise + WINDOW_TAIL_EXPONENT) / move)
             ends.append(mean + sign * reach)
@@ -202,6 +206,7 @@ def _inverted(
     angles = 2.0 * math.pi / size * np.arange(size // 2 + 1)
     transforms = [np.conj(rfft(_folded(weights, size))) for _, weights, _ in laws]
     blur = 32.0 * UNIT_ROUNDOFF * math.log2(size)
+    # log |f| from a transform, with its blur: which nodes matter.
     log_size = np.zeros(angles.size)
     for (count, _, _), transform in zip(laws, transforms, strict=True):
         log_size += count * np.log(np.minimum(np.abs(transform) + blur, 1.0))
@@ -233,6 +238,7 @@ def _inverted(
     off += UNIT_ROUNDOFF * (16.0 + 8.0 * np.abs(phase) + 8.0 * np.abs(log_f))
     spectrum = np.zeros(angles.size, dtype=np.complex128)
     spectrum[relevant] = np.conj(values)
+    # Back to probabilities; nodes that were left out are covered by the last line's e^-80.
     around = irfft(spectrum, size)
     norm = math.sqrt(float((around * around).sum()))
     error = 16.0 * UNIT_ROUNDOFF * math.log2(size) * norm
@@ -245,6 +251,7 @@ def _log_characteristic(
 ) -> tuple[ComplexArray, FloatArray]:
     """Return log E e^(itX) for integer `positions`, and a bound on the error of each."""
     x = t[:, None] * positions
+    # Re and Im of sum w (e^(ix) - 1), without cancelling near x = 0.
     half = np.sin(0.5 * x)
     real = -2.0 * (weights * half * half).sum(axis=1)
     imaginary = (weights * np.sin(x)).sum(axis=1)

@@ -116,6 +116,8 @@ class _MessageAgainstDummy:
     def log_delta(self, epsilon: float, backwards: bool) -> float:
         """Return a bound on log delta of B, or of its reverse, at epsilon >= 0."""
         losses = self.blanket.losses
+        # (r_0 - e^eps)/gamma, backwards (1 - e^eps r_1)/gamma, as gain - loss; r_0 is
+        # gamma e^max(l, 0), and r_1 gamma e^max(-l, 0).
         if backwards:
             gain = np.full(losses.shape, math.exp(-self.log_gamma))
             loss = np.exp(epsilon + np.maximum(-losses, 0.0))
@@ -141,9 +143,11 @@ class _MessageAgainstDummy:
         q = np.concatenate((forward.less, backward.greater, [0.0, backward.infinite]))
         rest = max(1.0 - math.fsum(p), 1.0 - math.fsum(q), 0.0) + 1e-14
         p, q = np.append(p, rest), np.append(q, rest)
+        # All pairs of outcomes of B and of its reverse: the product's masses.
         both_p, both_q = np.outer(p, q).ravel(), np.outer(q, p).ravel()
 
         def log_delta(epsilon: float) -> float:
+            # Hockey stick of the product, outward: Q down, the sum up.
             excess = np.maximum(both_p - math.exp(epsilon) * both_q * (1.0 - 1e-13), 0.0)
             total = float(excess.sum()) * (1.0 + 1e-12)
             return min(math.log(total), 0.0) if total > 0.0 else -math.inf
@@ -162,6 +166,7 @@ class _MessageAgainstDummy:
         corners: list[int] = []
         orders = np.exp(epsilons)
         for here in range(epsilons.size):
+            # Lower convex hull, left to right, in the order a = e^eps.
             while len(corners) > 1:
                 a, b = corners[-2:]
                 before = (deltas[b] - deltas[a]) / (orders[b] - orders[a])
@@ -172,6 +177,7 @@ class _MessageAgainstDummy:
             corners.append(here)
         orders, deltas = orders[corners], np.minimum.accumulate(deltas[corners])
         slopes = np.append(np.diff(deltas) / np.diff(orders), 0.0)
+        # A kink where the slope rises by q: Q-mass q, P-mass a q.
         less = np.maximum(np.diff(slopes), 0.0) * (1.0 + 1e-11)
         return _Kinks(less * orders[1:], less, float(deltas[-1]))
 

@@ -95,6 +95,7 @@ def atoms(
     epsilons, deltas = _sampled(profile, accuracy, negligible)
     epsilons, deltas = _hull(epsilons, deltas)
     slopes = _slopes(epsilons, deltas)
+    # A kink at a_j: Q-mass q_j is the rise of the slope, P-mass a_j q_j.
     rises = np.diff(np.append(slopes, 0.0))
     rising = rises > 0.0
     losses = epsilons[1:][rising]
@@ -118,6 +119,7 @@ def _sampled(profile: Profile, accuracy: float, negligible: float) -> tuple[Floa
     top = _negligible_epsilon(profile, math.log(negligible))
     epsilons = np.linspace(0.0, top, 17)
     deltas = np.array([_delta(profile, epsilon) for epsilon in epsilons])
+    # Halve where a chord costs too much; more points only tighten the bound.
     while epsilons.size < MAX_PROFILE_POINTS:
         coarse = _too_coarse(epsilons, np.minimum.accumulate(deltas), accuracy)
         if not coarse.any():
@@ -198,6 +200,7 @@ def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> Bo
     room = gap * left * right / np.maximum(left + right, 1e-300)
     scale = max(min(2.5 * float(deltas[0]), float(epsilons[-1]) / 4.0), 1e-300)
     middle = np.maximum(0.5 * (epsilons[:-1] + epsilons[1:]), 0.4 * scale)
+    # d delta/d eps from the slope in a = e^eps.
     steepness = np.exp(epsilons[:-1]) * np.abs(slopes)
     allowed = accuracy * np.where(deltas[:-1] < 1e-18, 4.0, 1.0) * middle
     separated = np.diff(epsilons) > np.minimum(0.02 * scale, 0.02 * middle)

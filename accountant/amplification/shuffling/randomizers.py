@@ -73,6 +73,7 @@ class Blanket:
         """
         out, back = np.maximum(self.losses, 0.0), epsilon + np.maximum(-self.losses, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
+            # e^out - e^back without cancelling; then up by the rounding of both.
             value = np.exp(back) * np.expm1(out - back)
             size = np.exp(out) * (1.0 + out) + np.exp(back) * (1.0 + back)
             value += UNIT_ROUNDOFF * (16.0 * np.abs(value) + 4.0 * size)
@@ -128,6 +129,7 @@ class LaplaceRandomizer:
         epsilon0 = self.epsilon0
         edges = np.linspace(0.0, epsilon0, MIN_LOSS_CELLS + 1)
         low, gap = edges[:-1], np.diff(edges)
+        # Blanket mass of each cell of losses on one side; the rest of it lies at +-epsilon0.
         log_cells = math.log(0.5) - 0.5 * epsilon0 - 0.5 * low + np.log(-np.expm1(-0.5 * gap))
         log_end = math.log(0.5) - epsilon0
         losses, log_masses = _spread(edges, log_cells, 0.5 * gap, (log_end, log_end))
@@ -269,6 +271,7 @@ def _spread(
     positive and of the negative side.  Shares move by more than what rounding may move an edge.
     """
     gap = np.diff(edges)
+    # Share s of a cell for the outer edge: s e^gap + (1 - s) = e^rise.
     share = np.expm1(rise) / np.expm1(gap)
     error = 16.0 * UNIT_ROUNDOFF * (2.0 + (edges[1:] + 1e-2) / gap)
     sides = []
@@ -290,6 +293,7 @@ def _log_normal_cells(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     With w the width and m the middle, w phi(m) (1 + w^2 (m^2-1)/24 + w^4 (m^4-6m^2+3)/1920 + ...);
     for w (1 + |m|) below 0.1 what is left out is below 1e-15.
     """
+    # Taylor series of the normal integral around the middle of each cell.
     middle, w2 = 0.5 * (z[:-1] + z[1:]), np.diff(z) ** 2
     m2 = middle * middle
     last = (((m2 - 15.0) * m2 + 45.0) * m2 - 15.0) / 322560.0

@@ -52,12 +52,14 @@ def _routes(
     if randomizer is not None:
         profile = blanket_profile(randomizer, users)
         yield _numerical("blanket, numerical", _BBGN, profile, delta)
+    # Gaussian noise: only the numerical blanket has a bound.
     if local is None:
         assert randomizer is not None
         yield from _unbounded(randomizer)
         return
     yield _numerical("clones 2023, numerical", _FMT23, fmt23_profile(local, users), delta)
     yield _numerical("clones 2021, numerical", _FMT21, fmt21_profile(local, users), delta)
+    # Every closed form holds for the local epsilon; some take the randomizer's own constants.
     known = local if randomizer is None else randomizer
     for name, source, find in (
         ("Bennett form", f"{_BBGN}, corrected", partial(closed_forms.bennett_epsilon, known)),

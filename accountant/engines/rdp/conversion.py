@@ -80,6 +80,7 @@ def best_epsilon(
     With `size` k it is that of a group of k records by the lemma, from the curve of one record.
     `scout` is a divergence like this one that costs less: it says where to look, and nothing else.
     """
+    # Total variation bounds delta at every epsilon, so epsilon 0 holds below it.
     if size * _variation(divergence) <= delta:
         return Conversion(0.0, _ORDER_CLOSE_TO_1, _VARIATION_SOURCE)
     log_delta = math.log(delta)
@@ -93,6 +94,7 @@ def best_epsilon(
         alone = values + ratio - target + rounding
         return np.asarray(alone if size == 1 else _group_epsilon(alone, b, size))
 
+    # By the lemma an order of `size` or below says nothing of a group.
     epsilon, order = _minimum(objective, divergence, scout, max(above, float(size)))
     return Conversion(max(0.0, epsilon), order)
 
@@ -101,6 +103,7 @@ def _group_epsilon(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
     """Return k eps for the least eps with b eps - log g(eps) >= b `alone`; b is above k - 1."""
     order_excess = b - (size - 1.0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        # e^((k-1) eps) <= g(eps) <= k e^((k-1) eps), which brackets eps.
         low = np.maximum(b * alone / order_excess, 0.0)
         high = np.maximum((b * alone + math.log(size)) / order_excess, 0.0)
         solvable = np.isfinite(high) & (order_excess > 0.0)
@@ -112,6 +115,7 @@ def _group_epsilon(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
         )
         for _ in range(_GROUP_EPSILON_HALVINGS):
             middle = 0.5 * (low + high)
+            # Halving all orders at once; `high` always fulfils the inequality, and is what counts.
             enough = b * middle - log_growth(middle, size) >= needed
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.where(solvable, size * high * (1.0 + _CONVERSION_ROUNDING), np.inf)
@@ -146,6 +150,7 @@ def best_log_delta(
 
     It may lie far below the logarithm of the smallest float, and above 0.  `scout` is as above.
     """
+    # Down: at a smaller epsilon of one record delta is larger.
     each = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
     growth = 0.0 if size == 1 else float(log_growth(np.array([each]), size)[0])
 
@@ -172,6 +177,7 @@ def _minimum(
     def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
         return lambda orders: objective(orders, curve(orders))
 
+    # The scout names an order; the divergence itself is tried there and beside it.
     if scout is not None:
         _, order = _minimum_over_grid(by(scout), above)
         if math.isfinite(order):
@@ -195,6 +201,7 @@ def _variation(divergence: Divergence) -> float:
     with np.errstate(over="ignore", invalid="ignore"):
         divergence_at_1 = float(divergence(np.array([_ORDER_CLOSE_TO_1]))[0])
     divergence_at_1 += _DIVERGENCE_UNDERFLOW
+    # Pinsker and Bretagnolle-Huber, whichever is smaller, at an order just above 1.
     squared = min(divergence_at_1 / 2.0, -math.expm1(-divergence_at_1))
     return math.sqrt(squared) * (1.0 + _CONVERSION_ROUNDING)
 
@@ -248,5 +255,6 @@ def _evaluate(
     objective: Callable[[FloatArray], FloatArray], log_orders: FloatArray, above: float
 ) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
+        # Overflow gives inf or nan: such an order is no answer, which is sound.
         values = objective(above + np.exp(log_orders))
     return np.where(np.isnan(values), np.inf, values)

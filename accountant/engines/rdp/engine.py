@@ -75,6 +75,7 @@ def _smallest(
     refused: Unsupported | None = None
     for parts, size in _readings(leaves):
         try:
+            # With a size: one record's leaves, and the lemma at the end.
             alone = parts if size == 1 else record_leaves(parts, size, neighbours)
             total = _ComposedCurve.of(alone, neighbours)
         except Unsupported as refusal:
@@ -134,6 +135,7 @@ class _ComposedCurve:
     @classmethod
     def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _ComposedCurve:
         curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves]
+        # Very many leaves are summed up in the derivation; in the curve all of them count.
         listed, summaries = shown(leaves)
         shown_leaves = {id(leaf) for leaf in listed}
         steps = [
@@ -145,6 +147,7 @@ class _ComposedCurve:
             parts=tuple(
                 (part, _as_float(count))
                 for part, count in curves
+                # With limit and slack 0 a release costs nothing at any order.
                 if part.limit > 0.0 or part.slack > 0.0
             ),
             shown=(*(step for each in steps for step in each), *summaries),
@@ -161,6 +164,7 @@ class _ComposedCurve:
 
     def divergence(self, orders: FloatArray) -> FloatArray:
         """Return the sum of the curves at these orders, rounded outward."""
+        # Sum over releases of count R(a): at one order, divergences of a sequence add up.
         total = np.zeros_like(orders)
         for part, count in self.parts:
             if part.limit > 0.0:
@@ -177,10 +181,12 @@ class _ComposedCurve:
     def slack(self) -> float:
         """The probability that any of the exceptional events happens: 1 - prod (1-slack)^n."""
         added = math.fsum(count * part.slack for part, count in self.parts if part.slack > 0.0)
+        # One release: nothing is summed, so nothing is rounded.
         if self._single:
             return min(1.0, added)
         if any(part.slack >= 1.0 for part, _ in self.parts):
             return 1.0
+        # log of prod (1-slack)^n; the sum of the slacks is an upper bound, too.
         logs = math.fsum(
             count * math.log1p(-part.slack) for part, count in self.parts if part.slack > 0.0
         )
@@ -202,6 +208,7 @@ class _ComposedCurve:
             how = f"Delta {delta:.6g} is below the {self.slack:.6g} that the events set aside."
             return math.inf, self._step(how, _BY_DEFINITION)
         slack = self.slack
+        # Outside the exceptional events (delta - slack)/(1 - slack) is left; rounded down.
         left = (delta - slack) / (1.0 - slack) * (1.0 - 4e-16)
         if left > 0.0 and pure > 0.0 and (size == 1 or slack == 0.0):
             best = best_epsilon(self.divergence, left, size=size, scout=self.scout)

@@ -57,6 +57,7 @@ def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Cur
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )
+    # Given the steps, a unit takes part in `chosen` releases, which compose.
     base, chosen = curve(event.event, neighbours), event.chosen
     if base.slack > 0.0:
         raise Unsupported(
@@ -98,6 +99,7 @@ def truncated_poisson(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Cur
 
     def at(orders: FloatArray) -> FloatArray:
         beta = orders - 1.0
+        # log(P(N < B) e^{b R_P} + P(N >= B) e^{b R_F}), b = a - 1, with both shares rounded up.
         moments = np.logaddexp(
             logs[0] + beta * poisson.at(orders), logs[1] + beta * full.at(orders)
         )

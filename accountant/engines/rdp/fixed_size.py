@@ -102,6 +102,7 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
         )
     if rate == 1.0:  # rounded; all curves grow with the rate
         return base
+    # The pure epsilon under sampling: log(1 + q (e^eps - 1)).
     limit = base.limit
     if 0.0 < limit < 700.0:
         limit = math.log1p(rate * math.expm1(limit)) * RENYI_OUTWARD_FACTOR
@@ -149,6 +150,7 @@ def _smallest(
         if profile is not None:
             sharper = profile(rate, orders)
             values = np.minimum(values, sharper)
+            # The general bound is dear: only at orders that the profile does not reach.
             missing = np.isinf(sharper)
         else:
             missing = np.ones(orders.shape, dtype=bool)
@@ -178,12 +180,14 @@ def _at_integers(base: Curve, rate: float, orders: FloatArray) -> FloatArray:
     summed = orders <= MAX_SUMMED_ORDER
     if not summed.any():
         return values
+    # Terms without C(a, j)'s part in a are common to all orders, and computed once.
     j = np.arange(2.0, orders[summed].max() + 1.0)
     terms = _log_terms(base, rate, j)
     for index in np.flatnonzero(summed):
         a = orders[index]
         upto = slice(0, int(a) - 1)
         logs = terms[upto] - gammaln(a - j[upto] + 1.0) + gammaln(a + 1.0)
+        # log(1 + sum of terms), raised by the rounding of gammaln, which grows with a.
         moment = np.logaddexp(0.0, _log_sum(logs) + 1e-13 * a)
         values[index] = min(values[index], moment / (a - 1.0) * RENYI_OUTWARD_FACTOR)
     return values
@@ -194,6 +198,7 @@ def _log_terms(base: Curve, rate: float, j: FloatArray) -> FloatArray:
     at = base.at(j)
     log_ratio = _log_expm1(base.limit) if 0.0 < base.limit < 1.0 else math.inf
     tails = (j - 1.0) * at + np.minimum(math.log(2.0), j * log_ratio)
+    # j = 2 has a bound of its own, min(4 (e^e(2) - 1), e^e(2) min(2, ...)).
     tails[0] = min(_log_expm1(float(at[0])) + math.log(4.0), tails[0])
     return np.asarray(j * math.log(rate) - gammaln(j + 1.0) + tails)
 
@@ -217,6 +222,7 @@ def profile_pair(rate: float, base: Pair) -> Pair:
     Points of `base` with P > Q become (1-q)Q + qP against Q, those with P < Q become P against
     (1-q)P + qQ; the masses no longer add up to 1, which that sum does not need.
     """
+    # P > Q: the pair (1-q)Q + qP against Q; P < Q: P against (1-q)P + qQ.
     up, down = base.losses > 0.0, base.losses < 0.0
     below = base.losses[down]
     other = mixed(rate, -below)
@@ -256,6 +262,7 @@ def _panels(sigma: float, order: float) -> tuple[FloatArray, FloatArray, int]:
     pi sigma^2 / 2, where the mixture has its zeros; on the left the mixture is raised to 1 - a,
     and the height is kept to where that is at most about e^10 larger.
     """
+    # Panels short enough for the poles pi sigma^2/2 off the line; left also for the power 1 - a.
     right = min(0.75 * sigma, sigma * sigma)
     left = min(right, 3.0 * sigma * sigma / math.sqrt(order))
     reach_left, reach_right = 2.0 + 11.0 * sigma, 2.0 * order + 11.0 * sigma
@@ -270,6 +277,7 @@ def _gaussian_base(sigma: float, order: float) -> Pair:
     left, right, _ = _panels(sigma, order)
     widths = np.concatenate((left, right))
     starts = 1.0 - left.sum() + np.concatenate(([0.0], np.cumsum(widths)[:-1]))
+    # Panels meet at 1, where both densities cross and the two pairs take over.
     starts[left.size :] = 1.0 + np.concatenate(([0.0], np.cumsum(right)[:-1]))
     nodes, weights = _legendre()
     distance = starts[:, None] - 1.0 + widths[:, None] * (nodes + 1.0) / 2.0

@@ -38,8 +38,10 @@ def group(event: ev.Group, neighbours: Neighbours) -> Curve:
         return record
     if record.slack > 0.0:
         return _with_slack(event, record, neighbours)
+    # Each rule holds at every order, so the smallest does.
     curves = [triangle(record.at, event.size), by_mironov(record.at, event.size)]
     limit = record.limit
+    # Bounded losses: binary randomized response at k epsilon dominates the group.
     if limit < math.inf:
         limit, _ = lemma(limit, -math.inf, event.size)
         curves.append(capped(of_pair(pure_pair(limit)), limit))

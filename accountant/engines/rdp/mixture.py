@@ -80,11 +80,13 @@ class Mixture:
             or self.size > MAX_MIXTURE_RECORDS
         ):
             return values
+        # Orders whose rule would need too many nodes stay infinite: no bound from here.
         steps = self._steps(orders, backwards)
         fits = self._length(orders) / steps < MAX_QUADRATURE_NODES
         if fits.any():
             fitting_orders = orders[fits]
             pair = self._pair(float(fitting_orders.max()), float(steps[fits].min()), backwards)
+            # What the rule misses, and what errors of the ratios add, raise the divergence.
             missed = (
                 QUADRATURE_MISSED_MASS + 4.0 * self._ratio_error(pair)
             ) * fitting_orders + QUADRATURE_MISSED_MASS
@@ -125,10 +127,12 @@ class Mixture:
         low = math.floor((lowest - _TAIL_DEVIATIONS * self.noise) / step)
         high = math.ceil((highest + _TAIL_DEVIATIONS * self.noise) / step)
         x = np.asarray(np.arange(low, high + 1, dtype=np.float64) * step, np.float64)
+        # Q-mass of each node: normal density times the step, as a logarithm.
         z = x / self.noise
         weights = -z * z / 2.0 + math.log(step / (self.noise * math.sqrt(2.0 * math.pi)))
         losses = self._log_ratio(x)
         if self.replaced:
+            # Under replace-one Q is the mirror image, so its log ratio is that at -x.
             other = self._log_ratio(-x)
             return Pair(weights + other, losses - other)
         return Pair(weights + losses, -losses) if backwards else Pair(weights, losses)
@@ -136,10 +140,12 @@ class Mixture:
     def _log_ratio(self, x: FloatArray) -> FloatArray:
         """Return G at each position."""
         result = np.empty_like(x)
+        # In blocks of nodes, each with the few i that matter there: shape (nodes, indices).
         for start in range(0, x.size, NODES_PER_BLOCK):
             part = slice(start, start + NODES_PER_BLOCK)
             i = self._relevant_indices(float(x[part].min()), float(x[part].max()))
             terms = self._terms(x[part, None], i)
+            # log-sum-exp over i, around the largest term of each node.
             peak = terms.max(axis=1)
             result[part] = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
         return result
@@ -157,6 +163,7 @@ class Mixture:
         i = np.arange(self.size + 1)
         least = -QUADRATURE_LOG_ACCURACY - math.log(self.size + 1.0)
         at_low, at_high = self._terms(np.array(low), i), self._terms(np.array(high), i)
+        # Terms of at least e^-40/(k+1) of the largest; all others together are below e^-39.
         first = np.flatnonzero(at_low >= at_low.max() + least)[0]
         last = np.flatnonzero(at_high >= at_high.max() + least)[-1]
         return i[first : last + 1]
@@ -164,6 +171,7 @@ class Mixture:
     @cached_property
     def _log_weights(self) -> FloatArray:
         i = np.arange(self.size + 1.0)
+        # log Bin(k, q)(i) = log C(k, i) + i log q + (k - i) log(1 - q).
         chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
         spared = (self.size - i) * math.log1p(-self.rate)
         return np.asarray(chosen + i * math.log(self.rate) + spared)

@@ -98,6 +98,7 @@ def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
     """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
     instead = "State the mechanism itself."
     if inner.rho > 0.0:
+        # rho = c^2/(2 s^2), solved for the noise of a Gaussian sum.
         noise = contribution(neighbours) / math.sqrt(2.0 * inner.rho)
         instead = (
             f"If it is a sum with Gaussian noise, state that: Gaussian({noise:.6g}) has this rho "
@@ -137,6 +138,7 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
 
     def sampler(rate: float) -> Curve:
         def at(orders: FloatArray) -> FloatArray:
+            # A sample reveals no more than the release: the unsampled curve is always a bound.
             values = whole.at(orders)
             if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
                 return values
@@ -145,6 +147,7 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
             if fits.any():
                 largest = float(orders[fits].max())
                 pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
+                # The rule's missed mass m adds at most log(1 + m)/(a - 1) <= m/(a - 1).
                 sampled = renyi(pair, orders[fits]) + QUADRATURE_MISSED_MASS / (orders[fits] - 1.0)
                 values[fits] = np.minimum(values[fits], sampled)
             return values
@@ -182,13 +185,16 @@ def _gaussian_pair(rate: float, sigma: float, order: float, step: float, replace
     """
     low = -11.0 * sigma - (1.0 if replaced else 0.0)
     high = 11.0 * sigma + (2.0 if replaced else 1.0) * order
+    # Nodes at whole multiples of the step, weights log of normal density times step.
     counted = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
     x = np.asarray(counted * step, np.float64)
     z = x / sigma
     scale = sigma * sigma
     weights = -z * z / 2.0 + math.log(step / (sigma * math.sqrt(2.0 * math.pi)))
+    # log(1 - q + q N(1)/N(0)) at each node.
     losses = mixed(rate, (x - 0.5) / scale)
     if replaced:
+        # Q = (1-q) N(0) + q N(-1) carries the weights; the loss is the difference of both logs.
         other = mixed(rate, (-x - 0.5) / scale)
         weights, losses = weights + other, losses - other
     return Pair(weights, losses)
@@ -207,6 +213,7 @@ def _discrete_gaussian(inner: ev.DiscreteGaussian, neighbours: Neighbours) -> Sa
     continuous = _gaussian(ev.Gaussian(inner.noise_multiplier), neighbours)
 
     def sampler(rate: float) -> Curve:
+        # Equal at integers, a chord between them: an upper bound everywhere.
         between = interpolated(continuous(rate).at)
         return Curve(
             lambda orders: np.minimum(between(orders), whole.at(orders)),

@@ -124,6 +124,7 @@ def _negative_binomial(run: _Run, distribution: str, mean: float) -> Curve:
     def second_order_cost(orders: FloatArray) -> FloatArray:
         return np.asarray((1.0 - 1.0 / orders) * run.values(orders) + log_inverse / orders)
 
+    # Any second order is sound; a grid, then a finer one around its best, comes close.
     coarse = second_order_cost(TUNING_ORDERS)
     near = int(coarse.argmin())
     ends = TUNING_ORDERS[max(near - 1, 0)], TUNING_ORDERS[min(near + 1, TUNING_ORDERS.size - 1)]
@@ -178,6 +179,7 @@ def _poisson(run: _Run, mean: float) -> Curve:
     def delta(orders: FloatArray) -> FloatArray:
         """Return the delta of one run at log(a / (a-1)); the conversion of conversion.py."""
         epsilon = -np.log1p(-1.0 / orders)
+        # log delta at each order of the grid, shape (orders asked for, orders of the grid).
         logs = constants - (TUNING_ORDERS - 1.0) * epsilon[:, None]
         logs += _TUNING_ROUNDING_RELATIVE * (
             np.abs(constants) + (TUNING_ORDERS - 1.0) * epsilon[:, None]
@@ -187,6 +189,7 @@ def _poisson(run: _Run, mean: float) -> Curve:
     def at(orders: FloatArray) -> FloatArray:
         beta = orders - 1.0
         grown = beta * (run.at(orders) + mean * delta(orders)) * (1.0 + _TUNING_ROUNDING_RELATIVE)
+        # log(e^-m + m e^{(a-1)(R + m d)}): no run at all is one more output.
         moments = np.logaddexp(-mean, math.log(mean) + grown) + 1e-15 * (2.0 + mean)
         return np.asarray(np.maximum(moments, 0.0) / beta * RENYI_OUTWARD_FACTOR)
 
@@ -195,6 +198,7 @@ def _poisson(run: _Run, mean: float) -> Curve:
         "epsilon log(a / (a-1))."
     )
     limit = run.limit
+    # For an eps-DP run the total variation is at most tanh(eps/2): what m d(a) tends to.
     if math.isfinite(limit):
         limit = (limit + mean * math.tanh(limit / 2.0)) * RENYI_OUTWARD_FACTOR
     return _monotone_curve(run, at, limit, how, _PAPERNOT_STEINKE.format(6))
@@ -207,6 +211,7 @@ def _monotone_curve(
     with np.errstate(over="ignore", invalid="ignore"):
         grid = at(TUNING_ORDERS)
     grid = np.where(np.isnan(grid), np.inf, grid)
+    # R never falls with the order, so the least value at larger orders bounds smaller ones.
     lowest = np.append(np.minimum.accumulate(grid[::-1])[::-1], np.inf)
 
     def at_orders(orders: FloatArray) -> FloatArray:
