@@ -98,8 +98,8 @@ def along_chain(event: ev.Event, size: int, neighbours: Neighbours) -> ev.Event:
                     "Both data sets must hold as many records as the batch has.",
                     "Use a smaller batch, or ask under replace-one.",
                 )
-            least = population - size + 1
-            return ev.FixedSize(batch, least, along_chain(inner, size, neighbours))
+            smallest = population - size + 1
+            return ev.FixedSize(batch, smallest, along_chain(inner, size, neighbours))
         case ev.TruncatedPoisson():
             raise Unsupported(
                 "A truncated Poisson sample is not converted to groups under add-remove.",
@@ -157,12 +157,12 @@ def lemma(epsilon: float, log_delta: float, size: int) -> tuple[float, float]:
     >>> lemma(1.0, math.log(1e-9), 1) == (1.0, math.log(1e-9))
     True
     """
-    least = validate.non_negative(epsilon=epsilon)
+    record_epsilon = validate.non_negative(epsilon=epsilon)
     records = validate.count(size=size)
     if records == 1:
-        return least, log_delta
-    growth = float(log_growth(np.array([least]), records)[0])
-    return math.nextafter(records * least, math.inf), log_delta + growth * (1.0 + 1e-14)
+        return record_epsilon, log_delta
+    growth = float(log_growth(np.array([record_epsilon]), records)[0])
+    return math.nextafter(records * record_epsilon, math.inf), log_delta + growth * (1.0 + 1e-14)
 
 
 # --- Mironov's rule -----------------------------------------------------------------------------

@@ -134,8 +134,8 @@ class Lattice:
         twice = np.where((nodes == 0) | (2 * nodes == self.points), 1.0, 2.0)
         turned = math.pi * max(-first, first + dense.size)
         error = UNIT_ROUNDOFF * (64.0 + math.log2(occupied.size) + turned)
-        others = math.exp(5.0 - NODE_CUTOFF_EXPONENT + 1e-14 * self.count)
-        return self._inverted(transform, nodes, twice, error, others)
+        omitted = math.exp(5.0 - NODE_CUTOFF_EXPONENT + 1e-14 * self.count)
+        return self._inverted(transform, nodes, twice, error, omitted)
 
     def _relevant_nodes(self, dense: FloatArray) -> IntArray:
         """Return the nodes up to N / 2 outside of which |f|^n is at most e^(5 - 45)."""
@@ -170,12 +170,12 @@ class Lattice:
         nodes: IntArray,
         multiplicity: FloatArray,
         error: float,
-        others: float,
+        omitted: float,
     ) -> float:
         """Return log of (1/N) sum_k f_k^n w r_k / (1 - r_k)^2, with all errors added.
 
         `transform` holds f at the `nodes`, each off by at most `error`, times a phase that
-        `centre` accounts for; `others` bounds |f|^n at all nodes that are not there.
+        `centre` accounts for; `omitted` bounds |f|^n at all nodes that are not there.
         """
         n, points = self.count, self.points
         size = np.abs(transform)
@@ -183,7 +183,7 @@ class Lattice:
         left_out = size[~relevant]
         if left_out.size:
             largest = n * math.log(float(left_out.max()) + error)
-            others = max(others, math.exp(min(largest, 700.0)))
+            omitted = max(omitted, math.exp(min(largest, 700.0)))
         size, transform = size[relevant], transform[relevant]
         nodes, multiplicity = nodes[relevant], multiplicity[relevant]
 
@@ -197,8 +197,10 @@ class Lattice:
         relative = np.expm1(n * (error / size + 16.0 * UNIT_ROUNDOFF) + 1e-13)
         off = np.abs(kernel) * np.abs(power) * relative
         total = float((kernel * power).real.sum() + off.sum())
-        if others > 0.0:
+        if omitted > 0.0:
             wrap = math.exp(-self.step * points)
-            whole = self.width * fall * (1.0 + wrap) / -math.expm1(-2.0 * self.step) / (1.0 - wrap)
-            total += whole * others
+            kernel_sum = (
+                self.width * fall * (1.0 + wrap) / -math.expm1(-2.0 * self.step) / (1.0 - wrap)
+            )
+            total += kernel_sum * omitted
         return math.log(total) + 1e-13 if total > 0.0 else math.inf

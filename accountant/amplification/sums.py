@@ -179,14 +179,14 @@ class _Law:
     def window(self, tilt: float) -> float:
         """Return a length N w beyond which what aliasing adds no longer matters."""
         n = float(self.count)
-        here = self.log_moment(tilt)
+        log_mgf = self.log_moment(tilt)
         spread = math.sqrt(n * self.moments(tilt)[1])
         # Two lengths: one by the decay of e^(-ts), one by Chernoff's bound on the tilted sum.
-        left = (max(-n * here, 0.0) + 2.0 * math.log1p(tilt * spread) + 28.0) / tilt
+        left = (max(-n * log_mgf, 0.0) + 2.0 * math.log1p(tilt * spread) + 28.0) / tilt
         right = left
         if spread > 0.0:
             steps = [factor * math.sqrt(60.0) / spread for factor in (0.25, 0.5, 1.0)]
-            right = min((n * (self.log_moment(tilt + s) - here) + 30.0) / s for s in steps)
+            right = min((n * (self.log_moment(tilt + s) - log_mgf) + 30.0) / s for s in steps)
         return max(left, min(right, n * float(self.values.max())))
 
     def width(self, tilt: float, accuracy: float) -> float:

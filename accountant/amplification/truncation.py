@@ -60,26 +60,28 @@ class Cut:
         """
         largest_rate = rate * (batch / (batch + 1.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
         # N over the other units decides what is cut; the identity needs Bin(n, q) too.
-        others = _binomial(population - 1, rate, batch)
+        other_units = _binomial(population - 1, rate, batch)
         everyone = _binomial(population, rate, batch + 1)
-        if others is None or everyone is None:
+        if other_units is None or everyone is None:
             above = _bernstein(population - 1, rate, batch)
             return cls(1.0, max(above, MIN_CUT_PROBABILITY), largest_rate, 0.0)
         # P(full) E[q B/(N + 1) | full] = (B/n) P(Bin(n, q) > B).
         joined = everyone.above * (batch / population)
         # Up for the shares that raise a divergence, down for `overall`.
-        error = max(others.error, everyone.error)
+        error = max(other_units.error, everyone.error)
         up, down = 1.0 + error, 1.0 - error
-        overall = (others.below * rate + joined) * down * down
-        if others.above < MIN_CUT_PROBABILITY:
+        overall = (other_units.below * rate + joined) * down * down
+        if other_units.above < MIN_CUT_PROBABILITY:
             return cls(1.0, MIN_CUT_PROBABILITY, largest_rate, overall)
         return cls(
-            others.below * up,
-            others.above * up,
-            min(joined / others.above * up * up, largest_rate) if joined > 0.0 else largest_rate,
+            other_units.below * up,
+            other_units.above * up,
+            min(joined / other_units.above * up * up, largest_rate)
+            if joined > 0.0
+            else largest_rate,
             overall,
-            others.before * up,
-            others.edge if others.edge >= MIN_CUT_PROBABILITY else 0.0,
+            other_units.before * up,
+            other_units.edge if other_units.edge >= MIN_CUT_PROBABILITY else 0.0,
             joined,
             2.0 * error,
         )
@@ -166,11 +168,13 @@ class JoinDistribution:
             return None
         low, values = masses_around_mode
         values = values / values.sum()
-        kept = max(min(batch - low, values.size), 0)
-        others = np.arange(low + kept, low + values.size)
+        below_cut = max(min(batch - low, values.size), 0)
+        other_units = np.arange(low + below_cut, low + values.size)
         # Of N + 1 who would be cut, the unit stays with probability B/(N + 1).
-        joined = float((values[kept:] * (rate * batch / (others + 1.0))).sum())
-        return cls(low, values[:kept], float(values[kept:].sum()), joined, _rounding(values.size))
+        joined = float((values[below_cut:] * (rate * batch / (other_units + 1.0))).sum())
+        return cls(
+            low, values[:below_cut], float(values[below_cut:].sum()), joined, _rounding(values.size)
+        )
 
 
 def _reach(variance: float) -> int:

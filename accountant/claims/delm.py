@@ -89,7 +89,7 @@ def _row(
     lower: float | None,
     why: str,
     source: str,
-    **other: Any,
+    **fields: Any,
 ) -> Claim:
     usual: dict[str, Any] = {
         "unit": "record",
@@ -105,7 +105,7 @@ def _row(
         lower=lower,
         why=why,
         source=f"{DELM_PAPER}, {source}",
-        **{**usual, **other},
+        **{**usual, **fields},
     )
 
 
@@ -217,8 +217,8 @@ def _training_logistic(data: str) -> Claim:
 
 
 def _noise_once(records: int) -> Claim:
-    whole = ev.Compose((ev.Pure(EPSILON_PCA), ev.Pure(EPSILON_TRAINING)))
-    event: ev.Event = whole if records == 1 else ev.Group(records, whole)
+    pca_and_training = ev.Compose((ev.Pure(EPSILON_PCA), ev.Pure(EPSILON_TRAINING)))
+    event: ev.Event = pca_and_training if records == 1 else ev.Group(records, pca_and_training)
     why = {
         1: "With a sound PCA and noise drawn once, epsilon1 + epsilon2 is what follows.",
         RECORDS: "A client holds 600 records, and the proof is about one.",

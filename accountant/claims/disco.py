@@ -42,7 +42,7 @@ def published_classical_multiplier(epsilon: float, rounds: int, delta: float = D
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, **other: Any
+    setting: str, claimed: float, proven: float, lower: float, why: str, **fields: Any
 ) -> Claim:
     return Claim(
         system="disco",
@@ -56,7 +56,7 @@ def _row(
         lower=lower,
         why=why,
         source=DISCO_SOURCE,
-        **other,
+        **fields,
     )
 
 
@@ -70,8 +70,8 @@ def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
             why = "Adding up epsilons of rounds wastes more than forgetting the tensors gains."
     else:
         why = "The classical formula is proven for epsilon below 1 and fails here."
-    counted = f"{rounds} round{'s' * (rounds > 1)}, {tensors} tensor{'s' * (tensors > 1)}"
-    setting = f"{counted}, public radii" if epsilon == 10.0 else f"{counted}, epsilon {epsilon:g}"
+    scope = f"{rounds} round{'s' * (rounds > 1)}, {tensors} tensor{'s' * (tensors > 1)}"
+    setting = f"{scope}, public radii" if epsilon == 10.0 else f"{scope}, epsilon {epsilon:g}"
     return _row(setting, epsilon, *bounds, why, printed=f"{epsilon:g}")
 
 

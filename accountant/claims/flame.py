@@ -49,17 +49,17 @@ def _theorem_4(sent: SentCoordinates, *, sampling: bool = True) -> float:
     )
 
 
-def _counted(local_epsilon: float, own: int, messages: int) -> float:
+def _count_epsilon(local_epsilon: float, own: int, messages: int) -> float:
     return count_epsilon(laplace_stays(local_epsilon), own, messages, FLAME_DELTA)
 
 
 def _simple() -> Claim:
     proven, lower = epsilon(simple(), FLAME_DELTA, "replace-one")
-    counted = _counted(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
+    count_lower = _count_epsilon(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
     why = "A mistyped bound and then advanced composition; still ten times what is proven."
     claimed = published_simple(SIMPLE_EPSILON, USERS, DIMENSIONS)
     setting = "SS-Simple, by coordinate"
-    return row(setting, claimed, proven, max(lower, counted), why, "Figure 5", printed="0.91")
+    return row(setting, claimed, proven, max(lower, count_lower), why, "Figure 5", printed="0.91")
 
 
 def _simple_vectors() -> Claim:
@@ -68,47 +68,47 @@ def _simple_vectors() -> Claim:
         *("tuple", "oblivious", "refuse", laplace(SIMPLE_EPSILON)),
     )
     proven = upper_epsilon(event, FLAME_DELTA, "replace-one")
-    counted = _counted(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
+    count_lower = _count_epsilon(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
     why = "Of a vector that stays whole, no more is proven than its own noise gives."
     claimed = published_simple(SIMPLE_EPSILON, USERS, DIMENSIONS)
     setting = "SS-Simple, whole vectors"
-    return row(setting, claimed, proven, counted, why, "Algorithm 2", printed="0.91")
+    return row(setting, claimed, proven, count_lower, why, "Algorithm 2", printed="0.91")
 
 
 def _double(sent: SentCoordinates, printed: str, source: str) -> Claim:
     proven, lower = epsilon(sampled(sent, "coordinate", "oblivious"), FLAME_DELTA, "replace-one")
-    counted = _counted(MESSAGE_EPSILON, sent.chosen, DIMENSIONS * sent.padded_to)
+    count_lower = _count_epsilon(MESSAGE_EPSILON, sent.chosen, DIMENSIONS * sent.padded_to)
     why = (
         "Theorem 4 counts k coordinates as if the index sets were known and amplifies as if they "
         "were hidden; its number happens to hold here."
     )
     setting = f"SS-Double, {sent.beta}, by coordinate"
     claimed = _theorem_4(sent)
-    return row(setting, claimed, proven, max(lower, counted), why, source, printed=printed)
+    return row(setting, claimed, proven, max(lower, count_lower), why, source, printed=printed)
 
 
 def _double_tuples() -> Claim:
     """Read as printed: d n_p / k tuples of k messages, dummies among them."""
     proven = upper_epsilon(sampled(FIFTIETH, "tuple", "oblivious"), FLAME_DELTA, "replace-one")
     tuples = DIMENSIONS * FIFTIETH.padded_to // FIFTIETH.chosen
-    shown = tuple_epsilon(MESSAGE_EPSILON, FIFTIETH.chosen, tuples, FLAME_DELTA)
+    attained = tuple_epsilon(MESSAGE_EPSILON, FIFTIETH.chosen, tuples, FLAME_DELTA)
     why = (
         "A tuple of 157 messages stays together, and one that favours a value in all of them "
         "points at its user; only the local noise protects."
     )
     setting, source = f"SS-Double, {FIFTIETH.beta}, whole tuples", "Algorithms 2 and 3"
-    return row(setting, _theorem_4(FIFTIETH), proven, shown, why, source, printed="0.24")
+    return row(setting, _theorem_4(FIFTIETH), proven, attained, why, source, printed="0.24")
 
 
 def _topk(sent: SentCoordinates, printed: str, why: str, *, sampling: bool = True) -> Claim:
     proven, lower = epsilon(topk_without_overflow(sent), FLAME_DELTA, "replace-one")
-    counted = _counted(MESSAGE_EPSILON, sent.chosen, sent.chosen * sent.padded_to)
-    which = "no overflow" if sampling else "no sampling"
+    count_lower = _count_epsilon(MESSAGE_EPSILON, sent.chosen, sent.chosen * sent.padded_to)
+    condition = "no overflow" if sampling else "no sampling"
     return row(
-        f"SS-Topk, {sent.beta}, {which}",
+        f"SS-Topk, {sent.beta}, {condition}",
         _theorem_4(sent, sampling=sampling),
         proven,
-        max(lower, counted),
+        max(lower, count_lower),
         why,
         "Theorem 4 and Figure 5",
         printed=printed,

@@ -48,7 +48,7 @@ def _figure_3_double() -> Claim:
     )
     proven, lower = epsilon(event, delta, "replace-one")
     messages = F3_DIMENSIONS * F3_PADDED_TO
-    counted = count_epsilon(response_stays(F3_LOCAL), chosen, messages, delta)
+    count_lower = count_epsilon(response_stays(F3_LOCAL), chosen, messages, delta)
     claimed = published_theorem_4_with_double_counting(
         F3_LOCAL,
         dimensions=F3_DIMENSIONS,
@@ -58,7 +58,7 @@ def _figure_3_double() -> Claim:
         amplify="lemma-1",
     )
     setting, why = "Figure 3, SS-Double (ratio 137.36)", _ratio(chosen, proven)
-    return row(setting, claimed, proven, max(lower, counted), why, _FIGURE_3, delta=delta)
+    return row(setting, claimed, proven, max(lower, count_lower), why, _FIGURE_3, delta=delta)
 
 
 _FIGURE_3: Final = "Figure 3; setting inferred"
@@ -106,24 +106,24 @@ def _theorem_4_fails(
         amplify=amplify,
     )
     stays = (response_stays if amplify == "lemma-1" else laplace_stays)(local)
-    shown = count_epsilon(stays, chosen, dimensions * padded_to, delta)
+    attained = count_epsilon(stays, chosen, dimensions * padded_to, delta)
     name = {"lemma-1": "by Lemma 1", "bennett": "corrected"}[amplify]
     why = (
         "Counterexample: even with a sound bound per coordinate the formula falls below what the "
         "count of messages above 1/2 shows."
     )
     setting = f"Theorem 4 {name}, d = {dimensions:,}"
-    return row(setting, claimed, None, shown, why, "Theorem 4", delta=delta)
+    return row(setting, claimed, None, attained, why, "Theorem 4", delta=delta)
 
 
 def _theorem_4_pure() -> Claim:
     """At delta 0: that all messages are as large as can be, every index set makes as likely."""
     chosen = FIFTIETH.chosen
     claimed = 2 * chosen * published_subsampled(MESSAGE_EPSILON, chosen / DIMENSIONS)
-    shown = chosen * all_equal_loss(MESSAGE_EPSILON, USERS) * (1.0 - 1e-9)
+    attained = chosen * all_equal_loss(MESSAGE_EPSILON, USERS) * (1.0 - 1e-9)
     why = "Counterexample: the event that all messages are largest keeps the whole local epsilon."
     setting = "Theorem 4 at delta 0, beta 1/50"
-    return row(setting, claimed, chosen * MESSAGE_EPSILON, shown, why, "Theorem 4", delta=0.0)
+    return row(setting, claimed, chosen * MESSAGE_EPSILON, attained, why, "Theorem 4", delta=0.0)
 
 
 def _baseline(printed: str) -> Claim:

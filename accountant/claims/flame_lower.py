@@ -71,8 +71,8 @@ class _CountTest:
         self.first = max(0, math.floor(centre - reach))
         counts = np.arange(self.first, min(others, math.ceil(centre + reach)) + 1)
         masses = binom.pmf(counts, others, 0.5)
-        beyond = float(binom.sf(counts[-1], others, 0.5))
-        self.tails = np.concatenate((np.cumsum(masses[::-1])[::-1] + beyond, [beyond]))
+        upper_tail = float(binom.sf(counts[-1], others, 0.5))
+        self.tails = np.concatenate((np.cumsum(masses[::-1])[::-1] + upper_tail, [upper_tail]))
 
     def loss(self, threshold: int, delta: float) -> float:
         """Return log((P - delta) / Q) of "the count is at least `threshold`", or 0."""

@@ -81,7 +81,7 @@ def row(
     lower: float | None,
     why: str,
     source: str,
-    **other: Any,
+    **fields: Any,
 ) -> Claim:
     """Return a row about a user whose update is replaced, before the analyzer."""
     usual: dict[str, Any] = {
@@ -98,5 +98,5 @@ def row(
         lower=lower,
         why=why,
         source=f"{FLAME_PAPER}, {source}",
-        **{**usual, **other},
+        **{**usual, **fields},
     )

@@ -96,7 +96,7 @@ def _record_divergence(rate: float, noise: float, orders: FloatArray) -> FloatAr
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **other: Any
+    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **fields: Any
 ) -> Claim:
     """Return a row about a user, present or absent, before the released models."""
     usual: dict[str, Any] = {
@@ -113,7 +113,7 @@ def _row(
         lower=lower,
         why=why,
         source=f"{ULDP_FL_PAPER}, {source}",
-        **{**usual, **other},
+        **{**usual, **fields},
     )
 
 
@@ -194,7 +194,7 @@ def _sampled(rate: float) -> Claim:
     return _row(f"AVG, 100 rounds, users at rate {rate:g}", claimed, *bounds, why, "sub-sampling")
 
 
-def _sampled_seen() -> Claim:
+def _sample_known_to_server() -> Claim:
     bounds = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "add-remove")
     why = "The server draws the sample, so nothing is hidden from it: its rate is 1."
     claimed = published_user_epsilon(100, rate=0.1)
@@ -208,7 +208,7 @@ def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
     `share` is the part of the user's records that this silo has, in the case that attains it;
     `hidden` says that nobody sees the weights.
     """
-    seen = uldp.insider_release(
+    view = uldp.insider_release(
         NOISE,
         rounds=100,
         silos=5,
@@ -216,15 +216,15 @@ def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
         holds_user=share > 0.0,
         hidden_weights=hidden,
     )
-    proven = upper_epsilon(seen.event, DELTA, seen.neighbours)
-    assert isinstance(seen.event, ev.Repeat)
-    assert isinstance(seen.event.event, ev.Gaussian)
-    noise = seen.event.event.noise_multiplier
+    proven = upper_epsilon(view.event, DELTA, view.neighbours)
+    assert isinstance(view.event, ev.Repeat)
+    assert isinstance(view.event.event, ev.Gaussian)
+    noise = view.event.event.noise_multiplier
     if weighting == "records":
         # In the case that attains it, the sum moves by 1 - `share` of its bound.
         noise /= 1.0 - share
     attained = ev.Repeat(100, ev.Gaussian(noise))
-    lower = epsilon(attained, DELTA, seen.neighbours)[1]
+    lower = epsilon(attained, DELTA, view.neighbours)[1]
     setting, why = {
         ("records", False): (
             "AVG-w, 100 rounds, a silo without the user",
@@ -255,7 +255,7 @@ def _silo_in_the_clear() -> Claim:
     def weight(here: int, elsewhere: int) -> Fraction:
         return Fraction(here, here + elsewhere)
 
-    told_apart = weight(1, 0) != weight(1, 1)
+    distinguishable = weight(1, 0) != weight(1, 1)
     why = (
         "A silo that holds one of the user's records applies its weight, n_su/N_u, so it knows N_u "
         "without noise, and whether the user has records elsewhere."
@@ -264,7 +264,7 @@ def _silo_in_the_clear() -> Claim:
         "AVG-w, 100 rounds, a silo with one record",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Algorithm 3 and Theorem 5",
         observer="silo-with-records",
@@ -274,7 +274,7 @@ def _silo_in_the_clear() -> Claim:
 def _protocol_1() -> Claim:
     with_user = {protocol_1_residue(noise, (3, 4), (1, 6)) for noise in (0, 1, -7, 10**6)}
     without = {protocol_1_residue(noise, (0, 0), (1, 6)) for noise in (0, 1, -7, 10**6)}
-    told_apart = not with_user & without
+    distinguishable = not with_user & without
     why = (
         "Noise enters the decrypted integer in multiples of lcm(1..N_max) only, and the residue "
         "is a noise-free function of the user's data."
@@ -283,7 +283,7 @@ def _protocol_1() -> Claim:
         "Protocol 1 (AVG-w), 100 rounds",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Protocol 1 and Theorem 5",
         observer="server",
@@ -294,7 +294,7 @@ def _protocol_1_ciphertexts() -> Claim:
     """Theorem 2.  Neighbours: a user who alone moves a parameter in a silo, or nobody there."""
     with_user = {protocol_1_randomness((3, 0), added) for added in (0, 1, 10**6)}
     without = {protocol_1_randomness((0, 0), added) for added in (0, 1, 10**6)}
-    told_apart = not with_user & without
+    distinguishable = not with_user & without
     why = (
         "Silos' ciphertexts carry the server's own randomness, raised to the users' deltas, under "
         "masks and noise that hide the plaintext alone."
@@ -303,7 +303,7 @@ def _protocol_1_ciphertexts() -> Claim:
         "Protocol 1 (AVG-w), ciphertexts, 100 rounds",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Protocol 1 and Theorem 2",
         observer="server",
@@ -317,7 +317,7 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
     than 1.
     """
 
-    def seen(noise: float) -> ev.Event:
+    def view(noise: float) -> ev.Event:
         step: ev.Event = ev.Gaussian(noise)
         return ev.Repeat(100, ev.Poisson(rate, step) if rate < 1.0 else step)
 
@@ -329,9 +329,9 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
     return _row(
         setting,
         published_user_epsilon(100, rate=rate),
-        upper_epsilon(seen(NOISE), DELTA, "add-remove"),
+        upper_epsilon(view(NOISE), DELTA, "add-remove"),
         epsilon(
-            seen(NOISE * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)), DELTA, "add-remove"
+            view(NOISE * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)), DELTA, "add-remove"
         )[1],
         why,
         "Theorem 5 and the sub-sampling by oblivious transfer",
@@ -340,7 +340,7 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
 
 
 def _transferred_silo(rate: float) -> Claim:
-    def seen(noise: float) -> ev.Event:
+    def view(noise: float) -> ev.Event:
         return ev.Repeat(100, ev.Poisson(rate, ev.Gaussian(noise)))
 
     run = uldp.insider_release(
@@ -358,7 +358,7 @@ def _transferred_silo(rate: float) -> Claim:
         f"Protocol 1, its leaks closed, 100 rounds, rate {rate:g} by oblivious transfer",
         published_user_epsilon(100, rate=rate),
         upper_epsilon(run.event, DELTA, run.neighbours),
-        epsilon(seen(attained), DELTA, run.neighbours)[1],
+        epsilon(view(attained), DELTA, run.neighbours)[1],
         "The sample hides a user from a silo that has nothing of it, and the silo knows its noise.",
         "Theorem 5 and the sub-sampling by oblivious transfer",
         observer="silo",
@@ -379,7 +379,7 @@ ROWS: Final = (
     partial(_silo, "records", 1.0 / MAX_RECORDS_PER_USER, hidden=True),
     partial(_silo, "uniform", 0.2),
     *(partial(_sampled, rate) for rate in (0.1, 0.3, 0.5, 0.7)),
-    _sampled_seen,
+    _sample_known_to_server,
     _protocol_1,
     _protocol_1_ciphertexts,
     _private_weighting,

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 from .. import events as ev
 from ..errors import Unsupported
@@ -78,7 +78,11 @@ class Library:
 
 
 def release_step(
-    statement: str, neighbours: Neighbours, source: str, *conditions: str, stage: str = "mechanism"
+    statement: str,
+    neighbours: Neighbours,
+    source: str,
+    *conditions: str,
+    stage: Literal["mechanism", "sampling"] = "mechanism",
 ) -> Step:
     """Return the step of one release, which says of which neighbours it speaks."""
     return Step(stage, statement, source, (f"Neighbours are {neighbours}.", *conditions))

@@ -230,12 +230,12 @@ def _root(mu: float, target: float) -> float:
             high = at
         else:
             low = at
-        after = at
+        newton = at
         if log is not None and log.slope < 0.0:
-            after = at - (log.value - target) / log.slope
-        if not low < after < high:
-            after = low + (high - low) / 2.0
-        if abs(after - at) <= 2.0 * math.ulp(at) or high - low <= 2.0 * math.ulp(high):
-            return after
-        at = after
+            newton = at - (log.value - target) / log.slope
+        if not low < newton < high:
+            newton = low + (high - low) / 2.0
+        if abs(newton - at) <= 2.0 * math.ulp(at) or high - low <= 2.0 * math.ulp(high):
+            return newton
+        at = newton
     return at

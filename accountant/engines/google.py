@@ -251,20 +251,20 @@ def _pld(mechanism: str, *arguments: Any, **options: Any) -> Callable[[float], A
 def _gaussian(event: ev.Gaussian, neighbours: Neighbours, rate: float = 1.0) -> _Loss:
     from dp_accounting.privacy_accountant import NeighboringRelation as Relation
 
-    noise, moves = event.noise_multiplier, contribution(neighbours)
-    mean = moves / noise
+    noise, sensitivity = event.noise_multiplier, contribution(neighbours)
+    mean = sensitivity / noise
     replaced = rate < 1.0 and neighbours == "replace-one"
     other = "(1-q) N(0) + q N(-1)" if replaced else "N(0), both ways round"
     build = _pld(
         "from_gaussian_mechanism",
         noise,
-        sensitivity=1 if replaced else moves,
+        sensitivity=1 if replaced else sensitivity,
         sampling_prob=rate,
         neighboring_relation=Relation.REPLACE_ONE if replaced else Relation.ADD_OR_REMOVE_ONE,
     )
     how = (
         f"Gaussian noise of {noise:.6g} contribution bounds (all unsampled Gaussians together) "
-        f"against a sum that moves by {moves}."
+        f"against a sum that moves by {sensitivity}."
     )
     step = release_step(how, neighbours, _DOTS)
     if rate < 1.0:
@@ -276,14 +276,14 @@ def _gaussian(event: ev.Gaussian, neighbours: Neighbours, rate: float = 1.0) -> 
 
 @_loss.register(ev.Laplace)
 def _laplace(event: ev.Laplace, neighbours: Neighbours, rate: float = 1.0) -> _Loss:
-    noise, moves = event.noise_multiplier, contribution(neighbours)
+    noise, sensitivity = event.noise_multiplier, contribution(neighbours)
     step = laplace_step(event, neighbours, _DOTS)
     if rate < 1.0:
         _refuse_replacement(event, neighbours)
         pair = "(1-q) L(0) + q L(1) against L(0), both ways round"
         step = _sampled_step(f"Laplace noise {noise:g}", rate, pair, neighbours)
-    build = _pld("from_laplace_mechanism", noise, sensitivity=moves, sampling_prob=rate)
-    return _Loss(build, moves / noise, step)
+    build = _pld("from_laplace_mechanism", noise, sensitivity=sensitivity, sampling_prob=rate)
+    return _Loss(build, sensitivity / noise, step)
 
 
 @_loss.register(ev.DiscreteLaplace)
@@ -293,28 +293,23 @@ def _discrete(
 ) -> _Loss:
     if rate < 1.0:
         _refuse_replacement(event, neighbours)
-    moves = contribution(neighbours) * event.sensitivity
+    sensitivity = contribution(neighbours) * event.sensitivity
     scale = event.noise_multiplier * event.sensitivity
-    if isinstance(event, ev.DiscreteLaplace):
-        law, parameter, reach = "laplace", 1.0 / scale, moves / scale
-    else:
-        law, parameter, reach = "gaussian", scale, moves * (12.0 * scale + moves) / scale**2
+    # What the library cuts off lies beyond 12 scales for Gaussian noise; Laplace noise has a bound.
+    law, parameter, reach = "laplace", 1.0 / scale, sensitivity / scale
+    if isinstance(event, ev.DiscreteGaussian):
+        law, parameter = "gaussian", scale
+        reach = sensitivity * (12.0 * scale + sensitivity) / scale**2
     sample = f" on a Poisson sample of rate {rate:g}" if rate < 1.0 else ""
     how = (
         f"Discrete {law.title()} noise of scale {scale:g}{sample} against an integer sum that "
-        f"moves by at most {moves}."
+        f"moves by at most {sensitivity}."
     )
-    stage, scalar = (
-        "sampling" if rate < 1.0 else "mechanism",
-        "One number is released, not a vector.",
-    )
-    options: dict[str, Any] = {
-        "sensitivity": moves,
-        "sampling_prob": rate,
-        "use_connect_dots": True,
-    }
+    scalar = "One number is released, not a vector."
+    step = release_step(how, neighbours, _DOTS, scalar, stage="sampling" if sample else "mechanism")
+    options = {"sensitivity": sensitivity, "sampling_prob": rate, "use_connect_dots": True}
     build = _pld(f"from_discrete_{law}_mechanism", parameter, **options)
-    return _Loss(build, reach, release_step(how, neighbours, _DOTS, scalar, stage=stage))
+    return _Loss(build, reach, step)
 
 
 @_loss.register(ev.RandomizedResponse)

@@ -202,7 +202,7 @@ class MicrosoftEngine:
         directions = [[loss.forwards for loss in losses], [loss.backwards for loss in losses]]
         if directions[0] == directions[1]:
             directions.pop()
-        return [_compose(each, counts, self._error, slack, reach) for each in directions]
+        return [_compose(direction, counts, self._error, slack, reach) for direction in directions]
 
 
 def _checked(lower: float, upper: float) -> tuple[float, float]:
@@ -290,13 +290,13 @@ def _epsilon_of(curve: FloatArray, delta: float) -> float:
 def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> _Loss:
     from prv_accountant import GaussianMechanism
 
-    moves = contribution(neighbours)
-    noise = event.noise_multiplier / moves
+    sensitivity = contribution(neighbours)
+    noise = event.noise_multiplier / sensitivity
     squared = noise**-2.0
     variable = _LossVariable(GaussianMechanism(noise), squared / 2.0)
     how = (
         f"Gaussian noise of {event.noise_multiplier:g} contribution bounds against a sum that "
-        f"moves by {moves}."
+        f"moves by {sensitivity}."
     )
     step = release_step(how, neighbours, _PRV)
     return _Loss(variable, variable, lambda order: order * squared / 2.0, step)

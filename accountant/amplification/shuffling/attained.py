@@ -199,9 +199,9 @@ def _laplace_masses(z: FloatArray) -> FloatArray:
     flipped = low >= 0.0
     a, b = np.where(flipped, -high, low), np.where(flipped, -low, high)
     with np.errstate(over="ignore", invalid="ignore"):
-        aside = -0.5 * np.exp(b) * np.expm1(a - b)
-        across = -0.5 * np.expm1(a) - 0.5 * np.expm1(-b)
-    return np.where(b <= 0.0, aside, across)
+        one_sided = -0.5 * np.exp(b) * np.expm1(a - b)
+        two_sided = -0.5 * np.expm1(a) - 0.5 * np.expm1(-b)
+    return np.where(b <= 0.0, one_sided, two_sided)
 
 
 def _gaussian_masses(z: FloatArray) -> FloatArray:

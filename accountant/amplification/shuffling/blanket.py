@@ -56,7 +56,7 @@ def blanket_profile(randomizer: Randomizer, users: int) -> Profile:
     >>> round(math.exp(profile.log_delta(0.0378431)) * 10_000, 4)
     0.01
     """
-    counted = min(validate.count(users=users), MAX_BLANKET_USERS)
+    counted_users = min(validate.count(users=users), MAX_BLANKET_USERS)
     blanket_without = cache(randomizer.blanket)
 
     def log_delta(epsilon: float) -> float:
@@ -64,11 +64,11 @@ def blanket_profile(randomizer: Randomizer, users: int) -> Profile:
             return -math.inf
         # The shuffler can only help, so the local delta is always a bound.
         best = min(randomizer.log_local_delta(epsilon), 0.0)
-        if counted == 1 or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
+        if counted_users == 1 or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
             return best
         if randomizer.largest_loss < math.inf:
-            return min(best, _log_delta(blanket_without(0.0), counted, epsilon))
-        return min(best, _without_far_losses(blanket_without, counted, epsilon, best))
+            return min(best, _log_delta(blanket_without(0.0), counted_users, epsilon))
+        return min(best, _without_far_losses(blanket_without, counted_users, epsilon, best))
 
     step = Step(
         "shuffling",
@@ -94,14 +94,14 @@ def _without_far_losses(
     and its lattice coarse.  Tens to thousands of times below delta is best.
     """
 
-    def kept(exponent: float) -> Blanket:
+    def truncated(exponent: float) -> Blanket:
         return blanket_without(10.0 ** max(0.5 * math.floor(2.0 * exponent), MIN_OUTSIDE_LOG10))
 
     # Delta is at most about where the Chernoff bound of the sum equals what is left out.
     low, high = float(MIN_OUTSIDE_LOG10), min(max(most / LOG_10, MIN_OUTSIDE_LOG10 + 1.0), -0.5)
     while high - low > 0.5:
         middle = max(0.5 * (low + high), 2.0 * high)  # nearer to the top, where answers are
-        log_sum = log_chernoff_excess(*kept(middle).terms(epsilon), users)
+        log_sum = log_chernoff_excess(*truncated(middle).terms(epsilon), users)
         if log_sum - math.log(users) > middle * LOG_10:
             low = middle
         else:
@@ -110,7 +110,7 @@ def _without_far_losses(
     # Each try is a bound; the next leaves out about as much as the last answer suggests.
     for _ in range(4):
         log_delta = _log_delta(
-            kept(exponent), users, epsilon, UNBOUNDED_LOSS_ACCURACY, UNBOUNDED_LOSS_MAX_POINTS
+            truncated(exponent), users, epsilon, UNBOUNDED_LOSS_ACCURACY, UNBOUNDED_LOSS_MAX_POINTS
         )
         best = min(best, log_delta)
         delta_exponent = min(best, most) / LOG_10

@@ -178,11 +178,11 @@ class _ClonesPair:
         local_delta = -math.expm1(epsilon - local) / (1.0 + math.exp(-local)) * (1.0 + 1e-15)
         if self.users == 1 or local > MAX_CLONES_EPSILON:
             return min(math.log(local_delta), 0.0)
-        messages, weights, fewer, more = self._clone_counts(epsilon, local)
+        messages, weights, p_fewer, p_more = self._clone_counts(epsilon, local)
         deltas = _deltas(messages, epsilon, local, local_delta)
         # Mean over m; fewer messages count as one alone, more as the most that were summed.
         total = float((weights * deltas).sum())
-        total += fewer * local_delta + more * float(deltas[-1]) + CLONES_DELTA_UNDERFLOW
+        total += p_fewer * local_delta + p_more * float(deltas[-1]) + CLONES_DELTA_UNDERFLOW
         return min(math.log(total) + 1e-14, math.log(local_delta), 0.0)
 
     def _clone_counts(
@@ -207,9 +207,9 @@ class _ClonesPair:
         high = min(math.ceil(mean + reach(variance, 60.0)), trials)
         counts = np.arange(low, high + 1, dtype=np.float64)
         logs = log_binomial(counts, trials, success, failure)
-        fewer = math.exp(-depth) if low > 0 else 0.0
-        more = math.exp(-60.0) if high < trials else 0.0
-        return counts + 1.0, np.exp(logs), fewer, more
+        p_fewer = math.exp(-depth) if low > 0 else 0.0
+        p_more = math.exp(-60.0) if high < trials else 0.0
+        return counts + 1.0, np.exp(logs), p_fewer, p_more
 
 
 def _threshold(epsilon: float, local: float) -> tuple[float, float]:
@@ -231,10 +231,10 @@ def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> 
     at = np.exp(log_at) * (1.0 + UNIT_ROUNDOFF * (40.0 + 16.0 * np.abs(log_at)))
     # b(m-2, t-1), from b(m-1, t-1): what one step of the walk adds or takes.
     below = at[1:] * 2.0 * (m[1:] - t[1:]) / np.maximum(m[1:] - 1.0, 1.0)
-    moved = np.where(t[:-1] < t[1:], 0.5 * below, -0.5 * below)
+    tail_steps = np.where(t[:-1] < t[1:], 0.5 * below, -0.5 * below)
     start = _tail(int(m[-1]) - 1, int(t[-1]))
     # Tail sums for all m by Pascal's rule, from the largest m down.
-    tails = np.cumsum(np.concatenate(([start], moved[::-1])))
+    tails = np.cumsum(np.concatenate(([start], tail_steps[::-1])))
     relative = UNIT_ROUNDOFF * (100.0 + 40.0 * float(np.abs(log_at).max()))
     steps = np.concatenate(([start], 0.5 * below[::-1]))
     off = np.cumsum(relative * steps + UNIT_ROUNDOFF * np.abs(tails)) * (1.0 + 1e-9)

@@ -84,8 +84,8 @@ def _pooled(
     crowd = [Part(bins.crowd, real - event.chosen), Part(bins.middle, messages - real)]
     pair = summed_pairs(crowd, bins, event.chosen)
     # The test leaves out rounds that stop: P is lowered by their probability, Q is not.
-    kept = math.log1p(-failure)
-    forward, backward = ((log_p + kept, log_q) for log_p, log_q in pair)
+    log_no_overflow = math.log1p(-failure)
+    forward, backward = ((log_p + log_no_overflow, log_q) for log_p, log_q in pair)
     return _ordered(forward, backward, 1, neighbours)
 
 

@@ -159,11 +159,11 @@ def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
 
 def padding_conditions(event: ev.SampledShuffle) -> tuple[str, ...]:
     """Return what must hold of the shufflers and of the padding."""
-    beyond = "the round stops" if event.overflow == "refuse" else "random ones are dropped"
+    overflow_rule = "the round stops" if event.overflow == "refuse" else "random ones are dropped"
     return (
         f"each dimension is shuffled on its own, padded to {event.padded_to:,} messages with "
         "dummies from the randomizer's blanket that nobody else can tell",
-        f"beyond {event.padded_to:,} messages in a dimension, {beyond}",
+        f"beyond {event.padded_to:,} messages in a dimension, {overflow_rule}",
         "the analyzer sees the shuffled messages; the shufflers themselves see more",
     )
 

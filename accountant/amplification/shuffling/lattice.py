@@ -96,9 +96,9 @@ def law_of_sum(parts: Sequence[Part], deviations: float = 14.0) -> SumLaw:
         if not first - spread <= aim <= last + spread:
             continue
         low, log_low, log_high = total.tilted(total.tilt_for(aim), first, last)
-        here = slice(low - first, low - first + log_low.size)
-        lower[here] = np.maximum(lower[here], log_low)
-        upper[here] = np.minimum(upper[here], log_high)
+        listed = slice(low - first, low - first + log_low.size)
+        lower[listed] = np.maximum(lower[listed], log_low)
+        upper[listed] = np.minimum(upper[listed], log_high)
     return SumLaw(first, lower, upper)
 
 
@@ -155,14 +155,14 @@ class _TiltedSum:
         mean, variance = self.moments(tilt)
         # P_t on a window around its mean; what folds into it counts as error.
         start, size, folded = self._window(tilt, mean, variance)
-        around, error = _inverted(laws, start, size)
+        probabilities, error = _inverted(laws, start, size)
         off = error + folded
         reach = TILT_SPACING_DEVIATIONS * math.sqrt(variance) + 2.0
         low = max(first, start, math.floor(mean - reach))
         high = min(last, start + size - 1, math.ceil(mean + reach))
         high = max(high, low - 1)  # none, where the listed ones lie elsewhere
         s = np.arange(low, high + 1, dtype=np.float64)
-        probability = around[low - start : high - start + 1]
+        probability = probabilities[low - start : high - start + 1]
         cumulant = sum(count * log_moment for count, _, log_moment in laws)
         # Of each mass, before and after it is tilted; and of the exponent.
         count = sum(part.count for part in self.parts)
@@ -179,14 +179,14 @@ class _TiltedSum:
     def _window(self, tilt: float, mean: float, variance: float) -> tuple[int, int, float]:
         """Return the first point of a window, its size, and what may lie outside it."""
         least, most = self.least, self.most
-        here, spread = self.cumulant(tilt), math.sqrt(variance)
+        cumulant, spread = self.cumulant(tilt), math.sqrt(variance)
         ends = []
         for sign in (-1.0, 1.0):
             reach = math.inf
             for factor in (0.25, 0.5, 1.0, 2.0) if spread > 0.0 else ():
                 move = factor * math.sqrt(2.0 * WINDOW_TAIL_EXPONENT) / spread
                 # Chernoff at a tilt further on: where the tail is at most e^-65.
-                rise = self.cumulant(tilt + sign * move) - here - sign * move * mean
+                rise = self.cumulant(tilt + sign * move) - cumulant - sign * move * mean
                 reach = min(reach, (rise + WINDOW_TAIL_EXPONENT) / move)
             ends.append(mean + sign * reach)
         low = max(least, math.floor(max(ends[0], least - 1.0)))
@@ -239,11 +239,11 @@ def _inverted(
     spectrum = np.zeros(angles.size, dtype=np.complex128)
     spectrum[relevant] = np.conj(values)
     # Back to probabilities; nodes that were left out are covered by the last line's e^-80.
-    around = irfft(spectrum, size)
-    norm = math.sqrt(float((around * around).sum()))
+    probabilities = irfft(spectrum, size)
+    norm = math.sqrt(float((probabilities * probabilities).sum()))
     error = 16.0 * UNIT_ROUNDOFF * math.log2(size) * norm
     error += 2.0 / size * float((np.abs(values) * np.expm1(np.minimum(off, 700.0))).sum())
-    return around, error + 2.0 * math.exp(1.0 - LATTICE_CUTOFF_EXPONENT)
+    return probabilities, error + 2.0 * math.exp(1.0 - LATTICE_CUTOFF_EXPONENT)
 
 
 def _log_characteristic(
@@ -256,8 +256,8 @@ def _log_characteristic(
     real = -2.0 * (weights * half * half).sum(axis=1)
     imaginary = (weights * np.sin(x)).sum(axis=1)
     size = np.sqrt(np.maximum((1.0 + real) ** 2 + imaginary**2, 1e-300))
-    moved = (weights * np.abs(x)).sum(axis=1)
-    error = UNIT_ROUNDOFF * (32.0 + weights.size) * (moved + np.abs(real)) / size**2
+    mean_phase = (weights * np.abs(x)).sum(axis=1)
+    error = UNIT_ROUNDOFF * (32.0 + weights.size) * (mean_phase + np.abs(real)) / size**2
     log_size = 0.5 * np.log1p(np.maximum(2.0 * real + real**2 + imaginary**2, -1.0 + 1e-300))
     return log_size + 1j * np.arctan2(imaginary, 1.0 + real), error
 

@@ -139,8 +139,8 @@ class _MessageAgainstDummy:
         """Return log delta of B x B' as a function of epsilon >= 0, from finitely many orders."""
         forward, backward = self._kinks(False), self._kinks(True)
         # Losses of B: ascending kinks of either order, an infinite one, and 0 for the rest.
-        p = np.concatenate((forward.greater, backward.less, [forward.infinite, 0.0]))
-        q = np.concatenate((forward.less, backward.greater, [0.0, backward.infinite]))
+        p = np.concatenate((forward.greater, backward.lesser_masses, [forward.infinite, 0.0]))
+        q = np.concatenate((forward.lesser_masses, backward.greater, [0.0, backward.infinite]))
         rest = max(1.0 - math.fsum(p), 1.0 - math.fsum(q), 0.0) + 1e-14
         p, q = np.append(p, rest), np.append(q, rest)
         # All pairs of outcomes of B and of its reverse: the product's masses.
@@ -165,21 +165,21 @@ class _MessageAgainstDummy:
         deltas = np.exp([log_delta(float(epsilon)) for epsilon in epsilons])
         corners: list[int] = []
         orders = np.exp(epsilons)
-        for here in range(epsilons.size):
+        for index in range(epsilons.size):
             # Lower convex hull, left to right, in the order a = e^eps.
             while len(corners) > 1:
                 a, b = corners[-2:]
-                before = (deltas[b] - deltas[a]) / (orders[b] - orders[a])
-                after = (deltas[here] - deltas[b]) / (orders[here] - orders[b])
-                if before < after:
+                slope_before = (deltas[b] - deltas[a]) / (orders[b] - orders[a])
+                slope_after = (deltas[index] - deltas[b]) / (orders[index] - orders[b])
+                if slope_before < slope_after:
                     break
                 corners.pop()
-            corners.append(here)
+            corners.append(index)
         orders, deltas = orders[corners], np.minimum.accumulate(deltas[corners])
         slopes = np.append(np.diff(deltas) / np.diff(orders), 0.0)
         # A kink where the slope rises by q: Q-mass q, P-mass a q.
-        less = np.maximum(np.diff(slopes), 0.0) * (1.0 + 1e-11)
-        return _Kinks(less * orders[1:], less, float(deltas[-1]))
+        lesser_masses = np.maximum(np.diff(slopes), 0.0) * (1.0 + 1e-11)
+        return _Kinks(lesser_masses * orders[1:], lesser_masses, float(deltas[-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,5 +187,5 @@ class _Kinks:
     """Masses of the more and the less likely of two laws, at losses above 0; the former's rest."""
 
     greater: FloatArray
-    less: FloatArray
+    lesser_masses: FloatArray
     infinite: float

@@ -164,15 +164,17 @@ def _hull(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatAr
     depends on those below, and where it is none it is lowered onto the chord that passes there.
     """
     corners: list[int] = []
-    for here in range(epsilons.size):
-        while len(corners) > 1 and _is_above(epsilons, deltas, (corners[-2], corners[-1], here)):
+    for index in range(epsilons.size):
+        while len(corners) > 1 and _is_above(epsilons, deltas, (corners[-2], corners[-1], index)):
             corners.pop()
-        corners.append(here)
+        corners.append(index)
     epsilons, deltas = epsilons[corners], deltas[corners]
     while epsilons.size > 2 and 1.0 - deltas[0] + 2.0 * _slopes(epsilons[:2], deltas[:2])[0] < 0.0:
         # The chord from 1/a to a, at 1: (2 h(a) + a - 1) / (a + 1).
-        beyond = math.expm1(epsilons[1])
-        deltas[0] = min(deltas[0], (2.0 * deltas[1] + beyond) / (2.0 + beyond) * (1.0 + 1e-15))
+        order_minus_1 = math.expm1(epsilons[1])
+        deltas[0] = min(
+            deltas[0], (2.0 * deltas[1] + order_minus_1) / (2.0 + order_minus_1) * (1.0 + 1e-15)
+        )
         if not _is_above(epsilons, deltas, (0, 1, 2)):
             break
         epsilons, deltas = np.delete(epsilons, 1), np.delete(deltas, 1)
@@ -181,8 +183,8 @@ def _hull(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatAr
 
 def _is_above(epsilons: FloatArray, deltas: FloatArray, three: tuple[int, int, int]) -> bool:
     """Say whether the middle one of three points lies on or above the chord of the others."""
-    before, after = _slopes(epsilons[list(three)], deltas[list(three)])
-    return bool(before >= after)
+    slope_before, slope_after = _slopes(epsilons[list(three)], deltas[list(three)])
+    return bool(slope_before >= slope_after)
 
 
 def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> BoolArray:
@@ -192,11 +194,12 @@ def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> Bo
     is what a smooth h loses.  Where delta is far below all that is ever asked, more is allowed.
     """
     slopes = _slopes(epsilons, deltas)
-    before = np.concatenate(([-1.0 + deltas[0] - slopes[0]], slopes[:-1]))
-    after = np.append(slopes[1:], 0.0)
+    slope_before = np.concatenate(([-1.0 + deltas[0] - slopes[0]], slopes[:-1]))
+    slope_after = np.append(slopes[1:], 0.0)
     gap = np.exp(epsilons[:-1]) * np.expm1(np.diff(epsilons))
-    left, right = np.maximum(slopes - before, 0.0), np.maximum(after - slopes, 0.0)
-    left[0] = abs(slopes[0] - before[0])  # a bound that is too large at 0 is looked at as closely
+    left, right = np.maximum(slopes - slope_before, 0.0), np.maximum(slope_after - slopes, 0.0)
+    # A bound that is too large at 0 is looked at as closely.
+    left[0] = abs(slopes[0] - slope_before[0])
     room = gap * left * right / np.maximum(left + right, 1e-300)
     scale = max(min(2.5 * float(deltas[0]), float(epsilons[-1]) / 4.0), 1e-300)
     middle = np.maximum(0.5 * (epsilons[:-1] + epsilons[1:]), 0.4 * scale)

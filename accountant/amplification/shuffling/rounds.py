@@ -73,9 +73,9 @@ def round_profile(randomizer: ev.Event, users: int) -> Profile:
 
     Raises `Unsupported` for an event that is no randomizer with a known blanket or local epsilon.
     """
-    known = randomizer_of(randomizer)
-    if known is not None:
-        return blanket_profile(known, users)
+    law = randomizer_of(randomizer)
+    if law is not None:
+        return blanket_profile(law, users)
     assert isinstance(randomizer, ev.Local)
     return clones_profile(randomizer.epsilon, users)
 

@@ -91,25 +91,25 @@ def best_epsilon(
         rounding = _CONVERSION_ROUNDING * (
             values + np.abs(ratio) + (np.log(orders) - log_delta) / b
         )
-        alone = values + ratio - target + rounding
-        return np.asarray(alone if size == 1 else _group_epsilon(alone, b, size))
+        single = values + ratio - target + rounding
+        return np.asarray(single if size == 1 else _group_epsilon(single, b, size))
 
     # By the lemma an order of `size` or below says nothing of a group.
     epsilon, order = _minimum(objective, divergence, scout, max(above, float(size)))
     return Conversion(max(0.0, epsilon), order)
 
 
-def _group_epsilon(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
-    """Return k eps for the least eps with b eps - log g(eps) >= b `alone`; b is above k - 1."""
+def _group_epsilon(single: FloatArray, b: FloatArray, size: int) -> FloatArray:
+    """Return k eps for the least eps with b eps - log g(eps) >= b `single`; b is above k - 1."""
     order_excess = b - (size - 1.0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         # e^((k-1) eps) <= g(eps) <= k e^((k-1) eps), which brackets eps.
-        low = np.maximum(b * alone / order_excess, 0.0)
-        high = np.maximum((b * alone + math.log(size)) / order_excess, 0.0)
+        low = np.maximum(b * single / order_excess, 0.0)
+        high = np.maximum((b * single + math.log(size)) / order_excess, 0.0)
         solvable = np.isfinite(high) & (order_excess > 0.0)
         low, high = np.where(solvable, low, 0.0), np.where(solvable, high, 0.0)
         # The sum of the errors of what is subtracted, all of which is at most (b + k) eps.
-        needed = b * alone + 8.0 * _CONVERSION_ROUNDING * ((b + size) * high + math.log(size))
+        needed = b * single + 8.0 * _CONVERSION_ROUNDING * ((b + size) * high + math.log(size))
         high = (
             high + 16.0 * _CONVERSION_ROUNDING * ((b + size) * high + math.log(size)) / order_excess
         )
@@ -151,16 +151,18 @@ def best_log_delta(
     It may lie far below the logarithm of the smallest float, and above 0.  `scout` is as above.
     """
     # Down: at a smaller epsilon of one record delta is larger.
-    each = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
-    growth = 0.0 if size == 1 else float(log_growth(np.array([each]), size)[0])
+    record_epsilon = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
+    growth = 0.0 if size == 1 else float(log_growth(np.array([record_epsilon]), size)[0])
 
     def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
         b = orders - 1.0
         ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
         rounding = _CONVERSION_ROUNDING * (
-            b * (values + each - ratio) + np.log(orders) + 4.0 * growth
+            b * (values + record_epsilon - ratio) + np.log(orders) + 4.0 * growth
         )
-        return np.asarray(b * (values - each + ratio) - np.log(orders) + growth + rounding)
+        return np.asarray(
+            b * (values - record_epsilon + ratio) - np.log(orders) + growth + rounding
+        )
 
     log_delta, order = _minimum(objective, divergence, scout, above)
     return Conversion(log_delta, order)
@@ -218,13 +220,15 @@ def _minimum_over_grid(
     while True:
         best = int(values.argmin())
         if best == 0 and grid[0] > _MIN_GRID_INDEX:
-            more = np.arange(max(_MIN_GRID_INDEX, grid[0] - 8), grid[0], dtype=np.float64)
-            grid = np.concatenate((more, grid))
-            values = np.concatenate((_evaluate(objective, _log_orders(more), above), values))
+            extension = np.arange(max(_MIN_GRID_INDEX, grid[0] - 8), grid[0], dtype=np.float64)
+            grid = np.concatenate((extension, grid))
+            values = np.concatenate((_evaluate(objective, _log_orders(extension), above), values))
         elif best == grid.size - 1 and grid[-1] < _MAX_GRID_INDEX:
-            more = np.arange(grid[-1] + 1, min(_MAX_GRID_INDEX, grid[-1] + 8) + 1, dtype=np.float64)
-            grid = np.concatenate((grid, more))
-            values = np.concatenate((values, _evaluate(objective, _log_orders(more), above)))
+            extension = np.arange(
+                grid[-1] + 1, min(_MAX_GRID_INDEX, grid[-1] + 8) + 1, dtype=np.float64
+            )
+            grid = np.concatenate((grid, extension))
+            values = np.concatenate((values, _evaluate(objective, _log_orders(extension), above)))
         else:
             break
     return _refined_minimum(objective, _log_orders(grid), values, above)

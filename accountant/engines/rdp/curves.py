@@ -95,7 +95,7 @@ def capped(
     return lambda orders: np.minimum(values(orders), limit)
 
 
-def _loss_at_most(epsilon: float, statement: str, source: str) -> Curve:
+def _pure_curve(epsilon: float, statement: str, source: str) -> Curve:
     return Curve(
         at=capped(of_pair(pure_pair(epsilon)), epsilon) if epsilon else np.zeros_like,
         limit=epsilon,
@@ -179,7 +179,7 @@ def laplace(event: ev.Laplace, neighbours: Neighbours) -> Curve:
         "Mironov 2017, Proposition 6, arXiv 1702.07476v3",
     )
     if t < 1e-5:  # the closed form would cancel; the bound below is as good to a factor 1 + t
-        return replace(_loss_at_most(t, "", ""), steps=(shown,))
+        return replace(_pure_curve(t, "", ""), steps=(shown,))
     return Curve(at=capped(lambda orders: _laplace(orders, t), t), limit=t, steps=(shown,))
 
 
@@ -289,7 +289,7 @@ def pure(event: ev.Pure | ev.Local, neighbours: Neighbours) -> Curve:  # noqa: A
     Attained by binary randomized response; the neighbours are those of `event.epsilon`.
     Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4.
     """
-    return _loss_at_most(
+    return _pure_curve(
         event.epsilon,
         f"Pure epsilon {event.epsilon:.6g}: binary randomized response is the worst case.",
         "Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4",

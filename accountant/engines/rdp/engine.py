@@ -76,14 +76,14 @@ def _smallest(
     for parts, size in _readings(leaves):
         try:
             # With a size: one record's leaves, and the lemma at the end.
-            alone = parts if size == 1 else record_leaves(parts, size, neighbours)
-            total = _ComposedCurve.of(alone, neighbours)
+            record_parts = parts if size == 1 else record_leaves(parts, size, neighbours)
+            total = _ComposedCurve.of(record_parts, neighbours)
         except Unsupported as refusal:
             refused = refused or refusal
             continue
         upper, how = question(total, size)
-        aside = () if size == 1 else (group_step(size, neighbours), _lemma_step(size))
-        answers.append(Answer(Bounds(0.0, upper), (*aside, *total.steps(how))))
+        group_steps = () if size == 1 else (group_step(size, neighbours), _lemma_step(size))
+        answers.append(Answer(Bounds(0.0, upper), (*group_steps, *total.steps(how))))
     if refused is not None and not answers:
         raise refused
     return min(answers, key=lambda answer: answer.bounds.upper)
@@ -108,9 +108,11 @@ def record_leaves(leaves: Sequence[Leaf], size: int, neighbours: Neighbours) -> 
     )
 
 
-def lemma_epsilon(alone: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours) -> float:
+def lemma_epsilon(
+    record_parts: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours
+) -> float:
     """Return epsilon at `delta` of `size` records, by the lemma from the leaves of one record."""
-    parts = record_leaves(alone, size, neighbours)
+    parts = record_leaves(record_parts, size, neighbours)
     return _ComposedCurve.of(parts, neighbours).epsilon(delta, size)[0]
 
 
@@ -243,8 +245,8 @@ class _ComposedCurve:
         return lemma(self.pure, _log(self.slack), size)
 
     def _step(self, how: str, source: str) -> Step:
-        aside = (f"delta {self.slack:.6g} is set aside for the events' own deltas",)
-        return Step("conversion", how, source, aside if self.slack > 0.0 else ())
+        set_aside = (f"delta {self.slack:.6g} is set aside for the events' own deltas",)
+        return Step("conversion", how, source, set_aside if self.slack > 0.0 else ())
 
     def steps(self, conversion: Step) -> tuple[Step, ...]:
         """Return the whole derivation."""

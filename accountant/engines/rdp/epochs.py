@@ -44,8 +44,8 @@ def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve
         "joint convexity, given the order",
         ("the order is independent of the data and the same for both data sets",),
     )
-    whole = curve(event.event, neighbours)
-    return replace(whole, steps=(*whole.steps, step))
+    unsampled = curve(event.event, neighbours)
+    return replace(unsampled, steps=(*unsampled.steps, step))
 
 
 @curve.register(ev.RandomAllocation)

@@ -88,13 +88,15 @@ def _with_slack(event: ev.Group, record: Curve, neighbours: Neighbours) -> Curve
         )
     epsilon, log_delta = lemma(record.limit, math.log(record.slack), event.size)
     delta = math.exp(min(log_delta, 0.0)) * (1.0 + 1e-12)
-    whole = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
-    shown = Step(
+    group_curve = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
+    lemma_step = Step(
         "group",
         f"{event.size:,} records: epsilon {epsilon:.6g} and delta {min(delta, 1.0):.6g}.",
         "the lemma, derived in amplification/group.py",
     )
-    return replace(whole, steps=(*record.steps, group_step(event.size, neighbours), shown))
+    return replace(
+        group_curve, steps=(*record.steps, group_step(event.size, neighbours), lemma_step)
+    )
 
 
 def _step(event: ev.Group, mixture: Mixture | None) -> Step:

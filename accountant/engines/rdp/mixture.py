@@ -172,6 +172,6 @@ class Mixture:
     def _log_weights(self) -> FloatArray:
         i = np.arange(self.size + 1.0)
         # log Bin(k, q)(i) = log C(k, i) + i log q + (k - i) log(1 - q).
-        chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
-        spared = (self.size - i) * math.log1p(-self.rate)
-        return np.asarray(chosen + i * math.log(self.rate) + spared)
+        log_binomial = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
+        log_absent = (self.size - i) * math.log1p(-self.rate)
+        return np.asarray(log_binomial + i * math.log(self.rate) + log_absent)

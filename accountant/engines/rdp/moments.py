@@ -37,9 +37,9 @@ def mixed(rate: float, losses: FloatArray) -> FloatArray:
     """Return log(1 - rate + rate e^loss): the losses of (1-rate) Q + rate P against Q."""
     # log(1 + q (e^l - 1)) keeps small losses; log-add-exp keeps large ones.
     near = np.log1p(rate * np.expm1(np.minimum(losses, 1.0)))
-    apart = np.logaddexp(np.log1p(-rate), np.log(rate) + losses)
+    by_log_add = np.logaddexp(np.log1p(-rate), np.log(rate) + losses)
     # Where the sum falls well below 1, the first form has lost 1 - rate to rounding.
-    return np.where((losses > 1.0) | (near < -0.5), apart, near)
+    return np.where((losses > 1.0) | (near < -0.5), by_log_add, near)
 
 
 def renyi(pair: Pair, orders: FloatArray) -> FloatArray:

@@ -84,7 +84,7 @@ def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
 def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
     if isinstance(inner, ev.ZCDP):
         raise _no_sampled_rho(inner, neighbours)
-    if type(inner) not in _KNOWN:
+    if type(inner) not in _SAMPLED_EVENTS:
         raise Unsupported(
             f"The rdp engine cannot account for Poisson sampling of `{inner.type}`.",
             "Its Renyi curve alone does not bound what a sample of it reveals.",
@@ -96,11 +96,11 @@ def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
 
 def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
     """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
-    instead = "State the mechanism itself."
+    advice = "State the mechanism itself."
     if inner.rho > 0.0:
         # rho = c^2/(2 s^2), solved for the noise of a Gaussian sum.
         noise = contribution(neighbours) / math.sqrt(2.0 * inner.rho)
-        instead = (
+        advice = (
             f"If it is a sum with Gaussian noise, state that: Gaussian({noise:.6g}) has this rho "
             f"under {neighbours}."
         )
@@ -108,7 +108,7 @@ def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
         "No engine can account for Poisson sampling of `zcdp`.",
         "A bare rho names no mechanism, and what sampling gains is only known here for mechanisms "
         "whose own distributions are.",
-        f"{instead} {sampled_instead(inner)}",
+        f"{advice} {sampled_instead(inner)}",
     )
 
 
@@ -126,7 +126,7 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
     """
     sigma = inner.noise_multiplier
     replaced = neighbours == "replace-one"
-    whole = gaussian(inner, neighbours)
+    unsampled = gaussian(inner, neighbours)
     if replaced:
         source = "Zhu, Dong and Wang 2022, arXiv 2106.08567v4 (dominating pairs)"
         statement = "N(0) mixed with N(1) against N(0) mixed with N(-1)"
@@ -139,7 +139,7 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
     def sampler(rate: float) -> Curve:
         def at(orders: FloatArray) -> FloatArray:
             # A sample reveals no more than the release: the unsampled curve is always a bound.
-            values = whole.at(orders)
+            values = unsampled.at(orders)
             if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
                 return values
             steps = _step(sigma, orders, replaced)
@@ -152,7 +152,9 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
                 values[fits] = np.minimum(values[fits], sampled)
             return values
 
-        return Curve(at, math.inf, (*whole.steps, _step_of(rate, statement, source, conditions)))
+        return Curve(
+            at, math.inf, (*unsampled.steps, _step_of(rate, statement, source, conditions))
+        )
 
     return sampler
 
@@ -209,17 +211,17 @@ def _discrete_gaussian(inner: ev.DiscreteGaussian, neighbours: Neighbours) -> Sa
     Source: Mironov, Talwar and Zhang 2019, Section 3.3, arXiv 1908.10530v1.
     """
     _refuse_replacement(inner, neighbours)
-    whole = curve(inner, neighbours)
+    unsampled = curve(inner, neighbours)
     continuous = _gaussian(ev.Gaussian(inner.noise_multiplier), neighbours)
 
     def sampler(rate: float) -> Curve:
         # Equal at integers, a chord between them: an upper bound everywhere.
         between = interpolated(continuous(rate).at)
         return Curve(
-            lambda orders: np.minimum(between(orders), whole.at(orders)),
+            lambda orders: np.minimum(between(orders), unsampled.at(orders)),
             math.inf,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "as with continuous noise at integer orders, interpolated between them",
@@ -254,17 +256,19 @@ def _laplace_sampler(
     inner: ev.Event, neighbours: Neighbours, noise: float, steps: int | None
 ) -> Sampler:
     t = shift_ratio(1, noise)
-    whole, half = curve(inner, neighbours), laplace_pair(t, steps)
+    unsampled, half = curve(inner, neighbours), laplace_pair(t, steps)
     if neighbours != "replace-one":
-        return _of_symmetric(whole, half)
+        return _of_symmetric(unsampled, half)
     centre = [np.log(np.tanh((half.losses[1] + t) / 2.0 / 2.0))]
     right, flat = half.losses[1:], np.full(half.losses.size, -t)
     weights = np.concatenate((half.log_weights[:0:-1], centre, half.log_weights[1:]))
     up = np.concatenate((flat, right))
-    return _of_three(whole, weights, up, up[::-1])
+    return _of_three(unsampled, weights, up, up[::-1])
 
 
-def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: FloatArray) -> Sampler:
+def _of_three(
+    unsampled: Curve, log_weights: FloatArray, up: FloatArray, down: FloatArray
+) -> Sampler:
     """Return the replace-one sampler of three symmetric distributions.
 
     The points carry masses of the noise centred at 0, and the losses against it of the noise
@@ -273,12 +277,12 @@ def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: Float
 
     def sampler(rate: float) -> Curve:
         low, high = mixed(rate, down), mixed(rate, up)
-        limit = min(whole.limit, float((high - low).max()) * RENYI_OUTWARD_FACTOR)
+        limit = min(unsampled.limit, float((high - low).max()) * RENYI_OUTWARD_FACTOR)
         return Curve(
             capped(of_pair(Pair(log_weights + low, high - low)), limit),
             limit,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "noise at 0 mixed with noise at 1 against noise at 0 mixed with noise at -1",
@@ -292,19 +296,19 @@ def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: Float
     return sampler
 
 
-def _of_symmetric(whole: Curve, pair: Pair) -> Sampler:
+def _of_symmetric(unsampled: Curve, pair: Pair) -> Sampler:
     """Return the sampler of a pair (P, Q) that an involution swaps."""
 
     def sampler(rate: float) -> Curve:
-        if whole.limit == 0.0:
+        if unsampled.limit == 0.0:
             return NOTHING
-        limit = float(mixed(rate, np.array([whole.limit]))[0]) * RENYI_OUTWARD_FACTOR
+        limit = float(mixed(rate, np.array([unsampled.limit]))[0]) * RENYI_OUTWARD_FACTOR
         values = of_pair(Pair(pair.log_weights, mixed(rate, pair.losses)))
         return Curve(
             capped(values, limit),
             limit,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "the mixture (1-q) Q + q P against Q",
@@ -328,8 +332,8 @@ def _bare_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
     The bounded range of `Exponential` is not used: its worst pair changes with the order.
     """
     _refuse_bare(inner, neighbours)
-    whole = curve(ev.Pure(inner.epsilon), neighbours)
-    return _of_symmetric(whole, pure_pair(inner.epsilon))
+    unsampled = curve(ev.Pure(inner.epsilon), neighbours)
+    return _of_symmetric(unsampled, pure_pair(inner.epsilon))
 
 
 @_under_poisson.register(ev.Approximate)
@@ -343,7 +347,7 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
     Source: Balle, Barthe and Gaboardi 2018, Theorem 8, arXiv 1807.01647v2.
     """
     _refuse_bare(inner, neighbours)
-    whole = approximate(inner, neighbours)
+    unsampled = approximate(inner, neighbours)
 
     def sampler(rate: float) -> Curve:
         epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * RENYI_OUTWARD_FACTOR
@@ -352,7 +356,7 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
         return replace(
             smaller,
             steps=(
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     f"epsilon {epsilon:.6g} and delta {delta:.6g}",
@@ -369,7 +373,7 @@ def _no_guarantee(inner: ev.NoGuarantee, neighbours: Neighbours) -> Sampler:
     return lambda _rate: no_guarantee(inner, neighbours)
 
 
-_KNOWN: Final = frozenset(
+_SAMPLED_EVENTS: Final = frozenset(
     {
         ev.Gaussian,
         ev.DiscreteGaussian,
