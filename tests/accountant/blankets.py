@@ -21,14 +21,14 @@ def delta_of(profile: Profile, epsilon: float) -> float:
 @cache
 def histogram(values: tuple[int, ...], categories: int, epsilon0: float) -> dict[object, float]:
     """Return the law of the histogram of randomized responses to these values."""
-    one = 1.0 / (math.exp(epsilon0) + categories - 1.0)
+    first = 1.0 / (math.exp(epsilon0) + categories - 1.0)
     law: Counter[tuple[int, ...]] = Counter({(0,) * categories: 1.0})
     for value in values:
         after: Counter[tuple[int, ...]] = Counter()
         for seen, mass in law.items():
             for message in range(categories):
-                more = tuple(c + (place == message) for place, c in enumerate(seen))
-                after[more] += mass * one * (math.exp(epsilon0) if message == value else 1.0)
+                more = tuple(c + (position == message) for position, c in enumerate(seen))
+                after[more] += mass * first * (math.exp(epsilon0) if message == value else 1.0)
         law = after
     return dict(law)
 

@@ -36,5 +36,5 @@ def ones(chances: list[float]) -> np.ndarray:
     return law
 
 
-def hockey_stick(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
-    return float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum())
+def hockey_stick(first: np.ndarray, second: np.ndarray, epsilon: float) -> float:
+    return float(np.maximum(first - math.exp(epsilon) * second, 0.0).sum())

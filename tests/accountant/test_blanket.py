@@ -38,12 +38,12 @@ from .blankets import RANDOMIZERS, delta_of, histogram
     ),
 )
 def test_laplace_reaches_the_exact_blanket(users: int, exact: float) -> None:
-    found = account(
+    result = account(
         ev.Shuffle(users, ev.Laplace(2.0)), delta=0.01 / users, neighbours="replace-one"
     )
-    assert found.engine == "blanket"
-    assert exact - 5e-9 <= found.epsilon.upper <= exact * 1.00002
-    assert 0.8 * exact <= found.epsilon.lower <= exact
+    assert result.engine == "blanket"
+    assert exact - 5e-9 <= result.epsilon.upper <= exact * 1.00002
+    assert 0.8 * exact <= result.epsilon.lower <= exact
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_units_of_noise_are_those_of_a_range_of_two_bounds(noise: float, sigma: 
 def test_composed_rounds_of_a_whole_vector() -> None:
     # SS-Simple: 7,850 coordinates, .01-LDP each, shuffled each by itself among 1,000.
     event = ev.Repeat(7850, ev.Shuffle(1000, ev.Laplace(200.0)))
-    found = account(event, delta=5.0119e-6, neighbours="replace-one")
-    assert 0.0900 <= found.epsilon.lower <= found.epsilon.upper
-    assert 0.09035 <= found.epsilon.upper <= 0.09045
+    result = account(event, delta=5.0119e-6, neighbours="replace-one")
+    assert 0.0900 <= result.epsilon.lower <= result.epsilon.upper
+    assert 0.09035 <= result.epsilon.upper <= 0.09045
 
 
 # --- exact sums -----------------------------------------------------------------------------------
@@ -92,13 +92,13 @@ def test_composed_rounds_of_a_whole_vector() -> None:
 def response_delta(epsilon0: float, categories: int, users: int, epsilon: float) -> float:
     """Return (1/n) E[(sum)+] for k-ary randomized response by listing the three kinds of terms."""
     p = math.exp(epsilon0)
-    one = 1.0 / (p + categories - 1.0)
-    others = (categories - 2) * one
+    first = 1.0 / (p + categories - 1.0)
+    others = (categories - 2) * first
     total = 0.0
     for rest in range(users + 1):  # messages in the blanket on neither of the two categories
         weight = binom.pmf(rest, users, others)
         for both in range(users - rest + 1):
-            both_weight = weight * binom.pmf(both, users - rest, 2.0 * one / (1.0 - others))
+            both_weight = weight * binom.pmf(both, users - rest, 2.0 * first / (1.0 - others))
             a = np.arange(both + 1)
             value = a * (p - math.exp(epsilon)) + (both - a) * (1.0 - p * math.exp(epsilon))
             value += rest * (1.0 - math.exp(epsilon))
@@ -113,8 +113,8 @@ def test_response_is_its_exact_sum(categories: int, users: int, epsilon0: float)
     profile = blanket_profile(ResponseRandomizer(epsilon0, categories), users)
     for share in (0.0, 0.1, 0.5, 0.9, 0.99):
         exact = response_delta(epsilon0, categories, users, share * epsilon0)
-        found = delta_of(profile, share * epsilon0)
-        assert exact * (1.0 - 1e-12) <= found <= exact * (1.0 + 2e-3)
+        result = delta_of(profile, share * epsilon0)
+        assert exact * (1.0 - 1e-12) <= result <= exact * (1.0 + 2e-3)
 
 
 @pytest.mark.parametrize("users", [30, 1000, 10**5, 10**6])
@@ -145,8 +145,8 @@ def laplace_delta_of_two(epsilon0: float, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon0", [0.5, 2.0, 5.0])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 0.95])
 def test_laplace_of_two_users_is_its_integral(epsilon0: float, share: float) -> None:
-    found = delta_of(blanket_profile(LaplaceRandomizer(epsilon0), 2), share * epsilon0)
-    assert found == pytest.approx(laplace_delta_of_two(epsilon0, share * epsilon0), rel=1e-4)
+    result = delta_of(blanket_profile(LaplaceRandomizer(epsilon0), 2), share * epsilon0)
+    assert result == pytest.approx(laplace_delta_of_two(epsilon0, share * epsilon0), rel=1e-4)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
@@ -160,9 +160,9 @@ def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> 
     rest = 1.0 - 2.0 * norm.cdf(-0.5 / sigma)
     alone = float((shared * np.maximum(value, 0.0)).sum())
     both = float((shared * (np.maximum(value[:, None] + value, 0.0) @ shared)).sum())
-    found = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
+    result = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
     exact = 0.5 * (2.0 * rest * alone + both)
-    assert exact * (1.0 - 1e-6) <= found <= exact * 1.01
+    assert exact * (1.0 - 1e-6) <= result <= exact * 1.01
 
 
 # --- the mechanism itself -------------------------------------------------------------------------
@@ -180,13 +180,13 @@ def test_no_data_of_randomized_response_exceed_the_bound(
     for share in (0.0, 0.15, 0.5, 0.9):
         worst = 0.0
         for others in itertools.combinations_with_replacement(range(categories), users - 1):
-            one = histogram((0, *others), categories, epsilon0)
-            other = histogram((1, *others), categories, epsilon0)
-            excess = (one[h] - math.exp(share * epsilon0) * other[h] for h in one)
+            first = histogram((0, *others), categories, epsilon0)
+            second = histogram((1, *others), categories, epsilon0)
+            excess = (first[h] - math.exp(share * epsilon0) * second[h] for h in first)
             worst = max(worst, math.fsum(max(each, 0.0) for each in excess))
-        found = delta_of(profile, share * epsilon0)
-        assert worst <= found
-        tightest = max(tightest, worst / found)
+        result = delta_of(profile, share * epsilon0)
+        assert worst <= result
+        tightest = max(tightest, worst / result)
     assert tightest > 0.5
 
 
@@ -197,20 +197,20 @@ def test_no_data_of_laplace_exceed_the_bound(epsilon0: float) -> None:
     laws = {x: law / law.sum() for x, law in laws.items()}
     profile = blanket_profile(LaplaceRandomizer(epsilon0), 2)
     for share in (0.0, 0.2, 0.6):
-        found = delta_of(profile, share * epsilon0)
-        for one, other, crowd in itertools.product(laws, repeat=3):
-            drawn = np.outer(laws[one], laws[crowd])
-            instead = np.outer(laws[other], laws[crowd])
+        result = delta_of(profile, share * epsilon0)
+        for first, second, crowd in itertools.product(laws, repeat=3):
+            drawn = np.outer(laws[first], laws[crowd])
+            instead = np.outer(laws[second], laws[crowd])
             # The analyzer sees the two messages in no order.
             excess = drawn + drawn.T - math.exp(share * epsilon0) * (instead + instead.T)
-            assert 0.5 * float(np.maximum(excess, 0.0).sum()) <= found * (1.0 + 1e-9)
+            assert 0.5 * float(np.maximum(excess, 0.0).sum()) <= result * (1.0 + 1e-9)
 
 
 def excess(
-    one: np.ndarray, other: np.ndarray, shared: np.ndarray, at: tuple[float, float]
+    first: np.ndarray, second: np.ndarray, shared: np.ndarray, at: tuple[float, float]
 ) -> float:
     """Return E(L - s)+ over the blanket, up to its mass, for (epsilon, s) = `at`."""
-    ratio = (one - math.exp(at[0]) * other) / shared
+    ratio = (first - math.exp(at[0]) * second) / shared
     return float((shared * np.maximum(ratio - at[1], 0.0)).sum())
 
 
@@ -232,9 +232,9 @@ def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
         assert (laws >= shared * (1.0 - 1e-12)).all()
         at = (rng.uniform(-1.0, 2.0), 2.0 * rng.normal())
         worst = excess(laws[0], laws[1], shared, at)
-        for one, other in itertools.permutations(range(7), 2):
-            found = excess(laws[one], laws[other], shared, at)
-            assert found <= worst + 1e-4 * float(laws[0].sum())
+        for first, second in itertools.permutations(range(7), 2):
+            result = excess(laws[first], laws[second], shared, at)
+            assert result <= worst + 1e-4 * float(laws[0].sum())
 
 
 @pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)

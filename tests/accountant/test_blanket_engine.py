@@ -84,11 +84,11 @@ def test_a_dented_bound_is_replaced_by_its_hull() -> None:
     exact = GaussianRandomizer(1.5)
     assert 1.0 <= math.fsum(np.exp(log_p)) <= 1.0 + 2e-11
     for epsilon in np.linspace(-3.0, 3.0, 121):
-        found = hockey_stick(log_p, log_q, epsilon)
+        result = hockey_stick(log_p, log_q, epsilon)
         local = math.exp(exact.log_local_delta(abs(epsilon)))
         if epsilon < 0.0:
             local = -math.expm1(epsilon) + math.exp(epsilon) * local
-        assert local * (1.0 - 1e-13) <= found <= local * 1.05
+        assert local * (1.0 - 1e-13) <= result <= local * 1.05
 
 
 def test_what_tells_nothing_has_one_outcome() -> None:
@@ -101,8 +101,8 @@ def two_round_delta(epsilon0: float, users: int, epsilon: float) -> float:
     worst = 0.0
     for ones in range(users):
         crowd = (1,) * ones + (0,) * (users - 1 - ones)
-        one, other = (histogram((x, *crowd), 2, epsilon0) for x in (0, 1))
-        ratios = [(one[h], other[h]) for h in one]
+        first, second = (histogram((x, *crowd), 2, epsilon0) for x in (0, 1))
+        ratios = [(first[h], second[h]) for h in first]
         excess = (p * r - math.exp(epsilon) * q * s for p, q in ratios for r, s in ratios)
         worst = max(worst, math.fsum(max(each, 0.0) for each in excess))
     return worst
@@ -130,10 +130,10 @@ def test_many_rounds_approach_their_normal_limit(randomizer: ev.Event) -> None:
     values, log_masses = blanket.terms(0.0)
     mu = math.sqrt(rounds * float((np.exp(log_masses) * values**2).sum()) / users)
     event = ev.Repeat(rounds, ev.Shuffle(users, randomizer))
-    found = account(event, delta=1e-6, neighbours="replace-one")
+    result = account(event, delta=1e-6, neighbours="replace-one")
     limit = account(ev.Gaussian(1.0 / mu), delta=1e-6)
-    assert found.epsilon.upper == pytest.approx(limit.epsilon.upper, rel=0.02)
-    assert found.epsilon.lower <= found.epsilon.upper
+    assert result.epsilon.upper == pytest.approx(limit.epsilon.upper, rel=0.02)
+    assert result.epsilon.lower <= result.epsilon.upper
 
 
 def test_renyi_agrees_and_is_looser() -> None:
@@ -164,13 +164,13 @@ def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
     for trial in range(trials):
         event = _random_round(rng)
         delta = 10.0 ** rng.uniform(-12.0, -1.0)
-        found = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds
+        result = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds
         local = getattr(event.event, "epsilon", None)
         local = 2.0 / event.event.noise_multiplier if local is None else local
-        assert 0.0 <= found.lower <= found.upper <= local * (1.0 + 1e-15)
-        met += found.lower > 0.9 * found.upper > 0.0
-        if found.upper > 0.0 and trial % 5 == 0:
-            back = ENGINE.delta(leaves(event), found.upper, "replace-one").bounds
+        assert 0.0 <= result.lower <= result.upper <= local * (1.0 + 1e-15)
+        met += result.lower > 0.9 * result.upper > 0.0
+        if result.upper > 0.0 and trial % 5 == 0:
+            back = ENGINE.delta(leaves(event), result.upper, "replace-one").bounds
             assert back.lower <= back.upper <= delta * (1.0 + 1e-12)
     assert met > trials / 4
 
@@ -271,9 +271,9 @@ def test_drawn_users_are_amplified_and_compose() -> None:
         ev.FixedSize(500, 5000, whole),
         ev.Poisson(0.1, ev.Shuffle(5000, ev.Laplace(1.0))),
     ):
-        one = ENGINE.epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
-        assert one < 0.25 * ENGINE.epsilon(leaves(whole), 1e-6, "replace-one").bounds.upper
+        first = ENGINE.epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
+        assert first < 0.25 * ENGINE.epsilon(leaves(whole), 1e-6, "replace-one").bounds.upper
         pld = PldEngine().epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
-        assert one * (1.0 - 1e-4) <= pld <= one * 1.002
+        assert first * (1.0 - 1e-4) <= pld <= first * 1.002
         many = PldEngine().epsilon(leaves(ev.Repeat(20, drawn)), 1e-6, "replace-one").bounds.upper
-        assert 2.0 * one < many < 20.0 * one
+        assert 2.0 * first < many < 20.0 * first

@@ -36,9 +36,9 @@ def test_a_verdict_follows_from_the_numbers(
 
 @given(numbers, numbers, numbers, st.floats(0.0, 1e3))
 def test_a_larger_claim_is_never_judged_worse(
-    claimed: float, one: float, other: float, more: float
+    claimed: float, first: float, second: float, more: float
 ) -> None:
-    lower, proven = sorted((one, other))
+    lower, proven = sorted((first, second))
     worse = {"proven": 0, "loose": 0, "unproven": 1, "false": 2, "no-guarantee": 3}
     assert worse[judge(claimed + more, proven, lower)] <= worse[judge(claimed, proven, lower)]
 

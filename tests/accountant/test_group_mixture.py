@@ -57,8 +57,8 @@ def test_the_mixture_equals_quadrature(size, rate, noise, order, replaced):
         _mixture_truth(size, rate, noise, order, replaced, backwards)
         for backwards in ((False,) if replaced else (False, True))
     )
-    found = float(Mixture(size, rate, noise, replaced).at(np.array([order]))[0])
-    assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-9) + 1e-12
+    result = float(Mixture(size, rate, noise, replaced).at(np.array([order]))[0])
+    assert truth * (1 - 1e-12) <= result <= truth * (1 + 1e-9) + 1e-12
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_the_mixture_at_integer_orders_is_a_finite_sum(size, rate, noise):
             continue
         total = np.arange(law.size)
         truth = math.log((law * np.exp(total**2 / (2 * noise**2))).sum()) / (order - 1)
-        found = float(
+        result = float(
             Mixture(size, rate, noise, False)._direction(np.array([float(order)]), False)[0]
         )
-        assert truth * (1 - 1e-11) <= found <= truth * (1 + 1e-7) + 1e-11
+        assert truth * (1 - 1e-11) <= result <= truth * (1 + 1e-7) + 1e-11
 
 
 def test_one_record_is_the_sampled_gaussian():

@@ -55,9 +55,9 @@ def test_poisson_under_replace_one_is_above_its_pld(event: ev.Event, truth: floa
 def test_fixed_size_reproduces_the_published_bound_and_improves_on_it() -> None:
     base = curve(ev.Gaussian(1.0), REPLACE)
     published = amplified(base, 0.01)
-    found = best_epsilon(lambda orders: 1000 * published(orders), 1e-5)
-    assert found.value == pytest.approx(20.987, abs=5e-3)
-    assert found.order == pytest.approx(2.0, abs=0.01)
+    result = best_epsilon(lambda orders: 1000 * published(orders), 1e-5)
+    assert result.value == pytest.approx(20.987, abs=5e-3)
+    assert result.order == pytest.approx(2.0, abs=0.01)
     ours = epsilon(ev.Repeat(1000, ev.FixedSize(100, 10_000, ev.Gaussian(1.0))), 1e-5, REPLACE)
     assert 14.821 <= ours <= 17.0
     other = epsilon(ev.Repeat(200, ev.FixedSize(50, 1000, ev.Gaussian(4.0))), 1e-5, REPLACE)

@@ -62,8 +62,8 @@ def test_curves_have_the_shape_of_a_divergence(event: ev.Event, neighbours: Neig
 
 @pytest.mark.parametrize(("event", "neighbours"), EVENTS)
 def test_delta_and_epsilon_undo_each_other(event: ev.Event, neighbours: Neighbours) -> None:
-    found = epsilon(event, 1e-6, neighbours)
-    assert delta(event, found, neighbours) == pytest.approx(1e-6, rel=2e-3)
+    result = epsilon(event, 1e-6, neighbours)
+    assert delta(event, result, neighbours) == pytest.approx(1e-6, rel=2e-3)
 
 
 def test_far_targets_stay_finite() -> None:
@@ -125,8 +125,8 @@ def test_a_sample_of_approximate_is_amplified() -> None:
     q = p[[1, 0, 3, 2]]
     mixed = 0.9 * q + 0.1 * p
     for at in (0.0, 0.05, 0.1):
-        for one, other in ((mixed, q), (q, mixed)):
-            truth = np.maximum(one - math.exp(at) * other, 0.0).sum()
+        for first, second in ((mixed, q), (q, mixed)):
+            truth = np.maximum(first - math.exp(at) * second, 0.0).sum()
             assert truth <= delta(event, at)
 
 
@@ -155,9 +155,9 @@ def test_conversion_at_a_single_order_matches_the_formula() -> None:
     def at(orders: np.ndarray) -> np.ndarray:
         return np.where(np.abs(np.log(orders - 1.0)) < 1e-12, 0.7, np.inf)
 
-    found = best_epsilon(at, 1e-4)
-    assert found.order == pytest.approx(2.0)
-    assert found.value == pytest.approx(0.7 + math.log(0.5) - (math.log(1e-4) + math.log(2.0)))
+    result = best_epsilon(at, 1e-4)
+    assert result.order == pytest.approx(2.0)
+    assert result.value == pytest.approx(0.7 + math.log(0.5) - (math.log(1e-4) + math.log(2.0)))
     assert best_delta(at, 3.0).value == pytest.approx(math.exp(0.7 - 3.0) * 0.25)
 
 
@@ -209,8 +209,8 @@ def test_rates_near_one_and_tiny_losses_lose_no_digits(rate, scale, delta):
     """Once 1 - rate was lost to rounding, and once log(1 - 1/a) at large orders."""
     event = ev.Poisson(rate, ev.Laplace(scale))
     for engine in (None, "rdp"):
-        found = account(event, delta=delta, neighbours="replace-one", engine=engine).epsilon
-        assert _sampled_laplace_delta(rate, scale, found.upper) <= delta
+        result = account(event, delta=delta, neighbours="replace-one", engine=engine).epsilon
+        assert _sampled_laplace_delta(rate, scale, result.upper) <= delta
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-8, 1e-4])

@@ -65,17 +65,17 @@ def test_flame_settings(event: ev.Event, proven: float, lower: float) -> None:
     Ours may be up to 1% lower (that choice) and .1% higher (rounding outwards); lower ends are at
     least the prototype's.
     """
-    found = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
-    assert proven * (1 - 0.01) <= found.upper <= proven * (1 + 0.002)
-    assert lower <= found.lower <= found.upper
+    result = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
+    assert proven * (1 - 0.01) <= result.upper <= proven * (1 + 0.002)
+    assert lower <= result.lower <= result.upper
 
 
 def test_top_k_beyond_its_padding_has_no_guarantee() -> None:
     event = sampled(1000, 7850, 157, 333, selection="data-dependent", event=ev.Laplace(4.0))
-    found = pp.account(event, delta=DELTA, neighbours="replace-one")
-    assert found.epsilon.upper == math.inf
-    assert any("overflow" in step.statement for step in found.derivation)
-    assert found.warnings
+    result = pp.account(event, delta=DELTA, neighbours="replace-one")
+    assert result.epsilon.upper == math.inf
+    assert any("overflow" in step.statement for step in result.derivation)
+    assert result.warnings
     at = pp.account(event, epsilon=5.0, neighbours="replace-one")
     assert at.delta.upper == 1.0
     assert data_dependent_bound(event, "replace-one") is None
@@ -83,13 +83,13 @@ def test_top_k_beyond_its_padding_has_no_guarantee() -> None:
 
 def test_whole_tuples_only_compose_locally() -> None:
     event = sampled(1000, 7850, 157, 333, granularity="tuple", event=ev.Laplace(4.0))
-    found = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
+    result = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
     local = pp.account(
         ev.Repeat(157, ev.Laplace(4.0)), delta=DELTA, neighbours="replace-one"
     ).epsilon
-    assert found.upper == pytest.approx(local.upper, rel=1e-9)
-    assert found.upper == pytest.approx(40.28, abs=0.01)
-    assert found.lower == 0.0
+    assert result.upper == pytest.approx(local.upper, rel=1e-9)
+    assert result.upper == pytest.approx(40.28, abs=0.01)
+    assert result.lower == 0.0
     with pytest.raises(Unsupported, match="add-remove"):
         pp.account(event, delta=DELTA, neighbours="add-remove", engine="pld")
 
@@ -98,9 +98,9 @@ def test_whole_tuples_that_depend_on_data_have_no_guarantee() -> None:
     event = sampled(
         1000, 7850, 157, 2000, granularity="tuple", selection="data-dependent", overflow="cap"
     )
-    found = pp.account(event, delta=DELTA, neighbours="replace-one")
-    assert found.epsilon.upper == math.inf
-    assert any("carry the chosen dimensions" in step.statement for step in found.derivation)
+    result = pp.account(event, delta=DELTA, neighbours="replace-one")
+    assert result.epsilon.upper == math.inf
+    assert any("carry the chosen dimensions" in step.statement for step in result.derivation)
 
 
 # --- counterexamples to a published composition ------------------------------------------------
@@ -143,10 +143,10 @@ def test_composing_over_2_k_amplified_dimensions_is_false(
     """FLAME's Theorem 4 at delta 1e-6: an exact test exceeds the claim, and our bound the test."""
     messages = event.dimensions * event.padded_to
     shown = counted_epsilon(stays, event.chosen, messages, 1e-6)
-    found = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
-    assert claimed < shown <= found.upper
-    assert found.upper < 2.0 * shown
-    assert found.lower <= found.upper
+    result = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
+    assert claimed < shown <= result.upper
+    assert result.upper < 2.0 * shown
+    assert result.lower <= result.upper
 
 
 # --- laws ---------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_amplified_is_never_above_local_or_unsampled() -> None:
         event = sampled(
             users, dimensions, chosen, padded_to, overflow=overflow, event=ev.Local(epsilon0)
         )
-        found = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
+        result = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
         local = pp.account(
             ev.Repeat(chosen, ev.Local(epsilon0)), delta=1e-5, neighbours="replace-one"
         ).epsilon
@@ -171,8 +171,8 @@ def test_amplified_is_never_above_local_or_unsampled() -> None:
             delta=1e-5,
             neighbours="replace-one",
         ).epsilon
-        assert found.upper <= local.upper * (1 + 1e-3)
-        assert found.upper <= unsampled.upper * (1 + 5e-3)
+        assert result.upper <= local.upper * (1 + 1e-3)
+        assert result.upper <= unsampled.upper * (1 + 5e-3)
 
 
 @pytest.mark.slow
@@ -193,9 +193,9 @@ def test_random_rounds_have_ordered_ends() -> None:
             else ev.Laplace(float(rng.uniform(0.7, 5.0))),
         )
         relation = str(rng.choice(["replace-one", "add-remove"]))
-        found = pp.account(event, delta=1e-4, neighbours=relation).epsilon
-        assert found.lower <= found.upper
-        tested += found.lower > 0.0
+        result = pp.account(event, delta=1e-4, neighbours=relation).epsilon
+        assert result.lower <= result.upper
+        tested += result.lower > 0.0
     assert tested >= 5
 
 
@@ -219,8 +219,8 @@ def test_slots_leave_room_but_for_the_failure() -> None:
     assert clear_slots(sampled(10, 5, 5, 20), 0.0) == 20 - 9
     assert overflow_probability(sampled(10, 5, 5, 20)) == 0.0
     exact = binom.sf(12, 40, 0.2)
-    found = overflow_probability(sampled(40, 5, 1, 12))
-    assert 5 * exact <= found <= 5.5 * exact
+    result = overflow_probability(sampled(40, 5, 1, 12))
+    assert 5 * exact <= result <= 5.5 * exact
 
 
 def test_add_remove_charges_what_a_stopped_round_tells() -> None:
@@ -256,10 +256,10 @@ def test_moved_messages_are_bounded_by_brute_force() -> None:
     both = worse_of_both(ResponseRandomizer(1.2, 2), 3)
     assert both is not None
     for friends in itertools.product((0.5, TRUE, 1.0 - TRUE), repeat=4):
-        one = np.multiply.outer(ones([TRUE, *friends[:2]]), ones([0.5, *friends[2:]]))
-        other = np.multiply.outer(ones([0.5, *friends[:2]]), ones([1.0 - TRUE, *friends[2:]]))
+        first = np.multiply.outer(ones([TRUE, *friends[:2]]), ones([0.5, *friends[2:]]))
+        second = np.multiply.outer(ones([0.5, *friends[:2]]), ones([1.0 - TRUE, *friends[2:]]))
         for epsilon in (0.0, 0.3, 0.9):
-            assert hockey_stick(one, other, epsilon) <= math.exp(both.log_delta(epsilon))
+            assert hockey_stick(first, second, epsilon) <= math.exp(both.log_delta(epsilon))
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -269,11 +269,11 @@ def test_the_derivation_is_that_of_the_number(wrapped: bool) -> None:
     event = ev.FixedSize(5, 5, plain) if wrapped else plain
     for delta, failure in ((0.05, 1e-3), (1e-6, 1e-8)):
         (expected,) = oblivious_bound(plain, "replace-one", failure).steps
-        found = pp.account(event, delta=delta, neighbours="replace-one").derivation
-        assert found[0] == expected
-        secret = any("secretly" in condition for condition in found[0].conditions)
+        result = pp.account(event, delta=delta, neighbours="replace-one").derivation
+        assert result[0] == expected
+        secret = any("secretly" in condition for condition in result[0].conditions)
         assert secret == (delta == 0.05)
-        assert any("whole population" in step.statement for step in found) == wrapped
+        assert any("whole population" in step.statement for step in result) == wrapped
 
 
 def test_unknown_randomizers_are_refused() -> None:
@@ -294,8 +294,8 @@ def test_lower_ends_of_compositions_keep_one_order() -> None:
     # The bit's loss is log 2p or log 2(1 - p) if present; the other one's is at most this.
     largest = math.log(0.5 + 0.5 * math.exp(10.0))
     most = max(math.log(2.0 * p) + largest, -math.log(2.0 * (1.0 - p)) + math.log(2.0))
-    found = pp.account(event, delta=0.05, neighbours="add-remove").epsilon
-    assert found.lower <= most <= found.upper
+    result = pp.account(event, delta=0.05, neighbours="add-remove").epsilon
+    assert result.lower <= most <= result.upper
 
 
 def test_batches_in_random_order_hide_more_than_one_round_tells() -> None:

@@ -70,15 +70,15 @@ def test_oblivious_rounds_lie_between_the_ends(
     overflow = "refuse" if padded_to >= users else "cap"
     event = sampled(users, dimensions, chosen, padded_to, overflow=overflow)
     others = [[1.0 - TRUE] * dimensions for _ in range(users - 1)]
-    one, other = (
+    law_p, law_q = (
         oblivious_law([[value] * dimensions, *others], dimensions, chosen, padded_to)
         for value in (TRUE, 1.0 - TRUE)
     )
     for epsilon in (0.0, 0.4):
-        truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
-        found = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
-        assert found.lower <= truth * (1 + 1e-9)
-        assert truth <= found.upper
+        truth = max(hockey_stick(law_p, law_q, epsilon), hockey_stick(law_q, law_p, epsilon))
+        result = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
+        assert result.lower <= truth * (1 + 1e-9)
+        assert truth <= result.upper
 
 
 @pytest.mark.parametrize("relation", ["replace-one", "add-remove", "zero-out"])
@@ -89,23 +89,23 @@ def test_any_values_and_relations_stay_below(relation: str) -> None:
     for mine in itertools.product((TRUE, 1.0 - TRUE), repeat=3):
         for friend in (TRUE, 1.0 - TRUE):
             changed = [1.0 - value for value in mine] if relation == "replace-one" else [0.5] * 3
-            one, other = (
+            law_p, law_q = (
                 oblivious_law([list(values), [friend] * 3], 3, 1, 2) for values in (mine, changed)
             )
             for epsilon, bound in bounds.items():
-                assert hockey_stick(one, other, epsilon) <= bound
-                assert hockey_stick(other, one, epsilon) <= bound
+                assert hockey_stick(law_p, law_q, epsilon) <= bound
+                assert hockey_stick(law_q, law_p, epsilon) <= bound
 
 
 @pytest.mark.parametrize(("blocks", "slots"), [(1, 4), (3, 2), (6, 1)])
 def test_one_of_t_dimensions_is_one_shuffle(blocks: int, slots: int) -> None:
     """The theorem's first half is an identity: t dimensions of D slots are one shuffle of t D."""
     law = oblivious_law([[TRUE] * blocks], blocks, 1, slots)
-    other = oblivious_law([[1.0 - TRUE] * blocks], blocks, 1, slots)
+    law_q = oblivious_law([[1.0 - TRUE] * blocks], blocks, 1, slots)
     single = [ones([value, *[0.5] * (blocks * slots - 1)]) for value in (TRUE, 1.0 - TRUE)]
     profile = profile_among_dummies(BIT, blocks * slots)
     for epsilon in (0.0, 0.15, 0.5, 1.0):
-        exact = hockey_stick(law, other, epsilon)
+        exact = hockey_stick(law, law_q, epsilon)
         assert exact == pytest.approx(hockey_stick(*single, epsilon), rel=1e-12)
         assert exact <= math.exp(profile.log_delta(epsilon)) <= exact * (1 + 2e-3) + 1e-12
 
@@ -158,7 +158,7 @@ def test_data_dependent_rounds_stay_below(
     for mine, changed, friends in itertools.product(subsets, repeat=3):
         for friend in (TRUE, 1.0 - TRUE):
             values = [[friend] * dimensions] * (users - 1)
-            one, other = (
+            law_p, law_q = (
                 round_law(
                     [sets, *[friends] * (users - 1)],
                     [[value] * dimensions, *values],
@@ -168,7 +168,9 @@ def test_data_dependent_rounds_stay_below(
                 for sets, value in ((mine, TRUE), (changed, 1.0 - TRUE))
             )
             for epsilon, delta in bounds.items():
-                truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
+                truth = max(
+                    hockey_stick(law_p, law_q, epsilon), hockey_stick(law_q, law_p, epsilon)
+                )
                 assert truth <= delta.upper
                 closest = max(closest, truth / delta.upper)
     assert closest > (0.7 if overflow == "refuse" else 0.4)
@@ -179,11 +181,11 @@ def test_cut_overflow_needs_two_copies_for_each_coordinate() -> None:
     mine, changed = (0,), (1,)
     friends = [(0,), (0,), (1,), (1,)]
     values = [[1.0 - TRUE] * 2] * 2 + [[TRUE] * 2] * 2
-    one = round_law([mine, *friends], [[TRUE] * 2, *values], 2, 1)
-    other = round_law([changed, *friends], [[1.0 - TRUE] * 2, *values], 2, 1)
+    law_p = round_law([mine, *friends], [[TRUE] * 2, *values], 2, 1)
+    law_q = round_law([changed, *friends], [[1.0 - TRUE] * 2, *values], 2, 1)
     event = sampled(5, 2, 1, 1, selection="data-dependent", overflow="cap")
     bound = data_dependent_bound(event, "replace-one")
     assert bound is not None
     assert bound.copies == 2
-    truth = hockey_stick(one, other, 0.0)
+    truth = hockey_stick(law_p, law_q, 0.0)
     assert truth <= pp.account(event, epsilon=0.0, neighbours="replace-one").delta.upper
