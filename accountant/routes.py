@@ -22,7 +22,8 @@ from .guarantee import Bounds, Neighbours, as_neighbours
 from .preferences import preference
 
 if TYPE_CHECKING:
-    from .amplification.group import Divergence, FloatArray
+    from .amplification.group import Divergence
+    from .arrays import FloatArray
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,12 @@ def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[
     size, record = _one_record(event)
     if size == 1:
         return
-    from .amplification.group import AS_PROVEN, AS_STATED, by_mironov, triangle
+    from .amplification.group import (
+        MIRONOV_PROVEN_MIN_ORDER,
+        MIRONOV_STATED_MIN_ORDER,
+        by_mironov,
+        triangle,
+    )
     from .engines.rdp.conversion import best_epsilon
     from .engines.rdp.engine import lemma_epsilon
 
@@ -102,12 +108,12 @@ def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[
     yield _asked(
         "Mironov's rule",
         f"{rule}; orders of at least 2k, as it is stated",
-        by(lambda at: by_mironov(at, size, AS_STATED), AS_STATED),
+        by(lambda at: by_mironov(at, size, MIRONOV_STATED_MIN_ORDER), MIRONOV_STATED_MIN_ORDER),
     )
     yield _asked(
         "Mironov's rule, as proven",
         f"{rule}; final orders of at least 1.5, where its proof holds",
-        by(lambda at: by_mironov(at, size, AS_PROVEN), AS_PROVEN),
+        by(lambda at: by_mironov(at, size, MIRONOV_PROVEN_MIN_ORDER), MIRONOV_PROVEN_MIN_ORDER),
     )
     yield _asked(
         "optimised triangle inequality",
@@ -179,13 +185,13 @@ def _mixtures(alone: Sequence[Leaf], size: int, relation: Neighbours) -> Diverge
 
 
 def _added(curves: Sequence[tuple[Divergence, int]]) -> Divergence:
-    from .engines.rdp.moments import OUTWARD
+    from .engines.rdp.moments import RENYI_OUTWARD_FACTOR
 
     def at(orders: FloatArray) -> FloatArray:
         total = 0.0 * orders
         for each, count in curves:
             total += count * each(orders)
-        return total * OUTWARD
+        return total * RENYI_OUTWARD_FACTOR
 
     return at
 

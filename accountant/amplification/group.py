@@ -28,25 +28,23 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, Step
-
-FloatArray: TypeAlias = NDArray[np.float64]
 
 Divergence: TypeAlias = Callable[[FloatArray], FloatArray]
 """From orders above 1 to upper bounds on both Renyi divergences of neighbours, in nats."""
 
-AS_STATED: Final = 2.0
+MIRONOV_STATED_MIN_ORDER: Final = 2.0
 """Least final order for which Mironov states his rule: orders of at least 2k for a group of k."""
 
-AS_PROVEN: Final = 1.5
+MIRONOV_PROVEN_MIN_ORDER: Final = 1.5
 """Least final order for which its proof holds."""
 
-_TOGETHER: Final = {
+_RECORDS_OF_UNIT: Final = {
     "add-remove": "come or go together",
     "zero-out": "are all set to zero, or all there",
     "replace-one": "may all be replaced by as many others",
@@ -68,7 +66,7 @@ def group_step(size: int, neighbours: Neighbours) -> Step:
         )
     return Step(
         "group",
-        f"A unit is {size:,} records, which {_TOGETHER[neighbours]}.",
+        f"A unit is {size:,} records, which {_RECORDS_OF_UNIT[neighbours]}.",
         "definition of the relation between data sets",
         tuple(conditions),
     )
@@ -100,8 +98,8 @@ def along_chain(event: ev.Event, size: int, neighbours: Neighbours) -> ev.Event:
                     "Both data sets must hold as many records as the batch has.",
                     "Use a smaller batch, or ask under replace-one.",
                 )
-            least = population - size + 1
-            return ev.FixedSize(batch, least, along_chain(inner, size, neighbours))
+            smallest = population - size + 1
+            return ev.FixedSize(batch, smallest, along_chain(inner, size, neighbours))
         case ev.TruncatedPoisson():
             raise Unsupported(
                 "A truncated Poisson sample is not converted to groups under add-remove.",
@@ -109,14 +107,14 @@ def along_chain(event: ev.Event, size: int, neighbours: Neighbours) -> ev.Event:
                 "and the guarantee neither grows nor falls with it.",
                 "Ask under zero-out or replace-one, or account for single records.",
             )
-        case ev.Group(many, inner):
+        case ev.Group(records, inner):
             # Each of the other units takes `many` records away; the rest is this group's own chain.
-            return ev.Group(many, along_chain(inner, (size - 1) * many + 1, neighbours))
+            return ev.Group(records, along_chain(inner, (size - 1) * records + 1, neighbours))
         case _:
-            below = getattr(event, "event", None)
-            if not isinstance(below, ev.Event):
+            inner_event = getattr(event, "event", None)
+            if not isinstance(inner_event, ev.Event):
                 return event
-            return replace(event, **{"event": along_chain(below, size, neighbours)})
+            return replace(event, **{"event": along_chain(inner_event, size, neighbours)})
 
 
 def type_of(event: ev.Event) -> str:
@@ -141,10 +139,10 @@ def log_growth(epsilon: FloatArray, size: int) -> FloatArray:
     >>> log_growth(np.array([0.0, 1000.0]), 8).round(3).tolist()
     [2.079, 7000.0]
     """
-    few = np.maximum(epsilon, 1e-300)
-    beyond = np.log(np.expm1(-size * few) / np.expm1(-few))
+    positive = np.maximum(epsilon, 1e-300)
+    log_quotient = np.log(np.expm1(-size * positive) / np.expm1(-positive))
     # The quotient tends to `size` as epsilon vanishes, and is never more.
-    return np.asarray((size - 1) * epsilon + np.clip(beyond, 0.0, math.log(size)))
+    return np.asarray((size - 1) * epsilon + np.clip(log_quotient, 0.0, math.log(size)))
 
 
 def lemma(epsilon: float, log_delta: float, size: int) -> tuple[float, float]:
@@ -159,19 +157,19 @@ def lemma(epsilon: float, log_delta: float, size: int) -> tuple[float, float]:
     >>> lemma(1.0, math.log(1e-9), 1) == (1.0, math.log(1e-9))
     True
     """
-    least = validate.non_negative(epsilon=epsilon)
-    many = validate.count(size=size)
-    if many == 1:
-        return least, log_delta
-    growth = float(log_growth(np.array([least]), many)[0])
-    return math.nextafter(many * least, math.inf), log_delta + growth * (1.0 + 1e-14)
+    record_epsilon = validate.non_negative(epsilon=epsilon)
+    records = validate.count(size=size)
+    if records == 1:
+        return record_epsilon, log_delta
+    growth = float(log_growth(np.array([record_epsilon]), records)[0])
+    return math.nextafter(records * record_epsilon, math.inf), log_delta + growth * (1.0 + 1e-14)
 
 
 # --- Mironov's rule -----------------------------------------------------------------------------
 
 
 def mironov(
-    divergence: Divergence, size: int, orders: FloatArray, least: float = AS_STATED
+    divergence: Divergence, size: int, orders: FloatArray, least: float = MIRONOV_STATED_MIN_ORDER
 ) -> tuple[FloatArray, FloatArray]:
     """Return orders and divergences of a group of `size` records by Mironov's rule.
 
@@ -189,16 +187,17 @@ def mironov(
     >>> finals.tolist(), values.round(6).tolist()
     ([2.0, 4.0], [36.0, 72.0])
     """
-    many = validate.count(size=size)
-    if not AS_PROVEN <= least <= AS_STATED:
+    records = validate.count(size=size)
+    if not MIRONOV_PROVEN_MIN_ORDER <= least <= MIRONOV_STATED_MIN_ORDER:
         raise InvalidInput(
             f"`least` must be in [1.5, 2]; it is {least!r}.",
             "Below a final order of 1.5 one doubling costs more than a factor of 3.",
             "Use 2 for the rule as it is stated, 1.5 for what its proof gives.",
         )
-    doublings = (many - 1).bit_length()
+    doublings = (records - 1).bit_length()
+    # 2^c >= k doublings: order a becomes a/2^c, the divergence 3^c times as large.
     finals = np.asarray(orders, np.float64) / 2.0**doublings
-    refuse_small_orders(finals, many, least)
+    refuse_small_orders(finals, records, least)
     factor = float(3**doublings)
     return finals, np.asarray(factor * divergence(np.asarray(orders)) * (1.0 + 1e-15))
 
@@ -218,11 +217,14 @@ def refuse_small_orders(finals: FloatArray, size: int, least: float) -> None:
     )
 
 
-def by_mironov(divergence: Divergence, size: int, least: float = AS_PROVEN) -> Divergence:
+def by_mironov(
+    divergence: Divergence, size: int, least: float = MIRONOV_PROVEN_MIN_ORDER
+) -> Divergence:
     """Return Mironov's rule as a curve of the group: infinite at orders below `least`."""
     doubled = float(1 << (size - 1).bit_length())
 
     def at(orders: FloatArray) -> FloatArray:
+        # Where the rule does not hold it says nothing: infinite.
         values = np.full_like(orders, np.inf)
         fits = orders >= least
         if fits.any():
@@ -234,14 +236,14 @@ def by_mironov(divergence: Divergence, size: int, least: float = AS_PROVEN) -> D
 
 # --- the optimised triangle inequality ----------------------------------------------------------
 
-PER_DOUBLING: Final = 32
+NODES_PER_DOUBLING: Final = 32
 """Orders in the tables: a - 1 grows by a factor 2^(1/32) from one to the next."""
 
-_FIRST, _LAST = -24 * PER_DOUBLING, 23 * PER_DOUBLING
-_NODES: Final = np.exp2(np.arange(_FIRST, _LAST + 1) / PER_DOUBLING)
+_FIRST_NODE, _LAST_NODE = -24 * NODES_PER_DOUBLING, 23 * NODES_PER_DOUBLING
+_ORDER_NODES: Final = np.exp2(np.arange(_FIRST_NODE, _LAST_NODE + 1) / NODES_PER_DOUBLING)
 """The a - 1 of the tables, from 6e-8 to 8e6."""
 
-_STEPS: Final = np.unique(
+_NODE_STEPS: Final = np.unique(
     np.concatenate((np.arange(1, 9), np.arange(10, 64, 2), np.arange(64, 257, 16)))
 )
 """How many nodes above a - 1 one of the two orders of the inequality is looked for."""
@@ -265,38 +267,43 @@ def triangle(divergence: Divergence, size: int) -> Divergence:
     6.4
     """
     tables = {1: _record_table(divergence)}
-    final = _halved(validate.count(size=size), tables)
+    final = _table_by_halves(validate.count(size=size), tables)
     return lambda orders: _chord(final, orders - 1.0)
 
 
 def _record_table(divergence: Divergence) -> FloatArray:
     # In short pieces: a curve may cost as much for all orders as for the largest of them.
-    pieces = [divergence(1.0 + nodes) for nodes in np.array_split(_NODES, _NODES.size // 16)]
+    pieces = [
+        divergence(1.0 + nodes) for nodes in np.array_split(_ORDER_NODES, _ORDER_NODES.size // 16)
+    ]
     values = np.concatenate(pieces)
     values[np.isnan(values)] = np.inf
     # R never falls as the order grows, so a bound at a larger order is one here, too.
     return np.asarray(np.minimum.accumulate(values[::-1])[::-1])
 
 
-def _halved(size: int, tables: dict[int, FloatArray]) -> FloatArray:
+def _table_by_halves(size: int, tables: dict[int, FloatArray]) -> FloatArray:
     if size not in tables:
-        less = size // 2
-        tables[size] = _joined(_halved(less, tables), _halved(size - less, tables))
+        # R_k from R_{k/2} and R_{k - k/2}: log2 k combinations, each table kept.
+        smaller = size // 2
+        tables[size] = _combined_table(
+            _table_by_halves(smaller, tables), _table_by_halves(size - smaller, tables)
+        )
     return tables[size]
 
 
-def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
+def _combined_table(first: FloatArray, second: FloatArray) -> FloatArray:
     """Return the table of R_{i+j} from those of R_i and R_j."""
-    best = np.full(_NODES.size, np.inf)
-    for step in _STEPS.tolist():
-        b, node = _NODES[:-step], _NODES[step:]
+    best = np.full(_ORDER_NODES.size, np.inf)
+    for step in _NODE_STEPS.tolist():
+        b, node = _ORDER_NODES[:-step], _ORDER_NODES[step:]
         # The first order, p a = 1 + node, is one of the table, and p - 1 = (node - b)/(b + 1) ...
         other = (node + 1.0) * (b / (node - b)) * (1.0 + 1e-14)
         weight = 1.0 + (node - b) / ((node + 1.0) * b)
         best[:-step] = np.fmin(best[:-step], weight * first[step:] + _chord(second, other))
         # ... or the second is, 1 + p b/(p - 1) = 1 + node, and p - 1 = b/(node - b).
-        less = b / (node - b)
-        other = (less + b + less * b) * (1.0 + 1e-14)
+        p_minus_1 = b / (node - b)
+        other = (p_minus_1 + b + p_minus_1 * b) * (1.0 + 1e-14)
         weight = 1.0 + 1.0 / node
         best[:-step] = np.fmin(best[:-step], weight * _chord(first, other) + second[step:])
     return np.asarray(np.minimum.accumulate(best[::-1])[::-1] * (1.0 + 1e-13))
@@ -304,16 +311,19 @@ def _joined(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def _chord(table: FloatArray, b: FloatArray) -> FloatArray:
     """Return an upper bound on R at order 1 + b, from its values at the nodes."""
-    place = np.log2(np.maximum(b, _NODES[0])) * PER_DOUBLING - _FIRST
-    index = np.clip(place.astype(np.intp), 0, _NODES.size - 2)
+    position = np.log2(np.maximum(b, _ORDER_NODES[0])) * NODES_PER_DOUBLING - _FIRST_NODE
+    index = np.clip(position.astype(np.intp), 0, _ORDER_NODES.size - 2)
     # The logarithm may be a unit off beside a node.
-    index = np.where(_NODES[index] > b, np.maximum(index - 1, 0), index)
-    index = np.where(_NODES[index + 1] < b, np.minimum(index + 1, _NODES.size - 2), index)
-    low, high = _NODES[index], _NODES[index + 1]
+    index = np.where(_ORDER_NODES[index] > b, np.maximum(index - 1, 0), index)
+    index = np.where(
+        _ORDER_NODES[index + 1] < b, np.minimum(index + 1, _ORDER_NODES.size - 2), index
+    )
+    low, high = _ORDER_NODES[index], _ORDER_NODES[index + 1]
+    # (a-1) R(a) is convex: its chord between two nodes, divided by a - 1, is above R.
     share = np.clip((b - low) / (high - low), 0.0, 1.0)
     with np.errstate(invalid="ignore"):
         left = np.where(share < 1.0, (1.0 - share) * low * table[index], 0.0)
         right = np.where(share > 0.0, share * high * table[index + 1], 0.0)
         value = (left + right) / np.clip(b, low, high) * (1.0 + 1e-13)
-    value = np.where(b <= _NODES[0], table[0], value)
-    return np.where(b > _NODES[-1], np.inf, value)
+    value = np.where(b <= _ORDER_NODES[0], table[0], value)
+    return np.where(b > _ORDER_NODES[-1], np.inf, value)

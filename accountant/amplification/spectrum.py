@@ -15,25 +15,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.fft import next_fast_len, rfft
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
-ComplexArray: TypeAlias = NDArray[np.complex128]
+from ..arrays import ComplexArray, FloatArray, IntArray
 
 UNIT_ROUNDOFF: Final = 2.0**-53
 
-OVERSAMPLING: Final = 8
+CHARACTERISTIC_OVERSAMPLING: Final = 8
 """Points per lattice point of X on which its characteristic function is looked at."""
 
-MOST_TERMS: Final = 400_000
+MAX_SPECTRUM_TERMS: Final = 400_000
 """Most terms, nodes times points of X, that are summed one by one."""
 
-NEGLIGIBLE: Final = 45.0
+NODE_CUTOFF_EXPONENT: Final = 45.0
 """A node counts where |f|^n is above e^-45."""
 
 
@@ -79,8 +76,8 @@ class Lattice:
         indices = np.concatenate((low, low + 1.0))
         with np.errstate(divide="ignore"):
             logs = np.concatenate((log_masses + np.log1p(-share), log_masses + np.log(share)))
-        kept = np.isfinite(logs)
-        indices, logs = indices[kept], logs[kept]
+        finite = np.isfinite(logs)
+        indices, logs = indices[finite], logs[finite]
         exponents = logs + step * indices
         peak = float(exponents.max())
         # What would vanish stays at a size that does not matter, and never below the truth.
@@ -111,8 +108,8 @@ class Lattice:
 
     def from_all_nodes(self) -> float:
         """Return log of an upper bound on E_t[g(S)], by one transform over a whole period."""
-        places = (self.indices - self.centre) % self.points
-        folded = np.bincount(places, self.weights, minlength=self.points)
+        positions = (self.indices - self.centre) % self.points
+        folded = np.bincount(positions, self.weights, minlength=self.points)
         transform = rfft(folded)
         twice = np.full(transform.size, 2.0)
         twice[0] = 1.0
@@ -127,9 +124,9 @@ class Lattice:
         centred = self.indices - self.centre
         first = int(centred.min())
         dense = np.bincount(centred - first, self.weights).astype(np.float64)
-        nodes = self._nodes_that_count(dense)
+        nodes = self._relevant_nodes(dense)
         occupied = np.flatnonzero(dense)
-        if nodes.size * occupied.size > MOST_TERMS:
+        if nodes.size * occupied.size > MAX_SPECTRUM_TERMS:
             return math.inf
         angles = 2.0 * math.pi / self.points * nodes
         turns = angles[:, None] * (occupied + float(first))
@@ -137,33 +134,33 @@ class Lattice:
         twice = np.where((nodes == 0) | (2 * nodes == self.points), 1.0, 2.0)
         turned = math.pi * max(-first, first + dense.size)
         error = UNIT_ROUNDOFF * (64.0 + math.log2(occupied.size) + turned)
-        others = math.exp(5.0 - NEGLIGIBLE + 1e-14 * self.count)
-        return self._inverted(transform, nodes, twice, error, others)
+        omitted = math.exp(5.0 - NODE_CUTOFF_EXPONENT + 1e-14 * self.count)
+        return self._inverted(transform, nodes, twice, error, omitted)
 
-    def _nodes_that_count(self, dense: FloatArray) -> IntArray:
+    def _relevant_nodes(self, dense: FloatArray) -> IntArray:
         """Return the nodes up to N / 2 outside of which |f|^n is at most e^(5 - 45)."""
         n, span = float(self.count), dense.size - 1
-        places = np.arange(dense.size, dtype=np.float64)
-        mean = float((dense * places).sum())
-        variance = float((dense * (places - mean) ** 2).sum())
-        size = next_fast_len(OVERSAMPLING * dense.size, real=True)
-        apart = 2.0 * math.pi / size
-        seen = np.abs(rfft(dense, size)) + 16.0 * UNIT_ROUNDOFF * math.log2(size)
-        seen = np.append(seen, seen[-1])  # beyond pi, by symmetry
-        square = np.maximum(seen[:-1], seen[1:]) ** 2 + 0.2501 * variance * apart**2
-        counting = np.flatnonzero(square > math.exp(2.0 * (5.0 - NEGLIGIBLE) / n))
+        positions = np.arange(dense.size, dtype=np.float64)
+        mean = float((dense * positions).sum())
+        variance = float((dense * (positions - mean) ** 2).sum())
+        size = next_fast_len(CHARACTERISTIC_OVERSAMPLING * dense.size, real=True)
+        spacing = 2.0 * math.pi / size
+        modulus = np.abs(rfft(dense, size)) + 16.0 * UNIT_ROUNDOFF * math.log2(size)
+        modulus = np.append(modulus, modulus[-1])  # beyond pi, by symmetry
+        square = np.maximum(modulus[:-1], modulus[1:]) ** 2 + 0.2501 * variance * spacing**2
+        cells = np.flatnonzero(square > math.exp(2.0 * (5.0 - NODE_CUTOFF_EXPONENT) / n))
         # Cell m holds the nodes with m <= node * size / points <= m + 1; the ends are in both.
-        starts = counting * self.points // size
-        stops = np.minimum((counting + 1) * self.points // size + 1, self.points // 2)
+        starts = cells * self.points // size
+        stops = np.minimum((cells + 1) * self.points // size + 1, self.points // 2)
         # Up to pi / span the first bound tells where |f|^n is below e^-45.
-        end = math.sqrt(NEGLIGIBLE / (2.0 / math.pi**2 * n * variance * 0.999))
+        end = math.sqrt(NODE_CUTOFF_EXPONENT / (2.0 / math.pi**2 * n * variance * 0.999))
         last = math.floor(min(self.points * end / (2.0 * math.pi), 2.0**62))
-        known = (counting + 1) * apart * span < math.pi
-        stops = np.where(known, np.minimum(stops, last), stops)
+        near_zero = (cells + 1) * spacing * span < math.pi
+        stops = np.where(near_zero, np.minimum(stops, last), stops)
         starts[1:] = np.maximum(starts[1:], stops[:-1] + 1)  # each node once, in order
         lengths = np.maximum(stops - starts + 1, 0)
-        if float(lengths.sum()) > MOST_TERMS:
-            return np.arange(MOST_TERMS + 1)
+        if float(lengths.sum()) > MAX_SPECTRUM_TERMS:
+            return np.arange(MAX_SPECTRUM_TERMS + 1)
         offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return np.asarray(np.repeat(starts, lengths) + offsets)
 
@@ -173,22 +170,22 @@ class Lattice:
         nodes: IntArray,
         multiplicity: FloatArray,
         error: float,
-        others: float,
+        omitted: float,
     ) -> float:
         """Return log of (1/N) sum_k f_k^n w r_k / (1 - r_k)^2, with all errors added.
 
         `transform` holds f at the `nodes`, each off by at most `error`, times a phase that
-        `centre` accounts for; `others` bounds |f|^n at all nodes that are not there.
+        `centre` accounts for; `omitted` bounds |f|^n at all nodes that are not there.
         """
         n, points = self.count, self.points
         size = np.abs(transform)
-        matters = size > math.exp(-NEGLIGIBLE / n)
-        left_out = size[~matters]
+        relevant = size > math.exp(-NODE_CUTOFF_EXPONENT / n)
+        left_out = size[~relevant]
         if left_out.size:
             largest = n * math.log(float(left_out.max()) + error)
-            others = max(others, math.exp(min(largest, 700.0)))
-        size, transform = size[matters], transform[matters]
-        nodes, multiplicity = nodes[matters], multiplicity[matters]
+            omitted = max(omitted, math.exp(min(largest, 700.0)))
+        size, transform = size[relevant], transform[relevant]
+        nodes, multiplicity = nodes[relevant], multiplicity[relevant]
 
         angles = 2.0 * math.pi / points * nodes
         # 1 - r, where r = e^(-step + i angle), without cancelling.
@@ -200,8 +197,10 @@ class Lattice:
         relative = np.expm1(n * (error / size + 16.0 * UNIT_ROUNDOFF) + 1e-13)
         off = np.abs(kernel) * np.abs(power) * relative
         total = float((kernel * power).real.sum() + off.sum())
-        if others > 0.0:
+        if omitted > 0.0:
             wrap = math.exp(-self.step * points)
-            whole = self.width * fall * (1.0 + wrap) / -math.expm1(-2.0 * self.step) / (1.0 - wrap)
-            total += whole * others
+            kernel_sum = (
+                self.width * fall * (1.0 + wrap) / -math.expm1(-2.0 * self.step) / (1.0 - wrap)
+            )
+            total += kernel_sum * omitted
         return math.log(total) + 1e-13 if total > 0.0 else math.inf

@@ -32,12 +32,13 @@ import numpy as np
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Step
 from .shuffling.blanket import blanket_profile
 from .shuffling.profile import Profile
 from .shuffling.randomizers import Blanket, Randomizer, ResponseRandomizer, randomizer_of
-from .sums import UNIT_ROUNDOFF, FloatArray
+from .sums import UNIT_ROUNDOFF
 
 
 def drawn_profile(event: ev.Event, profile_of: Callable[[int], Profile]) -> Profile:
@@ -62,6 +63,7 @@ def drawn_profile(event: ev.Event, profile_of: Callable[[int], Profile]) -> Prof
     if isinstance(event, ev.Poisson) and isinstance(inner, ev.Shuffle):
         if event.rate == 1.0:
             return profile_of(inner.users)
+        # A bare epsilon: binary randomized response has the largest terms in convex order.
         randomizer = randomizer_of(inner.event)
         if isinstance(inner.event, ev.Local):
             randomizer = ResponseRandomizer(inner.event.epsilon, 2)
@@ -91,6 +93,7 @@ def drawn_without_replacement(profile: Profile, batch: int, population: int) -> 
     if batch == population:
         return profile
     share = batch / population
+    # Beyond the amplified largest loss delta is 0.
     largest = _amplified(profile.largest_loss, share)
 
     def log_delta(epsilon: float) -> float:
@@ -111,12 +114,14 @@ def drawn_without_replacement(profile: Profile, batch: int, population: int) -> 
 
 def _log_drawn(profile: Profile, share: float, epsilon: float) -> float:
     """Return log of b delta(log(1 + (e^epsilon - 1)/b)), rounded up."""
+    # Two forms of log(1 + (e^eps - 1)/b), each without overflow or cancellation.
     if epsilon > 1.0:
         inner = epsilon - math.log(share) + math.log1p((share - 1.0) * math.exp(-epsilon))
     else:
         inner = math.log1p(math.expm1(epsilon) / share)
-    found = profile.log_delta(inner * (1.0 - 16.0 * UNIT_ROUNDOFF))
-    return found + math.log(share) + 1e-14
+    # Read at a slightly smaller epsilon, where delta is no smaller.
+    log_delta = profile.log_delta(inner * (1.0 - 16.0 * UNIT_ROUNDOFF))
+    return log_delta + math.log(share) + 1e-14
 
 
 def _amplified(loss: float, share: float) -> float:
@@ -144,7 +149,7 @@ def poisson_drawn(randomizer: Randomizer, users: int, rate: float) -> Profile:
         return Profile(lambda _: -math.inf, 0.0, (step,))
     if rate == 1.0:
         return blanket_profile(randomizer, users)
-    profile = blanket_profile(Sometimes(randomizer, rate), users)
+    profile = blanket_profile(SampledRandomizer(randomizer, rate), users)
     step = Step(
         "sampling",
         f"Each of {users:,} users joins with probability {rate:.6g}; not to join is a message like "
@@ -156,7 +161,7 @@ def poisson_drawn(randomizer: Randomizer, users: int, rate: float) -> Profile:
 
 
 @dataclass(frozen=True)
-class Sometimes:
+class SampledRandomizer:
     """A randomizer that is used with probability `rate` in (0, 1), and else says "nothing"."""
 
     randomizer: Randomizer
@@ -179,8 +184,9 @@ class Sometimes:
     def blanket(self, outside: float) -> Blanket:
         """Return `rate` times the blanket, and "nothing"."""
         inner = self.randomizer.blanket(outside)
+        # All masses times q; with mass 1 - q nothing is said, and the term is 1 - e^eps.
         log_rate = math.log(self.rate)
-        return _Often(
+        return _SampledBlanket(
             inner.losses,
             inner.log_masses + log_rate,
             inner.log_rest + log_rate,
@@ -191,7 +197,7 @@ class Sometimes:
 
 
 @dataclass(frozen=True, eq=False)
-class _Often(Blanket):
+class _SampledBlanket(Blanket):
     """A blanket with a further mass where mu_0 = mu_1 = gamma omega."""
 
     log_nothing: float

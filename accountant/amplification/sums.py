@@ -25,37 +25,34 @@ from typing import Final
 import numpy as np
 from scipy.fft import next_fast_len
 
+from ..arrays import FloatArray
 from ..rootfinding import enclose, narrow
 from .spectrum import (
-    OVERSAMPLING,
+    CHARACTERISTIC_OVERSAMPLING,
     UNIT_ROUNDOFF,
-    ComplexArray,
-    FloatArray,
     Lattice,
     relative_rounding,
 )
 
 __all__ = [
     "UNIT_ROUNDOFF",
-    "ComplexArray",
-    "FloatArray",
     "log_chernoff_excess",
     "log_expected_excess",
 ]
 
-LEAST_POINTS: Final = 1 << 14
+MIN_TRANSFORM_POINTS: Final = 1 << 14
 """Fewest lattice points of a period: short sums are lumpy, and points are cheap."""
 
-FULL_POINTS: Final = 1 << 13
+MAX_WHOLE_PERIOD_POINTS: Final = 1 << 13
 """Periods above this are not transformed as a whole if few nodes matter."""
 
-MOST_POINTS: Final = 1 << 20
+MAX_TRANSFORM_POINTS: Final = 1 << 20
 """Most points that are transformed as a whole."""
 
-SPAN: Final = 1024
+MIN_SPAN_POINTS: Final = 1024
 """Fewest lattice points from the smallest to the largest X where only few nodes are computed."""
 
-FEW_VALUES: Final = 4
+MAX_FITTED_VALUES: Final = 4
 """Up to so many values besides 0, the lattice is fitted to them."""
 
 
@@ -66,14 +63,14 @@ def log_expected_excess(
     *,
     mass_error: float = 0.0,
     accuracy: float = 2e-4,
-    most_points: int = MOST_POINTS,
+    max_points: int = MAX_TRANSFORM_POINTS,
 ) -> float:
     """Return an upper bound on log E[(X_1 + ... + X_n)+], n = `count`, -inf where it is 0.
 
     X_i are independent and take `values` (any order, repeats allowed) with masses
     e^`log_masses`, each right up to a relative `mass_error`; a value that is not exact is given
     rounded up.  The lattice adds about `accuracy` to the result, mostly less, where
-    `most_points` suffice for that.  Infinite where the values are too extreme to compute with.
+    `max_points` suffice for that.  Infinite where the values are too extreme to compute with.
 
     Source: derived above; the tilt is Cramer's exponential change of measure.
 
@@ -87,9 +84,11 @@ def log_expected_excess(
     if not law.is_finite:
         return math.inf
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        # Three upper bounds; the least counts, nan is ignored.
         tilt = law.centring_tilt()
         bounds = [law.log_chernoff(tilt), law.log_of_positive_parts()]
-        bounds.append(_log_inverted(law, tilt, accuracy, most_points))
+        bounds.append(_log_inverted(law, tilt, accuracy, max_points))
+    # Masses off by (1 + e) each: the n-fold product is off by at most (1 + e)^n.
     allowed = count * mass_error * (1.0 + 1e-9)
     return min((each for each in bounds if not math.isnan(each)), default=math.inf) + allowed
 
@@ -117,6 +116,7 @@ class _Law:
 
     def tilted(self, tilt: float) -> tuple[FloatArray, float]:
         """Return the tilted masses, which sum to 1, and log M(tilt)."""
+        # Cramer's change of measure, in logarithms around the largest exponent.
         exponents = self.log_masses + tilt * self.values
         peak = float(exponents.max())
         weights = np.exp(exponents - peak)
@@ -179,32 +179,34 @@ class _Law:
     def window(self, tilt: float) -> float:
         """Return a length N w beyond which what aliasing adds no longer matters."""
         n = float(self.count)
-        here = self.log_moment(tilt)
+        log_mgf = self.log_moment(tilt)
         spread = math.sqrt(n * self.moments(tilt)[1])
-        left = (max(-n * here, 0.0) + 2.0 * math.log1p(tilt * spread) + 28.0) / tilt
+        # Two lengths: one by the decay of e^(-ts), one by Chernoff's bound on the tilted sum.
+        left = (max(-n * log_mgf, 0.0) + 2.0 * math.log1p(tilt * spread) + 28.0) / tilt
         right = left
         if spread > 0.0:
             steps = [factor * math.sqrt(60.0) / spread for factor in (0.25, 0.5, 1.0)]
-            right = min((n * (self.log_moment(tilt + s) - here) + 30.0) / s for s in steps)
+            right = min((n * (self.log_moment(tilt + s) - log_mgf) + 30.0) / s for s in steps)
         return max(left, min(right, n * float(self.values.max())))
 
     def width(self, tilt: float, accuracy: float) -> float:
         """Return the width at which the spread adds `accuracy`: n P(X != 0) t^2 w^2 / 12."""
         weights, _ = self.tilted(tilt)
-        moving = self.count * float(weights[self.values != 0.0].sum())
-        return math.sqrt(12.0 * accuracy / max(moving, 1e-3)) / tilt
+        nonzero = self.count * float(weights[self.values != 0.0].sum())
+        return math.sqrt(12.0 * accuracy / max(nonzero, 1e-3)) / tilt
 
     def fitted(self, tilt: float, width: float) -> float:
         """Return a width, not above `width`, that nearly divides the values where they are few."""
-        moving = np.unique(self.values[self.values != 0.0])
-        if moving.size > FEW_VALUES:
+        nonzero = np.unique(self.values[self.values != 0.0])
+        if nonzero.size > MAX_FITTED_VALUES:
             return width
         weights, _ = self.tilted(tilt)
-        shares = np.array([float(weights[self.values == value].sum()) for value in moving])
-        longest = float(np.abs(moving).max())
+        shares = np.array([float(weights[self.values == value].sum()) for value in nonzero])
+        longest = float(np.abs(nonzero).max())
         steps = math.ceil(longest / width)
+        # Widths that divide the longest value; the one that is off least, weighed by mass.
         widths = longest / (steps + np.arange(min(steps, 2048.0)))
-        off = moving / widths[:, None]
+        off = nonzero / widths[:, None]
         off -= np.round(off)
         return float(widths[np.argmin((off**2 * shares).sum(axis=1) * widths**2)])
 
@@ -223,23 +225,24 @@ def log_chernoff_excess(values: FloatArray, log_masses: FloatArray, count: int) 
         return law.log_chernoff(law.centring_tilt())
 
 
-def _log_inverted(law: _Law, tilt: float, accuracy: float, most_points: int) -> float:
+def _log_inverted(law: _Law, tilt: float, accuracy: float, max_points: int) -> float:
     """Return the bound on log E[S+] that the lattice gives."""
     window, width = law.window(tilt), law.width(tilt, accuracy)
     span = float(law.values.max() - law.values.min())
-    if window > width * FULL_POINTS and span > 0.0:
-        fine = law.fitted(tilt, min(width, span / SPAN))
-        if OVERSAMPLING * span / fine < min(window / width, most_points):
+    # A long sum of a narrow law: its characteristic function is tiny at most nodes.
+    if window > width * MAX_WHOLE_PERIOD_POINTS and span > 0.0:
+        fine = law.fitted(tilt, min(width, span / MIN_SPAN_POINTS))
+        if CHARACTERISTIC_OVERSAMPLING * span / fine < min(window / width, max_points):
             lattice = Lattice.of(
                 law.values, law.log_masses, law.count, tilt, fine, math.ceil(window / fine) + 2
             )
             log_mean = lattice.from_few_nodes()
             if log_mean < math.inf:
                 return lattice.log_scale + log_mean
-    points = min(max(window / width, LEAST_POINTS), 0.9 * most_points)
+    points = min(max(window / width, MIN_TRANSFORM_POINTS), 0.9 * max_points)
     # An index must stay far below 2^53.
     width = max(window / points, 1e-12 * float(np.abs(law.values).max()))
     width = law.fitted(tilt, width)
-    points = next_fast_len(min(math.ceil(window / width) + 2, most_points), real=True)
+    points = next_fast_len(min(math.ceil(window / width) + 2, max_points), real=True)
     lattice = law.on_lattice(tilt, width, points)
     return lattice.log_scale + lattice.from_all_nodes()

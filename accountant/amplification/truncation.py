@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from ..arrays import FloatArray
+from .spectrum import UNIT_ROUNDOFF
 
-MOST_TERMS: Final = 8_000_000
+MAX_BINOMIAL_TERMS: Final = 8_000_000
 """Most probabilities of a binomial that are added one by one; beyond, Bernstein's bound."""
 
-LEAST_WEIGHT: Final = 1e-280
+MIN_CUT_PROBABILITY: Final = 1e-280
 """Below this a probability of being cut is rounded up to it."""
-
-_UNIT_ROUNDOFF: Final = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -60,25 +58,30 @@ class Cut:
         >>> round(cut.full, 9), round(cut.rate, 9)  # and then the unit stays with 1/2 * 3/4
         (0.125, 0.375)
         """
-        most = rate * (batch / (batch + 1.0)) * (1.0 + 4.0 * _UNIT_ROUNDOFF)
-        others = _binomial(population - 1, rate, batch)
+        largest_rate = rate * (batch / (batch + 1.0)) * (1.0 + 4.0 * UNIT_ROUNDOFF)
+        # N over the other units decides what is cut; the identity needs Bin(n, q) too.
+        other_units = _binomial(population - 1, rate, batch)
         everyone = _binomial(population, rate, batch + 1)
-        if others is None or everyone is None:
+        if other_units is None or everyone is None:
             above = _bernstein(population - 1, rate, batch)
-            return cls(1.0, max(above, LEAST_WEIGHT), most, 0.0)
+            return cls(1.0, max(above, MIN_CUT_PROBABILITY), largest_rate, 0.0)
+        # P(full) E[q B/(N + 1) | full] = (B/n) P(Bin(n, q) > B).
         joined = everyone.above * (batch / population)
-        error = max(others.error, everyone.error)
+        # Up for the shares that raise a divergence, down for `overall`.
+        error = max(other_units.error, everyone.error)
         up, down = 1.0 + error, 1.0 - error
-        overall = (others.below * rate + joined) * down * down
-        if others.above < LEAST_WEIGHT:
-            return cls(1.0, LEAST_WEIGHT, most, overall)
+        overall = (other_units.below * rate + joined) * down * down
+        if other_units.above < MIN_CUT_PROBABILITY:
+            return cls(1.0, MIN_CUT_PROBABILITY, largest_rate, overall)
         return cls(
-            others.below * up,
-            others.above * up,
-            min(joined / others.above * up * up, most) if joined > 0.0 else most,
+            other_units.below * up,
+            other_units.above * up,
+            min(joined / other_units.above * up * up, largest_rate)
+            if joined > 0.0
+            else largest_rate,
             overall,
-            others.before * up,
-            others.edge if others.edge >= LEAST_WEIGHT else 0.0,
+            other_units.before * up,
+            other_units.edge if other_units.edge >= MIN_CUT_PROBABILITY else 0.0,
             joined,
             2.0 * error,
         )
@@ -103,12 +106,13 @@ def _binomial(size: int, rate: float, at: int) -> _Tails | None:
     """
     if rate == 1.0:
         before, edge = float(size < at - 1), float(size == at - 1)
-        return _Tails(float(size < at), float(size >= at), before, edge, _UNIT_ROUNDOFF)
-    found = _masses(size, rate)
-    if found is None:
+        return _Tails(float(size < at), float(size >= at), before, edge, UNIT_ROUNDOFF)
+    masses_around_mode = _masses(size, rate)
+    if masses_around_mode is None:
         return None
-    low, values = found
+    low, values = masses_around_mode
     first = max(min(at - low, values.size), 0)
+    # Relative to the mode's probability, so the common factor drops out of every tail.
     total = values.sum()
     error = _rounding(values.size)
     edge = float(values[first - 1] / total) if 0 < first == at - low else 0.0
@@ -125,24 +129,25 @@ def _masses(size: int, rate: float) -> tuple[int, FloatArray] | None:
     """Return the first number and the probabilities from there on, up to a common factor."""
     mode = min(int((size + 1) * rate), size)
     reach = _reach(size * rate * (1.0 - rate))
-    if reach > MOST_TERMS / 2:
+    if reach > MAX_BINOMIAL_TERMS / 2:
         return None
     low, high = max(mode - reach, 0), min(mode + reach, size)
     odds = rate / (1.0 - rate)
     up = np.arange(mode, high, dtype=np.float64)
     down = np.arange(mode, low, -1, dtype=np.float64)
     with np.errstate(under="ignore"):
+        # Ratios p(k+1)/p(k) = (n-k)/(k+1) odds to the right of the mode, inverses to the left.
         rising = np.cumprod((size - up) / (up + 1.0) * odds)
         falling = np.cumprod(down / (size - down + 1.0) / odds)
     return low, np.concatenate((falling[::-1], [1.0], rising))
 
 
 def _rounding(terms: int) -> float:
-    return _UNIT_ROUNDOFF * (16.0 * terms + 64.0)
+    return UNIT_ROUNDOFF * (16.0 * terms + 64.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Joining:
+class JoinDistribution:
     """How many other units join a sample that is cut: N from `first` up to B - 1, then N >= B.
 
     `masses` are their probabilities, `full` is P(N >= B), and `joined` the probability that the
@@ -156,17 +161,20 @@ class Joining:
     error: float
 
     @classmethod
-    def of(cls, population: int, rate: float, batch: int) -> Joining | None:
+    def of(cls, population: int, rate: float, batch: int) -> JoinDistribution | None:
         """Return it for `rate` in (0, 1), None where the numbers are too many."""
-        found = _masses(population - 1, rate)
-        if found is None:
+        masses_around_mode = _masses(population - 1, rate)
+        if masses_around_mode is None:
             return None
-        low, values = found
+        low, values = masses_around_mode
         values = values / values.sum()
-        kept = max(min(batch - low, values.size), 0)
-        others = np.arange(low + kept, low + values.size)
-        joined = float((values[kept:] * (rate * batch / (others + 1.0))).sum())
-        return cls(low, values[:kept], float(values[kept:].sum()), joined, _rounding(values.size))
+        below_cut = max(min(batch - low, values.size), 0)
+        other_units = np.arange(low + below_cut, low + values.size)
+        # Of N + 1 who would be cut, the unit stays with probability B/(N + 1).
+        joined = float((values[below_cut:] * (rate * batch / (other_units + 1.0))).sum())
+        return cls(
+            low, values[:below_cut], float(values[below_cut:].sum()), joined, _rounding(values.size)
+        )
 
 
 def _reach(variance: float) -> int:

@@ -14,7 +14,7 @@ Verdict = Literal["proven", "loose", "unproven", "false", "no-guarantee"]
 VERDICTS: Final[tuple[Verdict, ...]] = ("proven", "loose", "unproven", "false", "no-guarantee")
 """From the best news to the worst."""
 
-CLOSE: Final = 1.05
+LOOSE_CLAIM_FACTOR: Final = 1.05
 """A true claim within this factor of what is proven is `proven`; beyond, it is `loose`."""
 
 
@@ -52,6 +52,7 @@ class Claim:
     def __post_init__(self) -> None:
         validate.non_negative(claimed=self.claimed)
         validate.probability(delta=self.delta)
+        # nan fails the comparison, too.
         for name in ("proven", "lower"):
             value = getattr(self, name)
             if value is not None and not value >= 0.0:
@@ -82,7 +83,8 @@ def judge(claimed: float, proven: float | None, lower: float | None) -> Verdict:
 
     `no-guarantee` if it is known that no finite number holds; `false` if the truth is known to
     lie above the claim; `unproven` if it is not known to lie at or below it; and of the claims
-    that are true, `loose` if they lie more than the factor `CLOSE` above what is proven.
+    that are true, `loose` if they lie more than the factor `LOOSE_CLAIM_FACTOR` above what is
+    proven.
 
     >>> judge(1.0, math.inf, math.inf), judge(1.0, 2.0, 1.5), judge(1.0, 2.0, 0.5)
     ('no-guarantee', 'false', 'unproven')
@@ -95,4 +97,4 @@ def judge(claimed: float, proven: float | None, lower: float | None) -> Verdict:
         return "false"
     if proven is None or proven > claimed:
         return "unproven"
-    return "loose" if claimed > CLOSE * proven else "proven"
+    return "loose" if claimed > LOOSE_CLAIM_FACTOR * proven else "proven"

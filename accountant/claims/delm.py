@@ -26,11 +26,11 @@ EPSILON_PCA, EPSILON_TRAINING, EPSILON_SELECTION = 0.6, 1.2, 3.0
 LAYERS: Final = 3
 CLIENTS: Final = 100
 RECORDS: Final = 600
-ROUNDS: Final = 250
+DELM_ROUNDS: Final = 250
 DIMENSION: Final = 392
-PAPER: Final = "Cao et al. 2023 (DELM)"
+DELM_PAPER: Final = "Cao et al. 2023 (DELM)"
 
-_ROUNDING: Final = 1e-12
+_CLOSED_FORM_ROUNDING: Final = 1e-12
 """More than the relative rounding error of the closed forms below."""
 
 
@@ -89,7 +89,7 @@ def _row(
     lower: float | None,
     why: str,
     source: str,
-    **other: Any,
+    **fields: Any,
 ) -> Claim:
     usual: dict[str, Any] = {
         "unit": "record",
@@ -104,15 +104,15 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
-        **{**usual, **other},
+        source=f"{DELM_PAPER}, {source}",
+        **{**usual, **fields},
     )
 
 
 def _wishart_delta() -> tuple[float, float]:
     """Return (upper, lower) bounds on the exact delta of the PCA step, at every epsilon."""
     exact = wishart.failure(EPSILON_PCA)
-    return exact * (1.0 + _ROUNDING), exact * (1.0 - _ROUNDING)
+    return exact * (1.0 + _CLOSED_FORM_ROUNDING), exact * (1.0 - _CLOSED_FORM_ROUNDING)
 
 
 def _total() -> Claim:
@@ -167,7 +167,7 @@ def _pca_delta() -> Claim:
 
 
 def _training_any() -> Claim:
-    event = ev.Repeat(ROUNDS, ev.Pure(EPSILON_TRAINING))
+    event = ev.Repeat(DELM_ROUNDS, ev.Pure(EPSILON_TRAINING))
     why = (
         "That every round is 1.2-DP proves no more than this over 250 rounds; the text composes "
         "nothing, and shuffling layers does not divide epsilon."
@@ -186,6 +186,7 @@ def _training_any() -> Claim:
 def _training_logistic(data: str) -> Claim:
     """Fresh Laplace noise, at the printed sensitivity, in each round; worst of three layouts."""
     scale = functional.delta_as_published("logistic", DIMENSION) / EPSILON_TRAINING
+    # The worst of three ways to lay a quadratic objective out, the best bound of each.
     proven = max(
         min(
             upper_epsilon(event, DELTA, "replace-one")
@@ -194,7 +195,7 @@ def _training_logistic(data: str) -> Claim:
                 "replace-one",
                 scale=scale,
                 schedule="fresh",
-                rounds=ROUNDS,
+                rounds=DELM_ROUNDS,
             ).events
         )
         for layout in functional.QUADRATIC
@@ -216,8 +217,8 @@ def _training_logistic(data: str) -> Claim:
 
 
 def _noise_once(records: int) -> Claim:
-    whole = ev.Compose((ev.Pure(EPSILON_PCA), ev.Pure(EPSILON_TRAINING)))
-    event: ev.Event = whole if records == 1 else ev.Group(records, whole)
+    pca_and_training = ev.Compose((ev.Pure(EPSILON_PCA), ev.Pure(EPSILON_TRAINING)))
+    event: ev.Event = pca_and_training if records == 1 else ev.Group(records, pca_and_training)
     why = {
         1: "With a sound PCA and noise drawn once, epsilon1 + epsilon2 is what follows.",
         RECORDS: "A client holds 600 records, and the proof is about one.",
@@ -238,7 +239,7 @@ def _noise_once(records: int) -> Claim:
 def _selection(scores: str) -> Claim:
     exponent = selection.exponent_as_published(EPSILON_SELECTION, CLIENTS)
     event = selection.release(
-        exponent, candidates=CLIENTS, draws=50, layers=LAYERS, rounds=ROUNDS, scores=scores
+        exponent, candidates=CLIENTS, draws=50, layers=LAYERS, rounds=DELM_ROUNDS, scores=scores
     ).event
     why = {
         "privatised": "Scores come from gradients that are private already: choosing by them is "
@@ -258,7 +259,7 @@ def _selection(scores: str) -> Claim:
 
 
 def _m_fold() -> Claim:
-    lower = all_equal_loss(EPSILON_TRAINING, CLIENTS) * (1.0 - _ROUNDING)
+    lower = all_equal_loss(EPSILON_TRAINING, CLIENTS) * (1.0 - _CLOSED_FORM_ROUNDING)
     why = (
         "Counterexample: binary randomized response in one layer; when all others agree, the "
         "event that all messages are equal keeps the whole loss, for every n and m."

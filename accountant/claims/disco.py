@@ -22,7 +22,7 @@ from .claim import Claim
 from .proofs import gaussian, nothing_holds
 
 DELTA: Final = 1e-5
-SOURCE: Final = "epfml/disco, discojs/src/privacy.ts"
+DISCO_SOURCE: Final = "epfml/disco, discojs/src/privacy.ts"
 
 FLOOR: Final = 1e-12
 """The smallest radius that the program uses."""
@@ -42,7 +42,7 @@ def published_classical_multiplier(epsilon: float, rounds: int, delta: float = D
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, **other: Any
+    setting: str, claimed: float, proven: float, lower: float, why: str, **fields: Any
 ) -> Claim:
     return Claim(
         system="disco",
@@ -55,24 +55,24 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=SOURCE,
-        **other,
+        source=DISCO_SOURCE,
+        **fields,
     )
 
 
 def _public_radii(epsilon: float, rounds: int, tensors: int) -> Claim:
     """Suppose that every radius were a public constant: R x L Gaussian releases, all attained."""
     multiplier = published_classical_multiplier(epsilon, rounds)
-    found = gaussian(multiplier, rounds * tensors, DELTA, "replace-one")
+    bounds = gaussian(multiplier, rounds * tensors, DELTA, "replace-one")
     if tensors > 1:
         why = "Each round releases every tensor, and only rounds share the budget."
-        if found[0] < epsilon:
+        if bounds[0] < epsilon:
             why = "Adding up epsilons of rounds wastes more than forgetting the tensors gains."
     else:
         why = "The classical formula is proven for epsilon below 1 and fails here."
-    counted = f"{rounds} round{'s' * (rounds > 1)}, {tensors} tensor{'s' * (tensors > 1)}"
-    setting = f"{counted}, public radii" if epsilon == 10.0 else f"{counted}, epsilon {epsilon:g}"
-    return _row(setting, epsilon, *found, why, printed=f"{epsilon:g}")
+    scope = f"{rounds} round{'s' * (rounds > 1)}, {tensors} tensor{'s' * (tensors > 1)}"
+    setting = f"{scope}, public radii" if epsilon == 10.0 else f"{scope}, epsilon {epsilon:g}"
+    return _row(setting, epsilon, *bounds, why, printed=f"{epsilon:g}")
 
 
 def _private_radius() -> Claim:
@@ -84,9 +84,10 @@ def _private_radius() -> Claim:
     other, so epsilon >= log of (the first - delta) / (the second), whatever z is.
     """
     claimed, share = 10.0, 1e-6
-    seldom = 2.0 * share / math.sqrt(2.0 * math.pi)
+    small_noise = 2.0 * share / math.sqrt(2.0 * math.pi)
     log_never = math.log(2.0) + float(log_ndtr(-share / FLOOR))
-    lower = (math.log1p(-seldom - DELTA) - log_never) * (1.0 - 1e-9)
+    # log((P - delta)/Q), P >= 1 - small_noise, Q from the normal tail; rounded down.
+    lower = (math.log1p(-small_noise - DELTA) - log_never) * (1.0 - 1e-9)
     why = (
         "The radius, and with it the noise, is computed from the client's own update: the size of "
         "the noise tells a tensor that moved from one that did not."

@@ -36,7 +36,7 @@ LARGEST_RATING: Final = 5.0
 ROW_NORM: Final = math.sqrt(8467.0)
 ROWS_OF_NODE: Final = 9
 STEP: Final = PowerStep(ROW_NORM, RANK, float(ROWS_OF_NODE), ENTRY_CLIP, spectral=1.0)
-PAPER: Final = "Liu, Pejo and Tang 2023"
+FEDPOWER_PAPER: Final = "Liu, Pejo and Tang 2023"
 
 PUBLISHED_SENSITIVITY: Final = fedpower.element_as_published(RANK, LARGEST_ELEMENT, ENTRY_CLIP)
 
@@ -83,7 +83,7 @@ def _row(
     lower: float | None,
     why: str,
     source: str,
-    **other: Any,
+    **fields: Any,
 ) -> Claim:
     usual: dict[str, Any] = {"observer": "server", "delta": DELTA}
     return Claim(
@@ -93,8 +93,8 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
-        **{**usual, **other},
+        source=f"{FEDPOWER_PAPER}, {source}",
+        **{**usual, **fields},
     )
 
 
@@ -105,15 +105,15 @@ def _element(rounds: int, delta: float) -> Claim:
     """
     noise = published_noise(1.0)
     claimed = rounds * published_epsilon(noise, PUBLISHED_SENSITIVITY, delta / rounds)
-    found = gaussian(noise / PUBLISHED_SENSITIVITY, rounds, delta)
+    bounds = gaussian(noise / PUBLISHED_SENSITIVITY, rounds, delta)
     why = "No data changes one element off the diagonal alone, so this protects no record."
     if rounds > 1:
         why = "Adding up epsilons is far from tight, and the notion protects no record."
-    counted = f"{rounds} round{'s' * (rounds > 1)}"
+    scope = f"{rounds} round{'s' * (rounds > 1)}"
     return _row(
-        f"an element, {counted}, delta {delta:g}",
+        f"an element, {scope}, delta {delta:g}",
         claimed,
-        *found,
+        *bounds,
         why,
         "Theorems 1 and 2",
         unit="element",
@@ -126,7 +126,7 @@ def _notion(
     setting: str,
     unit: str,
     neighbours: str,
-    moved: Callable[[], Sensitivity],
+    sensitivity: Callable[[], Sensitivity],
     why: str,
     *,
     attained: float | None = None,
@@ -134,8 +134,9 @@ def _notion(
 ) -> Claim:
     """The same noise under another notion of neighbours; `attained` where the bound is not."""
     claimed, delta = published_total(1.0, rounds)
+    # Down by more than the rounding of the published noise: what is proven errs upward.
     noise = published_noise(1.0) * (1.0 - 1e-14)
-    bound = moved()
+    bound = sensitivity()
     proven = upper_epsilon(moved_by(noise**2, bound, rounds), delta, bound.neighbours)
     shift = bound.l2 if attained is None else attained
     lower = gaussian(published_noise(1.0) / shift, rounds, delta)[1]
@@ -199,16 +200,16 @@ def _client() -> Claim:
 def _one_client_knows(rounds: int) -> Claim:
     """Algorithm 2: whose noise stays sees the exact sum, whatever sigma is."""
     claimed_epsilon, delta = published_total(1.0, rounds)
-    moved = Sensitivity(PUBLISHED_SENSITIVITY, "replace-one", unit="element")
-    seen = release(
+    sensitivity = Sensitivity(PUBLISHED_SENSITIVITY, "replace-one", unit="element")
+    view = release(
         "utility",
-        moved,
+        sensitivity,
         noise=published_noise(1.0),
         rounds=rounds,
         clients=CLIENTS,
         observer="client",
     )
-    bounds = account(seen.event, epsilon=claimed_epsilon, neighbours=seen.neighbours).delta
+    bounds = account(view.event, epsilon=claimed_epsilon, neighbours=view.neighbours).delta
     lower = revealed_probability(CLIENTS, rounds) * (1.0 - 1e-12)
     why = (
         f"With probability 1/n a round (n = {CLIENTS}) the noise that stays is the client's own, "
@@ -232,12 +233,12 @@ def _one_client_knows(rounds: int) -> Claim:
 def _third(local_steps: int) -> Claim:
     """Algorithm 3: every client adds sigma / sqrt(n), and the noise counts in the sum only."""
     claimed, delta = published_total(1.0, ROUNDS)
-    moved = Sensitivity(PUBLISHED_SENSITIVITY, "replace-one", unit="element")
+    sensitivity = Sensitivity(PUBLISHED_SENSITIVITY, "replace-one", unit="element")
     noise = published_noise(1.0)
-    seen = release(
-        "private", moved, noise=noise, rounds=ROUNDS, clients=CLIENTS, local_steps=local_steps
+    view = release(
+        "private", sensitivity, noise=noise, rounds=ROUNDS, clients=CLIENTS, local_steps=local_steps
     )
-    proven = upper_epsilon(seen.event, delta, seen.neighbours)
+    proven = upper_epsilon(view.event, delta, view.neighbours)
     # With one step a round this is `_element`.  With more, Z is not public at a sum, nor fixed by
     # the data, so no pair of data sets is known that every sum tells apart by Delta.
     lower = None

@@ -21,14 +21,14 @@ from .claim import Claim
 from .flame_lower import count_epsilon, laplace_stays, tuple_epsilon
 from .flame_published import published_simple, published_theorem_4_with_double_counting
 from .flame_setting import (
-    DELTA,
     DIMENSIONS,
-    EACH,
     FIFTIETH,
-    SPREAD,
+    FLAME_DELTA,
+    MESSAGE_EPSILON,
+    SIMPLE_EPSILON,
     TENTH,
     USERS,
-    Sent,
+    SentCoordinates,
     laplace,
     row,
     sampled,
@@ -38,76 +38,77 @@ from .flame_setting import (
 from .proofs import epsilon, upper_epsilon
 
 
-def _theorem_4(sent: Sent, *, sampling: bool = True) -> float:
+def _theorem_4(sent: SentCoordinates, *, sampling: bool = True) -> float:
     return published_theorem_4_with_double_counting(
-        EACH,
+        MESSAGE_EPSILON,
         dimensions=DIMENSIONS,
         chosen=sent.chosen,
         padded_to=sent.padded_to,
-        delta=DELTA,
+        delta=FLAME_DELTA,
         sampling=sampling,
     )
 
 
-def _counted(local_epsilon: float, own: int, messages: int) -> float:
-    return count_epsilon(laplace_stays(local_epsilon), own, messages, DELTA)
+def _count_epsilon(local_epsilon: float, own: int, messages: int) -> float:
+    return count_epsilon(laplace_stays(local_epsilon), own, messages, FLAME_DELTA)
 
 
 def _simple() -> Claim:
-    proven, lower = epsilon(simple(), DELTA, "replace-one")
-    counted = _counted(SPREAD, DIMENSIONS, DIMENSIONS * USERS)
+    proven, lower = epsilon(simple(), FLAME_DELTA, "replace-one")
+    count_lower = _count_epsilon(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
     why = "A mistyped bound and then advanced composition; still ten times what is proven."
-    claimed = published_simple(SPREAD, USERS, DIMENSIONS)
+    claimed = published_simple(SIMPLE_EPSILON, USERS, DIMENSIONS)
     setting = "SS-Simple, by coordinate"
-    return row(setting, claimed, proven, max(lower, counted), why, "Figure 5", printed="0.91")
+    return row(setting, claimed, proven, max(lower, count_lower), why, "Figure 5", printed="0.91")
 
 
 def _simple_vectors() -> Claim:
     event = ev.SampledShuffle(
-        *(USERS, DIMENSIONS, DIMENSIONS, USERS, "tuple", "oblivious", "refuse", laplace(SPREAD))
+        *(USERS, DIMENSIONS, DIMENSIONS, USERS),
+        *("tuple", "oblivious", "refuse", laplace(SIMPLE_EPSILON)),
     )
-    proven = upper_epsilon(event, DELTA, "replace-one")
-    counted = _counted(SPREAD, DIMENSIONS, DIMENSIONS * USERS)
+    proven = upper_epsilon(event, FLAME_DELTA, "replace-one")
+    count_lower = _count_epsilon(SIMPLE_EPSILON, DIMENSIONS, DIMENSIONS * USERS)
     why = "Of a vector that stays whole, no more is proven than its own noise gives."
-    claimed = published_simple(SPREAD, USERS, DIMENSIONS)
+    claimed = published_simple(SIMPLE_EPSILON, USERS, DIMENSIONS)
     setting = "SS-Simple, whole vectors"
-    return row(setting, claimed, proven, counted, why, "Algorithm 2", printed="0.91")
+    return row(setting, claimed, proven, count_lower, why, "Algorithm 2", printed="0.91")
 
 
-def _double(sent: Sent, printed: str, source: str) -> Claim:
-    proven, lower = epsilon(sampled(sent, "coordinate", "oblivious"), DELTA, "replace-one")
-    counted = _counted(EACH, sent.chosen, DIMENSIONS * sent.padded_to)
+def _double(sent: SentCoordinates, printed: str, source: str) -> Claim:
+    proven, lower = epsilon(sampled(sent, "coordinate", "oblivious"), FLAME_DELTA, "replace-one")
+    count_lower = _count_epsilon(MESSAGE_EPSILON, sent.chosen, DIMENSIONS * sent.padded_to)
     why = (
         "Theorem 4 counts k coordinates as if the index sets were known and amplifies as if they "
         "were hidden; its number happens to hold here."
     )
     setting = f"SS-Double, {sent.beta}, by coordinate"
     claimed = _theorem_4(sent)
-    return row(setting, claimed, proven, max(lower, counted), why, source, printed=printed)
+    return row(setting, claimed, proven, max(lower, count_lower), why, source, printed=printed)
 
 
 def _double_tuples() -> Claim:
     """Read as printed: d n_p / k tuples of k messages, dummies among them."""
-    proven = upper_epsilon(sampled(FIFTIETH, "tuple", "oblivious"), DELTA, "replace-one")
+    proven = upper_epsilon(sampled(FIFTIETH, "tuple", "oblivious"), FLAME_DELTA, "replace-one")
     tuples = DIMENSIONS * FIFTIETH.padded_to // FIFTIETH.chosen
-    shown = tuple_epsilon(EACH, FIFTIETH.chosen, tuples, DELTA)
+    attained = tuple_epsilon(MESSAGE_EPSILON, FIFTIETH.chosen, tuples, FLAME_DELTA)
     why = (
         "A tuple of 157 messages stays together, and one that favours a value in all of them "
         "points at its user; only the local noise protects."
     )
     setting, source = f"SS-Double, {FIFTIETH.beta}, whole tuples", "Algorithms 2 and 3"
-    return row(setting, _theorem_4(FIFTIETH), proven, shown, why, source, printed="0.24")
+    return row(setting, _theorem_4(FIFTIETH), proven, attained, why, source, printed="0.24")
 
 
-def _topk(sent: Sent, printed: str, why: str, *, sampling: bool = True) -> Claim:
-    proven, lower = epsilon(topk_without_overflow(sent), DELTA, "replace-one")
-    counted = _counted(EACH, sent.chosen, sent.chosen * sent.padded_to)
-    which = "no overflow" if sampling else "no sampling"
+def _topk(sent: SentCoordinates, printed: str, why: str, *, sampling: bool = True) -> Claim:
+    proven, lower = epsilon(topk_without_overflow(sent), FLAME_DELTA, "replace-one")
+    count_lower = _count_epsilon(MESSAGE_EPSILON, sent.chosen, sent.chosen * sent.padded_to)
+    condition = "no overflow" if sampling else "no sampling"
     return row(
-        f"SS-Topk, {sent.beta}, {which}",
+        f"SS-Topk, {sent.beta}, {condition}",
         _theorem_4(sent, sampling=sampling),
         proven,
-        max(lower, counted),
+        max(lower, count_lower),
         why,
         "Theorem 4 and Figure 5",
         printed=printed,
@@ -137,7 +138,7 @@ def _topk_overflow() -> Claim:
     about them is, with certainty.
     """
     event = sampled(FIFTIETH, "coordinate", "data-dependent")
-    proven = upper_epsilon(event, DELTA, "replace-one")
+    proven = upper_epsilon(event, FLAME_DELTA, "replace-one")
     why = (
         "Which coordinates are sent depends on the data, and 334 messages do not fit where 333 "
         "are expected: what happens then is visible."

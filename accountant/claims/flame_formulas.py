@@ -21,7 +21,7 @@ from .flame_published import (
     published_subsampled,
     published_theorem_4_with_double_counting,
 )
-from .flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH, USERS, row
+from .flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON, USERS, row
 from .proofs import epsilon, gaussian
 
 F3_USERS: Final = 5000
@@ -34,10 +34,10 @@ F3_PADDED_TO: Final = 1666
 def _figure_3_simple() -> Claim:
     delta = published_delta(F3_USERS)
     event = ev.Repeat(F3_DIMENSIONS, ev.Shuffle(F3_USERS, ev.RandomizedResponse(F3_LOCAL, 2)))
-    found = epsilon(event, delta, "replace-one")
+    bounds = epsilon(event, delta, "replace-one")
     claimed = published_simple(F3_LOCAL, F3_USERS, F3_DIMENSIONS, lemma_1=True)
     setting, sent = "Figure 3, SS-Simple (ratio 2.55)", F3_DIMENSIONS
-    return row(setting, claimed, *found, _ratio(sent, found[0]), _FIGURE_3, delta=delta)
+    return row(setting, claimed, *bounds, _ratio(sent, bounds[0]), _FIGURE_3, delta=delta)
 
 
 def _figure_3_double() -> Claim:
@@ -48,7 +48,7 @@ def _figure_3_double() -> Claim:
     )
     proven, lower = epsilon(event, delta, "replace-one")
     messages = F3_DIMENSIONS * F3_PADDED_TO
-    counted = count_epsilon(response_stays(F3_LOCAL), chosen, messages, delta)
+    count_lower = count_epsilon(response_stays(F3_LOCAL), chosen, messages, delta)
     claimed = published_theorem_4_with_double_counting(
         F3_LOCAL,
         dimensions=F3_DIMENSIONS,
@@ -58,7 +58,7 @@ def _figure_3_double() -> Claim:
         amplify="lemma-1",
     )
     setting, why = "Figure 3, SS-Double (ratio 137.36)", _ratio(chosen, proven)
-    return row(setting, claimed, proven, max(lower, counted), why, _FIGURE_3, delta=delta)
+    return row(setting, claimed, proven, max(lower, count_lower), why, _FIGURE_3, delta=delta)
 
 
 _FIGURE_3: Final = "Figure 3; setting inferred"
@@ -106,34 +106,36 @@ def _theorem_4_fails(
         amplify=amplify,
     )
     stays = (response_stays if amplify == "lemma-1" else laplace_stays)(local)
-    shown = count_epsilon(stays, chosen, dimensions * padded_to, delta)
+    attained = count_epsilon(stays, chosen, dimensions * padded_to, delta)
     name = {"lemma-1": "by Lemma 1", "bennett": "corrected"}[amplify]
     why = (
         "Counterexample: even with a sound bound per coordinate the formula falls below what the "
         "count of messages above 1/2 shows."
     )
     setting = f"Theorem 4 {name}, d = {dimensions:,}"
-    return row(setting, claimed, None, shown, why, "Theorem 4", delta=delta)
+    return row(setting, claimed, None, attained, why, "Theorem 4", delta=delta)
 
 
 def _theorem_4_pure() -> Claim:
     """At delta 0: that all messages are as large as can be, every index set makes as likely."""
     chosen = FIFTIETH.chosen
-    claimed = 2 * chosen * published_subsampled(EACH, chosen / DIMENSIONS)
-    shown = chosen * all_equal_loss(EACH, USERS) * (1.0 - 1e-9)
+    claimed = 2 * chosen * published_subsampled(MESSAGE_EPSILON, chosen / DIMENSIONS)
+    attained = chosen * all_equal_loss(MESSAGE_EPSILON, USERS) * (1.0 - 1e-9)
     why = "Counterexample: the event that all messages are largest keeps the whole local epsilon."
     setting = "Theorem 4 at delta 0, beta 1/50"
-    return row(setting, claimed, chosen * EACH, shown, why, "Theorem 4", delta=0.0)
+    return row(setting, claimed, chosen * MESSAGE_EPSILON, attained, why, "Theorem 4", delta=0.0)
 
 
 def _baseline(printed: str) -> Claim:
     claimed = float(printed)
-    found = gaussian(published_classical_multiplier(claimed, 1, DELTA), 1, DELTA, "replace-one")
+    bounds = gaussian(
+        published_classical_multiplier(claimed, 1, FLAME_DELTA), 1, FLAME_DELTA, "replace-one"
+    )
     why = "The classical formula holds below 1 and is loose there."
-    if found[1] > claimed:
+    if bounds[1] > claimed:
         why = "The classical formula fails above 1, so methods compared at equal epsilon are not."
     setting = f"baseline DP-FL at epsilon {printed}"
-    return row(setting, claimed, *found, why, "Figure 5", printed=printed, observer="model")
+    return row(setting, claimed, *bounds, why, "Figure 5", printed=printed, observer="model")
 
 
 ROWS: Final = (
@@ -142,7 +144,7 @@ ROWS: Final = (
     partial(_index_privacy, 1),
     partial(_index_privacy, 5),
     partial(_theorem_4_fails, 1.0, 7_850_000, 785, 10_000, "lemma-1"),
-    partial(_theorem_4_fails, EACH, 78_500, 157, 1_000, "bennett"),
+    partial(_theorem_4_fails, MESSAGE_EPSILON, 78_500, 157, 1_000, "bennett"),
     _theorem_4_pure,
     partial(_baseline, "20.53"),
     partial(_baseline, "0.238"),

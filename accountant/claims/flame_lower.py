@@ -22,12 +22,12 @@ from typing import Final
 import numpy as np
 from scipy.stats import binom
 
-from ..amplification.sums import FloatArray
+from ..arrays import FloatArray
 
-_ERROR: Final = 1e-7
+_BINOMIAL_ERROR: Final = 1e-7
 """Far more than the relative error of a binomial probability or tail, or of a sum of them."""
 
-_SELDOM: Final = 1e-40
+_RARE_OUTCOME: Final = 1e-40
 """Outcomes of the user's own messages that are less likely than this are left out of P, and
 counted in full in Q."""
 
@@ -61,28 +61,31 @@ class _CountTest:
     """The laws of the count: the user's part as masses, the others' as upper tails."""
 
     def __init__(self, stays: float, own: int, others: int) -> None:
-        low, high = binom.ppf(_SELDOM, own, 1.0 - stays), binom.isf(_SELDOM, own, stays)
-        self.kept = np.arange(max(int(low), 0), min(int(high), own) + 1)
-        self.with_1 = binom.pmf(self.kept, own, stays)
-        self.with_0 = binom.pmf(self.kept, own, 1.0 - stays)
+        # The user's counts but for outcomes below e-40, which P loses and Q counts in full.
+        low = binom.ppf(_RARE_OUTCOME, own, 1.0 - stays)
+        high = binom.isf(_RARE_OUTCOME, own, stays)
+        self.user_counts = np.arange(max(int(low), 0), min(int(high), own) + 1)
+        self.with_1 = binom.pmf(self.user_counts, own, stays)
+        self.with_0 = binom.pmf(self.user_counts, own, 1.0 - stays)
         centre, reach = 0.5 * others, 8.0 * math.sqrt(0.25 * (own + others)) + own
         self.first = max(0, math.floor(centre - reach))
         counts = np.arange(self.first, min(others, math.ceil(centre + reach)) + 1)
         masses = binom.pmf(counts, others, 0.5)
-        beyond = float(binom.sf(counts[-1], others, 0.5))
-        self.tails = np.concatenate((np.cumsum(masses[::-1])[::-1] + beyond, [beyond]))
+        upper_tail = float(binom.sf(counts[-1], others, 0.5))
+        self.tails = np.concatenate((np.cumsum(masses[::-1])[::-1] + upper_tail, [upper_tail]))
 
     def loss(self, threshold: int, delta: float) -> float:
         """Return log((P - delta) / Q) of "the count is at least `threshold`", or 0."""
-        least = threshold - self.kept - self.first
+        least = threshold - self.user_counts - self.first
         inside = (least >= 0) & (least < self.tails.size)
         reached = self.tails[np.clip(least, 0, self.tails.size - 1)]
-        p = float(self.with_1 @ np.where(inside, reached, 0.0)) * (1.0 - _ERROR) - delta
-        q = float(self.with_0 @ np.where(least < 0, 1.0, reached)) * (1.0 + _ERROR) + 2.0 * _SELDOM
-        return math.log(p / q) * (1.0 - _ERROR) - _ERROR if p > q else 0.0
+        p = float(self.with_1 @ np.where(inside, reached, 0.0)) * (1.0 - _BINOMIAL_ERROR) - delta
+        q = float(self.with_0 @ np.where(least < 0, 1.0, reached)) * (1.0 + _BINOMIAL_ERROR)
+        q += 2.0 * _RARE_OUTCOME
+        return math.log(p / q) * (1.0 - _BINOMIAL_ERROR) - _BINOMIAL_ERROR if p > q else 0.0
 
 
-SCORES: Final = 64
+SCORE_STEPS: Final = 64
 """Steps into which the score of one message is cut, on each side of 0."""
 
 
@@ -94,20 +97,21 @@ def tuple_epsilon(local_epsilon: float, chosen: int, tuples: int, delta: float) 
     rounded to a grid; the test asks whether any tuple scores above a threshold.  Any score is a
     valid test.  Relation: replace-one.
     """
-    one, half = (_score_masses(local_epsilon, centre) for centre in (1.0, 0.5))
-    user, other = (_upper_tails(_power(masses, chosen)) for masses in (one, half))
+    at_one, half = (_score_masses(local_epsilon, centre) for centre in (1.0, 0.5))
+    user, other = (_upper_tails(_power(masses, chosen)) for masses in (at_one, half))
     zero = _upper_tails(_power(_score_masses(local_epsilon, 0.0), chosen))
-    p = user * (1.0 - _ERROR) - delta
-    q = ((tuples - 1) * other + zero) * (1.0 + _ERROR)  # the union bound
+    p = user * (1.0 - _BINOMIAL_ERROR) - delta
+    q = ((tuples - 1) * other + zero) * (1.0 + _BINOMIAL_ERROR)  # the union bound
+    # Every threshold is a test; the largest log((P - delta)/Q) counts, rounded down.
     good = (p > q) & (q > 0.0)
     if not good.any():
         return 0.0
-    return float(np.log(p[good] / q[good]).max()) * (1.0 - _ERROR)
+    return float(np.log(p[good] / q[good]).max()) * (1.0 - _BINOMIAL_ERROR)
 
 
 def _score_masses(local_epsilon: float, centre: float) -> FloatArray:
-    """Return the masses of the 2 SCORES + 1 rounded scores, for Laplace noise around `centre`."""
-    cuts = 0.5 + (np.arange(1, 2 * SCORES + 1) - 0.5) / (4.0 * SCORES)
+    """Return the masses of the 2 SCORE_STEPS + 1 scores, for Laplace noise around `centre`."""
+    cuts = 0.5 + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4.0 * SCORE_STEPS)
     places = local_epsilon * np.concatenate(([-np.inf], cuts - centre, [np.inf]))
     # From whichever tail is the smaller, so that no digits cancel.
     low, high = _below(places), _below(-places)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-LEAST_DELTA: Final = 1e-11
+MIN_PROGRAM_DELTA: Final = 1e-11
 """The program reports no smaller delta."""
 
 
@@ -154,6 +154,7 @@ def posterior_ratio(sets: int, rate: Fraction, rounds: int) -> Fraction:
 def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: bool) -> float:
     counts = np.arange(1, users + 1)
     gamma = math.exp(-local_epsilon / 2.0)
+    # P(M = m)/(gamma n) over the number M of messages from the blanket.
     weights = binom.pmf(counts, users, gamma) / (gamma * users)
 
     def excess(epsilon: float) -> float:
@@ -162,7 +163,7 @@ def _bennett_epsilon(local_epsilon: float, users: int, delta: float, *, buggy: b
         terms = np.exp(-counts * (c / b**2) * ((1.0 + u) * math.log1p(u) - u)) * b / math.log1p(u)
         if buggy:
             terms = terms / (a * counts)
-        return math.log(max(float(weights @ terms), LEAST_DELTA) / delta)
+        return math.log(max(float(weights @ terms), MIN_PROGRAM_DELTA) / delta)
 
     return float(brentq(excess, 1e-6, local_epsilon * (1.0 - 1e-9), xtol=1e-14))
 

@@ -13,19 +13,19 @@ from .. import events as ev
 from .claim import Claim
 from .flame_published import published_delta
 
-PAPER: Final = "Liu et al. 2021, arXiv 2009.08063v4"
+FLAME_PAPER: Final = "Liu et al. 2021, arXiv 2009.08063v4"
 
 USERS: Final = 1000
 DIMENSIONS: Final = 7850
-DELTA: Final = published_delta(USERS)
-EACH: Final = 0.5
+FLAME_DELTA: Final = published_delta(USERS)
+MESSAGE_EPSILON: Final = 0.5
 """Local epsilon of a message of SS-Double and SS-Topk."""
-SPREAD: Final = 0.01
+SIMPLE_EPSILON: Final = 0.01
 """Local epsilon of a message of SS-Simple."""
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentCoordinates:
     """How many coordinates a user sends, and to how many messages each coordinate is padded."""
 
     chosen: int
@@ -37,9 +37,9 @@ class Sent:
         return f"beta 1/{round(DIMENSIONS / self.chosen)}"
 
 
-FIFTIETH: Final = Sent(157, 333)
+FIFTIETH: Final = SentCoordinates(157, 333)
 """n_p = n/3."""
-TENTH: Final = Sent(785, 666)
+TENTH: Final = SentCoordinates(785, 666)
 """n_p = n/1.5, which is inferred."""
 
 
@@ -50,18 +50,18 @@ def laplace(local_epsilon: float) -> ev.Laplace:
 
 def simple() -> ev.Event:
     """Return what SS-Simple releases if each coordinate is shuffled by itself."""
-    return ev.Repeat(DIMENSIONS, ev.Shuffle(USERS, laplace(SPREAD)))
+    return ev.Repeat(DIMENSIONS, ev.Shuffle(USERS, laplace(SIMPLE_EPSILON)))
 
 
-def sampled(sent: Sent, granularity: str, selection: str) -> ev.Event:
+def sampled(sent: SentCoordinates, granularity: str, selection: str) -> ev.Event:
     """Return what SS-Double (`oblivious`) or SS-Topk (`data-dependent`) releases, as specified."""
     return ev.SampledShuffle(
         *(USERS, DIMENSIONS, sent.chosen, sent.padded_to),
-        *(granularity, selection, "refuse", laplace(EACH)),
+        *(granularity, selection, "refuse", laplace(MESSAGE_EPSILON)),
     )
 
 
-def topk_without_overflow(sent: Sent) -> ev.Event:
+def topk_without_overflow(sent: SentCoordinates) -> ev.Event:
     """Return what SS-Topk releases as long as no coordinate gets more than n_p messages.
 
     The data of all others being fixed, each coordinate holds n_p messages, whoever sent them, and
@@ -70,7 +70,7 @@ def topk_without_overflow(sent: Sent) -> ev.Event:
     """
     return ev.SampledShuffle(
         *(sent.padded_to, DIMENSIONS, sent.chosen, sent.padded_to),
-        *("coordinate", "data-dependent", "refuse", laplace(EACH)),
+        *("coordinate", "data-dependent", "refuse", laplace(MESSAGE_EPSILON)),
     )
 
 
@@ -81,14 +81,14 @@ def row(
     lower: float | None,
     why: str,
     source: str,
-    **other: Any,
+    **fields: Any,
 ) -> Claim:
     """Return a row about a user whose update is replaced, before the analyzer."""
     usual: dict[str, Any] = {
         "unit": "user",
         "neighbours": "replace-one",
         "observer": "analyzer",
-        "delta": DELTA,
+        "delta": FLAME_DELTA,
     }
     return Claim(
         system="flame",
@@ -97,6 +97,6 @@ def row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
-        **{**usual, **other},
+        source=f"{FLAME_PAPER}, {source}",
+        **{**usual, **fields},
     )

@@ -7,7 +7,7 @@ from typing import Final
 from .. import events as ev
 from ..account import account
 
-_NUDGE: Final = 1e-14
+_NOISE_NUDGE_RELATIVE: Final = 1e-14
 """More than the relative rounding error of a noise multiplier computed in a few operations."""
 
 
@@ -37,8 +37,9 @@ def gaussian(
 
     `multiplier` may carry the rounding error of a few operations.
     """
-    low = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 - _NUDGE)))
-    high = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 + _NUDGE)))
+    # Less noise for the upper end, more for the lower: both hold for the exact multiplier.
+    low = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 - _NOISE_NUDGE_RELATIVE)))
+    high = ev.Repeat(rounds, ev.Gaussian(multiplier * (1.0 + _NOISE_NUDGE_RELATIVE)))
     return (
         account(low, delta=delta, neighbours=neighbours).epsilon.upper,
         account(high, delta=delta, neighbours=neighbours).epsilon.lower,

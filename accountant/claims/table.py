@@ -19,9 +19,10 @@ Row = Callable[[], Claim]
 
 def rows(system: str) -> Sequence[Row]:
     """Return the rows of one system, not computed yet; raise `InvalidInput` for another name."""
+    # Loaded on request: a system's rows pull in engines that others do not need.
     module = importlib.import_module(f".{as_system(system).replace('-', '_')}", __package__)
-    found: Sequence[Row] = module.ROWS
-    return found
+    claims: Sequence[Row] = module.ROWS
+    return claims
 
 
 def table(system: str | None = None) -> tuple[Claim, ...]:

@@ -18,8 +18,8 @@ from typing import Any, Final
 import numpy as np
 
 from .. import events as ev
+from ..arrays import FloatArray
 from ..engines.rdp.curves import curve
-from ..engines.rdp.moments import FloatArray
 from ..sensitivity import uldp
 from .claim import Claim
 from .proofs import epsilon, nothing_holds, upper_epsilon
@@ -27,12 +27,14 @@ from .uldp_leaks import protocol_1_randomness, protocol_1_residue
 
 NOISE: Final = 5.0
 DELTA: Final = 1e-5
-MOST_RECORDS: Final = 2000
+MAX_RECORDS_PER_USER: Final = 2000
 """Most records of one user that the authors' program provides for."""
 
-PAPER: Final = "Kato et al. 2024, arXiv 2308.12210"
+ULDP_FL_PAPER: Final = "Kato et al. 2024, arXiv 2308.12210"
 
-ORDERS: Final = np.array([1.0 + step / 10.0 for step in range(1, 100)] + [*range(12, 64)])
+PAPER_RENYI_ORDERS: Final = np.array(
+    [1.0 + step / 10.0 for step in range(1, 100)] + [*range(12, 64)]
+)
 """The orders over which the paper's program minimises, for one record or one user."""
 
 
@@ -55,8 +57,8 @@ def published_user_epsilon(
     One formula for all three: for NAIVE it takes the silo's clipped difference to move by C.
     Source: arXiv 2308.12210, Theorems 3 and 5, over the orders of the authors' program.
     """
-    divergences = rounds * _record_divergence(rate, noise, ORDERS)
-    return published_rdp_epsilon(divergences, ORDERS, delta)
+    divergences = rounds * _record_divergence(rate, noise, PAPER_RENYI_ORDERS)
+    return published_rdp_epsilon(divergences, PAPER_RENYI_ORDERS, delta)
 
 
 def published_group_rdp_with_illegal_orders(
@@ -94,7 +96,7 @@ def _record_divergence(rate: float, noise: float, orders: FloatArray) -> FloatAr
 
 
 def _row(
-    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **other: Any
+    setting: str, claimed: float, proven: float, lower: float, why: str, source: str, **fields: Any
 ) -> Claim:
     """Return a row about a user, present or absent, before the released models."""
     usual: dict[str, Any] = {
@@ -110,8 +112,8 @@ def _row(
         proven=proven,
         lower=lower,
         why=why,
-        source=f"{PAPER}, {source}",
-        **{**usual, **other},
+        source=f"{ULDP_FL_PAPER}, {source}",
+        **{**usual, **fields},
     )
 
 
@@ -135,8 +137,8 @@ def _figure_2(size: int, printed: str = "") -> Claim:
     elif size == 1:
         why = "Renyi orders cost a few per cent against the exact privacy loss."
     setting, source = f"Figure 2: GROUP, k = {size}", "Figure 2"
-    found = epsilon(event, DELTA, "add-remove")
-    return _row(setting, claimed, *found, why, source, printed=printed, unit=_of_group(size))
+    bounds = epsilon(event, DELTA, "add-remove")
+    return _row(setting, claimed, *bounds, why, source, printed=printed, unit=_of_group(size))
 
 
 def _creditcard(size: int) -> Claim:
@@ -149,26 +151,26 @@ def _creditcard(size: int) -> Claim:
             f"Derivation invalid (it leaves the order {order:.3f}); the truth promises nothing too."
         )
     setting, source = f"Creditcard: GROUP, k = {size}", "experiments: rate 1/70, 350,000 steps"
-    found = epsilon(event, DELTA, "add-remove")
-    return _row(setting, claimed, *found, why, source, unit=_of_group(size))
+    bounds = epsilon(event, DELTA, "add-remove")
+    return _row(setting, claimed, *bounds, why, source, unit=_of_group(size))
 
 
 def _average(rounds: int) -> Claim:
-    found = epsilon(ev.Repeat(rounds, ev.Gaussian(NOISE)), DELTA, "add-remove")
+    bounds = epsilon(ev.Repeat(rounds, ev.Gaussian(NOISE)), DELTA, "add-remove")
     why = "Clipping each user's weighted sum to C is sound; the exact Gaussian curve is tighter."
     claimed = published_user_epsilon(rounds)
-    return _row(f"AVG, {rounds} rounds", claimed, *found, why, "Theorem 5")
+    return _row(f"AVG, {rounds} rounds", claimed, *bounds, why, "Theorem 5")
 
 
 def _average_exchanged() -> Claim:
-    found = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "replace-one")
+    bounds = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "replace-one")
     why = (
         "The definition of neighbours does not exclude that a user's records are exchanged for "
         "others, which moves the sum by 2C."
     )
     setting, source = "AVG, 100 rounds, records exchanged", "Theorem 5 and the definition of ULDP"
     claimed = published_user_epsilon(100)
-    return _row(setting, claimed, *found, why, source, neighbours="replace-one")
+    return _row(setting, claimed, *bounds, why, source, neighbours="replace-one")
 
 
 def _naive() -> Claim:
@@ -177,27 +179,27 @@ def _naive() -> Claim:
     A linear loss attains 2C, in every silo and round at once: the others' gradients sum to -M, the
     user's to +2M, so the difference is +C with the user and -C without.
     """
-    found = epsilon(uldp.naive_release(NOISE, rounds=100, silos=5).event, DELTA, "add-remove")
+    bounds = epsilon(uldp.naive_release(NOISE, rounds=100, silos=5).event, DELTA, "add-remove")
     why = "Removing a user moves a silo's clipped difference by up to 2C; the theorem counts C."
     return _row(
-        "Theorem 3: NAIVE, 100 rounds", published_user_epsilon(100), *found, why, "Theorem 3"
+        "Theorem 3: NAIVE, 100 rounds", published_user_epsilon(100), *bounds, why, "Theorem 3"
     )
 
 
 def _sampled(rate: float) -> Claim:
     event = ev.Repeat(100, ev.Poisson(rate, ev.Gaussian(NOISE)))
-    found = epsilon(event, DELTA, "add-remove")
+    bounds = epsilon(event, DELTA, "add-remove")
     why = "Sound against whoever does not see the sample; the exact loss is below RDP's."
     claimed = published_user_epsilon(100, rate=rate)
-    return _row(f"AVG, 100 rounds, users at rate {rate:g}", claimed, *found, why, "sub-sampling")
+    return _row(f"AVG, 100 rounds, users at rate {rate:g}", claimed, *bounds, why, "sub-sampling")
 
 
-def _sampled_seen() -> Claim:
-    found = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "add-remove")
+def _sample_known_to_server() -> Claim:
+    bounds = epsilon(ev.Repeat(100, ev.Gaussian(NOISE)), DELTA, "add-remove")
     why = "The server draws the sample, so nothing is hidden from it: its rate is 1."
     claimed = published_user_epsilon(100, rate=0.1)
     setting, source = "AVG, 100 rounds, rate 0.1, server", "Algorithm 4"
-    return _row(setting, claimed, *found, why, source, observer="server")
+    return _row(setting, claimed, *bounds, why, source, observer="server")
 
 
 def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
@@ -206,7 +208,7 @@ def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
     `share` is the part of the user's records that this silo has, in the case that attains it;
     `hidden` says that nobody sees the weights.
     """
-    seen = uldp.insider_release(
+    view = uldp.insider_release(
         NOISE,
         rounds=100,
         silos=5,
@@ -214,14 +216,15 @@ def _silo(weighting: str, share: float, *, hidden: bool = False) -> Claim:
         holds_user=share > 0.0,
         hidden_weights=hidden,
     )
-    proven = upper_epsilon(seen.event, DELTA, seen.neighbours)
-    assert isinstance(seen.event, ev.Repeat)
-    assert isinstance(seen.event.event, ev.Gaussian)
-    noise = seen.event.event.noise_multiplier
+    proven = upper_epsilon(view.event, DELTA, view.neighbours)
+    assert isinstance(view.event, ev.Repeat)
+    assert isinstance(view.event.event, ev.Gaussian)
+    noise = view.event.event.noise_multiplier
     if weighting == "records":
+        # In the case that attains it, the sum moves by 1 - `share` of its bound.
         noise /= 1.0 - share
     attained = ev.Repeat(100, ev.Gaussian(noise))
-    lower = epsilon(attained, DELTA, seen.neighbours)[1]
+    lower = epsilon(attained, DELTA, view.neighbours)[1]
     setting, why = {
         ("records", False): (
             "AVG-w, 100 rounds, a silo without the user",
@@ -252,7 +255,7 @@ def _silo_in_the_clear() -> Claim:
     def weight(here: int, elsewhere: int) -> Fraction:
         return Fraction(here, here + elsewhere)
 
-    told_apart = weight(1, 0) != weight(1, 1)
+    distinguishable = weight(1, 0) != weight(1, 1)
     why = (
         "A silo that holds one of the user's records applies its weight, n_su/N_u, so it knows N_u "
         "without noise, and whether the user has records elsewhere."
@@ -261,7 +264,7 @@ def _silo_in_the_clear() -> Claim:
         "AVG-w, 100 rounds, a silo with one record",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Algorithm 3 and Theorem 5",
         observer="silo-with-records",
@@ -271,7 +274,7 @@ def _silo_in_the_clear() -> Claim:
 def _protocol_1() -> Claim:
     with_user = {protocol_1_residue(noise, (3, 4), (1, 6)) for noise in (0, 1, -7, 10**6)}
     without = {protocol_1_residue(noise, (0, 0), (1, 6)) for noise in (0, 1, -7, 10**6)}
-    told_apart = not with_user & without
+    distinguishable = not with_user & without
     why = (
         "Noise enters the decrypted integer in multiples of lcm(1..N_max) only, and the residue "
         "is a noise-free function of the user's data."
@@ -280,7 +283,7 @@ def _protocol_1() -> Claim:
         "Protocol 1 (AVG-w), 100 rounds",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Protocol 1 and Theorem 5",
         observer="server",
@@ -291,7 +294,7 @@ def _protocol_1_ciphertexts() -> Claim:
     """Theorem 2.  Neighbours: a user who alone moves a parameter in a silo, or nobody there."""
     with_user = {protocol_1_randomness((3, 0), added) for added in (0, 1, 10**6)}
     without = {protocol_1_randomness((0, 0), added) for added in (0, 1, 10**6)}
-    told_apart = not with_user & without
+    distinguishable = not with_user & without
     why = (
         "Silos' ciphertexts carry the server's own randomness, raised to the users' deltas, under "
         "masks and noise that hide the plaintext alone."
@@ -300,7 +303,7 @@ def _protocol_1_ciphertexts() -> Claim:
         "Protocol 1 (AVG-w), ciphertexts, 100 rounds",
         published_user_epsilon(100),
         nothing_holds(why, DELTA),
-        math.inf if told_apart else 0.0,
+        math.inf if distinguishable else 0.0,
         why,
         "Protocol 1 and Theorem 2",
         observer="server",
@@ -310,10 +313,11 @@ def _protocol_1_ciphertexts() -> Claim:
 def _private_weighting(*, rate: float = 1.0) -> Claim:
     """Protocol 1 as it is done here: fresh randomness, noise on the decrypted integer's grid.
 
-    With a dummy among at most `MOST_RECORDS` counts a user's weights sum to a little less than 1.
+    With a dummy among at most `MAX_RECORDS_PER_USER` counts a user's weights sum to a little less
+    than 1.
     """
 
-    def seen(noise: float) -> ev.Event:
+    def view(noise: float) -> ev.Event:
         step: ev.Event = ev.Gaussian(noise)
         return ev.Repeat(100, ev.Poisson(rate, step) if rate < 1.0 else step)
 
@@ -325,8 +329,10 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
     return _row(
         setting,
         published_user_epsilon(100, rate=rate),
-        upper_epsilon(seen(NOISE), DELTA, "add-remove"),
-        epsilon(seen(NOISE * MOST_RECORDS / (MOST_RECORDS - 1)), DELTA, "add-remove")[1],
+        upper_epsilon(view(NOISE), DELTA, "add-remove"),
+        epsilon(
+            view(NOISE * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)), DELTA, "add-remove"
+        )[1],
         why,
         "Theorem 5 and the sub-sampling by oblivious transfer",
         observer="server",
@@ -334,7 +340,7 @@ def _private_weighting(*, rate: float = 1.0) -> Claim:
 
 
 def _transferred_silo(rate: float) -> Claim:
-    def seen(noise: float) -> ev.Event:
+    def view(noise: float) -> ev.Event:
         return ev.Repeat(100, ev.Poisson(rate, ev.Gaussian(noise)))
 
     run = uldp.insider_release(
@@ -346,12 +352,13 @@ def _transferred_silo(rate: float) -> Claim:
         rate=rate,
         knows_sample=False,
     )
-    attained = NOISE * math.sqrt(4 / 5) * MOST_RECORDS / (MOST_RECORDS - 1)
+    # Four silos' noise, and a weight that the dummy's record takes off the user's sum.
+    attained = NOISE * math.sqrt(4 / 5) * MAX_RECORDS_PER_USER / (MAX_RECORDS_PER_USER - 1)
     return _row(
         f"Protocol 1, its leaks closed, 100 rounds, rate {rate:g} by oblivious transfer",
         published_user_epsilon(100, rate=rate),
         upper_epsilon(run.event, DELTA, run.neighbours),
-        epsilon(seen(attained), DELTA, run.neighbours)[1],
+        epsilon(view(attained), DELTA, run.neighbours)[1],
         "The sample hides a user from a silo that has nothing of it, and the silo knows its noise.",
         "Theorem 5 and the sub-sampling by oblivious transfer",
         observer="silo",
@@ -369,10 +376,10 @@ ROWS: Final = (
     _average_exchanged,
     partial(_silo, "records", 0.0),
     _silo_in_the_clear,
-    partial(_silo, "records", 1.0 / MOST_RECORDS, hidden=True),
+    partial(_silo, "records", 1.0 / MAX_RECORDS_PER_USER, hidden=True),
     partial(_silo, "uniform", 0.2),
     *(partial(_sampled, rate) for rate in (0.1, 0.3, 0.5, 0.7)),
-    _sampled_seen,
+    _sample_known_to_server,
     _protocol_1,
     _protocol_1_ciphertexts,
     _private_weighting,

@@ -22,8 +22,8 @@ def protocol_1_residue(noise: int, deltas: tuple[int, ...], counts: tuple[int, .
     """
     common = math.lcm(*range(1, 21))
     total = sum(counts)
-    moved = sum(common * n // total * d for d, n in zip(deltas, counts, strict=True))
-    return (moved + common * noise) % common
+    weighted_sum = sum(common * n // total * d for d, n in zip(deltas, counts, strict=True))
+    return (weighted_sum + common * noise) % common
 
 
 def protocol_1_randomness(exponents: tuple[int, ...], added: int) -> int:

@@ -71,6 +71,7 @@ class Registry(Generic[T]):
 
     def __call__(self, event: ev.Event, neighbours: Neighbours) -> T:
         """Return what the function for this event's type makes of it; else `Unsupported`."""
+        # A module enters its types when it is loaded: here, on the first event of such a type.
         home = self._homes.get(type(event))
         if home is not None and type(event) not in self._functions:
             importlib.import_module(home, self._package)
@@ -102,7 +103,7 @@ def refuse_unattained(leaves: Sequence[Leaf], engine: str) -> None:
         )
 
 
-_SIZED: Final = (
+SIZED_RELEASES: Final = (
     ev.FixedSize,
     ev.TruncatedPoisson,
     ev.ShuffledBatches,
@@ -119,7 +120,8 @@ def sampled_instead(inner: ev.Event) -> str:
     without it, so it reveals no more than the release itself; unless that says how many units
     take part.
     """
-    if isinstance(inner, _SIZED):
+    # Taken off the sample, such a release would count other units than those that it names.
+    if isinstance(inner, SIZED_RELEASES):
         return "Sample the innermost release, if that is what runs."
     return "Account for it without sampling: a sample reveals no more than that."
 

@@ -45,6 +45,7 @@ class BlanketEngine:
         event = _single_round(leaves)
         profile = shuffled_profile(event, neighbours)
         tests: tuple[LogPair, ...] = ()
+        # At delta 0 only the largest loss holds; at delta 1 nothing is asked.
         if delta == 0.0:
             upper = profile.largest_loss
         elif delta == 1.0:
@@ -63,10 +64,12 @@ class BlanketEngine:
         event = _single_round(leaves)
         profile = shuffled_profile(event, neighbours)
         log_delta = profile.log_delta(epsilon)
+        # Up by more than the rounding of exp, and above 0 where exp underflows.
         upper = min(math.exp(min(log_delta, 0.0)) * (1.0 + 1e-13), 1.0)
         if log_delta > -math.inf and upper == 0.0:
             upper = math.nextafter(0.0, 1.0)
         tests = _tests(leaves, neighbours)
+        # Each test holds for its own order of the two data sets; the best of them counts.
         lower = max((lower_delta(test, epsilon) for test in tests), default=0.0)
         return _answer(lower, upper, profile, tests, f"delta {upper:.6g} at epsilon {epsilon:.6g}")
 
@@ -87,14 +90,14 @@ def _tests(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[LogPair, ...
 
 
 def _answer(
-    lower: float, upper: float, profile: Profile, tests: tuple[LogPair, ...], found: str
+    lower: float, upper: float, profile: Profile, tests: tuple[LogPair, ...], result: str
 ) -> Answer:
     conversion = Step(
         "conversion",
-        f"The bound on delta, read at one order: {found}.",
+        f"The bound on delta, read at one order: {result}.",
         "by definition",
         ("the bound was evaluated at that very epsilon",),
     )
-    shown = (_TEST,) if tests else ()
-    steps = unique_steps((*profile.steps, *shown, conversion))
+    test_steps = (_TEST,) if tests else ()
+    steps = unique_steps((*profile.steps, *test_steps, conversion))
     return Answer(Bounds(lower, upper), steps)

@@ -27,11 +27,11 @@ from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step
 from .base import Answer, contribution, refuse_unattained
 
-_SOURCE: Final = (
+_GAUSSIAN_SOURCE: Final = (
     "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2; Dong, Roth and Su 2022, Corollaries 2.13 "
     "and 3.3, arXiv 1905.02383v3"
 )
-_UNIT: Final = 4.0 * 2.0**-52
+_ROUNDING_PER_OPERATION: Final = 4.0 * 2.0**-52
 """Allowance for the rounding of one operation or special function."""
 
 _LOG_SQRT_TAU: Final = 0.5 * math.log(2.0 * math.pi)
@@ -58,7 +58,7 @@ class GdpEngine:
         mu, steps = _mu(leaves, neighbours)
         lower, upper = _epsilon(mu, delta)
         how = f"Epsilon {upper:.6g} at delta {delta:.6g}, by inverting the closed form."
-        return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _SOURCE)))
+        return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
         """Return bounds on the smallest delta at `epsilon` (0 or above, in nats).
@@ -70,7 +70,7 @@ class GdpEngine:
         mu, steps = _mu(leaves, neighbours)
         lower, upper = _delta(mu, epsilon)
         how = f"Delta {upper:.6g} at epsilon {epsilon:.6g}, by the closed form."
-        return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _SOURCE)))
+        return Answer(Bounds(lower, upper), (*steps, Step("conversion", how, _GAUSSIAN_SOURCE)))
 
 
 def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[float, tuple[Step, ...]]:
@@ -96,7 +96,7 @@ def _mu(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[float, tuple[St
     step = Step(
         "mechanism",
         f"Gaussian noise, neighbours {c} apart: N(0, 1) against N(mu, 1), mu = {mu:.6g}.",
-        _SOURCE,
+        _GAUSSIAN_SOURCE,
         ("no sampling",),
     )
     return mu, (step,)
@@ -110,7 +110,7 @@ def _root_of(count: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Log:
+class _LogDelta:
     """log delta: its `value`, how far off it can be, and its derivative in epsilon."""
 
     value: float
@@ -126,34 +126,38 @@ class _Log:
         return self.value + self.error
 
 
-def _log_delta(mu: float, epsilon: float) -> _Log | None:
+def _log_delta(mu: float, epsilon: float) -> _LogDelta | None:
     """Return log delta for mu above 0, or None where rounding leaves no digit of it.
 
     The error adds up what the rounding of mu, x, y = x - mu and each function can do, every one
     weighted with the derivative of log delta (0 < M'(x) <= 1/(1 + x^2) for x <= 0).
     """
+    # x and y are the arguments of Phi; `size` is what rounding of either is relative to.
     shift = epsilon / mu
     x, y, size = mu / 2.0 - shift, -mu / 2.0 - shift, mu / 2.0 + shift
     log_density = -x * x / 2.0 - _LOG_SQRT_TAU
-    below = _mills(y)
+    mills_y = _mills(y)
     if x <= 0.0:
-        whole = _mills(x)
-        gap = whole - below
+        mills_x = _mills(x)
+        # delta = phi(x) (M(x) - M(y)): both Mills ratios are positive, nothing underflows.
+        gap = mills_x - mills_y
         if gap <= 0.0 or math.isinf(log_density):
             return None
-        value, slope = log_density + math.log(gap), -below / gap
-        moved = x * x + abs(x) * size + 2.0 * size / (1.0 + x * x) / gap
-        parts = moved + (whole + below + mu) / gap
+        value, slope = log_density + math.log(gap), -mills_y / gap
+        moved_by_rounding = x * x + abs(x) * size + 2.0 * size / (1.0 + x * x) / gap
+        parts = moved_by_rounding + (mills_x + mills_y + mu) / gap
     else:
-        first, density = float(ndtr(x)), math.exp(log_density)
-        second = density * below
-        if first <= second:
+        phi_x, density = float(ndtr(x)), math.exp(log_density)
+        # For x > 0 the plain form: Phi(x) is at least 1/2, and phi(x) M(y) = e^eps Phi(y).
+        scaled_phi_y = density * mills_y
+        if phi_x <= scaled_phi_y:
             return None
-        value, slope = math.log(first - second), -second / (first - second)
-        moved = density * (size + mu) + second * (x * x + x * size + size + 2.0)
-        parts = (moved + first) / (first - second)
-    error = _UNIT * (4.0 + abs(value) + parts)
-    return _Log(value, error, slope) if error < 0.5 else None
+        value, slope = math.log(phi_x - scaled_phi_y), -scaled_phi_y / (phi_x - scaled_phi_y)
+        moved_by_rounding = density * (size + mu) + scaled_phi_y * (x * x + x * size + size + 2.0)
+        parts = (moved_by_rounding + phi_x) / (phi_x - scaled_phi_y)
+    # Off by half a nat or more: nothing is left to certify.
+    error = _ROUNDING_PER_OPERATION * (4.0 + abs(value) + parts)
+    return _LogDelta(value, error, slope) if error < 0.5 else None
 
 
 def _mills(x: float) -> float:
@@ -182,17 +186,20 @@ def _epsilon(mu: float, delta: float) -> tuple[float, float]:
     target = math.log(delta)
     if _is_met(mu, 0.0, target):
         return 0.0, 0.0
-    found = _root(mu, target)
-    log = _log_delta(mu, found)
-    width = 4.0 * math.ulp(found)
+    # Not certified itself: the ends move out from it until the sign is certain.
+    root = _root(mu, target)
+    log = _log_delta(mu, root)
+    # The error in log delta, as a distance in epsilon.
+    width = 4.0 * math.ulp(root)
     if log is not None and log.slope < 0.0:
         width = max(width, 2.0 * log.error / -log.slope)
     up = down = width
-    while not _is_met(mu, found + up, target):
+    # Upper end: delta is met for certain; lower end: it is missed for certain.
+    while not _is_met(mu, root + up, target):
         up *= 2.0
-    while found > down and not _is_missed(mu, found - down, target):
+    while root > down and not _is_missed(mu, root - down, target):
         down *= 2.0
-    return max(0.0, found - down), found + up
+    return max(0.0, root - down), root + up
 
 
 def _is_met(mu: float, epsilon: float, target: float) -> bool:
@@ -201,13 +208,13 @@ def _is_met(mu: float, epsilon: float, target: float) -> bool:
     if log is None:
         most = min(float(log_ndtr(mu / 2.0 - epsilon / mu)) + 1e-9, math.log(mu))
         return most < target
-    return log.upper + _UNIT * abs(target) <= target
+    return log.upper + _ROUNDING_PER_OPERATION * abs(target) <= target
 
 
 def _is_missed(mu: float, epsilon: float, target: float) -> bool:
     """Return whether log delta(epsilon) >= target for certain."""
     log = _log_delta(mu, epsilon)
-    return log is not None and log.lower - _UNIT * abs(target) >= target
+    return log is not None and log.lower - _ROUNDING_PER_OPERATION * abs(target) >= target
 
 
 def _root(mu: float, target: float) -> float:
@@ -223,12 +230,12 @@ def _root(mu: float, target: float) -> float:
             high = at
         else:
             low = at
-        after = at
+        newton = at
         if log is not None and log.slope < 0.0:
-            after = at - (log.value - target) / log.slope
-        if not low < after < high:
-            after = low + (high - low) / 2.0
-        if abs(after - at) <= 2.0 * math.ulp(at) or high - low <= 2.0 * math.ulp(high):
-            return after
-        at = after
+            newton = at - (log.value - target) / log.slope
+        if not low < newton < high:
+            newton = low + (high - low) / 2.0
+        if abs(newton - at) <= 2.0 * math.ulp(at) or high - low <= 2.0 * math.ulp(high):
+            return newton
+        at = newton
     return at

@@ -1,21 +1,11 @@
-"""The second opinion of prv_accountant: privacy loss random variables, composed between bounds.
+"""prv_accountant as a second opinion: privacy loss random variables, composed between bounds.
 
 Each leaf is a privacy loss random variable Y = ln P(x)/Q(x), x ~ P.  The library puts it on a mesh
 of width h that keeps its mean, convolves, and brackets
 
     delta(epsilon + error) - slack  <=  true delta  <=  delta(epsilon - error) + slack
 
-What is added here, because a guarantee needs it:
-
-* Both directions.  The library has the loss of removing a unit from a Poisson sample.  Over
-  several rounds the loss of adding one need not be smaller (Lebeda, Regehr, Kamath, Steinke,
-  arXiv 2405.20769), so it is composed too and the larger answer counts.
-* The size of the grid.  The library takes it from Renyi bounds, and its bound for pure mechanisms,
-  (a-1) epsilon / a, lies below the truth; correct ones are used here, at integer orders only,
-  where none of its loops can run on for ever.
-* The mean.  The library finds it by adaptive quadrature, which can step over a jump of the
-  distribution; its distance to the exact mean, times the count, widens the answer.
-
+`comparison` lists what is worked around so that both ends are guarantees.
 Source: Gopi, Lee, Wutschitz: Numerical Composition of Differential Privacy, arXiv 2106.02848,
 Theorem 5.5 and Remark 5.6.
 """
@@ -26,35 +16,46 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..composition import Leaf
 from ..errors import Unsupported
 from ..guarantee import Bounds, Neighbours, Step, unique_steps
 from .base import Answer, Registry, contribution, refuse_unattained
+from .comparison import (
+    LIBRARY_OUTWARD_RELATIVE,
+    NUMERIC_FAILURES,
+    Library,
+    laplace_step,
+    parameters_step,
+    release_step,
+    sampling_step,
+)
 
-_NAME: Final = "microsoft"
-_SOURCE: Final = (
+_PRV: Final = (
     "prv_accountant 0.2; Gopi, Lee, Wutschitz: Numerical Composition of Differential Privacy, "
     "arXiv 2106.02848"
 )
+_PRV_ACCOUNTANT: Final = Library(
+    "prv_accountant",
+    (*NUMERIC_FAILURES, AssertionError, RuntimeError),
+    "Allow it another error, MicrosoftEngine(eps_error=...), or leave the choice of the engine to "
+    "privplan.",
+    trailing=".",
+)
 
-_ORDERS: Final = (*range(2, 64), 96, 128, 256)
-_MOST_POINTS: Final = 2**22
-_SMALLEST_SLACK: Final = 1e-10
-_OUTWARD: Final = 1e-9
-
-R = TypeVar("R")
-Reals = npt.NDArray[np.floating[Any]]
+MESH_RENYI_ORDERS: Final = (*range(2, 64), 96, 128, 256)
+MAX_MESH_POINTS: Final = 2**22
+MIN_DELTA_SLACK: Final = 1e-10
 
 
 @dataclass(frozen=True)
-class _Variable:
+class _LossVariable:
     """One privacy loss random variable as the library takes it, and its exact mean."""
 
     prv: Any
@@ -70,15 +71,38 @@ class _Loss:
     this loss in every round, so that a lower bound for it is one for the mechanism.
     """
 
-    forwards: _Variable
-    backwards: _Variable
+    forwards: _LossVariable
+    backwards: _LossVariable
     renyi: Callable[[int], float]
     step: Step
     atom: float = 0.0
     attained: bool = True
 
 
-_loss: Final[Registry[_Loss]] = Registry(_NAME)
+_loss: Final[Registry[_Loss]] = Registry("microsoft")
+
+
+@dataclass(frozen=True)
+class _Composition:
+    """The library's composition, with every error that its two readings must allow for."""
+
+    result: Any
+    error: float
+    slack: float
+
+    def epsilon(self, delta: float) -> tuple[float, float]:
+        """Return bounds on epsilon at `delta`."""
+        read = self.result.compute_epsilon
+        lower, _, upper = _PRV_ACCOUNTANT.call(lambda: read(delta, self.slack, self.error))
+        return _checked(float(lower), float(upper))
+
+    def delta(self, epsilon: float) -> tuple[float, float]:
+        """Return bounds on delta at `epsilon`."""
+        read = self.result.compute_delta_estimate
+        lower, upper = _PRV_ACCOUNTANT.call(
+            lambda: (float(read(epsilon + self.error)), float(read(epsilon - self.error)))
+        )
+        return _checked(lower - self.slack, upper + self.slack)
 
 
 class MicrosoftEngine:
@@ -97,59 +121,58 @@ class MicrosoftEngine:
     True
     """
 
+    name = "microsoft"
+
     def __init__(self, eps_error: float = 0.01) -> None:
         self._error = validate.positive(eps_error=eps_error)
 
-    @property
-    def name(self) -> str:
-        """The word that `account(..., engine=...)` takes."""
-        return _NAME
-
     def epsilon(self, leaves: Sequence[Leaf], delta: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest epsilon at which `leaves` are (epsilon, delta)-DP.
-
-        `delta` is strictly between 0 and 1.  Raises `Unsupported` as the class says.
-        """
+        """Return bounds on the smallest epsilon at `delta`, strictly between 0 and 1, in nats."""
         target = validate.open_probability(delta=delta)
-        parts, steps = _understood(leaves, neighbours)
-        if not parts:
-            return self._answer(0.0, 0.0, parts, steps)
-        found = [composed.epsilon(target) for composed in self._directions(parts, target / 1000.0)]
-        lower, upper = max(pair[0] for pair in found), max(pair[1] for pair in found)
-        return self._answer(lower, upper, parts, steps)
+        slack = target / 1000.0
+        return self._answer(
+            leaves, neighbours, lambda _: slack, lambda total: total.epsilon(target)
+        )
 
     def delta(self, leaves: Sequence[Leaf], epsilon: float, neighbours: Neighbours) -> Answer:
-        """Return bounds on the smallest delta at which `leaves` are (epsilon, delta)-DP.
+        """Return bounds on the smallest delta at `epsilon`, 0 or above, in nats.
 
-        `epsilon` is 0 or above.  The upper end is 1e-10 at least, and more
-        beyond 10,000 releases.  Raises `Unsupported` as the
-        class says.
+        The upper end is 1e-10 at least, and more beyond 10,000 releases.
         """
         point = validate.non_negative(epsilon=epsilon)
-        parts, steps = _understood(leaves, neighbours)
-        if not parts:
-            return self._answer(0.0, 0.0, parts, steps)
-        slack = _SMALLEST_SLACK * max(1.0, sum(count for _, count in parts) / 1e4)
-        found = [composed.delta(point) for composed in self._directions(parts, slack)]
-        lower, upper = max(pair[0] for pair in found), max(pair[1] for pair in found)
-        return self._answer(lower, min(1.0, upper), parts, steps)
 
-    def _directions(self, parts: Sequence[tuple[_Loss, int]], slack: float) -> list[_Composed]:
-        counts = [count for _, count in parts]
-        reach = _reach([loss for loss, _ in parts], counts, self._error, slack)
-        ways = [[loss.forwards for loss, _ in parts], [loss.backwards for loss, _ in parts]]
-        if ways[0] == ways[1]:
-            ways.pop()
-        return [_compose(way, counts, self._error, slack, reach) for way in ways]
+        def slack(runs: int) -> float:
+            return MIN_DELTA_SLACK * max(1.0, runs / 1e4)
+
+        return self._answer(leaves, neighbours, slack, lambda total: total.delta(point), most=1.0)
 
     def _answer(
         self,
-        lower: float,
-        upper: float,
-        parts: Sequence[tuple[_Loss, int]],
-        steps: Sequence[Step],
+        leaves: Sequence[Leaf],
+        neighbours: Neighbours,
+        slack_of: Callable[[int], float],
+        read: Callable[[_Composition], tuple[float, float]],
+        most: float = math.inf,
     ) -> Answer:
-        attained = all(loss.attained for loss, _ in parts)
+        """Return the larger reading of both directions, outward, and never above `most`."""
+        refuse_unattained(leaves, self.name)
+        with np.errstate(all="ignore"):
+            parts = _PRV_ACCOUNTANT.call(
+                lambda: [
+                    (_loss(leaf.event, neighbours), leaf.count)
+                    for leaf in leaves
+                    if not (isinstance(leaf.event, ev.Poisson) and leaf.event.rate == 0.0)
+                ]
+            )
+            losses, counts = [loss for loss, _ in parts], [count for _, count in parts]
+            runs = sum(counts)
+            readings = [(0.0, 0.0)]
+            if parts:
+                totals = self._compositions(losses, counts, slack_of(runs))
+                readings = [read(total) for total in totals]
+        lower, upper = (max(ends) for ends in zip(*readings, strict=True))
+        attained = all(loss.attained for loss in losses)
+        composition = Step("composition", f"{runs} loss variables are convolved by FFT.", _PRV)
         conversion = Step(
             "conversion",
             f"The bounds are those of prv_accountant at an error of {self._error:g} in epsilon; "
@@ -158,71 +181,45 @@ class MicrosoftEngine:
                 if attained
                 else "the lower end is 0, because a bare parameter is only an upper bound."
             ),
-            _SOURCE,
+            _PRV,
             (
                 "Both directions were composed and the larger answer was taken.",
                 "The error of the library's means, times the count, was added to the width.",
                 "The ends are rounded outward.",
             ),
         )
-        low = max(0.0, lower * (1.0 - _OUTWARD)) if attained else 0.0
-        high = max(0.0, upper * (1.0 + _OUTWARD))
-        return Answer(Bounds(low, high), unique_steps([*steps, conversion]))
+        low = max(0.0, lower * (1.0 - LIBRARY_OUTWARD_RELATIVE)) if attained else 0.0
+        high = max(0.0, min(most, upper) * (1.0 + LIBRARY_OUTWARD_RELATIVE))
+        steps = [*(loss.step for loss in losses), composition, conversion]
+        return Answer(Bounds(low, high), unique_steps(steps))
+
+    def _compositions(
+        self, losses: Sequence[_Loss], counts: Sequence[int], slack: float
+    ) -> list[_Composition]:
+        """Return the composition of one direction or, where they differ, of both."""
+        reach = _reach(losses, counts, self._error, slack)
+        # Where both directions have one loss variable, one composition answers for both.
+        directions = [[loss.forwards for loss in losses], [loss.backwards for loss in losses]]
+        if directions[0] == directions[1]:
+            directions.pop()
+        return [_compose(direction, counts, self._error, slack, reach) for direction in directions]
 
 
-@dataclass(frozen=True)
-class _Composed:
-    """The library's composition, with every error that its two readings must allow for."""
-
-    result: Any
-    error: float
-    slack: float
-
-    def epsilon(self, delta: float) -> tuple[float, float]:
-        def read() -> tuple[float, float, float]:
-            bounds: tuple[float, float, float] = self.result.compute_epsilon(
-                delta, self.slack, self.error
-            )
-            return bounds
-
-        lower, _, upper = _guarded(read)
-        return _numbers(float(lower), float(upper))
-
-    def delta(self, epsilon: float) -> tuple[float, float]:
-        read = self.result.compute_delta_estimate
-        lower = _guarded(lambda: float(read(epsilon + self.error))) - self.slack
-        upper = _guarded(lambda: float(read(epsilon - self.error))) + self.slack
-        return _numbers(lower, upper)
-
-
-def _understood(
-    leaves: Sequence[Leaf], neighbours: Neighbours
-) -> tuple[list[tuple[_Loss, int]], list[Step]]:
-    """Return what each leaf loses and how often, without those that lose nothing, and the steps."""
-    refuse_unattained(leaves, _NAME)
-    parts = _guarded(
-        lambda: [(_loss(leaf.event, neighbours), leaf.count) for leaf in leaves if not _idle(leaf)]
-    )
-    steps = [loss.step for loss, _ in parts]
-    runs = sum(count for _, count in parts)
-    steps.append(Step("composition", f"{runs} loss variables are convolved by FFT.", _SOURCE))
-    return parts, steps
-
-
-def _idle(leaf: Leaf) -> bool:
-    return isinstance(leaf.event, ev.Poisson) and leaf.event.rate == 0.0
+def _checked(lower: float, upper: float) -> tuple[float, float]:
+    if math.isnan(lower) or math.isnan(upper) or lower > upper:
+        raise _PRV_ACCOUNTANT.refusal(f"It answered [{lower}, {upper}].")
+    return lower, upper
 
 
 def _compose(
-    variables: Sequence[_Variable],
+    variables: Sequence[_LossVariable],
     counts: Sequence[int],
     error: float,
     slack: float,
     reach: float,
-) -> _Composed:
+) -> _Composition:
     runs = sum(counts)
-    # Differences of a cdf are off by a few units of 1e-16 and telescope under a monotone weight;
-    # the convolutions add what google.py says of them, at the precision of a long double.
+    # Rounding of the cdf differences and of the convolutions; see `comparison`.
     rounding = runs * (1e-15 + 3200.0 * float(np.finfo(np.longdouble).eps))
     if rounding > slack:
         raise Unsupported(
@@ -232,7 +229,7 @@ def _compose(
             "Ask for a larger delta, or leave the choice of the engine to privplan.",
         )
 
-    def build() -> _Composed:
+    def build() -> _Composition:
         from prv_accountant import PRVAccountant
 
         with warnings.catch_warnings():
@@ -244,6 +241,7 @@ def _compose(
                 max_self_compositions=list(counts),
                 eps_max=reach,
             )
+            # The distance of the means on the mesh to the exact ones widens the answer.
             drift = sum(
                 count * abs(float(np.dot(part.domain.ts(), part.pmf)) - variable.mean)
                 for part, variable, count in zip(
@@ -251,25 +249,24 @@ def _compose(
                 )
             )
             result = accountant.compute_composition(list(counts))
-        return _Composed(result, error + drift, slack + rounding)
+        return _Composition(result, error + drift, slack + rounding)
 
-    return _guarded(build)
+    return _PRV_ACCOUNTANT.call(build)
 
 
 def _reach(losses: Sequence[_Loss], counts: Sequence[int], error: float, slack: float) -> float:
-    """Return how far the grid must reach: Remark 5.6, from Renyi bounds at integer orders."""
+    """Return how far the mesh must reach: Remark 5.6, from Renyi bounds at integer orders."""
     runs = sum(counts)
-    reach = error
-    with np.errstate(all="ignore"):
-        curves = [np.array([loss.renyi(order) for order in _ORDERS]) for loss in losses]
-        total = sum(curve * count for curve, count in zip(curves, counts, strict=True))
-        reach = max(reach, _epsilon_of(np.asarray(total), slack / 4.0))
-        for curve in curves:
-            reach = max(reach, _epsilon_of(curve, slack / (8.0 * runs)))
-    reach = max(reach, *(loss.atom for loss in losses)) + 3.0
+    curves = [np.array([loss.renyi(order) for order in MESH_RENYI_ORDERS]) for loss in losses]
+    total = sum(curve * count for curve, count in zip(curves, counts, strict=True))
+    tails = [_epsilon_of(np.asarray(total), slack / 4.0)]
+    tails += [_epsilon_of(curve, slack / (8.0 * runs)) for curve in curves]
+    # The composed loss leaves the mesh, or one loss does, with a share of the slack at most.
+    reach = max(error, *tails, *(loss.atom for loss in losses)) + 3.0
+    # Theorem 5.5: the mesh at which the error in epsilon is met for so many runs.
     mesh = error / math.sqrt(runs / 2.0 * math.log(12.0 / slack))
     points = 2.0 * reach / mesh
-    if not points <= _MOST_POINTS:
+    if not points <= MAX_MESH_POINTS:
         raise Unsupported(
             f"The microsoft engine would need a grid of {points:.2g} points.",
             f"The loss may reach {reach:.3g}, and an error of {error:g} in epsilon over {runs} "
@@ -279,11 +276,11 @@ def _reach(losses: Sequence[_Loss], counts: Sequence[int], error: float, slack: 
     return reach
 
 
-def _epsilon_of(curve: Reals, delta: float) -> float:
-    """Return epsilon at `delta` from a Renyi curve over `_ORDERS`; infinity where it has none."""
-    orders = np.array(_ORDERS, dtype=float)
-    found = curve + np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0)
-    return float(np.min(np.where(np.isnan(found), np.inf, found)))
+def _epsilon_of(curve: FloatArray, delta: float) -> float:
+    """Return epsilon at `delta` from a curve over `MESH_RENYI_ORDERS`; inf where it has none."""
+    orders = np.array(MESH_RENYI_ORDERS, dtype=float)
+    epsilons = curve + np.log1p(-1.0 / orders) - np.log(delta * orders) / (orders - 1.0)
+    return float(np.min(np.where(np.isnan(epsilons), np.inf, epsilons)))
 
 
 # --- one function per event ---------------------------------------------------------------------
@@ -293,94 +290,60 @@ def _epsilon_of(curve: Reals, delta: float) -> float:
 def _gaussian(event: ev.Gaussian, neighbours: Neighbours) -> _Loss:
     from prv_accountant import GaussianMechanism
 
-    moves = contribution(neighbours)
-    noise = event.noise_multiplier / moves
+    sensitivity = contribution(neighbours)
+    noise = event.noise_multiplier / sensitivity
     squared = noise**-2.0
-    variable = _Variable(_guarded(lambda: GaussianMechanism(noise)), squared / 2.0)
-    return _Loss(
-        variable,
-        variable,
-        lambda order: order * squared / 2.0,
-        Step(
-            "mechanism",
-            f"Gaussian noise of {event.noise_multiplier:g} contribution bounds against a sum that "
-            f"moves by {moves}.",
-            _SOURCE,
-            (f"Neighbours are {neighbours}.",),
-        ),
+    variable = _LossVariable(GaussianMechanism(noise), squared / 2.0)
+    how = (
+        f"Gaussian noise of {event.noise_multiplier:g} contribution bounds against a sum that "
+        f"moves by {sensitivity}."
     )
+    step = release_step(how, neighbours, _PRV)
+    return _Loss(variable, variable, lambda order: order * squared / 2.0, step)
 
 
 @_loss.register(ev.Laplace)
 def _laplace(event: ev.Laplace, neighbours: Neighbours) -> _Loss:
     from prv_accountant import LaplaceMechanism
 
-    moves = contribution(neighbours)
-    largest = moves / event.noise_multiplier
-    variable = _Variable(
-        _guarded(lambda: LaplaceMechanism(mu=largest)), largest + math.expm1(-largest)
-    )
+    largest = contribution(neighbours) / event.noise_multiplier
+    variable = _LossVariable(LaplaceMechanism(mu=largest), largest + math.expm1(-largest))
 
     def renyi(order: int) -> float:
-        heavy = math.log(order / (2.0 * order - 1.0)) + (order - 1.0) * largest
-        light = math.log((order - 1.0) / (2.0 * order - 1.0)) - order * largest
-        return float(np.logaddexp(heavy, light)) / (order - 1.0)
+        twice = 2.0 * order - 1.0
+        return _two_point(order, math.log(order / twice), math.log((order - 1.0) / twice), largest)
 
-    return _Loss(
-        variable,
-        variable,
-        renyi,
-        Step(
-            "mechanism",
-            f"Laplace noise of scale {event.noise_multiplier:g} contribution bounds against a sum "
-            f"that moves by {moves}.",
-            _SOURCE,
-            (f"Neighbours are {neighbours}.",),
-        ),
-        atom=largest,
-    )
+    step = laplace_step(event, neighbours, _PRV)
+    return _Loss(variable, variable, renyi, step, atom=largest)
 
 
 @_loss.register(ev.Pure)
-def _pure(event: ev.Pure, neighbours: Neighbours) -> _Loss:
-    return _approximate(ev.Approximate(event.epsilon, 0.0), neighbours)
-
-
 @_loss.register(ev.Approximate)
-def _approximate(event: ev.Approximate, neighbours: Neighbours) -> _Loss:
+def _parameters(event: ev.Pure | ev.Approximate, neighbours: Neighbours) -> _Loss:
     from prv_accountant import ApproximateDPMechanism
 
-    epsilon = event.epsilon
-    if event.delta == 1.0 or epsilon > 700.0:
+    epsilon, delta = event.epsilon, event.delta if isinstance(event, ev.Approximate) else 0.0
+    if delta == 1.0 or epsilon > 700.0:
         raise Unsupported(
-            f"The microsoft engine cannot represent ({epsilon:g}, {event.delta:g})-DP.",
+            f"The microsoft engine cannot represent ({epsilon:g}, {delta:g})-DP.",
             "The library divides by 1 - delta and by 1 + e^epsilon.",
             "Leave the choice of the engine to privplan.",
         )
-    variable = _Variable(
-        ApproximateDPMechanism(epsilon, event.delta), epsilon * math.tanh(epsilon / 2.0)
-    )
+    mean = epsilon * math.tanh(epsilon / 2.0)
+    variable = _LossVariable(ApproximateDPMechanism(epsilon, delta), mean)
 
     def renyi(order: int) -> float:
         likely = -math.log1p(math.exp(-epsilon))
-        upper = likely + (order - 1.0) * epsilon
-        return float(np.logaddexp(upper, likely - order * epsilon)) / (order - 1.0)
+        return _two_point(order, likely, likely, epsilon)
 
-    return _Loss(
-        variable,
-        variable,
-        renyi,
-        Step(
-            "mechanism",
-            f"Any ({epsilon:g}, {event.delta:g})-DP mechanism is dominated by the three-point loss "
-            "inf, +epsilon, -epsilon.",
-            f"{_SOURCE}; Kairouz, Oh, Viswanath: The Composition Theorem for Differential "
-            "Privacy, arXiv 1311.0776",
-            (f"The parameters hold for {neighbours} neighbours.",),
-        ),
-        atom=epsilon,
-        attained=False,
-    )
+    step = parameters_step(epsilon, delta, neighbours, _PRV)
+    return _Loss(variable, variable, renyi, step, atom=epsilon, attained=False)
+
+
+def _two_point(order: int, log_up: float, log_down: float, loss: float) -> float:
+    """Return 1/(a-1) log(u e^((a-1) loss) + v e^(-a loss)) from log u and log v."""
+    moment = np.logaddexp(log_up + (order - 1.0) * loss, log_down - order * loss)
+    return float(moment) / (order - 1.0)
 
 
 @_loss.register(ev.Poisson)
@@ -401,39 +364,29 @@ def _poisson(event: ev.Poisson, neighbours: Neighbours) -> _Loss:
             "prv_accountant compares a sample with a unit to one without it.",
             "Ask for add-remove, or leave the choice of the engine to privplan.",
         )
-    return _sampled_gaussian(event.rate, event.event.noise_multiplier, neighbours)
-
-
-def _sampled_gaussian(rate: float, noise: float, neighbours: Neighbours) -> _Loss:
     from prv_accountant import PoissonSubsampledGaussianMechanism
 
-    remove = PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=noise)
+    rate, noise = event.rate, event.event.noise_multiplier
+    removed = PoissonSubsampledGaussianMechanism(sampling_probability=rate, noise_multiplier=noise)
     forward, backward = _sampled_means(rate, noise)
-
-    def renyi(order: int) -> float:
-        return float(_guarded(lambda: remove.rdp(order)))
-
+    how = (
+        f"Gaussian noise {noise:g} on a Poisson sample of rate q = {rate:g}: "
+        "(1-q) N(0) + q N(1) against N(0), both ways round."
+    )
+    source = (
+        f"{_PRV}; for the way round that the library lacks, Zhu, Dong, Wang, arXiv 2106.08567; "
+        "its Renyi divergence is the smaller one (Mironov, Talwar, Zhang, arXiv 1908.10530)"
+    )
     return _Loss(
-        _Variable(remove, forward),
-        _Variable(_Adding(rate, noise), backward),
-        renyi,
-        Step(
-            "sampling",
-            f"Gaussian noise {noise:g} on a Poisson sample of rate q = {rate:g}: "
-            "(1-q) N(0) + q N(1) against N(0), both ways round.",
-            f"{_SOURCE}; for the way round that the library lacks, Zhu, Dong, Wang, "
-            "arXiv 2106.08567; its Renyi divergence is the smaller one (Mironov, Talwar, Zhang, "
-            "arXiv 1908.10530)",
-            (
-                f"Neighbours are {neighbours}.",
-                "Every unit is drawn independently, afresh each run.",
-            ),
-        ),
+        _LossVariable(removed, forward),
+        _LossVariable(_AddedUnitLoss(rate, noise), backward),
+        lambda order: float(_PRV_ACCOUNTANT.call(lambda: removed.rdp(order))),
+        sampling_step(how, neighbours, source),
     )
 
 
 @dataclass(frozen=True)
-class _Adding:
+class _AddedUnitLoss:
     """The loss of adding a unit to a Poisson sample, in the shape in which the library takes it.
 
     Y = -ln(1 - q + q e^((2x - 1) / (2 noise^2))) for x ~ N(0, noise^2), so Y <= t exactly when
@@ -452,6 +405,7 @@ class _Adding:
         """Return P[Y <= loss]."""
         from scipy.special import ndtr
 
+        # In long doubles: e^-t - 1 + q cancels where the loss is near its largest value.
         weight = np.expm1(-np.asarray(loss, dtype=np.longdouble)) + self.rate
         inside = weight > 0.0
         odds = np.log(np.where(inside, weight, 1.0) / self.rate)
@@ -477,45 +431,11 @@ def _sampled_means(rate: float, noise: float) -> tuple[float, float]:
             "Its loss changes too fast for the rule that checks the library's mean.",
             "Leave the choice of the engine to privplan.",
         )
-    at = np.linspace(-12.0 * noise, 1.0 + 12.0 * noise, points + 1)
+    x = np.linspace(-12.0 * noise, 1.0 + 12.0 * noise, points + 1)
     width = (1.0 + 24.0 * noise) / points
-    absent = np.exp(-0.5 * (at / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
-    present = np.exp(-0.5 * ((at - 1.0) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
-    loss = np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * at - 1.0) / (2.0 * noise**2))
+    # Probabilities of the cells, without the unit and with it, then the loss log(1 - q + q r).
+    absent = np.exp(-0.5 * (x / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
+    present = np.exp(-0.5 * ((x - 1.0) / noise) ** 2) / (noise * math.sqrt(2.0 * math.pi)) * width
+    loss = np.logaddexp(math.log1p(-rate), math.log(rate) + (2.0 * x - 1.0) / (2.0 * noise**2))
     mixture = (1.0 - rate) * absent + rate * present
     return float(np.dot(mixture, loss)), float(-np.dot(absent, loss))
-
-
-# --- shared -------------------------------------------------------------------------------------
-
-
-def _guarded(compute: Callable[[], R]) -> R:
-    """Return what the library computes; its failures become `Unsupported`."""
-    try:
-        with np.errstate(all="ignore"):
-            return compute()
-    except (
-        ArithmeticError,
-        AssertionError,
-        IndexError,
-        MemoryError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ) as error:
-        _refuse(f"It stopped with {type(error).__name__}: {error}", error)
-
-
-def _numbers(lower: float, upper: float) -> tuple[float, float]:
-    if math.isnan(lower) or math.isnan(upper) or lower > upper:
-        _refuse(f"It answered [{lower}, {upper}]", None)
-    return lower, upper
-
-
-def _refuse(why: str, cause: Exception | None) -> NoReturn:
-    raise Unsupported(
-        "prv_accountant could not account for this event.",
-        why.rstrip(".") + ".",
-        "Allow it another error, MicrosoftEngine(eps_error=...), or leave the choice of the "
-        "engine to privplan.",
-    ) from cause

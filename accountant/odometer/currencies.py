@@ -44,12 +44,12 @@ from typing import Final, Literal, Protocol
 import numpy as np
 
 from .. import events as ev
+from ..arrays import FloatArray
 from ..composition import Leaf
 from ..engines.base import contribution
 from ..engines.gdp import GdpEngine
 from ..engines.rdp import RdpEngine
 from ..engines.rdp.curves import curve
-from ..engines.rdp.moments import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours
 from .rho import least_rho

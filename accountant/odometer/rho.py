@@ -7,8 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from ..arrays import FloatArray
 from ..engines.rdp.curves import Curve
-from ..engines.rdp.moments import OUTWARD, FloatArray
+from ..engines.rdp.moments import RENYI_OUTWARD_FACTOR
 
 _TIGHT: Final = 1e-5
 """Relative distance to the supremum of R(a)/a at which the search stops."""
@@ -37,7 +38,7 @@ def least_rho(found: Curve) -> float:
         return 0.0
     if math.isinf(limit):
         return math.inf
-    known = min(limit, limit * limit / 2.0 * OUTWARD)
+    known = min(limit, limit * limit / 2.0 * RENYI_OUTWARD_FACTOR)
     orders = np.geomspace(1.0, 16.0 + 16.0 / limit, 64)
     values = _at(found, orders[1:])
     while True:
@@ -61,7 +62,7 @@ def least_rho(found: Curve) -> float:
         # `orders` has one more entry than `values`: the 1.0 in front.
         values = values[order[1:] - 1]
         orders = orders[order]
-    bound = max(float(above.max()), limit / float(orders[-1])) * OUTWARD
+    bound = max(float(above.max()), limit / float(orders[-1])) * RENYI_OUTWARD_FACTOR
     return min(known, bound)
 
 

@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 
 from .. import events as ev
+from ..arrays import FloatArray
 from ..composition import leaves
 from ..engines.rdp.curves import curve
-from ..engines.rdp.moments import FloatArray
 from ..errors import Unsupported
 from ..guarantee import Neighbours
 from ..odometer.currencies import overheads

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant.claims.flame_published import published_theorem_4_with_double_counting
-from ...accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
+from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ...accountant.errors import InvalidInput
 
 Floats = NDArray[np.float64]
@@ -33,11 +33,11 @@ MIDDLE: Final = 0.5
 def published_epsilon() -> float:
     """Return what Theorem 4 says of k = 157 of 7,850 coordinates, n_p = 333: 0.238."""
     return published_theorem_4_with_double_counting(
-        EACH,
+        MESSAGE_EPSILON,
         dimensions=DIMENSIONS,
         chosen=FIFTIETH.chosen,
         padded_to=FIFTIETH.padded_to,
-        delta=DELTA,
+        delta=FLAME_DELTA,
     )
 
 

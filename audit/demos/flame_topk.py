@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from ...accountant.claims.flame_lower import laplace_stays
-from ...accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
+from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower, epsilon_lower_known
 from .demo import Demo, Weakness, shown
@@ -83,7 +83,7 @@ def exact_tails(threshold: int) -> tuple[float, float]:
     chosen, others = FIFTIETH.chosen, FIFTIETH.chosen * (FIFTIETH.padded_to - 1)
     own = np.arange(chosen + 1)
     tails = binom.sf(threshold - own - 1, others, MIDDLE)
-    stays = laplace_stays(EACH)
+    stays = laplace_stays(MESSAGE_EPSILON)
     one, zero = binom.pmf(own, chosen, stays), binom.pmf(own, chosen, 1.0 - stays)
     return float(one @ tails), float(zero @ tails)
 
@@ -102,7 +102,7 @@ def most_messages(others: int, sends_it: bool, rng: np.random.Generator) -> int:
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    claimed, stays = published_epsilon(), laplace_stays(EACH)
+    claimed, stays = published_epsilon(), laplace_stays(MESSAGE_EPSILON)
     with_1 = counts_above(RUNS, stays, rng)
     with_0 = counts_above(RUNS, 1.0 - stays, rng)
     seldom, likely = (
@@ -126,9 +126,9 @@ def _run(rng: np.random.Generator) -> Weakness:
 
     epsilon = shown(
         "messages above 1/2 in the 157 coordinates of a user, values all 1 or all 0",
-        epsilon_lower(seldom, delta=DELTA),
+        epsilon_lower(seldom, delta=FLAME_DELTA),
         claimed,
-        delta=DELTA,
+        delta=FLAME_DELTA,
         proves="The published epsilon is too small for a round in which nothing overflows.",
         assumes=simulated,
         sample=sample(seldom, SELDOM),
@@ -141,11 +141,11 @@ def _run(rng: np.random.Generator) -> Weakness:
         "a coordinate with more messages than it is padded to",
         epsilon_lower_known(
             Counts(none, OVERFLOW_RUNS, OVERFLOW_RUNS - over, OVERFLOW_RUNS),
-            delta=DELTA,
+            delta=FLAME_DELTA,
             log_false_alarm=-math.inf,
         ),
         claimed,
-        delta=DELTA,
+        delta=FLAME_DELTA,
         proves="No epsilon holds at all where more users may send a coordinate than it has room.",
         assumes=(
             "333 messages are never more than 333, so no false alarm is possible",
@@ -163,7 +163,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     delta = shown(
         "the same count, at the published epsilon",
         delta_lower(likely, epsilon=claimed),
-        DELTA,
+        FLAME_DELTA,
         quantity=f"delta at epsilon {claimed:.3g}",
         proves="At the published epsilon the claim fails in a few per cent of all rounds.",
         assumes=simulated,
@@ -174,7 +174,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     often = exact_tails(LIKELY)
     return Weakness(
         (epsilon, overflow, delta),
-        (math.log((p - DELTA) / q), math.inf, often[0] - math.exp(claimed) * often[1]),
+        (math.log((p - FLAME_DELTA) / q), math.inf, often[0] - math.exp(claimed) * often[1]),
         (
             "A user's 157 largest coordinates were all +C in one data set and all -C in the other, "
             "and the analyzer counted the messages above 1/2 in those coordinates.",

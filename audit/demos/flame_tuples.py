@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ...accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
+from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
@@ -72,7 +72,7 @@ def scores(messages: Floats) -> Integers:
 
 
 def score_tails(
-    value: float, *, chosen: int = FIFTIETH.chosen, local_epsilon: float = EACH
+    value: float, *, chosen: int = FIFTIETH.chosen, local_epsilon: float = MESSAGE_EPSILON
 ) -> Floats:
     """Return P[score >= c] for c = -`STEPS` k, .., `STEPS` k, of a tuple whose values are `value`.
 
@@ -101,7 +101,7 @@ def exact_rates(threshold: int) -> tuple[float, float, float]:
 
 def _largest_of_user(value: float, rng: np.random.Generator) -> Integers:
     values = np.full((_CHUNK, FIFTIETH.chosen), value)
-    parts = [scores(randomized(values, EACH, rng)) for _ in range(RUNS // _CHUNK)]
+    parts = [scores(randomized(values, MESSAGE_EPSILON, rng)) for _ in range(RUNS // _CHUNK)]
     return np.concatenate(parts)
 
 
@@ -140,9 +140,9 @@ def _run(rng: np.random.Generator) -> Weakness:
     }
     epsilon = shown(
         "the largest score of 16,650 tuples, a user's values all 1 or all 0",
-        epsilon_lower(seldom, delta=DELTA),
+        epsilon_lower(seldom, delta=FLAME_DELTA),
         claimed,
-        delta=DELTA,
+        delta=FLAME_DELTA,
         proves="Read as it is printed, the protocol loses many times the published epsilon.",
         sample=sample(seldom),
         **about,
@@ -150,7 +150,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     delta = shown(
         "the same, at the published epsilon",
         delta_lower(likely, epsilon=claimed),
-        DELTA,
+        FLAME_DELTA,
         quantity=f"delta at epsilon {claimed:.3g}",
         proves="At the published epsilon the claim fails in a few per cent of all rounds.",
         sample=sample(likely),
@@ -160,7 +160,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     often = exact_rates(LIKELY)
     return Weakness(
         (epsilon, delta),
-        (math.log((p - DELTA) / q), often[0] - math.exp(claimed) * often[1]),
+        (math.log((p - FLAME_DELTA) / q), often[0] - math.exp(claimed) * often[1]),
         (
             "A user's values were all 1 in one data set and all 0 in the other, everybody else's "
             "1/2, and 16,650 whole tuples of 157 messages were shuffled.",

@@ -95,20 +95,22 @@ def test_published_lower_ends(randomizer, published) -> None:  # type: ignore[no
     """Values of exact tests in an independent prototype; ours merge outcomes, and lose a little."""
     settings = ((1.0, 10**4, 1e-6), (4.0, 10**5, 1e-7), (8.0, 10**6, 1e-8))
     for (epsilon0, users, delta), expected in zip(settings, published, strict=True):
-        found = lower_epsilon(attained_pairs(randomizer(epsilon0), users), delta)
-        assert expected * (1 - 4e-4) <= found <= expected * (1 + 1e-3)
+        result = lower_epsilon(attained_pairs(randomizer(epsilon0), users), delta)
+        assert expected * (1 - 4e-4) <= result <= expected * (1 + 1e-3)
 
 
 @pytest.mark.parametrize(
     ("users", "delta", "published"), [(10**4, 1e-6, 0.0458), (10**5, 1e-7, 0.0154)]
 )
 def test_gaussian_lower_ends(users: int, delta: float, published: float) -> None:
-    found = lower_epsilon(attained_pairs(GaussianRandomizer(1.0), users), delta)
-    assert 0.98 * published <= found <= 1.01 * published
+    result = lower_epsilon(attained_pairs(GaussianRandomizer(1.0), users), delta)
+    assert 0.98 * published <= result <= 1.01 * published
 
 
-def exact_hockey_stick(one: list, other: list, epsilon: float) -> float:  # type: ignore[type-arg]
-    return float(sum(max(p - mpmath.exp(epsilon) * q, 0) for p, q in zip(one, other, strict=True)))
+def exact_hockey_stick(law_p: list, law_q: list, epsilon: float) -> float:  # type: ignore[type-arg]
+    return float(
+        sum(max(p - mpmath.exp(epsilon) * q, 0) for p, q in zip(law_p, law_q, strict=True))
+    )
 
 
 @pytest.mark.parametrize("users", [1, 2, 25])
@@ -117,7 +119,7 @@ def test_response_pairs_lie_just_below_the_exact_ones(users: int, categories: in
     randomizer = ResponseRandomizer(1.2, categories)
     bins = response_bins(randomizer)
     crowd = Part(bins.crowd, users - 1)
-    laws = [exact_sum([crowd, Part(law, 1)]) for law in (bins.one, bins.other)]
+    laws = [exact_sum([crowd, Part(law, 1)]) for law in (bins.first, bins.second)]
     forward, backward = attained_pairs(randomizer, users)[:2]
     for epsilon in (0.0, 0.1, 0.6):
         for pair, (p, q) in ((forward, laws), (backward, laws[::-1])):
@@ -129,11 +131,11 @@ def test_bins_are_the_probabilities_of_their_intervals() -> None:
     """Masses add up to 1, and the likelihood ratio grows from bin to bin."""
     for randomizer in (LaplaceRandomizer(0.5), LaplaceRandomizer(9.0), GaussianRandomizer(0.6)):
         bins = noise_bins(randomizer, 0.0, 1000, reach=2.0 if hasattr(randomizer, "sigma") else 0.0)
-        for masses in (bins.crowd, bins.one, bins.other, bins.middle):
+        for masses in (bins.crowd, bins.first, bins.second, bins.middle):
             assert math.fsum(masses) == pytest.approx(1.0, abs=1e-13)
-        ratios = bins.one / bins.other
+        ratios = bins.first / bins.second
         assert np.all(np.diff(ratios) > -1e-9 * ratios[1:])
-        assert np.array_equal(bins.crowd, bins.other)
+        assert np.array_equal(bins.crowd, bins.second)
 
 
 def upper_of(randomizer: Randomizer, users: int, delta: float) -> float:
@@ -170,8 +172,8 @@ def wang_variation_ratio(epsilon0: float, users: int, categories: int, epsilon: 
     p = math.exp(epsilon0)
     alpha = 1.0 / (p + categories - 1.0)
     clone = 2.0 * alpha
-    one: dict[tuple[int, int], float] = {}
-    other: dict[tuple[int, int], float] = {}
+    law_p: dict[tuple[int, int], float] = {}
+    law_q: dict[tuple[int, int], float] = {}
     for count in range(users):
         chance = math.comb(users - 1, count) * clone**count * (1 - clone) ** (users - 1 - count)
         for first in range(count + 1):
@@ -182,10 +184,10 @@ def wang_variation_ratio(epsilon0: float, users: int, categories: int, epsilon: 
                 (0, 0, 1 - alpha - p * alpha),
             ):
                 key = (first + up, count - first + down)
-                one[key] = one.get(key, 0.0) + weight * share
-                other[key[::-1]] = other.get(key[::-1], 0.0) + weight * share
-    keys = one.keys() | other.keys()
-    return sum(max(one.get(k, 0.0) - math.exp(epsilon) * other.get(k, 0.0), 0.0) for k in keys)
+                law_p[key] = law_p.get(key, 0.0) + weight * share
+                law_q[key[::-1]] = law_q.get(key[::-1], 0.0) + weight * share
+    keys = law_p.keys() | law_q.keys()
+    return sum(max(law_p.get(k, 0.0) - math.exp(epsilon) * law_q.get(k, 0.0), 0.0) for k in keys)
 
 
 @pytest.mark.parametrize(
@@ -230,11 +232,11 @@ def test_edges_give_no_false_lower_end() -> None:
 def test_rounds_compose_from_below_too() -> None:
     """Ten rounds through the pld engine: between the tests and the blanket."""
     event = ev.Repeat(10, ev.Shuffle(2000, ev.RandomizedResponse(1.0, 3)))
-    found = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
-    assert 0.9 * found.upper < found.lower <= found.upper
+    result = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
+    assert 0.9 * result.upper < result.lower <= result.upper
 
 
 def test_sums_that_lie_far_apart_give_a_lower_end() -> None:
     event = ev.Shuffle(3, ev.RandomizedResponse(8.0, 3))
-    found = pp.account(event, delta=1e-3, neighbours="replace-one").epsilon
-    assert 7.99 < found.lower <= found.upper <= 8.0
+    result = pp.account(event, delta=1e-3, neighbours="replace-one").epsilon
+    assert 7.99 < result.lower <= result.upper <= 8.0

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
-from functools import cache
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.account import account
 from privplan.accountant.amplification.shuffling.blanket import blanket_profile
 from privplan.accountant.amplification.shuffling.clones import clones_profile
-from privplan.accountant.amplification.shuffling.profile import Profile, atoms, smallest_epsilon
+from privplan.accountant.amplification.shuffling.profile import smallest_epsilon
 from privplan.accountant.amplification.shuffling.randomizers import (
     GaussianRandomizer,
     LaplaceRandomizer,
@@ -23,22 +21,9 @@ from privplan.accountant.amplification.shuffling.randomizers import (
     ResponseRandomizer,
     randomizer_of,
 )
-from privplan.accountant.amplification.shuffling.rounds import shuffled_profile
-from privplan.accountant.composition import leaves
-from privplan.accountant.engines.blanket import BlanketEngine
-from privplan.accountant.engines.gdp import GdpEngine
-from privplan.accountant.engines.pld import PldEngine
-from privplan.accountant.engines.rdp import RdpEngine
-from privplan.accountant.errors import InvalidInput, Unsupported
 
 from ..sweeps import sweep
-
-ENGINE = BlanketEngine()
-
-
-def delta_of(profile: Profile, epsilon: float) -> float:
-    return math.exp(profile.log_delta(epsilon))
-
+from .blankets import RANDOMIZERS, delta_of, histogram
 
 # --- golden values --------------------------------------------------------------------------------
 
@@ -53,12 +38,12 @@ def delta_of(profile: Profile, epsilon: float) -> float:
     ),
 )
 def test_laplace_reaches_the_exact_blanket(users: int, exact: float) -> None:
-    found = account(
+    result = account(
         ev.Shuffle(users, ev.Laplace(2.0)), delta=0.01 / users, neighbours="replace-one"
     )
-    assert found.engine == "blanket"
-    assert exact - 5e-9 <= found.epsilon.upper <= exact * 1.00002
-    assert 0.8 * exact <= found.epsilon.lower <= exact
+    assert result.engine == "blanket"
+    assert exact - 5e-9 <= result.epsilon.upper <= exact * 1.00002
+    assert 0.8 * exact <= result.epsilon.lower <= exact
 
 
 @pytest.mark.parametrize(
@@ -96,9 +81,9 @@ def test_units_of_noise_are_those_of_a_range_of_two_bounds(noise: float, sigma: 
 def test_composed_rounds_of_a_whole_vector() -> None:
     # SS-Simple: 7,850 coordinates, .01-LDP each, shuffled each by itself among 1,000.
     event = ev.Repeat(7850, ev.Shuffle(1000, ev.Laplace(200.0)))
-    found = account(event, delta=5.0119e-6, neighbours="replace-one")
-    assert 0.0900 <= found.epsilon.lower <= found.epsilon.upper
-    assert 0.09035 <= found.epsilon.upper <= 0.09045
+    result = account(event, delta=5.0119e-6, neighbours="replace-one")
+    assert 0.0900 <= result.epsilon.lower <= result.epsilon.upper
+    assert 0.09035 <= result.epsilon.upper <= 0.09045
 
 
 # --- exact sums -----------------------------------------------------------------------------------
@@ -107,13 +92,13 @@ def test_composed_rounds_of_a_whole_vector() -> None:
 def response_delta(epsilon0: float, categories: int, users: int, epsilon: float) -> float:
     """Return (1/n) E[(sum)+] for k-ary randomized response by listing the three kinds of terms."""
     p = math.exp(epsilon0)
-    one = 1.0 / (p + categories - 1.0)
-    others = (categories - 2) * one
+    first = 1.0 / (p + categories - 1.0)
+    others = (categories - 2) * first
     total = 0.0
     for rest in range(users + 1):  # messages in the blanket on neither of the two categories
         weight = binom.pmf(rest, users, others)
         for both in range(users - rest + 1):
-            both_weight = weight * binom.pmf(both, users - rest, 2.0 * one / (1.0 - others))
+            both_weight = weight * binom.pmf(both, users - rest, 2.0 * first / (1.0 - others))
             a = np.arange(both + 1)
             value = a * (p - math.exp(epsilon)) + (both - a) * (1.0 - p * math.exp(epsilon))
             value += rest * (1.0 - math.exp(epsilon))
@@ -128,8 +113,8 @@ def test_response_is_its_exact_sum(categories: int, users: int, epsilon0: float)
     profile = blanket_profile(ResponseRandomizer(epsilon0, categories), users)
     for share in (0.0, 0.1, 0.5, 0.9, 0.99):
         exact = response_delta(epsilon0, categories, users, share * epsilon0)
-        found = delta_of(profile, share * epsilon0)
-        assert exact * (1.0 - 1e-12) <= found <= exact * (1.0 + 2e-3)
+        result = delta_of(profile, share * epsilon0)
+        assert exact * (1.0 - 1e-12) <= result <= exact * (1.0 + 2e-3)
 
 
 @pytest.mark.parametrize("users", [30, 1000, 10**5, 10**6])
@@ -160,8 +145,8 @@ def laplace_delta_of_two(epsilon0: float, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon0", [0.5, 2.0, 5.0])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6, 0.95])
 def test_laplace_of_two_users_is_its_integral(epsilon0: float, share: float) -> None:
-    found = delta_of(blanket_profile(LaplaceRandomizer(epsilon0), 2), share * epsilon0)
-    assert found == pytest.approx(laplace_delta_of_two(epsilon0, share * epsilon0), rel=1e-4)
+    result = delta_of(blanket_profile(LaplaceRandomizer(epsilon0), 2), share * epsilon0)
+    assert result == pytest.approx(laplace_delta_of_two(epsilon0, share * epsilon0), rel=1e-4)
 
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 3.0])
@@ -175,27 +160,12 @@ def test_gaussian_of_two_users_is_its_integral(sigma: float, epsilon: float) -> 
     rest = 1.0 - 2.0 * norm.cdf(-0.5 / sigma)
     alone = float((shared * np.maximum(value, 0.0)).sum())
     both = float((shared * (np.maximum(value[:, None] + value, 0.0) @ shared)).sum())
-    found = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
+    result = delta_of(blanket_profile(GaussianRandomizer(sigma), 2), epsilon)
     exact = 0.5 * (2.0 * rest * alone + both)
-    assert exact * (1.0 - 1e-6) <= found <= exact * 1.01
+    assert exact * (1.0 - 1e-6) <= result <= exact * 1.01
 
 
 # --- the mechanism itself -------------------------------------------------------------------------
-
-
-@cache
-def histogram(values: tuple[int, ...], categories: int, epsilon0: float) -> dict[object, float]:
-    """Return the law of the histogram of randomized responses to these values."""
-    one = 1.0 / (math.exp(epsilon0) + categories - 1.0)
-    law: Counter[tuple[int, ...]] = Counter({(0,) * categories: 1.0})
-    for value in values:
-        after: Counter[tuple[int, ...]] = Counter()
-        for seen, mass in law.items():
-            for message in range(categories):
-                more = tuple(c + (place == message) for place, c in enumerate(seen))
-                after[more] += mass * one * (math.exp(epsilon0) if message == value else 1.0)
-        law = after
-    return dict(law)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +180,13 @@ def test_no_data_of_randomized_response_exceed_the_bound(
     for share in (0.0, 0.15, 0.5, 0.9):
         worst = 0.0
         for others in itertools.combinations_with_replacement(range(categories), users - 1):
-            one = histogram((0, *others), categories, epsilon0)
-            other = histogram((1, *others), categories, epsilon0)
-            excess = (one[h] - math.exp(share * epsilon0) * other[h] for h in one)
+            first = histogram((0, *others), categories, epsilon0)
+            second = histogram((1, *others), categories, epsilon0)
+            excess = (first[h] - math.exp(share * epsilon0) * second[h] for h in first)
             worst = max(worst, math.fsum(max(each, 0.0) for each in excess))
-        found = delta_of(profile, share * epsilon0)
-        assert worst <= found
-        tightest = max(tightest, worst / found)
+        result = delta_of(profile, share * epsilon0)
+        assert worst <= result
+        tightest = max(tightest, worst / result)
     assert tightest > 0.5
 
 
@@ -227,20 +197,20 @@ def test_no_data_of_laplace_exceed_the_bound(epsilon0: float) -> None:
     laws = {x: law / law.sum() for x, law in laws.items()}
     profile = blanket_profile(LaplaceRandomizer(epsilon0), 2)
     for share in (0.0, 0.2, 0.6):
-        found = delta_of(profile, share * epsilon0)
-        for one, other, crowd in itertools.product(laws, repeat=3):
-            drawn = np.outer(laws[one], laws[crowd])
-            instead = np.outer(laws[other], laws[crowd])
+        result = delta_of(profile, share * epsilon0)
+        for first, second, crowd in itertools.product(laws, repeat=3):
+            drawn = np.outer(laws[first], laws[crowd])
+            instead = np.outer(laws[second], laws[crowd])
             # The analyzer sees the two messages in no order.
             excess = drawn + drawn.T - math.exp(share * epsilon0) * (instead + instead.T)
-            assert 0.5 * float(np.maximum(excess, 0.0).sum()) <= found * (1.0 + 1e-9)
+            assert 0.5 * float(np.maximum(excess, 0.0).sum()) <= result * (1.0 + 1e-9)
 
 
 def excess(
-    one: np.ndarray, other: np.ndarray, shared: np.ndarray, at: tuple[float, float]
+    first: np.ndarray, second: np.ndarray, shared: np.ndarray, at: tuple[float, float]
 ) -> float:
     """Return E(L - s)+ over the blanket, up to its mass, for (epsilon, s) = `at`."""
-    ratio = (one - math.exp(at[0]) * other) / shared
+    ratio = (first - math.exp(at[0]) * second) / shared
     return float((shared * np.maximum(ratio - at[1], 0.0)).sum())
 
 
@@ -262,22 +232,9 @@ def test_the_ends_of_the_range_are_the_worst_pair_of_values(kind: str) -> None:
         assert (laws >= shared * (1.0 - 1e-12)).all()
         at = (rng.uniform(-1.0, 2.0), 2.0 * rng.normal())
         worst = excess(laws[0], laws[1], shared, at)
-        for one, other in itertools.permutations(range(7), 2):
-            found = excess(laws[one], laws[other], shared, at)
-            assert found <= worst + 1e-4 * float(laws[0].sum())
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-RANDOMIZERS = [
-    LaplaceRandomizer(0.01),
-    LaplaceRandomizer(1.0),
-    LaplaceRandomizer(6.0),
-    ResponseRandomizer(1.0, 2),
-    ResponseRandomizer(3.0, 7),
-    GaussianRandomizer(1.0),
-    GaussianRandomizer(3.0),
-]
+        for first, second in itertools.permutations(range(7), 2):
+            result = excess(laws[first], laws[second], shared, at)
+            assert result <= worst + 1e-4 * float(laws[0].sum())
 
 
 @pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
@@ -342,251 +299,3 @@ def test_an_inexact_ratio_is_rounded_up() -> None:
         top, bottom = float(noise).as_integer_ratio()
         assert num * top >= 2 * den * bottom
         assert known.epsilon0 <= math.nextafter(2.0 / noise, math.inf)
-
-
-# --- pairs ----------------------------------------------------------------------------------------
-
-
-def hockey_stick(log_p: np.ndarray, log_q: np.ndarray, epsilon: float) -> float:
-    excess = np.exp(log_p) - math.exp(epsilon) * np.exp(log_q)
-    return float(np.maximum(excess, 0.0).sum())
-
-
-def local_profile(randomizer: Randomizer) -> Profile:
-    """Return the exact, convex hockey stick of one message."""
-    return Profile(lambda e: randomizer.log_local_delta(e), randomizer.largest_loss, ())
-
-
-@pytest.mark.parametrize("randomizer", RANDOMIZERS, ids=str)
-def test_the_pair_of_a_profile_lies_above_it_and_close(randomizer: Randomizer) -> None:
-    profile = local_profile(randomizer)
-    log_p, log_q = atoms(profile)
-    np.testing.assert_allclose(log_p, log_q[::-1], atol=0.0)
-    assert 1.0 <= math.fsum(np.exp(log_p)) <= 1.0 + 2e-11
-    top = min(randomizer.largest_loss, 8.0)
-    for epsilon in top * np.random.default_rng(5).uniform(0.0, 1.0, 60):
-        exact = math.exp(profile.log_delta(epsilon))
-        assert hockey_stick(log_p, log_q, epsilon) >= exact * (1.0 - 1e-13)
-        mirrored = -math.expm1(-epsilon) + math.exp(-epsilon) * exact
-        assert hockey_stick(log_p, log_q, -epsilon) >= mirrored * (1.0 - 1e-15)
-    for delta in (1e-1, 1e-3, 1e-6):
-        epsilon = smallest_epsilon(profile, delta, 1e-9)
-        if 0.0 < epsilon < math.inf:
-            assert hockey_stick(log_p, log_q, 1.001 * epsilon) <= delta
-
-
-@pytest.mark.parametrize("randomizer", sweep(RANDOMIZERS[1::2], quick=2), ids=str)
-def test_a_single_round_loses_little_through_its_pair(randomizer: Randomizer) -> None:
-    for users in (3000,) if randomizer.largest_loss == math.inf else (20, 3000):
-        profile = blanket_profile(randomizer, users)
-        log_p, log_q = atoms(profile)
-        for delta in (1e-3, 1e-6, 1e-9):
-            epsilon = smallest_epsilon(profile, delta)
-            if epsilon > 0.0:
-                assert hockey_stick(log_p, log_q, 1.001 * epsilon) <= delta
-
-
-def test_a_dented_bound_is_replaced_by_its_hull() -> None:
-    # Bounds that a hockey stick cannot have: a bump, and a value at 0 that is too large.
-    def dented(epsilon: float) -> float:
-        bump = 0.5 * math.exp(-((epsilon - 0.8) ** 2) / 1e-3)
-        lifted = 0.3 if epsilon < 1e-3 else 0.0
-        return GaussianRandomizer(1.5).log_local_delta(epsilon) + bump + lifted
-
-    log_p, log_q = atoms(Profile(dented, math.inf, ()))
-    exact = GaussianRandomizer(1.5)
-    assert 1.0 <= math.fsum(np.exp(log_p)) <= 1.0 + 2e-11
-    for epsilon in np.linspace(-3.0, 3.0, 121):
-        found = hockey_stick(log_p, log_q, epsilon)
-        local = math.exp(exact.log_local_delta(abs(epsilon)))
-        if epsilon < 0.0:
-            local = -math.expm1(epsilon) + math.exp(epsilon) * local
-        assert local * (1.0 - 1e-13) <= found <= local * 1.05
-
-
-def test_what_tells_nothing_has_one_outcome() -> None:
-    log_p, log_q = atoms(blanket_profile(ResponseRandomizer(0.0, 5), 10))
-    assert log_p.tolist() == log_q.tolist() == [0.0]
-
-
-def two_round_delta(epsilon0: float, users: int, epsilon: float) -> float:
-    """Return the exact delta of two rounds of binary responses on the same, worst data."""
-    worst = 0.0
-    for ones in range(users):
-        crowd = (1,) * ones + (0,) * (users - 1 - ones)
-        one, other = (histogram((x, *crowd), 2, epsilon0) for x in (0, 1))
-        ratios = [(one[h], other[h]) for h in one]
-        excess = (p * r - math.exp(epsilon) * q * s for p, q in ratios for r, s in ratios)
-        worst = max(worst, math.fsum(max(each, 0.0) for each in excess))
-    return worst
-
-
-@pytest.mark.parametrize(("epsilon0", "users"), [(1.0, 2), (2.0, 6), (0.5, 12)])
-def test_two_rounds_are_bounded_by_the_composed_pair(epsilon0: float, users: int) -> None:
-    # Exchanging the two categories exchanges the neighbours, so one order is enough.
-    event = ev.Repeat(2, ev.Shuffle(users, ev.RandomizedResponse(epsilon0, 2)))
-    for share in (0.1, 0.5, 1.0):
-        exact = two_round_delta(epsilon0, users, share * epsilon0)
-        bounds = PldEngine().delta(leaves(event), share * epsilon0, "replace-one").bounds
-        assert 0.8 * exact <= bounds.lower <= exact <= bounds.upper <= 1.7 * exact
-        assert (
-            exact <= RdpEngine().delta(leaves(event), share * epsilon0, "replace-one").bounds.upper
-        )
-
-
-@pytest.mark.parametrize("randomizer", [ev.Laplace(2.0), ev.RandomizedResponse(3.0, 4)], ids=str)
-def test_many_rounds_approach_their_normal_limit(randomizer: ev.Event) -> None:
-    known = randomizer_of(randomizer)
-    assert known is not None
-    users, rounds = 10_000, 400
-    blanket = known.blanket(0.0)
-    values, log_masses = blanket.terms(0.0)
-    mu = math.sqrt(rounds * float((np.exp(log_masses) * values**2).sum()) / users)
-    event = ev.Repeat(rounds, ev.Shuffle(users, randomizer))
-    found = account(event, delta=1e-6, neighbours="replace-one")
-    limit = account(ev.Gaussian(1.0 / mu), delta=1e-6)
-    assert found.epsilon.upper == pytest.approx(limit.epsilon.upper, rel=0.02)
-    assert found.epsilon.lower <= found.epsilon.upper
-
-
-def test_renyi_agrees_and_is_looser() -> None:
-    event = leaves(ev.Repeat(50, ev.Shuffle(2000, ev.Laplace(1.0))))
-    tight = PldEngine().epsilon(event, 1e-6, "replace-one").bounds
-    renyi = RdpEngine().epsilon(event, 1e-6, "replace-one").bounds
-    assert tight.upper <= renyi.upper <= 1.25 * tight.upper
-
-
-# --- the engine -----------------------------------------------------------------------------------
-
-
-def _random_round(rng: np.random.Generator) -> ev.Shuffle:
-    users = round(10.0 ** rng.uniform(0.0, 3.5))
-    kind = rng.integers(4)
-    if kind == 0:
-        return ev.Shuffle(users, ev.Laplace(10.0 ** rng.uniform(-0.5, 1.5)))
-    if kind == 1:
-        return ev.Shuffle(users, ev.Local(10.0 ** rng.uniform(-1.5, 0.8)))
-    epsilon0, categories = 10.0 ** rng.uniform(-1.5, 0.8), int(rng.integers(2, 30))
-    return ev.Shuffle(users, ev.RandomizedResponse(epsilon0, categories))
-
-
-@pytest.mark.parametrize("trials", [40, pytest.param(200, marks=pytest.mark.slow)])
-def test_lower_ends_never_exceed_upper_ends(trials: int) -> None:
-    rng = np.random.default_rng(99)
-    met = 0
-    for trial in range(trials):
-        event = _random_round(rng)
-        delta = 10.0 ** rng.uniform(-12.0, -1.0)
-        found = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds
-        local = getattr(event.event, "epsilon", None)
-        local = 2.0 / event.event.noise_multiplier if local is None else local
-        assert 0.0 <= found.lower <= found.upper <= local * (1.0 + 1e-15)
-        met += found.lower > 0.9 * found.upper > 0.0
-        if found.upper > 0.0 and trial % 5 == 0:
-            back = ENGINE.delta(leaves(event), found.upper, "replace-one").bounds
-            assert back.lower <= back.upper <= delta * (1.0 + 1e-12)
-    assert met > trials / 4
-
-
-def test_an_upper_end_is_certified_at_that_very_epsilon() -> None:
-    for users, delta in ((50, 1e-3), (10_000, 1e-6)):
-        event = ev.Shuffle(users, ev.Laplace(1.0))
-        upper = ENGINE.epsilon(leaves(event), delta, "replace-one").bounds.upper
-        profile = shuffled_profile(event, "replace-one")
-        assert profile.log_delta(upper) <= math.log(delta)
-        assert profile.log_delta(upper * (1.0 - 1e-4)) > math.log(delta)
-
-
-def test_noise_for_one_user_is_the_noise_itself() -> None:
-    alone = ENGINE.epsilon(leaves(ev.Shuffle(1, ev.Gaussian(3.0))), 1e-5, "replace-one").bounds
-    exact = GdpEngine().epsilon(leaves(ev.Gaussian(3.0)), 1e-5, "replace-one").bounds
-    assert exact.lower <= alone.upper <= exact.upper * (1.0 + 2e-6)
-    response = ev.Shuffle(1, ev.RandomizedResponse(2.0, 2))
-    delta = ENGINE.delta(leaves(response), 1.0, "replace-one").bounds
-    exactly = (math.exp(2.0) - math.e) / (math.exp(2.0) + 1.0)
-    assert exactly * (1.0 - 1e-9) <= delta.upper <= exactly * (1.0 + 1e-9)
-
-
-def test_the_ends_of_the_range() -> None:
-    known = leaves(ev.Shuffle(1000, ev.Laplace(2.0)))
-    assert ENGINE.epsilon(known, 1.0, "replace-one").bounds == 0.0
-    assert ENGINE.epsilon(known, 0.0, "replace-one").bounds.upper == 1.0
-    assert ENGINE.delta(known, 1.0, "replace-one").bounds == 0.0
-    assert ENGINE.epsilon(known, 0.5, "replace-one").bounds == 0.0
-    hopeless = leaves(ev.Shuffle(10, ev.Laplace(1e-3)))
-    assert ENGINE.epsilon(hopeless, 1e-6, "replace-one").bounds.upper <= 2000.0
-
-
-@pytest.mark.parametrize(
-    "event",
-    sweep(
-        [ev.Laplace(2.0), ev.Local(0.5), ev.RandomizedResponse(1.0, 4), ev.Gaussian(1.0)], quick=2
-    ),
-    ids=str,
-)
-def test_absurd_numbers_of_users_still_have_an_answer(event: ev.Event) -> None:
-    for users in (10**10, 10**18):
-        bounds = ENGINE.epsilon(leaves(ev.Shuffle(users, event)), 1e-9, "replace-one").bounds
-        assert 0.0 < bounds.upper < 0.01
-
-
-def test_zero_out_is_a_case_of_replace_one() -> None:
-    known = leaves(ev.Shuffle(1000, ev.Laplace(2.0)))
-    zeroed = ENGINE.epsilon(known, 1e-5, "zero-out").bounds
-    assert zeroed.upper == ENGINE.epsilon(known, 1e-5, "replace-one").bounds.upper
-    assert zeroed.lower == 0.0
-
-
-@pytest.mark.parametrize("engine", [ENGINE, PldEngine(), RdpEngine()], ids=lambda each: each.name)
-def test_add_remove_is_refused_and_the_next_relation_named(engine: BlanketEngine) -> None:
-    for event in (ev.Shuffle(1000, ev.Laplace(2.0)), ev.Shuffle(1000, ev.Local(1.0))):
-        with pytest.raises(Unsupported) as refused:
-            engine.epsilon(leaves(event), 1e-5, "add-remove")
-        assert "visible" in refused.value.why
-        assert "replace-one" in refused.value.next_step
-
-
-@pytest.mark.parametrize(
-    "inner",
-    [
-        ev.Pure(1.0),
-        ev.Exponential(1.0),
-        ev.Approximate(1.0, 1e-6),
-        ev.DiscreteLaplace(2.0, 1),
-        ev.Poisson(0.1, ev.Laplace(1.0)),
-        ev.Compose([ev.Laplace(2.0), ev.Laplace(2.0)]),
-        ev.Laplace(1e-40),
-        ev.Gaussian(1e40),
-    ],
-    ids=str,
-)
-def test_other_randomizers_are_refused(inner: ev.Event) -> None:
-    with pytest.raises(Unsupported) as refused:
-        account(ev.Shuffle(100, inner), delta=1e-5, neighbours="replace-one")
-    assert refused.value.next_step
-
-
-def test_the_engine_takes_one_round_only() -> None:
-    for event in (
-        ev.Laplace(2.0),
-        ev.Repeat(2, ev.Shuffle(100, ev.Laplace(2.0))),
-        ev.Compose([ev.Shuffle(100, ev.Laplace(2.0)), ev.Laplace(2.0)]),
-    ):
-        with pytest.raises(Unsupported):
-            ENGINE.epsilon(leaves(event), 1e-5, "replace-one")
-    with pytest.raises(InvalidInput):
-        ENGINE.epsilon(leaves(ev.Shuffle(100, ev.Laplace(2.0))), 1.5, "replace-one")
-
-
-def test_drawn_users_are_amplified_and_compose() -> None:
-    whole = ev.Shuffle(500, ev.Laplace(1.0))
-    for drawn in (
-        ev.FixedSize(500, 5000, whole),
-        ev.Poisson(0.1, ev.Shuffle(5000, ev.Laplace(1.0))),
-    ):
-        one = ENGINE.epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
-        assert one < 0.25 * ENGINE.epsilon(leaves(whole), 1e-6, "replace-one").bounds.upper
-        pld = PldEngine().epsilon(leaves(drawn), 1e-6, "replace-one").bounds.upper
-        assert one * (1.0 - 1e-4) <= pld <= one * 1.002
-        many = PldEngine().epsilon(leaves(ev.Repeat(20, drawn)), 1e-6, "replace-one").bounds.upper
-        assert 2.0 * one < many < 20.0 * one

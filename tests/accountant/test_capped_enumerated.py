@@ -54,7 +54,7 @@ def upper(event: ev.Event, order: Fraction, neighbours: str) -> float:
 
 
 def most(laws: list[Law], others: list[Law], order: Fraction) -> float:
-    return float(max(worst(one, other, order) for one in laws for other in others))
+    return float(max(worst(law_p, law_q, order) for law_p in laws for law_q in others))
 
 
 WHOLE = [
@@ -158,15 +158,15 @@ def test_full_dimensions_need_no_charge_even_for_who_knows_the_sets(
 def beside(dimensions: int, order: Fraction, value: int = 1) -> float:
     """Return delta of three users, one of whom tells, when another one may be absent."""
     known: list[Sender] = [((0,), (told(value, 2),) * dimensions)]
-    found = 0.0
+    result = 0.0
     for friend in vectors(dimensions, 2):
         absent = oblivious_law([friend], dimensions, 1, 2, "random", known)
         laws = [
             oblivious_law([mine, friend], dimensions, 1, 2, "random", known)
             for mine in vectors(dimensions, 2)
         ]
-        found = max(found, most(laws, [absent], order))
-    return found
+        result = max(result, most(laws, [absent], order))
+    return result
 
 
 @pytest.mark.parametrize("dimensions", [1, 2])
@@ -187,11 +187,11 @@ def test_a_choice_by_the_data_beside_colluders_has_no_guarantee_where_a_cap_cuts
     """Replace-one, too: a user who moves into a full dimension."""
     known: Sender = ((0,), (told(1, 2),) * 2)
     friend: Sender = ((0,), (answer(0, 2, ODDS),) * 2)
-    one, other = (
+    law_p, law_q = (
         round_law([known, friend, ((j,), (answer(0, 2, ODDS),) * 2)], 2, 2, "random")
         for j in (0, 1)
     )
-    assert hockey_stick(one, other, Fraction(100)) == Fraction(3, 16)
+    assert hockey_stick(law_p, law_q, Fraction(100)) == Fraction(3, 16)
     mixed = Shuffled(3, 2, 1, 2, selection="data-dependent", overflow="cap")
     promised = ev.SampledShuffle(2, 2, 1, 1, "coordinate", "data-dependent", "cap", response(2))
     assert upper(promised, Fraction(100), "replace-one") == 0.0

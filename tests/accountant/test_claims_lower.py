@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from privplan.accountant.claims.flame_lower import (
-    SCORES,
+    SCORE_STEPS,
     count_epsilon,
     laplace_stays,
     response_stays,
@@ -103,7 +103,7 @@ def test_a_count_shows_nothing_where_messages_are_noise() -> None:
 def test_one_message_in_a_tuple_by_closed_forms() -> None:
     """k = 1: the score is one message's, and a threshold on it one on the message."""
     local, tuples, delta = 2.0, 50, 1e-3
-    cuts = 0.5 + (np.arange(1, 2 * SCORES + 1) - 0.5) / (4 * SCORES)
+    cuts = 0.5 + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4 * SCORE_STEPS)
 
     def above(cut: float, centre: float) -> float:
         tail = 0.5 * math.exp(-local * abs(cut - centre))
@@ -122,7 +122,7 @@ def test_two_messages_in_a_tuple_by_listing_scores() -> None:
     local, delta, tuples = 3.0, 1e-4, 4
     cuts = [
         -math.inf,
-        *(0.5 + (j - 0.5) / (4 * SCORES) for j in range(1, 2 * SCORES + 1)),
+        *(0.5 + (j - 0.5) / (4 * SCORE_STEPS) for j in range(1, 2 * SCORE_STEPS + 1)),
         math.inf,
     ]
 

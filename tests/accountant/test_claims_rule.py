@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from privplan.accountant.claims import table as tables
-from privplan.accountant.claims.claim import CLOSE, VERDICTS, Claim, judge
+from privplan.accountant.claims.claim import LOOSE_CLAIM_FACTOR, VERDICTS, Claim, judge
 from privplan.accountant.errors import InvalidInput
 
 numbers = st.floats(0.0, 1e12)
@@ -31,14 +31,14 @@ def test_a_verdict_follows_from_the_numbers(
         assert verdict == "unproven"
     else:
         assert verdict in ("loose", "proven")
-        assert (verdict == "loose") == (claimed > CLOSE * proven)
+        assert (verdict == "loose") == (claimed > LOOSE_CLAIM_FACTOR * proven)
 
 
 @given(numbers, numbers, numbers, st.floats(0.0, 1e3))
 def test_a_larger_claim_is_never_judged_worse(
-    claimed: float, one: float, other: float, more: float
+    claimed: float, first: float, second: float, more: float
 ) -> None:
-    lower, proven = sorted((one, other))
+    lower, proven = sorted((first, second))
     worse = {"proven": 0, "loose": 0, "unproven": 1, "false": 2, "no-guarantee": 3}
     assert worse[judge(claimed + more, proven, lower)] <= worse[judge(claimed, proven, lower)]
 

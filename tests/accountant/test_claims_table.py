@@ -34,16 +34,16 @@ DEAR = {
 def rows(system: str, *, dear: bool = False) -> dict[str, Claim]:
     """Return the rows of a system by their setting and observer, computed once."""
     left_out = DEAR if system == "flame" and not dear else {}
-    claims = [row() for place, row in enumerate(tables.rows(system)) if place not in left_out]
-    found = {f"{claim.setting} | {claim.observer}": claim for claim in claims}
-    assert len(found) == len(claims), "two rows have the same name"
-    return found
+    claims = [row() for position, row in enumerate(tables.rows(system)) if position not in left_out]
+    result = {f"{claim.setting} | {claim.observer}": claim for claim in claims}
+    assert len(result) == len(claims), "two rows have the same name"
+    return result
 
 
 @pytest.mark.slow
 def test_the_rows_that_take_longest_are_those_that_are_named() -> None:
     names = list(rows("flame", dear=True))
-    assert {place: names[place] for place in DEAR} == DEAR
+    assert {position: names[position] for position in DEAR} == DEAR
 
 
 @pytest.mark.parametrize("dear", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -173,8 +173,8 @@ EXPECTED = [
 @pytest.mark.parametrize(
     ("system", "row", "proven", "lower", "verdict"),
     [
-        pytest.param(*one, marks=pytest.mark.slow if one[1] in DEAR.values() else ())
-        for one in EXPECTED
+        pytest.param(*first, marks=pytest.mark.slow if first[1] in DEAR.values() else ())
+        for first in EXPECTED
     ],
 )
 def test_what_was_measured_before(
@@ -231,13 +231,13 @@ def test_what_is_claimed_reaches_no_bound(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_where_no_pair_is_known_no_lower_end_is_given() -> None:
     """With local steps Z is secret at a sum, so the pair of one step a round says nothing."""
-    found = rows("fedpower")
-    assert found["Algorithm 3, p = 1, 92 rounds | server"].lower is not None
-    claim = found["Algorithm 3, p = 4, 92 rounds | server"]
+    result = rows("fedpower")
+    assert result["Algorithm 3, p = 1, 92 rounds | server"].lower is not None
+    claim = result["Algorithm 3, p = 4, 92 rounds | server"]
     assert (claim.lower, claim.verdict) == (None, "unproven")
 
 
 def test_a_delta_is_said_at_an_epsilon() -> None:
-    found = rows("fedpower")
-    assert found["Algorithm 2: delta, 1 round | client"].quantity == "delta at epsilon 1"
-    assert found["Algorithm 2: delta, 92 rounds | client"].quantity == "delta at epsilon 92"
+    result = rows("fedpower")
+    assert result["Algorithm 2: delta, 1 round | client"].quantity == "delta at epsilon 1"
+    assert result["Algorithm 2: delta, 92 rounds | client"].quantity == "delta at epsilon 92"

@@ -36,8 +36,8 @@ def exact_delta(epsilon0: float, users: int, epsilon: float, adaptive: bool) -> 
                 with_it = mpmath.binomial(clones, first - 1) if first else mpmath.mpf(0)
                 without = mpmath.binomial(clones, first) if first <= clones else mpmath.mpf(0)
                 likely = (p * with_it + without) / (p + 1) / 2**clones
-                other = (with_it + p * without) / (p + 1) / 2**clones
-                total += weight * max(likely - growth * other, 0)
+                law_q = (with_it + p * without) / (p + 1) / 2**clones
+                total += weight * max(likely - growth * law_q, 0)
         return +total
 
 
@@ -62,8 +62,8 @@ def test_bound_is_just_above_the_exact_sum(
     epsilon0: float, users: int, epsilon: float, adaptive: bool
 ) -> None:
     exact = exact_delta(epsilon0, users, epsilon, adaptive)
-    found = math.exp(clones_profile(epsilon0, users, adaptive=adaptive).log_delta(epsilon))
-    assert exact <= found <= exact * (1 + 1e-6) + 1e-21
+    result = math.exp(clones_profile(epsilon0, users, adaptive=adaptive).log_delta(epsilon))
+    assert exact <= result <= exact * (1 + 1e-6) + 1e-21
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -82,8 +82,8 @@ def test_large_sums_agree_with_another_library(
     each = (p - growth) / (p + 1) * binom.pmf(t - 1, m - 1, 0.5)
     each -= math.expm1(epsilon) * binom.sf(t - 1, m - 1, 0.5)
     reference = float((binom.pmf(clones, users - 1, success) * each).sum())
-    found = clones_profile(epsilon0, users, adaptive=adaptive).log_delta(epsilon)
-    assert found == pytest.approx(math.log(reference), abs=1e-7)
+    result = clones_profile(epsilon0, users, adaptive=adaptive).log_delta(epsilon)
+    assert result == pytest.approx(math.log(reference), abs=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -105,18 +105,18 @@ def test_published_settings(
 def shuffled_law(laws: list[np.ndarray]) -> dict[tuple[int, ...], float]:
     """Enumerate the multiset of one message from each law."""
     size = laws[0].size
-    found: dict[tuple[int, ...], float] = {}
+    result: dict[tuple[int, ...], float] = {}
     for messages in itertools.product(range(size), repeat=len(laws)):
         counts = tuple(messages.count(symbol) for symbol in range(size))
         chance = math.prod(float(law[y]) for law, y in zip(laws, messages, strict=True))
-        found[counts] = found.get(counts, 0.0) + chance
-    return found
+        result[counts] = result.get(counts, 0.0) + chance
+    return result
 
 
-def hockey_stick(one: dict, other: dict, epsilon: float) -> float:  # type: ignore[type-arg]
-    keys = one.keys() | other.keys()
+def hockey_stick(law_p: dict, law_q: dict, epsilon: float) -> float:  # type: ignore[type-arg]
+    keys = law_p.keys() | law_q.keys()
     growth = math.exp(epsilon)
-    return sum(max(one.get(key, 0.0) - growth * other.get(key, 0.0), 0.0) for key in keys)
+    return sum(max(law_p.get(key, 0.0) - growth * law_q.get(key, 0.0), 0.0) for key in keys)
 
 
 def random_rows(rng: np.random.Generator, rows: int, size: int, epsilon0: float) -> np.ndarray:
@@ -145,11 +145,11 @@ def test_shared_randomizers_stay_below_the_2023_bound() -> None:
         if rng.random() < 0.3:  # others may hold the neighbours' own values
             laws[2:] = laws[rng.integers(0, 2, users - 1)]
         others = list(laws[2:])
-        one, other = (shuffled_law([laws[x], *others]) for x in (0, 1))
+        law_p, law_q = (shuffled_law([laws[x], *others]) for x in (0, 1))
         profile = fmt23_profile(epsilon0, users)
         for epsilon in epsilon0 * np.array([0.0, 0.2, 0.5, 0.8]):
             bound = math.exp(profile.log_delta(float(epsilon)))
-            truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
+            truth = max(hockey_stick(law_p, law_q, epsilon), hockey_stick(law_q, law_p, epsilon))
             assert truth <= bound
             closest = max(closest, truth / bound)
     assert closest > 0.5  # the comparison is not an empty one
@@ -184,11 +184,11 @@ def test_adaptive_randomizers_are_sent_to_the_2021_bound() -> None:
 
 def test_binary_response_attains_the_blanket_form_of_the_2023_bound() -> None:
     for epsilon0, users in ((0.5, 200), (3.0, 5000)):
-        one = fmt23_profile(epsilon0, users)
+        profile = fmt23_profile(epsilon0, users)
         two = blanket_profile(ResponseRandomizer(epsilon0, 2), users)
         for epsilon in (0.1 * epsilon0, 0.3 * epsilon0):
-            assert two.log_delta(epsilon) == pytest.approx(one.log_delta(epsilon), abs=5e-4)
-            assert two.log_delta(epsilon) >= one.log_delta(epsilon) - 1e-9
+            assert two.log_delta(epsilon) == pytest.approx(profile.log_delta(epsilon), abs=5e-4)
+            assert two.log_delta(epsilon) >= profile.log_delta(epsilon) - 1e-9
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -226,10 +226,10 @@ def test_laws(adaptive: bool) -> None:
     ],
 )
 def test_extremes_give_numbers(epsilon0: float, users: int, epsilon: float) -> None:
-    found = clones_profile(epsilon0, users).log_delta(epsilon)
-    assert found <= 0.0
-    assert not math.isnan(found)
-    assert (found == -math.inf) == (epsilon >= epsilon0)
+    result = clones_profile(epsilon0, users).log_delta(epsilon)
+    assert result <= 0.0
+    assert not math.isnan(result)
+    assert (result == -math.inf) == (epsilon >= epsilon0)
 
 
 def test_bad_input_is_refused() -> None:

@@ -91,9 +91,9 @@ def test_forms_lie_above_the_exact_sum(epsilon: float, adaptive: bool) -> None:
         (forms.hoeffding_log_delta, hoeffding),
         (forms.bennett_log_delta, bennett),
     ):
-        found = math.exp(form(1.0, users, epsilon, adaptive=adaptive))
-        assert exact <= found
-        assert found == pytest.approx(min(expected, 1.0), rel=1e-9)
+        result = math.exp(form(1.0, users, epsilon, adaptive=adaptive))
+        assert exact <= result
+        assert result == pytest.approx(min(expected, 1.0), rel=1e-9)
 
 
 def laplace_moments(epsilon0: float, epsilon: float) -> tuple[float, float, float]:
@@ -129,8 +129,8 @@ def test_bennett_for_laplace_is_its_formula(epsilon0: float, epsilon: float) -> 
         c = v / b**2 * ((1 + u) * mpmath.log(1 + u) - u)
         g = mpmath.exp(-mpmath.mpf(epsilon0) / 2)
         expected = b / mpmath.log(1 + u) / (g * users) * (1 - g * (1 - mpmath.exp(-c))) ** users
-    found = forms.bennett_log_delta(LaplaceRandomizer(epsilon0), users, epsilon)
-    assert found == pytest.approx(float(mpmath.log(min(expected, 1))), abs=1e-6)
+    result = forms.bennett_log_delta(LaplaceRandomizer(epsilon0), users, epsilon)
+    assert result == pytest.approx(float(mpmath.log(min(expected, 1))), abs=1e-6)
 
 
 def test_phi_keeps_its_digits() -> None:
@@ -161,11 +161,11 @@ def test_forms_are_above_the_numerical_bounds() -> None:
             ("hoeffding", tight, forms.hoeffding_epsilon, (response,)),
         ):
             try:
-                found = form(*known, users, delta)
+                result = form(*known, users, delta)
             except Unsupported:
                 continue
             seen[name] += 1
-            assert least * (1.0 - 1e-3) <= found <= epsilon0
+            assert least * (1.0 - 1e-3) <= result <= epsilon0
     assert min(seen.values()) >= 2
 
 
@@ -240,12 +240,12 @@ def test_edges() -> None:
 def test_routes_list_every_bound_and_why_some_do_not_hold(
     inner: ev.Event, forms_that_hold: int, refused: int
 ) -> None:
-    found = shuffle_routes(ev.Shuffle(10_000, inner), 1e-6)
-    known = {name: epsilon for name, epsilon, _, _ in found if epsilon is not None}
-    why = [reason for _, epsilon, _, reason in found if epsilon is None]
+    result = shuffle_routes(ev.Shuffle(10_000, inner), 1e-6)
+    known = {name: epsilon for name, epsilon, _, _ in result if epsilon is not None}
+    why = [reason for _, epsilon, _, reason in result if epsilon is None]
     assert (len(known) - ("no shuffler" in known), len(why)) == (forms_that_hold, refused)
     assert all(reason for reason in why)
-    assert all(source for _, _, source, _ in found)
+    assert all(source for _, _, source, _ in result)
     best = min(known, key=lambda name: known[name])
     assert best == (
         "clones 2023, numerical" if isinstance(inner, ev.Local) else "blanket, numerical"

@@ -63,13 +63,13 @@ def test_others_hide_as_dummies_where_their_coins_say_so(
     counts = [sum(j in chosen for chosen in placed) for j in (0, 1)]
     for friend in range(categories):
         values = [[friend] * 2] * len(placed)
-        one, other = (
+        first, second = (
             sum(
-                rounds.given_sets([(j,), *placed], [list(own), *values], 2, stops=True)
+                rounds.given_sets([(j,), *placed], [list(user_part), *values], 2, stops=True)
                 for j in (0, 1)
             )
             / 2.0
-            for own in (mine, [1 - value for value in mine])
+            for user_part in (mine, [1 - value for value in mine])
         )
         for epsilon in (0.0, 0.15, 0.5):
             seen = least = 0.0
@@ -83,7 +83,7 @@ def test_others_hide_as_dummies_where_their_coins_say_so(
                 # The theorem: one shuffle, of all slots there would be if all had the least room.
                 smallest = Rounds(0.9, categories, 2 * min(room))
                 least += chance * among(smallest, [2 * min(room)], [0], epsilon)
-            truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
+            truth = max(hockey_stick(first, second, epsilon), hockey_stick(second, first, epsilon))
             assert truth <= seen * (1 + 1e-12)
             assert seen <= least * (1 + 1e-12)
 
@@ -160,10 +160,10 @@ def test_what_is_charged_covers_every_way_to_fail(
 def test_what_is_told_from_dummies_is_what_the_blanket_leaves() -> None:
     for epsilon0, categories in ((0.3, 2), (1.0, 5), (4.0, 100)):
         exact = 1.0 - Rounds(epsilon0, categories, 1).gamma
-        found = revealed_share(ev.RandomizedResponse(epsilon0, categories))
-        assert exact <= found <= exact + 1e-12
+        result = revealed_share(ev.RandomizedResponse(epsilon0, categories))
+        assert exact <= result <= exact + 1e-12
         # Whoever knows the local epsilon only, counts on the least blanket that it allows.
-        assert found <= revealed_share(ev.Local(epsilon0))
+        assert result <= revealed_share(ev.Local(epsilon0))
     assert revealed_share(ev.Local(700.0)) == 1.0
     assert 0.0 < revealed_share(ev.Local(1e-30)) < 1e-12
     laplace, gaussian = ev.Laplace(4.0), ev.Gaussian(4.0)
@@ -218,20 +218,20 @@ def pairs(
     """Rounds in which the user's values differ everywhere; the others hold one value or another."""
     epsilon0, categories, users, dimensions, chosen, padded_to = case
     rounds = Rounds(epsilon0, categories, padded_to)
-    found = []
+    result = []
     for mine in ([0] * dimensions, [j % 2 for j in range(dimensions)]):
         for friend in {0, categories - 1}:
-            one, other = (
+            first, second = (
                 rounds.oblivious(
-                    [own, *[[friend] * dimensions] * (users - 1)],
+                    [user_part, *[[friend] * dimensions] * (users - 1)],
                     dimensions,
                     chosen,
                     overflow == "refuse",
                 )
-                for own in (mine, [1 - value for value in mine])
+                for user_part in (mine, [1 - value for value in mine])
             )
-            found += [(one, other), (other, one)]
-    return found
+            result += [(first, second), (second, first)]
+    return result
 
 
 @pytest.mark.parametrize("bare", [False, True])
@@ -249,17 +249,17 @@ def test_no_round_exceeds_its_bound(
         return max(hockey_stick(*pair, epsilon) for pair in pairs(case, overflow))
 
     for epsilon in (0.0, 0.05, 0.15, 0.4):
-        found = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
-        assert found.lower <= truth(epsilon) * (1 + 1e-9)
-        assert truth(epsilon) <= found.upper
+        result = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
+        assert result.lower <= truth(epsilon) * (1 + 1e-9)
+        assert truth(epsilon) <= result.upper
         for failure in (1e-3, 0.03, 0.2):
             bound = oblivious_bound(event, "replace-one", failure)
             if bound.copies == 1:
                 delta = math.exp(bound.profile.log_delta(epsilon))
                 assert truth(epsilon) <= bound.failure + (1.0 - bound.failure) * delta
     for delta in (0.005, 0.02, 0.05):
-        found = pp.account(event, delta=delta, neighbours="replace-one").epsilon
-        assert truth(found.upper) <= delta
+        result = pp.account(event, delta=delta, neighbours="replace-one").epsilon
+        assert truth(result.upper) <= delta
 
 
 def test_small_rounds_count_on_what_others_hide() -> None:
@@ -285,10 +285,10 @@ def test_absent_users_are_covered_too(overflow: str) -> None:
     )
     for mine, friend in itertools.product((0, 1), repeat=2):
         others = [[friend] * 3] * 2
-        one = rounds.oblivious([[mine] * 3, *others], 3, 1, overflow == "refuse")
-        other = rounds.oblivious(others, 3, 1, overflow == "refuse")
+        first = rounds.oblivious([[mine] * 3, *others], 3, 1, overflow == "refuse")
+        second = rounds.oblivious(others, 3, 1, overflow == "refuse")
         for epsilon in (0.0, 0.1, 0.3):
-            truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
+            truth = max(hockey_stick(first, second, epsilon), hockey_stick(second, first, epsilon))
             assert truth <= pp.account(event, epsilon=epsilon, neighbours="add-remove").delta.upper
             for failure in (0.02, 0.2):
                 bound = oblivious_bound(event, "add-remove", failure)

@@ -72,10 +72,10 @@ def test_delta_brackets_the_truth_anywhere(mu: float, epsilon: float) -> None:
 def test_composition_adds_squares_and_forgets_order() -> None:
     mixed = ev.Compose([ev.Repeat(3, ev.Gaussian(2.0)), ev.Gaussian(0.5), ev.Gaussian(4.0)])
     mu = math.sqrt(3 / 4 + 4 + 1 / 16)
-    found = ENGINE.epsilon(leaves(mixed), 1e-6, "zero-out").bounds
+    result = ENGINE.epsilon(leaves(mixed), 1e-6, "zero-out").bounds
     turned = ENGINE.epsilon(tuple(reversed(leaves(mixed))), 1e-6, "zero-out").bounds
-    assert float(exact_delta(mu, found.upper)) == pytest.approx(1e-6, rel=1e-9)
-    assert turned.upper == pytest.approx(found.upper, rel=1e-12)
+    assert float(exact_delta(mu, result.upper)) == pytest.approx(1e-6, rel=1e-9)
+    assert turned.upper == pytest.approx(result.upper, rel=1e-12)
 
 
 def test_epsilon_is_monotone() -> None:
@@ -90,9 +90,9 @@ def test_epsilon_is_monotone() -> None:
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
 def test_replacing_counts_twice(neighbours: str) -> None:
     event = leaves(ev.Gaussian(2.0))
-    found = ENGINE.delta(event, 1.0, neighbours).bounds  # type: ignore[arg-type]
+    result = ENGINE.delta(event, 1.0, neighbours).bounds  # type: ignore[arg-type]
     mu = 1.0 if neighbours == "replace-one" else 0.5
-    assert found.lower <= exact_delta(mu, 1.0) <= found.upper
+    assert result.lower <= exact_delta(mu, 1.0) <= result.upper
 
 
 def test_the_ends_of_the_range() -> None:

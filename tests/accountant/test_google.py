@@ -37,10 +37,10 @@ def gaussian_epsilon(mean: float, delta: float) -> float:
 
 def pair_epsilon(p: Sequence[float], q: Sequence[float], delta: float, runs: int = 1) -> float:
     """Epsilon of a pair of finite distributions, composed by enumeration."""
-    one, other = np.array(p), np.array(q)
-    first, second = one, other
+    law_p, law_q = np.array(p), np.array(q)
+    first, second = law_p, law_q
     for _ in range(runs - 1):
-        first, second = np.outer(first, one).ravel(), np.outer(second, other).ravel()
+        first, second = np.outer(first, law_p).ravel(), np.outer(second, law_q).ravel()
 
     def excess(epsilon: float) -> float:
         return float(np.maximum(first - math.exp(epsilon) * second, 0).sum()) - delta
@@ -58,8 +58,8 @@ def test_gaussian_is_just_above_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float, delta: float
 ) -> None:
     truth = gaussian_epsilon(moves / noise, delta)
-    found = upper(ev.Gaussian(noise), delta, neighbours)
-    assert truth <= found <= truth + 1e-5
+    result = upper(ev.Gaussian(noise), delta, neighbours)
+    assert truth <= result <= truth + 1e-5
     back = ENGINE.delta([Leaf(ev.Gaussian(noise), 1)], truth, neighbours).bounds.upper
     assert delta * (1 - 1e-6) <= back <= delta * (1 + 1e-4)
 
@@ -98,15 +98,15 @@ def test_one_sampled_gaussian_against_its_pair(neighbours: Neighbours) -> None:
         return np.asarray(weight * width)
 
     present = (1 - rate) * density(0) + rate * density(1)
-    other = density(0)
+    law_q = density(0)
     if neighbours == "replace-one":
-        other = (1 - rate) * density(0) + rate * density(-1)
+        law_q = (1 - rate) * density(0) + rate * density(-1)
     truth = max(
-        pair_epsilon(present.tolist(), other.tolist(), 1e-4),
-        pair_epsilon(other.tolist(), present.tolist(), 1e-4),
+        pair_epsilon(present.tolist(), law_q.tolist(), 1e-4),
+        pair_epsilon(law_q.tolist(), present.tolist(), 1e-4),
     )
-    found = upper(ev.Poisson(rate, ev.Gaussian(noise)), 1e-4, neighbours)
-    assert truth - 1e-6 <= found <= truth + 1e-4
+    result = upper(ev.Poisson(rate, ev.Gaussian(noise)), 1e-4, neighbours)
+    assert truth - 1e-6 <= result <= truth + 1e-4
 
 
 @pytest.mark.parametrize(("neighbours", "moves"), [("add-remove", 1), ("replace-one", 2)])
@@ -169,8 +169,8 @@ def test_randomized_response_counts_every_repetition(runs: int, categories: int)
 def test_bare_epsilons(kind: type[ev.Event], neighbours: Neighbours) -> None:
     p = [math.exp(0.7) / (1 + math.exp(0.7)), 1 / (1 + math.exp(0.7))]
     truth = pair_epsilon(p, p[::-1], 1e-3, 6)
-    found = upper(ev.Repeat(6, kind(0.7)), 1e-3, neighbours)
-    assert truth <= found <= truth + 1e-3
+    result = upper(ev.Repeat(6, kind(0.7)), 1e-3, neighbours)
+    assert truth <= result <= truth + 1e-3
 
 
 def test_approximate_spends_its_delta() -> None:

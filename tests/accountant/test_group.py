@@ -67,8 +67,8 @@ def unit(size, event, rounds=1):
 def test_the_ways_of_figure_2(size, by_lemma, stated, proven, triangular, mixed):
     alone = record()
 
-    def reaches(found, published):
-        return published * (1 - 1e-3) <= found <= published
+    def reaches(result, published):
+        return published * (1 - 1e-3) <= result <= published
 
     assert reaches(best_epsilon(composed(alone), 1e-5, size=size).value, by_lemma + 1e-3)
     for least, published in ((2.0, stated), (1.5, proven)):
@@ -118,8 +118,8 @@ def test_the_growth_of_delta_is_the_sum(epsilon, size):
     with mp.workdps(40):
         e = mp.mpf(epsilon)
         truth = mp.log(size) if e == 0 else mp.log(mp.expm1(size * e)) - mp.log(mp.expm1(e))
-        found = float(log_growth(np.array([epsilon]), size)[0])
-        assert abs(found - truth) <= 1e-14 * (1 + truth)
+        result = float(log_growth(np.array([epsilon]), size)[0])
+        assert abs(result - truth) <= 1e-14 * (1 + truth)
         whole, log_delta = lemma(epsilon, -3.0, size)
         assert whole >= size * e
         assert log_delta >= -3 + truth - mp.mpf(10) ** -14
@@ -148,11 +148,11 @@ def test_the_lemma_on_chains_of_distributions():
 
 def test_the_lemma_is_solved_where_delta_underflows():
     alone = composed(record())
-    found = best_epsilon(alone, 1e-5, size=64)
-    one = best_log_delta(alone, found.value / 64)
-    assert one.value < -3400.0  # far below the smallest float, 1e-323
+    result = best_epsilon(alone, 1e-5, size=64)
+    single = best_log_delta(alone, result.value / 64)
+    assert single.value < -3400.0  # far below the smallest float, 1e-323
     # The best order is found on a grid each time: the two agree as far as that, 1e-5 of 3,460.
-    assert lemma(found.value / 64, one.value, 64)[1] == pytest.approx(math.log(1e-5), abs=0.05)
+    assert lemma(result.value / 64, single.value, 64)[1] == pytest.approx(math.log(1e-5), abs=0.05)
     larger = best_epsilon(alone, 1e-5, size=10_000)
     assert best_log_delta(alone, larger.value / 10_000).value < -1e6
 
@@ -200,9 +200,9 @@ def test_gaussians_reach_the_square_of_the_size(size):
     at = triangle(lambda orders: 0.03 * orders, size)
     orders = np.array([1.0001, 1.2, 2.0, 5.5, 33.0, 1000.0])
     exact = 0.03 * size**2 * orders
-    found = at(orders)
-    assert (found >= exact * (1 - 1e-13)).all()
-    assert (found[1:] <= exact[1:] * (1 + 7e-4)).all()
+    result = at(orders)
+    assert (result >= exact * (1 - 1e-13)).all()
+    assert (result[1:] <= exact[1:] * (1 + 7e-4)).all()
 
 
 def test_the_tables_come_close_to_the_best_split():
@@ -219,8 +219,8 @@ def test_the_tables_come_close_to_the_best_split():
             minimize_scalar(cost, bounds=(low, low + 2.0), method="bounded").fun
             for low in np.arange(-4.0, 4.0, 2.0)
         )
-        found = float(at(np.array([order]))[0])
-        assert best * (1 - 1e-9) <= found <= best * (1 + 1e-3)
+        result = float(at(np.array([order]))[0])
+        assert best * (1 - 1e-9) <= result <= best * (1 + 1e-3)
 
 
 def test_the_curve_of_a_group_holds_on_chains():
@@ -246,87 +246,6 @@ def test_orders_beyond_the_tables_stay_sound():
     partly = triangle(lambda orders: np.where(orders < 9.0, orders, np.inf), 2)
     assert 4.0 * 3.0 <= partly(np.array([3.0]))[0] <= 12.01
     assert math.isinf(partly(np.array([8.0]))[0])
-
-
-# --- the mixture's Renyi curve ------------------------------------------------------------------
-
-
-def _mixture_truth(size, rate, noise, order, replaced, backwards):
-    with mp.workdps(30):
-        q, s, a = mp.mpf(rate), mp.mpf(noise), mp.mpf(order)
-        weights = [mp.binomial(size, i) * q**i * (1 - q) ** (size - i) for i in range(size + 1)]
-
-        def mixture(x, sign):
-            return sum(
-                w * mp.exp(-((x - sign * i) ** 2) / (2 * s * s)) for i, w in enumerate(weights)
-            ) / (s * mp.sqrt(2 * mp.pi))
-
-        def still(x):
-            return mp.exp(-x * x / (2 * s * s)) / (s * mp.sqrt(2 * mp.pi))
-
-        def integrand(x):
-            p = mixture(x, 1)
-            r = mixture(x, -1) if replaced else still(x)
-            return r**a * p ** (1 - a) if backwards else p**a * r ** (1 - a)
-
-        reach = (2 * order + 1) * size + 12 * noise
-        pieces = [(-1 + mp.mpf(j) / 12) * reach for j in range(25)]
-        return float(mp.log(mp.quad(integrand, pieces)) / (a - 1))
-
-
-@pytest.mark.parametrize("replaced", [False, True])
-@pytest.mark.parametrize(
-    ("size", "rate", "noise", "order"),
-    sweep(
-        [(2, 0.1, 1.0, 1.3), (3, 0.3, 2.0, 2.5), (5, 0.01, 1.5, 4.1), (4, 0.7, 4.0, 7.7)], quick=2
-    ),
-)
-def test_the_mixture_equals_quadrature(size, rate, noise, order, replaced):
-    truth = max(
-        _mixture_truth(size, rate, noise, order, replaced, backwards)
-        for backwards in ((False,) if replaced else (False, True))
-    )
-    found = float(Mixture(size, rate, noise, replaced).at(np.array([order]))[0])
-    assert truth * (1 - 1e-12) <= found <= truth * (1 + 1e-9) + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("size", "rate", "noise"), [(2, 0.3, 1.0), (6, 0.05, 0.7), (40, 0.01, 5.0)]
-)
-def test_the_mixture_at_integer_orders_is_a_finite_sum(size, rate, noise):
-    """E[(P/Q)^a] sums e^((S^2 - sum of i^2)/(2 s^2)) over a independent draws i, S their sum."""
-    weights = np.array(
-        [math.comb(size, i) * rate**i * (1 - rate) ** (size - i) for i in range(size + 1)]
-    )
-    i = np.arange(size + 1.0)
-    tilted = weights * np.exp(-i * i / (2 * noise**2))
-    law = np.ones(1)
-    for order in range(1, 5):
-        law = np.convolve(law, tilted)
-        if order == 1:
-            continue
-        total = np.arange(law.size)
-        truth = math.log((law * np.exp(total**2 / (2 * noise**2))).sum()) / (order - 1)
-        found = float(
-            Mixture(size, rate, noise, False)._one_way(np.array([float(order)]), False)[0]
-        )
-        assert truth * (1 - 1e-11) <= found <= truth * (1 + 1e-7) + 1e-11
-
-
-def test_one_record_is_the_sampled_gaussian():
-    orders = np.array([1.1, 2.0, 5.5, 20.0])
-    for neighbours in (ADD, REPLACE):
-        ours = Mixture(1, 0.02, 2.0, neighbours == REPLACE).at(orders)
-        theirs = curve(ev.Poisson(0.02, ev.Gaussian(2.0)), neighbours).at(orders)
-        assert ours == pytest.approx(theirs, rel=1e-6)
-
-
-def test_the_mixture_is_silent_beyond_its_means():
-    orders = np.array([2.0])
-    assert math.isinf(Mixture(2, 0.1, 1e-5, False).at(orders)[0])
-    assert math.isinf(Mixture(200_000, 0.1, 1.0, False).at(orders)[0])
-    assert math.isinf(Mixture(3, 0.1, 0.01, True).at(np.array([1e6]))[0])
-    assert math.isfinite(Mixture(10_000, 0.01, 5.0, False).at(np.array([1.001]))[0])
 
 
 # --- the engine and the account -----------------------------------------------------------------
@@ -358,23 +277,23 @@ def test_laws_of_the_engine(base, neighbours):
     limit = curve(base, neighbours).limit
     for size in (2, 3, 10):
         event = unit(size, base, rounds)
-        found = epsilon(event, 1e-6, neighbours)
+        result = epsilon(event, 1e-6, neighbours)
         alone = curve(base, neighbours).at
-        assert found >= below * (1 - 1e-4)
-        one = best_epsilon(lambda a, n=rounds, at=alone: n * at(a), 1e-6, size=size).value
-        assert found <= one * (1 + 1e-6)
-        assert found <= size * rounds * limit * (1 + 1e-9)
+        assert result >= below * (1 - 1e-4)
+        single = best_epsilon(lambda a, n=rounds, at=alone: n * at(a), 1e-6, size=size).value
+        assert result <= single * (1 + 1e-6)
+        assert result <= size * rounds * limit * (1 + 1e-9)
         # The two questions meet.
-        assert delta(event, found, neighbours) <= 1e-6 * (1 + 1e-2)
-        below = found
+        assert delta(event, result, neighbours) <= 1e-6 * (1 + 1e-2)
+        below = result
 
 
 def test_the_lemma_wins_where_it_is_better():
     # Losses that are bounded and all near their bound, at a delta below what the orders resolve.
     event = unit(3, ev.Poisson(0.5, ev.Approximate(0.01, 1e-12)), 5)
     steps = ENGINE.epsilon(leaves(event), 1e-9, ADD).steps
-    found = epsilon(event, 1e-9)
-    assert found <= 3 * 5 * math.log1p(0.5 * math.expm1(0.01)) * (1 + 1e-9)
+    result = epsilon(event, 1e-9)
+    assert result <= 3 * 5 * math.log1p(0.5 * math.expm1(0.01)) * (1 + 1e-9)
     assert any("lemma" in step.source for step in steps)
 
 
@@ -391,14 +310,14 @@ def test_deltas_set_aside_grow_with_the_group():
 def test_a_plan_of_several_releases_is_converted_as_a_whole():
     parts = [ev.Repeat(100, ev.Poisson(0.02, ev.Gaussian(2.0))), ev.Poisson(0.1, ev.Laplace(3.0))]
     event = ev.Group(6, ev.Compose(parts))
-    found = epsilon(event, 1e-6)
+    result = epsilon(event, 1e-6)
     alone = best_epsilon(
         lambda a: 100 * curve(parts[0].event, ADD).at(a) + curve(parts[1], ADD).at(a), 1e-6, size=6
     ).value
-    assert found <= alone * (1 + 1e-9)
+    assert result <= alone * (1 + 1e-9)
     two_sided = account(event, delta=1e-6)
     assert two_sided.engine == "pld"
-    assert two_sided.epsilon.lower <= two_sided.epsilon.upper <= found
+    assert two_sided.epsilon.lower <= two_sided.epsilon.upper <= result
 
 
 def test_the_chain_under_add_remove_leaves_fewer_records():
@@ -406,8 +325,8 @@ def test_the_chain_under_add_remove_leaves_fewer_records():
     event = unit(4, ev.FixedSize(5, 21, ev.Gaussian(3.0)), 30)
     least = ev.Repeat(30, ev.FixedSize(5, 18, ev.Gaussian(3.0)))
     alone = curve(least.event, ADD).at
-    found = epsilon(event, 1e-6)
-    assert found == pytest.approx(
+    result = epsilon(event, 1e-6)
+    assert result == pytest.approx(
         min(
             best_epsilon(lambda a: 30 * triangle(alone, 4)(a), 1e-6).value,
             best_epsilon(lambda a: 30 * alone(a), 1e-6, size=4).value,
@@ -415,7 +334,7 @@ def test_the_chain_under_add_remove_leaves_fewer_records():
         rel=1e-9,
     )
     first = curve(ev.FixedSize(5, 21, ev.Gaussian(3.0)), ADD).at
-    assert found > best_epsilon(lambda a: 30 * triangle(first, 4)(a), 1e-6).value
+    assert result > best_epsilon(lambda a: 30 * triangle(first, 4)(a), 1e-6).value
     inside = ev.Group(4, ev.BestOf("poisson", 3.0, ev.FixedSize(5, 21, ev.Gaussian(3.0))))
     assert along_chain(inside.event, 4, ADD).event.population == 18
     assert along_chain(inside.event, 4, REPLACE) == inside.event
@@ -447,9 +366,9 @@ def test_units_of_different_sizes_compose():
             unit(5, ev.Poisson(0.05, ev.Gaussian(3.0)), 20),
         ]
     )
-    found = account(event, delta=1e-6)
-    assert found.unit == "unit"
-    assert 0.0 < found.epsilon.lower <= found.epsilon.upper <= epsilon(event, 1e-6)
+    result = account(event, delta=1e-6)
+    assert result.unit == "unit"
+    assert 0.0 < result.epsilon.lower <= result.epsilon.upper <= epsilon(event, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -485,8 +404,8 @@ def test_the_scope_is_stated_for_every_relation():
         assert step.stage == "group"
         assert "8 records" in step.statement
         assert f"neighbours: {neighbours}" in step.conditions
-        found = account(unit(8, ev.Gaussian(5.0)), delta=1e-5, neighbours=neighbours)
-        assert step in found.derivation  # also where the group was scaled away
+        result = account(unit(8, ev.Gaussian(5.0)), delta=1e-5, neighbours=neighbours)
+        assert step in result.derivation  # also where the group was scaled away
         engine = ENGINE.epsilon(
             leaves(unit(8, ev.Poisson(0.1, ev.Gaussian(5.0)))), 1e-5, neighbours
         )
@@ -496,6 +415,6 @@ def test_the_scope_is_stated_for_every_relation():
 def test_ten_thousand_records_take_less_than_two_seconds():
     event = leaves(unit(10_000, ev.Poisson(0.01, ev.Gaussian(5.0)), ROUNDS))
     start = time.process_time()
-    found = ENGINE.epsilon(event, 1e-5, ADD).bounds.upper
+    result = ENGINE.epsilon(event, 1e-5, ADD).bounds.upper
     assert time.process_time() - start < 2.0
-    assert 2.0178e7 < found < 2.02e7  # the truth lies in [20178122, 20178897]
+    assert 2.0178e7 < result < 2.02e7  # the truth lies in [20178122, 20178897]

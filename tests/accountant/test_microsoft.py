@@ -48,9 +48,9 @@ def test_gaussian_bounds_hold_the_closed_form(
     noise = 2.0 * math.sqrt(runs)
     leaf = [Leaf(ev.Gaussian(noise), runs)]
     truth = gaussian_epsilon(moves / 2.0, delta)
-    found = engine.epsilon(leaf, delta, neighbours).bounds
-    assert found.lower <= truth <= found.upper
-    assert found.gap < 2.2 * eps_error
+    result = engine.epsilon(leaf, delta, neighbours).bounds
+    assert result.lower <= truth <= result.upper
+    assert result.gap < 2.2 * eps_error
     back = engine.delta(leaf, truth, neighbours).bounds
     assert back.lower <= delta <= back.upper
 
@@ -61,18 +61,18 @@ def test_laplace_bounds_hold_the_closed_form(
     neighbours: Neighbours, moves: int, noise: float
 ) -> None:
     truth = moves / noise + 2 * math.log1p(-1e-4)
-    found = bounds(ev.Laplace(noise), 1e-4, neighbours)
-    assert found.lower <= truth <= found.upper
-    assert found.gap < 0.022
+    result = bounds(ev.Laplace(noise), 1e-4, neighbours)
+    assert result.lower <= truth <= result.upper
+    assert result.gap < 0.022
 
 
 def test_known_numbers() -> None:
-    found = bounds(EXAMPLE)
-    assert found.lower == pytest.approx(1.8181, abs=1e-4)
-    assert found.upper == pytest.approx(1.8384, abs=1e-4)
-    assert bounds(EXAMPLE, 1e-5, "zero-out") == found
-    one = bounds(ev.Gaussian(1.0))
-    assert one.lower < 4.377178 < one.upper
+    result = bounds(EXAMPLE)
+    assert result.lower == pytest.approx(1.8181, abs=1e-4)
+    assert result.upper == pytest.approx(1.8384, abs=1e-4)
+    assert bounds(EXAMPLE, 1e-5, "zero-out") == result
+    interval = bounds(ev.Gaussian(1.0))
+    assert interval.lower < 4.377178 < interval.upper
     replaced = bounds(ev.Gaussian(1.0), 1e-5, "replace-one")
     assert replaced.lower < 9.997256 < replaced.upper
 
@@ -83,26 +83,26 @@ def test_known_numbers() -> None:
 )
 def test_each_direction_agrees_with_dp_accounting(rate: float, noise: float, runs: int) -> None:
     theirs = pld.from_gaussian_mechanism(noise, sampling_prob=rate).self_compose(runs)
-    loss = microsoft._sampled_gaussian(rate, noise, "add-remove")
-    for way, pmf in ((loss.forwards, theirs._pmf_remove), (loss.backwards, theirs._pmf_add)):
+    loss = microsoft._poisson(ev.Poisson(rate, ev.Gaussian(noise)), "add-remove")
+    for direction, pmf in ((loss.forwards, theirs._pmf_remove), (loss.backwards, theirs._pmf_add)):
         reach = microsoft._reach([loss], [runs], 0.01, 1e-8)
-        found = microsoft._compose([way], [runs], 0.01, 1e-8, reach).epsilon(1e-5)
+        result = microsoft._compose([direction], [runs], 0.01, 1e-8, reach).epsilon(1e-5)
         truth = pmf.get_epsilon_for_delta(1e-5)  # above the truth by less than 1e-4
-        assert truth - 0.025 <= found[0] <= truth <= found[1] + 1e-4
+        assert truth - 0.025 <= result[0] <= truth <= result[1] + 1e-4
 
 
 def test_the_lower_end_is_that_of_removing_a_unit() -> None:
     theirs = pld.from_gaussian_mechanism(1.0, sampling_prob=0.01).self_compose(1000)
-    found = bounds(EXAMPLE)
-    assert theirs._pmf_add.get_epsilon_for_delta(1e-5) < found.lower
-    assert found.lower <= theirs._pmf_remove.get_epsilon_for_delta(1e-5) <= found.upper
+    result = bounds(EXAMPLE)
+    assert theirs._pmf_add.get_epsilon_for_delta(1e-5) < result.lower
+    assert result.lower <= theirs._pmf_remove.get_epsilon_for_delta(1e-5) <= result.upper
 
 
 def test_the_adding_loss_is_a_distribution_with_the_mean_it_claims() -> None:
     rate, noise = 0.2, 0.7
-    adding = microsoft._Adding(rate, noise)
+    added = microsoft._AddedUnitLoss(rate, noise)
     edges = np.linspace(-12.0, -math.log1p(-rate), 400_001)
-    cdf = adding.cdf(edges)
+    cdf = added.cdf(edges)
     assert cdf[0] == pytest.approx(0.0, abs=1e-9)
     assert cdf[-1] == 1.0
     assert np.all(np.diff(cdf) >= 0)
@@ -138,14 +138,14 @@ def test_unlike_events_compose_as_in_dp_accounting() -> None:
         ]
     )
     truth = GoogleEngine().epsilon(leaves(event), 1e-5, "add-remove").bounds.upper
-    found = bounds(event)
-    assert found.lower <= truth <= found.upper
-    assert found.gap < 0.022
+    result = bounds(event)
+    assert result.lower <= truth <= result.upper
+    assert result.gap < 0.022
     with_pure = ev.Compose([event, ev.Repeat(3, ev.Pure(0.2))])
     truth = GoogleEngine().epsilon(leaves(with_pure), 1e-5, "add-remove").bounds.upper
-    found = bounds(with_pure)
-    assert found.lower == 0.0
-    assert truth - 0.001 <= found.upper <= truth + 0.012
+    result = bounds(with_pure)
+    assert result.lower == 0.0
+    assert truth - 0.001 <= result.upper <= truth + 0.012
 
 
 @pytest.mark.parametrize("runs", sweep([30, 1000], quick=1))
@@ -161,9 +161,9 @@ def test_a_jump_that_the_library_steps_over_widens_the_answer(runs: int) -> None
         delta_error=1e-8,
     ).compute_epsilon(1e-5, [runs])
     assert runs < 1000 or not library[0] <= truth <= library[2]
-    found = bounds(ev.Repeat(runs, ev.Laplace(noise)))
-    assert found.lower <= truth <= found.upper
-    assert found.gap < 0.1
+    result = bounds(ev.Repeat(runs, ev.Laplace(noise)))
+    assert result.lower <= truth <= result.upper
+    assert result.gap < 0.1
 
 
 @pytest.mark.parametrize("neighbours", NEIGHBOURS)
@@ -172,14 +172,14 @@ def test_pure_is_covered_and_has_no_lower_end(
     neighbours: Neighbours, epsilon: float, runs: int
 ) -> None:
     event = ev.Repeat(runs, ev.Pure(epsilon))
-    found = bounds(event, 1e-5, neighbours)
+    result = bounds(event, 1e-5, neighbours)
     truth = GoogleEngine(5e-5).epsilon(leaves(event), 1e-5, neighbours).bounds.upper
-    assert found.lower == 0.0
-    assert truth - runs * 5e-5 - 1e-9 <= found.upper <= truth + 0.015
+    assert result.lower == 0.0
+    assert truth - runs * 5e-5 - 1e-9 <= result.upper <= truth + 0.015
 
 
 def test_the_reach_of_pure_mechanisms_is_from_the_true_divergence() -> None:
-    loss = microsoft._pure(ev.Pure(10.0), "add-remove")
+    loss = microsoft._parameters(ev.Pure(10.0), "add-remove")
     p, q = 1 / (1 + math.exp(-10)), 1 / (1 + math.exp(10))
     truth = math.log(p**2 / q + q**2 / p)
     assert loss.renyi(2) == pytest.approx(truth, rel=1e-12)
@@ -197,9 +197,9 @@ def test_approximate_spends_its_delta() -> None:
 def test_delta_brackets_the_truth_over_many_rounds() -> None:
     event = ev.Repeat(20_000, ev.Poisson(0.001, ev.Gaussian(1.0)))
     truth = pld.from_gaussian_mechanism(1.0, sampling_prob=0.001).self_compose(20_000)
-    found = MicrosoftEngine(0.05).delta(leaves(event), 0.8, "add-remove").bounds
-    assert found.lower <= truth.get_delta_for_epsilon(0.8) <= found.upper
-    assert found.upper < 10 * found.lower
+    result = MicrosoftEngine(0.05).delta(leaves(event), 0.8, "add-remove").bounds
+    assert result.lower <= truth.get_delta_for_epsilon(0.8) <= result.upper
+    assert result.upper < 10 * result.lower
 
 
 def test_nothing_costs_nothing() -> None:

@@ -15,7 +15,6 @@ from privplan.accountant.amplification.shuffling.double import (
     clear_slots,
     oblivious_bound,
     overflow_probability,
-    profile_among_dummies,
     profile_among_users,
 )
 from privplan.accountant.amplification.shuffling.overlap import (
@@ -31,210 +30,7 @@ from privplan.accountant.amplification.shuffling.randomizers import (
 from privplan.accountant.errors import Unsupported
 
 from ..sweeps import sweep
-
-DELTA = 5.0119e-6  # .01 / 1000^1.1
-BIT = ev.RandomizedResponse(1.2, 2)
-TRUE = 1.0 / (1.0 + math.exp(-1.2))
-
-
-def sampled(
-    users: int,
-    dimensions: int,
-    chosen: int,
-    padded_to: int,
-    *,
-    granularity: str = "coordinate",
-    selection: str = "oblivious",
-    overflow: str = "refuse",
-    event: ev.Event = BIT,
-) -> ev.SampledShuffle:
-    return ev.SampledShuffle(
-        users, dimensions, chosen, padded_to, granularity, selection, overflow, event
-    )
-
-
-# --- brute force --------------------------------------------------------------------------------
-
-
-def ones(chances: list[float]) -> np.ndarray:
-    law = np.ones(1)
-    for chance in chances:
-        law = np.convolve(law, [1.0 - chance, chance])
-    return law
-
-
-def round_law(
-    sets: list[tuple[int, ...]], values: list[list[float]], dimensions: int, padded_to: int
-) -> np.ndarray:
-    """Law of the counts of 1 in every dimension, when user i sends values[i][j] in j of sets[i].
-
-    A value is the chance of a 1; dummies are fair coins.  Beyond `padded_to` messages, random ones
-    are dropped.
-    """
-    law = np.ones(())
-    for j in range(dimensions):
-        real = [value[j] for chosen, value in zip(sets, values, strict=True) if j in chosen]
-        if len(real) <= padded_to:
-            counts = ones([*real, *[0.5] * (padded_to - len(real))])
-        else:
-            kept = list(itertools.combinations(real, padded_to))
-            counts = sum(ones(list(messages)) for messages in kept) / len(kept)
-        law = np.multiply.outer(law, counts)
-    return law
-
-
-def oblivious_law(
-    values: list[list[float]], dimensions: int, chosen: int, padded_to: int
-) -> np.ndarray:
-    """The mean of `round_law` over all choices of all users, when a cap drops random messages."""
-    subsets = list(itertools.combinations(range(dimensions), chosen))
-    choices = list(itertools.product(subsets, repeat=len(values)))
-    return sum(round_law(list(sets), values, dimensions, padded_to) for sets in choices) / len(
-        choices
-    )
-
-
-def hockey_stick(one: np.ndarray, other: np.ndarray, epsilon: float) -> float:
-    return float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum())
-
-
-@pytest.mark.parametrize(
-    ("users", "dimensions", "chosen", "padded_to"),
-    [
-        (1, 3, 1, 2),
-        (1, 4, 2, 2),
-        (1, 5, 2, 2),
-        (2, 3, 1, 3),
-        (2, 4, 2, 3),
-        (3, 3, 1, 2),
-        (2, 2, 2, 2),
-    ],
-)
-def test_oblivious_rounds_lie_between_the_ends(
-    users: int, dimensions: int, chosen: int, padded_to: int
-) -> None:
-    """Every round enumerated; the user holds 1 everywhere or 0 everywhere, the others 0."""
-    overflow = "refuse" if padded_to >= users else "cap"
-    event = sampled(users, dimensions, chosen, padded_to, overflow=overflow)
-    others = [[1.0 - TRUE] * dimensions for _ in range(users - 1)]
-    one, other = (
-        oblivious_law([[value] * dimensions, *others], dimensions, chosen, padded_to)
-        for value in (TRUE, 1.0 - TRUE)
-    )
-    for epsilon in (0.0, 0.4):
-        truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
-        found = pp.account(event, epsilon=epsilon, neighbours="replace-one").delta
-        assert found.lower <= truth * (1 + 1e-9)
-        assert truth <= found.upper
-
-
-@pytest.mark.parametrize("relation", ["replace-one", "add-remove", "zero-out"])
-def test_any_values_and_relations_stay_below(relation: str) -> None:
-    """Mixed values in different dimensions; absent users leave dummies, zeros are fair coins."""
-    event = sampled(2, 3, 1, 2, event=BIT)
-    bounds = {e: pp.account(event, epsilon=e, neighbours=relation).delta.upper for e in (0.0, 0.3)}
-    for mine in itertools.product((TRUE, 1.0 - TRUE), repeat=3):
-        for friend in (TRUE, 1.0 - TRUE):
-            changed = [1.0 - value for value in mine] if relation == "replace-one" else [0.5] * 3
-            one, other = (
-                oblivious_law([list(values), [friend] * 3], 3, 1, 2) for values in (mine, changed)
-            )
-            for epsilon, bound in bounds.items():
-                assert hockey_stick(one, other, epsilon) <= bound
-                assert hockey_stick(other, one, epsilon) <= bound
-
-
-@pytest.mark.parametrize(("blocks", "slots"), [(1, 4), (3, 2), (6, 1)])
-def test_one_of_t_dimensions_is_one_shuffle(blocks: int, slots: int) -> None:
-    """The theorem's first half is an identity: t dimensions of D slots are one shuffle of t D."""
-    law = oblivious_law([[TRUE] * blocks], blocks, 1, slots)
-    other = oblivious_law([[1.0 - TRUE] * blocks], blocks, 1, slots)
-    single = [ones([value, *[0.5] * (blocks * slots - 1)]) for value in (TRUE, 1.0 - TRUE)]
-    profile = profile_among_dummies(BIT, blocks * slots)
-    for epsilon in (0.0, 0.15, 0.5, 1.0):
-        exact = hockey_stick(law, other, epsilon)
-        assert exact == pytest.approx(hockey_stick(*single, epsilon), rel=1e-12)
-        assert exact <= math.exp(profile.log_delta(epsilon)) <= exact * (1 + 2e-3) + 1e-12
-
-
-def test_k_of_d_dimensions_are_nearly_k_shuffles() -> None:
-    """The second half only loses a little: the exact round is within 3% of k copies."""
-    exact = [oblivious_law([[value] * 6], 6, 2, 2) for value in (TRUE, 1.0 - TRUE)]
-    copy = [ones([value, *[0.5] * 5]) for value in (TRUE, 1.0 - TRUE)]
-    copies = [np.multiply.outer(law, law) for law in copy]
-    for epsilon in (0.0, 0.2, 0.5):
-        truth, bound = hockey_stick(*exact, epsilon), hockey_stick(*copies, epsilon)
-        assert truth <= bound * (1 + 1e-12) <= 1.03 * truth
-
-
-@pytest.mark.parametrize(("users", "dimensions", "padded_to"), [(3, 3, 4), (4, 2, 6), (3, 4, 3)])
-def test_what_other_users_hide_is_sound_too(users: int, dimensions: int, padded_to: int) -> None:
-    """One coordinate each, so that one copy is the whole bound; failures are added."""
-    event = sampled(users, dimensions, 1, padded_to)
-    for failure in (1e-12, 0.05):
-        bound = oblivious_bound(event, "replace-one", failure)
-        assert bound.failure <= failure
-        for friend in (TRUE, 1.0 - TRUE):
-            laws = [
-                oblivious_law(
-                    [[value] * dimensions, *[[friend] * dimensions] * (users - 1)],
-                    dimensions,
-                    1,
-                    padded_to,
-                )
-                for value in (TRUE, 1.0 - TRUE)
-            ]
-            for epsilon in (0.0, 0.3, 0.8):
-                delta = math.exp(bound.profile.log_delta(epsilon))
-                assert hockey_stick(*laws, epsilon) <= delta + bound.failure
-
-
-@pytest.mark.quick(3)
-@pytest.mark.parametrize(("dimensions", "chosen"), [(3, 1), (4, 2), (3, 2)])
-@pytest.mark.parametrize(("users", "padded_to", "overflow"), [(2, 2, "refuse"), (3, 2, "cap")])
-def test_data_dependent_rounds_stay_below(
-    dimensions: int, chosen: int, users: int, padded_to: int, overflow: str
-) -> None:
-    """All choices of both neighbours, any overlap; the others choose the same as one of them."""
-    event = sampled(
-        users, dimensions, chosen, padded_to, selection="data-dependent", overflow=overflow
-    )
-    bounds = {e: pp.account(event, epsilon=e, neighbours="replace-one").delta for e in (0.0, 0.5)}
-    subsets = list(itertools.combinations(range(dimensions), chosen))
-    closest = 0.0
-    for mine, changed, friends in itertools.product(subsets, repeat=3):
-        for friend in (TRUE, 1.0 - TRUE):
-            values = [[friend] * dimensions] * (users - 1)
-            one, other = (
-                round_law(
-                    [sets, *[friends] * (users - 1)],
-                    [[value] * dimensions, *values],
-                    dimensions,
-                    padded_to,
-                )
-                for sets, value in ((mine, TRUE), (changed, 1.0 - TRUE))
-            )
-            for epsilon, delta in bounds.items():
-                truth = max(hockey_stick(one, other, epsilon), hockey_stick(other, one, epsilon))
-                assert truth <= delta.upper
-                closest = max(closest, truth / delta.upper)
-    assert closest > (0.7 if overflow == "refuse" else 0.4)
-
-
-def test_cut_overflow_needs_two_copies_for_each_coordinate() -> None:
-    """Different choices, both full: k copies would be exceeded, so 2 k are counted."""
-    mine, changed = (0,), (1,)
-    friends = [(0,), (0,), (1,), (1,)]
-    values = [[1.0 - TRUE] * 2] * 2 + [[TRUE] * 2] * 2
-    one = round_law([mine, *friends], [[TRUE] * 2, *values], 2, 1)
-    other = round_law([changed, *friends], [[1.0 - TRUE] * 2, *values], 2, 1)
-    event = sampled(5, 2, 1, 1, selection="data-dependent", overflow="cap")
-    bound = data_dependent_bound(event, "replace-one")
-    assert bound is not None
-    assert bound.copies == 2
-    truth = hockey_stick(one, other, 0.0)
-    assert truth <= pp.account(event, epsilon=0.0, neighbours="replace-one").delta.upper
-
+from .sampled_rounds import BIT, DELTA, TRUE, hockey_stick, ones, sampled
 
 # --- published settings -------------------------------------------------------------------------
 
@@ -269,17 +65,17 @@ def test_flame_settings(event: ev.Event, proven: float, lower: float) -> None:
     Ours may be up to 1% lower (that choice) and .1% higher (rounding outwards); lower ends are at
     least the prototype's.
     """
-    found = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
-    assert proven * (1 - 0.01) <= found.upper <= proven * (1 + 0.002)
-    assert lower <= found.lower <= found.upper
+    result = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
+    assert proven * (1 - 0.01) <= result.upper <= proven * (1 + 0.002)
+    assert lower <= result.lower <= result.upper
 
 
 def test_top_k_beyond_its_padding_has_no_guarantee() -> None:
     event = sampled(1000, 7850, 157, 333, selection="data-dependent", event=ev.Laplace(4.0))
-    found = pp.account(event, delta=DELTA, neighbours="replace-one")
-    assert found.epsilon.upper == math.inf
-    assert any("overflow" in step.statement for step in found.derivation)
-    assert found.warnings
+    result = pp.account(event, delta=DELTA, neighbours="replace-one")
+    assert result.epsilon.upper == math.inf
+    assert any("overflow" in step.statement for step in result.derivation)
+    assert result.warnings
     at = pp.account(event, epsilon=5.0, neighbours="replace-one")
     assert at.delta.upper == 1.0
     assert data_dependent_bound(event, "replace-one") is None
@@ -287,13 +83,13 @@ def test_top_k_beyond_its_padding_has_no_guarantee() -> None:
 
 def test_whole_tuples_only_compose_locally() -> None:
     event = sampled(1000, 7850, 157, 333, granularity="tuple", event=ev.Laplace(4.0))
-    found = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
+    result = pp.account(event, delta=DELTA, neighbours="replace-one").epsilon
     local = pp.account(
         ev.Repeat(157, ev.Laplace(4.0)), delta=DELTA, neighbours="replace-one"
     ).epsilon
-    assert found.upper == pytest.approx(local.upper, rel=1e-9)
-    assert found.upper == pytest.approx(40.28, abs=0.01)
-    assert found.lower == 0.0
+    assert result.upper == pytest.approx(local.upper, rel=1e-9)
+    assert result.upper == pytest.approx(40.28, abs=0.01)
+    assert result.lower == 0.0
     with pytest.raises(Unsupported, match="add-remove"):
         pp.account(event, delta=DELTA, neighbours="add-remove", engine="pld")
 
@@ -302,9 +98,9 @@ def test_whole_tuples_that_depend_on_data_have_no_guarantee() -> None:
     event = sampled(
         1000, 7850, 157, 2000, granularity="tuple", selection="data-dependent", overflow="cap"
     )
-    found = pp.account(event, delta=DELTA, neighbours="replace-one")
-    assert found.epsilon.upper == math.inf
-    assert any("carry the chosen dimensions" in step.statement for step in found.derivation)
+    result = pp.account(event, delta=DELTA, neighbours="replace-one")
+    assert result.epsilon.upper == math.inf
+    assert any("carry the chosen dimensions" in step.statement for step in result.derivation)
 
 
 # --- counterexamples to a published composition ------------------------------------------------
@@ -347,10 +143,10 @@ def test_composing_over_2_k_amplified_dimensions_is_false(
     """FLAME's Theorem 4 at delta 1e-6: an exact test exceeds the claim, and our bound the test."""
     messages = event.dimensions * event.padded_to
     shown = counted_epsilon(stays, event.chosen, messages, 1e-6)
-    found = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
-    assert claimed < shown <= found.upper
-    assert found.upper < 2.0 * shown
-    assert found.lower <= found.upper
+    result = pp.account(event, delta=1e-6, neighbours="replace-one").epsilon
+    assert claimed < shown <= result.upper
+    assert result.upper < 2.0 * shown
+    assert result.lower <= result.upper
 
 
 # --- laws ---------------------------------------------------------------------------------------
@@ -366,7 +162,7 @@ def test_amplified_is_never_above_local_or_unsampled() -> None:
         event = sampled(
             users, dimensions, chosen, padded_to, overflow=overflow, event=ev.Local(epsilon0)
         )
-        found = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
+        result = pp.account(event, delta=1e-5, neighbours="replace-one").epsilon
         local = pp.account(
             ev.Repeat(chosen, ev.Local(epsilon0)), delta=1e-5, neighbours="replace-one"
         ).epsilon
@@ -375,8 +171,8 @@ def test_amplified_is_never_above_local_or_unsampled() -> None:
             delta=1e-5,
             neighbours="replace-one",
         ).epsilon
-        assert found.upper <= local.upper * (1 + 1e-3)
-        assert found.upper <= unsampled.upper * (1 + 5e-3)
+        assert result.upper <= local.upper * (1 + 1e-3)
+        assert result.upper <= unsampled.upper * (1 + 5e-3)
 
 
 @pytest.mark.slow
@@ -397,9 +193,9 @@ def test_random_rounds_have_ordered_ends() -> None:
             else ev.Laplace(float(rng.uniform(0.7, 5.0))),
         )
         relation = str(rng.choice(["replace-one", "add-remove"]))
-        found = pp.account(event, delta=1e-4, neighbours=relation).epsilon
-        assert found.lower <= found.upper
-        tested += found.lower > 0.0
+        result = pp.account(event, delta=1e-4, neighbours=relation).epsilon
+        assert result.lower <= result.upper
+        tested += result.lower > 0.0
     assert tested >= 5
 
 
@@ -423,8 +219,8 @@ def test_slots_leave_room_but_for_the_failure() -> None:
     assert clear_slots(sampled(10, 5, 5, 20), 0.0) == 20 - 9
     assert overflow_probability(sampled(10, 5, 5, 20)) == 0.0
     exact = binom.sf(12, 40, 0.2)
-    found = overflow_probability(sampled(40, 5, 1, 12))
-    assert 5 * exact <= found <= 5.5 * exact
+    result = overflow_probability(sampled(40, 5, 1, 12))
+    assert 5 * exact <= result <= 5.5 * exact
 
 
 def test_add_remove_charges_what_a_stopped_round_tells() -> None:
@@ -460,10 +256,10 @@ def test_moved_messages_are_bounded_by_brute_force() -> None:
     both = worse_of_both(ResponseRandomizer(1.2, 2), 3)
     assert both is not None
     for friends in itertools.product((0.5, TRUE, 1.0 - TRUE), repeat=4):
-        one = np.multiply.outer(ones([TRUE, *friends[:2]]), ones([0.5, *friends[2:]]))
-        other = np.multiply.outer(ones([0.5, *friends[:2]]), ones([1.0 - TRUE, *friends[2:]]))
+        first = np.multiply.outer(ones([TRUE, *friends[:2]]), ones([0.5, *friends[2:]]))
+        second = np.multiply.outer(ones([0.5, *friends[:2]]), ones([1.0 - TRUE, *friends[2:]]))
         for epsilon in (0.0, 0.3, 0.9):
-            assert hockey_stick(one, other, epsilon) <= math.exp(both.log_delta(epsilon))
+            assert hockey_stick(first, second, epsilon) <= math.exp(both.log_delta(epsilon))
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
@@ -473,11 +269,11 @@ def test_the_derivation_is_that_of_the_number(wrapped: bool) -> None:
     event = ev.FixedSize(5, 5, plain) if wrapped else plain
     for delta, failure in ((0.05, 1e-3), (1e-6, 1e-8)):
         (expected,) = oblivious_bound(plain, "replace-one", failure).steps
-        found = pp.account(event, delta=delta, neighbours="replace-one").derivation
-        assert found[0] == expected
-        secret = any("secretly" in condition for condition in found[0].conditions)
+        result = pp.account(event, delta=delta, neighbours="replace-one").derivation
+        assert result[0] == expected
+        secret = any("secretly" in condition for condition in result[0].conditions)
         assert secret == (delta == 0.05)
-        assert any("whole population" in step.statement for step in found) == wrapped
+        assert any("whole population" in step.statement for step in result) == wrapped
 
 
 def test_unknown_randomizers_are_refused() -> None:
@@ -498,8 +294,8 @@ def test_lower_ends_of_compositions_keep_one_order() -> None:
     # The bit's loss is log 2p or log 2(1 - p) if present; the other one's is at most this.
     largest = math.log(0.5 + 0.5 * math.exp(10.0))
     most = max(math.log(2.0 * p) + largest, -math.log(2.0 * (1.0 - p)) + math.log(2.0))
-    found = pp.account(event, delta=0.05, neighbours="add-remove").epsilon
-    assert found.lower <= most <= found.upper
+    result = pp.account(event, delta=0.05, neighbours="add-remove").epsilon
+    assert result.lower <= most <= result.upper
 
 
 def test_batches_in_random_order_hide_more_than_one_round_tells() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.amplification import sums
-from privplan.accountant.amplification.spectrum import NEGLIGIBLE, Lattice
+from privplan.accountant.amplification.spectrum import NODE_CUTOFF_EXPONENT, Lattice
 from privplan.accountant.amplification.sums import log_chernoff_excess, log_expected_excess
 
 
@@ -18,16 +18,16 @@ def exact_log(values: list[float], masses: list[float], count: int) -> float:
     with mpmath.workdps(40):
         v, p = [mpmath.mpf(x) for x in values], [mpmath.mpf(x) for x in masses]
 
-        def listed(place: int, left: int, weight: mpmath.mpf, total: mpmath.mpf) -> mpmath.mpf:
-            if place == len(v) - 1:
-                total += left * v[place]
-                return weight * p[place] ** left / mpmath.factorial(left) * max(total, 0)
+        def listed(position: int, left: int, weight: mpmath.mpf, total: mpmath.mpf) -> mpmath.mpf:
+            if position == len(v) - 1:
+                total += left * v[position]
+                return weight * p[position] ** left / mpmath.factorial(left) * max(total, 0)
             return mpmath.fsum(
                 listed(
-                    place + 1,
+                    position + 1,
                     left - k,
-                    weight * p[place] ** k / mpmath.factorial(k),
-                    total + k * v[place],
+                    weight * p[position] ** k / mpmath.factorial(k),
+                    total + k * v[position],
                 )
                 for k in range(left + 1)
             )
@@ -52,9 +52,9 @@ def binomial_log(low: float, high: float, p: float, count: int) -> float:
 @pytest.mark.parametrize(("p", "low"), [(0.5, -1.0), (0.3, -1.0), (0.1, -0.31), (0.01, -0.05)])
 def test_two_values_are_bounded_closely_from_above(count: int, p: float, low: float) -> None:
     exact = binomial_log(low, 1.0, p, count)
-    found = log_expected_excess(np.array([low, 1.0]), np.log([1.0 - p, p]), count)
+    result = log_expected_excess(np.array([low, 1.0]), np.log([1.0 - p, p]), count)
     # lgamma at 1e5 is good to a few 1e-10 only.
-    assert exact - 1e-9 <= found <= exact + 5e-4
+    assert exact - 1e-9 <= result <= exact + 5e-4
 
 
 def test_random_laws_are_bounded_from_above_and_mostly_closely() -> None:
@@ -67,11 +67,11 @@ def test_random_laws_are_bounded_from_above_and_mostly_closely() -> None:
         values = np.round(8.0 * values / scale) / 8.0 if rng.uniform() < 0.3 else values
         masses = np.maximum(rng.dirichlet(np.ones(size) * 10.0 ** rng.uniform(-1.5, 1.0)), 1e-12)
         exact = exact_log(list(values), list(masses), count)
-        found = log_expected_excess(values, np.log(masses), count)
+        result = log_expected_excess(values, np.log(masses), count)
         if exact == -math.inf:
             continue
-        assert found >= exact
-        distances.append(found - exact)
+        assert result >= exact
+        distances.append(result - exact)
     assert len(distances) > 40
     assert np.quantile(distances, 0.9) < 1e-4
 
@@ -87,16 +87,16 @@ def test_a_long_fair_walk_is_that_of_its_closed_form(count: int) -> None:
             + mpmath.loggamma(n + 1)
             - 2 * mpmath.loggamma(n / 2 + 1)
         )
-    found = log_expected_excess(np.array([-1.0, 1.0]), np.log([0.5, 0.5]), count)
-    assert exact <= found <= exact + 1e-3
+    result = log_expected_excess(np.array([-1.0, 1.0]), np.log([0.5, 0.5]), count)
+    assert exact <= result <= exact + 1e-3
 
 
 @pytest.mark.parametrize(("low", "log_delta"), [(-0.05, -40.0), (-0.08, -75.0), (-0.2, -270.0)])
 def test_far_tails_keep_their_digits(low: float, log_delta: float) -> None:
     exact = binomial_log(low, 1.0, 0.01, 1000)
     assert exact < log_delta
-    found = log_expected_excess(np.array([low, 1.0]), np.log([0.99, 0.01]), 1000)
-    assert exact - 1e-10 <= found <= exact + 1e-3
+    result = log_expected_excess(np.array([low, 1.0]), np.log([0.99, 0.01]), 1000)
+    assert exact - 1e-10 <= result <= exact + 1e-3
 
 
 def test_many_values_do_not_lose_to_the_lattice() -> None:
@@ -106,11 +106,11 @@ def test_many_values_do_not_lose_to_the_lattice() -> None:
     masses = np.exp(-0.5 * middles**2)
     masses /= masses.sum()
     shift, count = 0.02, 90_000
-    found = log_expected_excess(middles - shift, np.log(masses), count)
+    result = log_expected_excess(middles - shift, np.log(masses), count)
     s = math.sqrt(count * float((masses * middles**2).sum()))
     z = mpmath.mpf(shift * count / s)
     exact = float(mpmath.log(s * (mpmath.npdf(z) - z * mpmath.ncdf(-z))))
-    assert exact <= found <= exact + 1e-3
+    assert exact <= result <= exact + 1e-3
 
 
 @pytest.mark.parametrize("count", [30_000, 1_000_000])
@@ -120,7 +120,7 @@ def test_few_nodes_and_all_nodes_agree(count: int, monkeypatch: pytest.MonkeyPat
     values = rng.normal(size=300)
     values -= float((np.exp(log_masses) * values).sum()) + 5.0 / math.sqrt(count)
     few = log_expected_excess(values, log_masses, count)
-    monkeypatch.setattr(sums, "FULL_POINTS", 1 << 60)
+    monkeypatch.setattr(sums, "MAX_WHOLE_PERIOD_POINTS", 1 << 60)
     every = log_expected_excess(values, log_masses, count)
     assert few == pytest.approx(every, abs=1e-3)
     assert few != every
@@ -142,11 +142,11 @@ def test_what_few_nodes_leave_out_is_below_the_bound_on_it() -> None:
         centred = lattice.indices - lattice.centre
         first = int(centred.min())
         dense = np.bincount(centred - first, lattice.weights)
-        kept = lattice._nodes_that_count(dense)
+        kept = lattice._relevant_nodes(dense)
         left_out = np.setdiff1d(np.arange(lattice.points // 2 + 1), kept)
         whole = np.abs(np.fft.rfft(dense, lattice.points))
         assert 0 < kept.size < 0.5 * lattice.points
-        assert count * math.log(float(whole[left_out].max())) < 5.0 - NEGLIGIBLE
+        assert count * math.log(float(whole[left_out].max())) < 5.0 - NODE_CUTOFF_EXPONENT
 
 
 def test_values_may_be_scaled_and_split() -> None:
@@ -173,8 +173,8 @@ def test_the_order_and_absent_values_do_not_matter() -> None:
         np.array([2.0, -1.0, 0.5]),
         np.array([math.log(0.2), math.log(0.8), -math.inf]),
     )
-    found = log_expected_excess(values, log_masses, 5)
-    assert found == pytest.approx(log_expected_excess(values[[1, 0]], log_masses[[1, 0]], 5))
+    result = log_expected_excess(values, log_masses, 5)
+    assert result == pytest.approx(log_expected_excess(values[[1, 0]], log_masses[[1, 0]], 5))
 
 
 def test_where_nothing_is_positive_the_expectation_is_zero() -> None:
@@ -200,16 +200,16 @@ def test_the_chernoff_bound_is_looser() -> None:
 def test_a_coarse_lattice_is_still_a_bound(accuracy: float) -> None:
     exact = exact_log([-1.0, 0.37, 1.9], [0.7, 0.2, 0.1], 12)
     for points in (1 << 9, 1 << 12, 1 << 18):
-        found = log_expected_excess(
+        result = log_expected_excess(
             np.array([-1.0, 0.37, 1.9]),
             np.log([0.7, 0.2, 0.1]),
             12,
             accuracy=accuracy,
-            most_points=points,
+            max_points=points,
         )
-        assert found >= exact
+        assert result >= exact
 
 
 def test_a_sum_of_constants_is_bounded() -> None:
-    found = log_expected_excess(np.ones(2), np.log([0.5, 0.5]), 2000)
-    assert math.log(2000.0) <= found < math.log(2000.0) + 1e-6
+    result = log_expected_excess(np.ones(2), np.log([0.5, 0.5]), 2000)
+    assert math.log(2000.0) <= result < math.log(2000.0) + 1e-6

@@ -13,7 +13,7 @@ from scipy.stats import binom, laplace, norm
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
-from privplan.accountant.amplification.truncation import Cut, Joining
+from privplan.accountant.amplification.truncation import Cut, JoinDistribution
 from privplan.accountant.engines.pld import crowd, truncated
 from privplan.accountant.engines.pld.crowd import crowd_pairs
 from privplan.accountant.engines.pld.noise import GaussianNoise, LaplaceNoise
@@ -89,8 +89,8 @@ def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation)
     for others in itertools.combinations_with_replacement(grid, 3):
         for unit in grid:
             p = output(tuple(sorted((unit, *others))))
-            for other in others_under(relation, unit, grid):
-                q = output(tuple(sorted(others if other is None else (other, *others))))
+            for law_q in others_under(relation, unit, grid):
+                q = output(tuple(sorted(others if law_q is None else (law_q, *others))))
                 assert (hockey_sticks(p, q) <= bound + 1e-5).all()
                 assert (hockey_sticks(q, p) <= back + 1e-5).all()
     attained = curve_of(mechanism.lower_pair), curve_of(mechanism.lower_pair.reverse())
@@ -98,7 +98,7 @@ def test_no_small_data_set_in_the_plane_is_worse(release, batch, rate, relation)
     assert (attained[1] <= back + 1e-9).all()
 
 
-def crowded(release, population, rate, batch, unit, other, point=(1.0, 0.0), axes=None):
+def crowded(release, population, rate, batch, unit, law_q, point=(1.0, 0.0), axes=None):
     """Outputs of a unit among others who are all at one point, from scipy's binomials."""
     axes = axes or (np.arange(-8.0, batch + 8.0, 0.25),)
     total = {"with": 0.0, "other": 0.0}
@@ -117,7 +117,7 @@ def crowded(release, population, rate, batch, unit, other, point=(1.0, 0.0), axe
 
         total["with"] += weight * ((1 - drawn) * still + drawn * at(unit))
         total["other"] += weight * (
-            still if other is None else (1 - drawn) * still + drawn * at(other)
+            still if law_q is None else (1 - drawn) * still + drawn * at(law_q)
         )
     return total["with"], total["other"]
 
@@ -133,11 +133,11 @@ def test_no_crowd_is_worse(release, norm_of, batch, relation):
     for towards, length in itertools.product((-0.5, 0.0, 0.4, 1.0), (0.5, 1.0)):
         unit = (-towards, (1.0 - abs(towards) ** norm_of) ** (1.0 / norm_of))
         across = (-unit[0], -unit[1])
-        for other in others_under(relation, unit, (across, (1.0, 0.0))):
-            p, q = crowded(release, 40, 0.1, batch, unit, other, (length, 0.0))
-            found, back_found = hockey_sticks(p, q), hockey_sticks(q, p)
-            assert (found <= bound * (1 + 1e-9) + 1e-12).all()
-            assert (back_found <= back * (1 + 1e-9) + 1e-12).all()
+        for law_q in others_under(relation, unit, (across, (1.0, 0.0))):
+            p, q = crowded(release, 40, 0.1, batch, unit, law_q, (length, 0.0))
+            result, back_result = hockey_sticks(p, q), hockey_sticks(q, p)
+            assert (result <= bound * (1 + 1e-9) + 1e-12).all()
+            assert (back_result <= back * (1 + 1e-9) + 1e-12).all()
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -145,7 +145,7 @@ def test_no_crowd_is_worse(release, norm_of, batch, relation):
 def test_crowds_are_attained(noise, relation):
     """The pairs of the designs are those of data sets, on the same cells."""
     release = ev.Gaussian(0.8) if isinstance(noise, GaussianNoise) else ev.Laplace(0.9)
-    found = crowd_pairs(noise, 40, 0.1, 4, relation)
+    result = crowd_pairs(noise, 40, 0.1, 4, relation)
     reach, width = noise.radius(crowd.CROWD_TAIL_MASS), noise.scale / crowd.CELLS_PER_BOUND
     parts = math.ceil(crowd.CELLS_PER_BOUND / noise.scale)
     axes = (
@@ -157,9 +157,9 @@ def test_crowds_are_attained(noise, relation):
         s = math.sqrt(1.0 - c * c) if isinstance(noise, GaussianNoise) else 1.0 - c
         others = {"add-remove": [None], "zero-out": [(0.0, 0.0)]}
         designs += [((-c, s), o) for o in others.get(relation, [(1.0, 0.0), (-c, -s)])]
-    assert len(found) == len(designs)
-    for pair, (unit, other) in zip(found, designs, strict=True):
-        p, q = crowded(release, 40, 0.1, 4, unit, other, axes=axes)
+    assert len(result) == len(designs)
+    for pair, (unit, law_q) in zip(result, designs, strict=True):
+        p, q = crowded(release, 40, 0.1, 4, unit, law_q, axes=axes)
         for shown, true in (
             (curve_of(pair), hockey_sticks(p, q)),
             (curve_of(pair.reverse()), hockey_sticks(q, p)),
@@ -197,24 +197,24 @@ def test_the_parts_are_those_of_exact_binomials(batch, rate, relation):
                 out * noise(0) + moved * noise(2) - order * float(full) * noise(0), 0
             ).sum()
         if relation == "replace-one":
-            p, other = out * noise(0) + moved * noise(2), (out + moved) * noise(0)
-            one, two = (p, other) if order >= 1 else (other[::-1], p[::-1])
+            p, law_q = out * noise(0) + moved * noise(2), (out + moved) * noise(0)
+            law_p, two = (p, law_q) if order >= 1 else (law_q[::-1], p[::-1])
             if order < 1:
-                one, two = other, p
-            return np.maximum(one - order * two, 0).sum()
+                law_p, two = law_q, p
+            return np.maximum(law_p - order * two, 0).sum()
         if order >= 1:
             p = out * noise(-1) + moved * noise(1)
             return np.maximum(p - order * (out * noise(-1) + moved * noise(0)), 0).sum()
-        p, other = (out + moved) * noise(0), out * noise(0) + moved * noise(1)
-        return np.maximum(p - order * other, 0).sum()
+        p, law_q = (out + moved) * noise(0), out * noise(0) + moved * noise(1)
+        return np.maximum(p - order * law_q, 0).sum()
 
     def poisson(order, outside, inside, other_mass):
         centre = {"add-remove": None, "zero-out": 0, "replace-one": -1}[relation]
         p = outside * noise(0) + inside * noise(1)
-        other = other_mass * noise(0)
+        law_q = other_mass * noise(0)
         if centre is not None:
-            other = outside * noise(0) + inside * noise(centre)
-        return np.maximum(p - order * other, 0).sum()
+            law_q = outside * noise(0) + inside * noise(centre)
+        return np.maximum(p - order * law_q, 0).sum()
 
     exact = np.array(
         [
@@ -266,8 +266,8 @@ def test_two_rounds_of_the_worst_small_data_sets_lie_within_the_ends():
 def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
     """Telling full samples apart gave 6.89 at 260, 4.78 at 280, 3.05 at 300 and 1.164 at 320."""
     event = ev.Repeat(2340, ev.TruncatedPoisson(256 / 60_000, cap, 60_000, ev.Gaussian(1.0)))
-    found = account(event, delta=1e-5).epsilon
-    assert lowest <= found.lower <= found.upper <= highest
+    result = account(event, delta=1e-5).epsilon
+    assert lowest <= result.lower <= result.upper <= highest
 
 
 @pytest.mark.quick(8)
@@ -288,13 +288,13 @@ def test_a_cap_costs_as_much_as_is_known(cap, lowest, highest):
 def test_extreme_cuts_keep_their_ends_in_order(population, rate, batch, relation):
     for release in (ev.Gaussian(0.2), ev.Gaussian(30.0), ev.Laplace(1.0)):
         event = ev.TruncatedPoisson(rate, batch, population, release)
-        found = account(event, delta=1e-7, neighbours=relation).epsilon
-        assert 0.0 <= found.lower <= found.upper < math.inf
+        result = account(event, delta=1e-7, neighbours=relation).epsilon
+        assert 0.0 <= result.lower <= result.upper < math.inf
 
 
 @pytest.mark.parametrize(("population", "rate", "batch"), [(9, 0.3, 4), (60, 0.1, 2), (60, 0.1, 9)])
 def test_the_numbers_that_join_are_binomial(population, rate, batch):
-    joining = Joining.of(population, rate, batch)
+    joining = JoinDistribution.of(population, rate, batch)
     k = np.arange(joining.first, batch)
     assert joining.masses == pytest.approx(binom.pmf(k, population - 1, rate), rel=1e-10)
     assert joining.full == pytest.approx(binom.sf(batch - 1, population - 1, rate), rel=1e-9)
@@ -311,8 +311,8 @@ def test_the_numbers_that_join_are_binomial(population, rate, batch):
 @pytest.mark.parametrize("rate", [1e-200, 1e-170])
 def test_rates_that_underflow_are_answered(rate, relation):
     event = ev.TruncatedPoisson(rate, 1, 10, ev.Gaussian(1.0))
-    found = account(event, epsilon=0.5, neighbours=relation).delta
-    assert 0.0 <= found.lower <= found.upper <= 1e-100
+    result = account(event, epsilon=0.5, neighbours=relation).delta
+    assert 0.0 <= result.lower <= result.upper <= 1e-100
 
 
 @pytest.mark.parametrize("target", [1e-5, 1e-9])
@@ -322,5 +322,5 @@ def test_the_lower_end_is_that_of_the_data_that_show_most_over_all_rounds(target
     event = ev.Repeat(1000, ev.TruncatedPoisson(rate, cut, population, ev.Gaussian(1.0)))
     overall = Cut.of(population, rate, cut).overall
     hidden = ev.Repeat(1000, ev.Poisson(overall, ev.Gaussian(1.0)))
-    found = account(event, delta=target, engine="pld").epsilon
-    assert found.lower >= 0.99 * account(hidden, delta=target).epsilon.lower
+    result = account(event, delta=target, engine="pld").epsilon
+    assert result.lower >= 0.99 * account(hidden, delta=target).epsilon.lower

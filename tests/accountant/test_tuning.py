@@ -85,9 +85,9 @@ def test_no_pure_mechanism_on_a_few_outcomes_exceeds_the_curve(kind, mean):
                     below = np.concatenate(([0.0], np.cumsum(law[list(order)])))
                     best = np.diff(f(np.minimum(below, 1.0)))
                     laws.append(np.append(best, f(0.0)))  # no run at all
-                one, two = laws
+                first, two = laws
                 for a, most in zip(ORDERS, bound, strict=True):
-                    assert max(renyi(one, two, a), renyi(two, one, a)) <= most + 1e-9
+                    assert max(renyi(first, two, a), renyi(two, first, a)) <= most + 1e-9
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,10 +118,10 @@ def test_the_best_of_gaussian_runs_stays_below_the_curve(kind, mean, sigma):
     ("kind", "known"), [("geometric", 4.833), ("poisson", 9.813), ("logarithmic", 4.0083)]
 )
 def test_the_best_of_forty_reaches_the_known_values(kind, known):
-    found = account(ev.BestOf(kind, 40, RUN), delta=1e-5)
-    assert found.epsilon.upper == pytest.approx(known, rel=1e-3)
-    assert found.epsilon.upper <= known
-    assert account(RUN, delta=1e-5).epsilon.lower < found.epsilon.lower
+    result = account(ev.BestOf(kind, 40, RUN), delta=1e-5)
+    assert result.epsilon.upper == pytest.approx(known, rel=1e-3)
+    assert result.epsilon.upper <= known
+    assert account(RUN, delta=1e-5).epsilon.lower < result.epsilon.lower
 
 
 def test_the_best_of_a_fixed_number_of_runs_is_their_composition():
@@ -167,9 +167,9 @@ def test_a_pure_run_gives_a_pure_best():
 
 def test_a_search_in_a_search_is_accounted():
     inner = ev.BestOf("geometric", 3, ev.Gaussian(10.0))
-    found = account(ev.BestOf("logarithmic", 4, inner), delta=1e-5)
-    assert found.epsilon.upper > account(inner, delta=1e-5).epsilon.upper
-    assert any("no data decide" in " ".join(step.conditions) for step in found.derivation)
+    result = account(ev.BestOf("logarithmic", 4, inner), delta=1e-5)
+    assert result.epsilon.upper > account(inner, delta=1e-5).epsilon.upper
+    assert any("no data decide" in " ".join(step.conditions) for step in result.derivation)
 
 
 @pytest.mark.parametrize(
@@ -190,13 +190,13 @@ def test_what_has_no_proof_is_refused(event, error, words):
 def test_no_pair_is_known_for_a_random_number_of_runs():
     with pytest.raises(Unsupported):
         account(ev.BestOf("poisson", 3, RUN), delta=1e-5, engine="pld")
-    assert leaves(ev.BestOf("poisson", 3, RUN))[0].attained
+    assert leaves(ev.BestOf("poisson", 3, RUN))[0].fully_observed
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("mean", [1.0, 1.0 + 1e-12, 1e18])
 @pytest.mark.parametrize("sigma", [1e-3, 1.0, 1e8])
 def test_extreme_settings_are_bounded(kind, mean, sigma):
-    found = account(ev.BestOf(kind, mean, ev.Gaussian(sigma)), delta=1e-10, engine="rdp").epsilon
+    result = account(ev.BestOf(kind, mean, ev.Gaussian(sigma)), delta=1e-10, engine="rdp").epsilon
     once = account(ev.Gaussian(sigma), delta=1e-10, engine="rdp").epsilon
-    assert found.upper >= once.upper * (1 - 1e-9)
+    assert result.upper >= once.upper * (1 - 1e-9)

@@ -10,7 +10,12 @@ from scipy.stats import beta, binom, chisquare
 
 from privplan.accountant.claims import flame as claims
 from privplan.accountant.claims import flame_lower
-from privplan.accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
+from privplan.accountant.claims.flame_setting import (
+    DIMENSIONS,
+    FIFTIETH,
+    FLAME_DELTA,
+    MESSAGE_EPSILON,
+)
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.demos import flame, flame_topk, flame_tuples, run_demo
 from privplan.audit.demos.counting import delta_lower
@@ -36,11 +41,11 @@ def fits(counted: np.ndarray, law: np.ndarray) -> bool:
 
 
 def expected_bounds(p: np.ndarray, q: np.ndarray, runs: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (epsilon at DELTA, delta at the claim) that Clopper-Pearson gives at exact rates."""
+    """Return (epsilon at its delta, delta at the claim): Clopper-Pearson at exact rates."""
     least = beta.ppf(0.025, p * runs, runs - p * runs + 1)
     most = beta.ppf(0.975, q * runs + 1, runs - q * runs)
     with np.errstate(invalid="ignore", divide="ignore"):
-        epsilon = np.log((least - DELTA) / most)
+        epsilon = np.log((least - FLAME_DELTA) / most)
     return epsilon, least - math.exp(flame.published_epsilon()) * most
 
 
@@ -109,11 +114,14 @@ def test_the_count_has_the_law_from_which_it_is_drawn(sign: float) -> None:
 def test_the_exact_count_is_that_of_the_claims_table() -> None:
     """The largest epsilon of all thresholds, 1.198; likelihood ratios show a little more."""
     best = max(
-        math.log((p - DELTA) / q)
+        math.log((p - FLAME_DELTA) / q)
         for p, q in (flame_topk.exact_tails(at) for at in range(26_560, 26_620, 5))
     )
-    stays, messages = flame_lower.laplace_stays(EACH), FIFTIETH.chosen * FIFTIETH.padded_to
-    other = flame_lower.count_epsilon(stays, FIFTIETH.chosen, messages, DELTA)
+    stays, messages = (
+        flame_lower.laplace_stays(MESSAGE_EPSILON),
+        FIFTIETH.chosen * FIFTIETH.padded_to,
+    )
+    other = flame_lower.count_epsilon(stays, FIFTIETH.chosen, messages, FLAME_DELTA)
     assert best == pytest.approx(other, abs=1e-3)
     assert best == pytest.approx(1.198, abs=1e-3)
 
@@ -140,7 +148,7 @@ def test_the_largest_coordinates_contradict_the_claim() -> None:
 def test_coordinates_that_are_drawn_are_not_contradicted() -> None:
     """The control: SS-Double by coordinate, proven 0.168, under the same count of all messages."""
     rng, runs = np.random.default_rng(5), 4_000_000
-    stays, messages = flame_lower.laplace_stays(EACH), DIMENSIONS * FIFTIETH.padded_to
+    stays, messages = flame_lower.laplace_stays(MESSAGE_EPSILON), DIMENSIONS * FIFTIETH.padded_to
     others = messages - FIFTIETH.chosen
     counted = [
         rng.binomial(others, 0.5, runs) + rng.binomial(FIFTIETH.chosen, own, runs)
@@ -151,7 +159,7 @@ def test_coordinates_that_are_drawn_are_not_contradicted() -> None:
         cut = messages / 2.0 + deviations * math.sqrt(messages) / 2.0
         hits, alarms = (int((one > cut).sum()) for one in counted)
         counts = Counts(alarms, runs, runs - hits, runs)
-        assert epsilon_lower(counts, delta=DELTA) < row.proven < row.claimed
+        assert epsilon_lower(counts, delta=FLAME_DELTA) < row.proven < row.claimed
         assert delta_lower(counts, epsilon=row.claimed) == 0.0
 
 
@@ -169,7 +177,7 @@ def test_a_coordinate_has_room_for_as_many_as_it_is_padded_to() -> None:
 def test_a_tuples_score_has_the_law_from_which_it_is_drawn(value: float) -> None:
     rng = np.random.default_rng(7)
     values = np.full((20_000, FIFTIETH.chosen), value)
-    seen = flame_tuples.scores(flame.randomized(values, EACH, rng))
+    seen = flame_tuples.scores(flame.randomized(values, MESSAGE_EPSILON, rng))
     reach = flame_tuples.STEPS * FIFTIETH.chosen
     law = -np.diff(flame_tuples.score_tails(value), append=0.0)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
@@ -179,7 +187,7 @@ def test_a_tuples_score_has_the_law_from_which_it_is_drawn(value: float) -> None
 def test_the_exact_tuples_give_the_lower_end_of_the_claims_table() -> None:
     """7.13, up to the size of the score's steps and the union bound of the table."""
     rates = np.array([flame_tuples.exact_rates(at)[:2] for at in range(1060, 1100, 5)])
-    best = float(np.log((rates[:, 0] - DELTA) / rates[:, 1]).max())
+    best = float(np.log((rates[:, 0] - FLAME_DELTA) / rates[:, 1]).max())
     row = claim_of(flame_tuples.DEMO.rows[0])
     assert row.lower == pytest.approx(best, abs=1e-3)
 

@@ -22,33 +22,33 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ... import validate
+from ...arrays import FloatArray, IndexArray
 from ...rootfinding import enclose, narrow
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .lattice import Part, law_of_sum
 from .randomizers import GaussianRandomizer, LaplaceRandomizer, Randomizer, ResponseRandomizer
 
 LogPair: TypeAlias = tuple[FloatArray, FloatArray]
 """log P and log Q of the same outcomes; P is rounded down, Q up, and some are left out."""
 
-MOST_BINS: Final = 64
+MAX_LAPLACE_BINS: Final = 64
 """Most steps between the bins of Laplace noise; twice as many gain less than a thousandth."""
 
-MOST_STEPS: Final = 128
+MAX_BIN_STEPS: Final = 128
 """The same for Gaussian noise, and for randomized response at orders other than 1."""
 
-LONGEST: Final = 5e4
+MAX_DEVIATION_STEPS: Final = 5e4
 """About how many steps of a bin one deviation of the sum of all bins may take."""
 
 GAUSSIAN_REACHES: Final = (2.0, 4.0)
 """Standard deviations beyond 0 and 1 from which on all Gaussian noise is one bin."""
 
-MOST_OUTCOMES: Final = 6000
+MAX_MERGED_OUTCOMES: Final = 6000
 """Sums are merged until so many are left."""
 
-MOST_USERS: Final = 10**8
+MAX_ATTAINED_USERS: Final = 10**8
 """Nothing is shown for more users: the sums get too long to list."""
 
 
@@ -64,23 +64,24 @@ def attained_pairs(randomizer: Randomizer | None, users: int) -> tuple[LogPair, 
     0.03799
     """
     users = validate.count(users=users)
-    found: list[LogPair] = []
-    if users <= MOST_USERS:
+    pairs: list[LogPair] = []
+    if users <= MAX_ATTAINED_USERS:
         for bins in _tests(randomizer, users):
-            found += summed_pairs([Part(bins.crowd, users - 1)], bins, 1)
-    return tuple(found)
+            pairs += summed_pairs([Part(bins.crowd, users - 1)], bins, 1)
+    return tuple(pairs)
 
 
 def summed_pairs(crowd: Sequence[Part], bins: Bins, copies: int) -> tuple[LogPair, LogPair]:
     """Return the pairs (P, Q) and (Q, P) of the sum of all bin numbers.
 
-    P adds `copies` messages of the one neighbour to the `crowd`, Q as many of the other.
+    P adds `copies` messages of the first neighbour to the `crowd`, Q as many of the second.
     """
-    laws = [law_of_sum([*crowd, Part(law, copies)]) for law in (bins.one, bins.other)]
-    first = max(law.first for law in laws)
-    last = max(min(law.last for law in laws), first - 1)  # nothing, where they lie apart
-    one, other = (law.between(first, last) for law in laws)
-    return _merged(one[0], other[1]), _merged(other[0], one[1])
+    laws = [law_of_sum([*crowd, Part(law, copies)]) for law in (bins.first, bins.second)]
+    lowest = max(law.first for law in laws)
+    highest = max(min(law.last for law in laws), lowest - 1)  # nothing, where they lie apart
+    # P by its lower bounds against Q by its upper ones: no hockey stick of the pair is too large.
+    first, second = (law.between(lowest, highest) for law in laws)
+    return _merged(first[0], second[1]), _merged(second[0], first[1])
 
 
 def lower_delta(pair: LogPair, epsilon: float) -> float:
@@ -88,9 +89,10 @@ def lower_delta(pair: LogPair, epsilon: float) -> float:
     log_p, log_q = pair
     excess = log_p - log_q - epsilon
     sizes = np.abs(log_p) + np.abs(log_q) + abs(epsilon) + 16.0
+    # Down by the rounding of the logs: an outcome counts only if it exceeds for certain.
     excess = excess - 4.0 * UNIT_ROUNDOFF * sizes
-    gained = np.where(excess > 0.0, -np.exp(log_p) * np.expm1(-np.maximum(excess, 0.0)), 0.0)
-    return max(float((gained * (1.0 - 8.0 * UNIT_ROUNDOFF * sizes)).sum()) * (1.0 - 1e-14), 0.0)
+    gains = np.where(excess > 0.0, -np.exp(log_p) * np.expm1(-np.maximum(excess, 0.0)), 0.0)
+    return max(float((gains * (1.0 - 8.0 * UNIT_ROUNDOFF * sizes)).sum()) * (1.0 - 1e-14), 0.0)
 
 
 def lower_epsilon(pairs: Sequence[LogPair], delta: float) -> float:
@@ -114,14 +116,15 @@ def _lower_epsilon(pair: LogPair, delta: float) -> float:
 
 def _merged(log_p: FloatArray, log_q: FloatArray) -> LogPair:
     """Return the pair with neighbouring outcomes added up, and those left out that say nothing."""
-    known = np.flatnonzero(np.isfinite(log_p))
-    if known.size == 0:
+    finite = np.flatnonzero(np.isfinite(log_p))
+    if finite.size == 0:
         return np.zeros(0), np.zeros(0)
-    log_p, log_q = log_p[known], log_q[known]
-    width = -(-known.size // MOST_OUTCOMES)
+    log_p, log_q = log_p[finite], log_q[finite]
+    width = -(-finite.size // MAX_MERGED_OUTCOMES)
     if width == 1:
         return log_p, log_q
-    starts = np.arange(0, known.size, width)
+    starts = np.arange(0, finite.size, width)
+    # Sums of P down, of Q up, by more than the rounding of log-add-exp.
     up = 1e-14 + 4.0 * width * UNIT_ROUNDOFF
     return np.logaddexp.reduceat(log_p, starts) - up, np.logaddexp.reduceat(log_q, starts) + up
 
@@ -138,8 +141,8 @@ class Bins:
     """
 
     crowd: FloatArray
-    one: FloatArray
-    other: FloatArray
+    first: FloatArray
+    second: FloatArray
     middle: FloatArray
 
 
@@ -170,10 +173,13 @@ def noise_bins(
     else:
         gaussian, scale = False, 1.0 / randomizer.epsilon0
     y = np.linspace(-reach * scale, 1.0 + reach * scale, 8001)
-    log_one, log_other, log_crowd = (_log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, crowd))
-    statistic = np.exp(log_one - log_crowd) - np.exp(log_other - log_crowd)
-    most = MOST_STEPS if gaussian else MOST_BINS
-    steps = min(max(round(LONGEST / math.sqrt(messages)), 8), most)
+    log_first, log_second, log_crowd = (
+        _log_shape(y - x, scale, gaussian) for x in (1.0, 0.0, crowd)
+    )
+    # (mu_1 - mu_0)/mu_crowd, which never falls along the line: its even steps are the bin edges.
+    statistic = np.exp(log_first - log_crowd) - np.exp(log_second - log_crowd)
+    most = MAX_BIN_STEPS if gaussian else MAX_LAPLACE_BINS
+    steps = min(max(round(MAX_DEVIATION_STEPS / math.sqrt(messages)), 8), most)
     levels = (np.arange(steps) + 0.5) / steps
     levels = statistic[0] + levels * (statistic[-1] - statistic[0])
     edges = np.concatenate(([-np.inf], np.interp(levels, statistic, y), [np.inf]))
@@ -189,12 +195,13 @@ def _log_shape(off: FloatArray, scale: float, gaussian: bool) -> FloatArray:
 def _laplace_masses(z: FloatArray) -> FloatArray:
     """Return the probabilities between consecutive z, each without cancelling."""
     low, high = z[:-1], z[1:]
+    # Intervals right of 0 are mirrored, so both tails are differences of small exponentials.
     flipped = low >= 0.0
     a, b = np.where(flipped, -high, low), np.where(flipped, -low, high)
     with np.errstate(over="ignore", invalid="ignore"):
-        aside = -0.5 * np.exp(b) * np.expm1(a - b)
-        across = -0.5 * np.expm1(a) - 0.5 * np.expm1(-b)
-    return np.where(b <= 0.0, aside, across)
+        one_sided = -0.5 * np.exp(b) * np.expm1(a - b)
+        two_sided = -0.5 * np.expm1(a) - 0.5 * np.expm1(-b)
+    return np.where(b <= 0.0, one_sided, two_sided)
 
 
 def _gaussian_masses(z: FloatArray) -> FloatArray:
@@ -233,19 +240,20 @@ def response_bins(randomizer: ResponseRandomizer, order: float = 1.0) -> Bins:
         laws.append(masses)
     laws.append(np.array([1.0, 1.0, 1.0, k - 3.0]) / k)
     gains = np.array([1.0 - order * ratio, ratio - order, ratio * ratio * (1.0 - order)])
-    places = _places(np.append(gains, ratio * (1.0 - order)), laws[0])
-    return Bins(*(np.bincount(places, law).astype(np.float64) for law in laws))
+    numbers = _bin_numbers(np.append(gains, ratio * (1.0 - order)), laws[0])
+    return Bins(*(np.bincount(numbers, law).astype(np.float64) for law in laws))
 
 
-def _places(gains: FloatArray, masses: FloatArray) -> NDArray[np.intp]:
+def _bin_numbers(gains: FloatArray, masses: FloatArray) -> IndexArray:
     """Return whole numbers nearly proportional to the gains, from 0 up, errors weighed by mass."""
     scaled = (gains - gains.min()) / np.ptp(gains)
-    steps = np.arange(2, MOST_STEPS + 1)[:, None]
+    # Every number of steps is tried: shape (steps, categories).
+    steps = np.arange(2, MAX_BIN_STEPS + 1)[:, None]
     off = np.round(steps * scaled) / steps - scaled
     off -= (off * masses).sum(axis=1, keepdims=True)
     best = int(np.argmin((off * off * masses).sum(axis=1)))
-    places: NDArray[np.intp] = np.round(steps[best] * scaled).astype(np.intp)
-    return places
+    numbers: IndexArray = np.round(steps[best] * scaled).astype(np.intp)
+    return numbers
 
 
 def _orders(randomizer: ResponseRandomizer, users: int) -> list[float]:
@@ -254,5 +262,6 @@ def _orders(randomizer: ResponseRandomizer, users: int) -> list[float]:
         return [1.0]
     ratio = math.exp(-randomizer.epsilon0)
     lie = ratio / (1.0 + (randomizer.categories - 1) * ratio)
+    # A likely epsilon: five deviations of the loss of one message among n.
     likely = 5.0 * -math.expm1(-randomizer.epsilon0) * math.sqrt(2.0 / (users * lie))
     return [1.0, math.exp(min(likely, 0.5 * randomizer.epsilon0))]

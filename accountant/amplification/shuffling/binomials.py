@@ -8,7 +8,8 @@ from typing import Final
 import numpy as np
 from scipy.special import xlogy
 
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ...arrays import FloatArray
+from ..sums import UNIT_ROUNDOFF
 
 
 def reach(variance: float, depth: float) -> float:
@@ -29,6 +30,7 @@ def log_half_binomial(m: FloatArray, k: FloatArray) -> FloatArray:
     k = np.where(inside, k, 0.0)
     size = np.maximum(m, 1.0)
     x = (2.0 * k - m) / size
+    # Near the middle by atanh and log1p, further out by k log k: neither cancels.
     near = np.where(np.abs(x) < 0.5, x, 0.0)
     by_halves = 0.5 * m * (2.0 * near * np.arctanh(near) + np.log1p(-near * near))
     by_parts = xlogy(k, 2.0 * k / size) + xlogy(m - k, 2.0 * (m - k) / size)
@@ -44,10 +46,12 @@ def log_binomial(k: FloatArray, trials: int, success: float, failure: float) -> 
     g(k, n p) + g(n - k, n - n p), where g(k, y) = k log(k/y) - k + y = y h(k/y - 1) with
     h(u) = (1+u) log(1+u) - u; a relative error in y moves it by (k - y) as much.
     """
+    # log n! by Stirling; 64 units cover it and the two factorials below.
     logs = np.full(k.shape, float(_log_stirling(np.array([float(trials)]))[0]))
     error = np.full(k.shape, 64.0)
     for count, share in ((k, success), (trials - k, failure)):
         expected = trials * share
+        # h(u) = (1+u) log(1+u) - u at u = k/(np) - 1, for successes and for failures.
         off = (count - expected) / expected if expected > 0.0 else np.zeros_like(count)
         with np.errstate(divide="ignore", invalid="ignore"):
             h = np.where(off > -1.0, (1.0 + off) * np.log1p(off) - off, 1.0)
@@ -65,6 +69,7 @@ def log_tail(trials: int, success: float, most: int) -> float:
         return -math.inf
     first = float(most + 1)
     failure = 1.0 - success
+    # p(k+1)/p(k) at the first k of the tail, and it only falls: a geometric series above it.
     ratio = (trials - first) / (first + 1.0) * success / failure if failure > 0.0 else 1.0
     if ratio >= 1.0:
         return 0.0
@@ -79,6 +84,7 @@ _SMALL: Final = np.array(
 
 def _log_stirling(n: FloatArray) -> FloatArray:
     """Return log n! - n log n + n for integers n >= 0."""
+    # Four terms of Stirling's series from 16 on (below 1e-15), a table under it.
     large = np.maximum(n, 16.0)
     inverse = 1.0 / large
     square = inverse * inverse

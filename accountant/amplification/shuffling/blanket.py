@@ -25,22 +25,22 @@ import numpy as np
 
 from ... import validate
 from ...guarantee import Step
-from ..sums import MOST_POINTS, log_chernoff_excess, log_expected_excess
+from ..sums import MAX_TRANSFORM_POINTS, log_chernoff_excess, log_expected_excess
 from .profile import Profile
-from .randomizers import LARGEST_LOSS, Blanket, Randomizer
+from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer
 
 LOG_10: Final = math.log(10.0)
 
-MOST_USERS: Final = 10**10
+MAX_BLANKET_USERS: Final = 10**10
 """More users are counted as so many: one more message can always be added by the analyzer."""
 
-LEAST_OUTSIDE: Final = -290.0
+MIN_OUTSIDE_LOG10: Final = -290.0
 """No less probability than 10 to this power is left out of a blanket."""
 
-FAR_ACCURACY: Final = 1e-3
+UNBOUNDED_LOSS_ACCURACY: Final = 1e-3
 """Accuracy of the sum where losses have no end."""
 
-FAR_POINTS: Final = 1 << 17
+UNBOUNDED_LOSS_MAX_POINTS: Final = 1 << 17
 """Most lattice points of the sum where losses have no end."""
 
 
@@ -56,18 +56,19 @@ def blanket_profile(randomizer: Randomizer, users: int) -> Profile:
     >>> round(math.exp(profile.log_delta(0.0378431)) * 10_000, 4)
     0.01
     """
-    counted = min(validate.count(users=users), MOST_USERS)
+    counted_users = min(validate.count(users=users), MAX_BLANKET_USERS)
     blanket_without = cache(randomizer.blanket)
 
     def log_delta(epsilon: float) -> float:
         if epsilon >= randomizer.largest_loss:
             return -math.inf
+        # The shuffler can only help, so the local delta is always a bound.
         best = min(randomizer.log_local_delta(epsilon), 0.0)
-        if counted == 1 or LARGEST_LOSS < randomizer.largest_loss < math.inf:
+        if counted_users == 1 or MAX_AMPLIFIED_LOSS < randomizer.largest_loss < math.inf:
             return best
         if randomizer.largest_loss < math.inf:
-            return min(best, _log_delta(blanket_without(0.0), counted, epsilon))
-        return min(best, _without_far_losses(blanket_without, counted, epsilon, best))
+            return min(best, _log_delta(blanket_without(0.0), counted_users, epsilon))
+        return min(best, _without_far_losses(blanket_without, counted_users, epsilon, best))
 
     step = Step(
         "shuffling",
@@ -93,25 +94,28 @@ def _without_far_losses(
     and its lattice coarse.  Tens to thousands of times below delta is best.
     """
 
-    def kept(exponent: float) -> Blanket:
-        return blanket_without(10.0 ** max(0.5 * math.floor(2.0 * exponent), LEAST_OUTSIDE))
+    def truncated(exponent: float) -> Blanket:
+        return blanket_without(10.0 ** max(0.5 * math.floor(2.0 * exponent), MIN_OUTSIDE_LOG10))
 
     # Delta is at most about where the Chernoff bound of the sum equals what is left out.
-    low, high = float(LEAST_OUTSIDE), min(max(most / LOG_10, LEAST_OUTSIDE + 1.0), -0.5)
+    low, high = float(MIN_OUTSIDE_LOG10), min(max(most / LOG_10, MIN_OUTSIDE_LOG10 + 1.0), -0.5)
     while high - low > 0.5:
         middle = max(0.5 * (low + high), 2.0 * high)  # nearer to the top, where answers are
-        log_sum = log_chernoff_excess(*kept(middle).terms(epsilon), users)
+        log_sum = log_chernoff_excess(*truncated(middle).terms(epsilon), users)
         if log_sum - math.log(users) > middle * LOG_10:
             low = middle
         else:
             high = middle
     best, exponent = math.inf, high - 3.5
+    # Each try is a bound; the next leaves out about as much as the last answer suggests.
     for _ in range(4):
-        found = _log_delta(kept(exponent), users, epsilon, FAR_ACCURACY, FAR_POINTS)
-        best = min(best, found)
-        here = min(best, most) / LOG_10
-        better = here - min(1.5 - 0.25 * here, 3.0)
-        if abs(better - exponent) < 1.0 or found > best:
+        log_delta = _log_delta(
+            truncated(exponent), users, epsilon, UNBOUNDED_LOSS_ACCURACY, UNBOUNDED_LOSS_MAX_POINTS
+        )
+        best = min(best, log_delta)
+        delta_exponent = min(best, most) / LOG_10
+        better = delta_exponent - min(1.5 - 0.25 * delta_exponent, 3.0)
+        if abs(better - exponent) < 1.0 or log_delta > best:
             break
         exponent = better
     return best
@@ -122,9 +126,10 @@ def _log_delta(
     users: int,
     epsilon: float,
     accuracy: float = 2e-4,
-    most_points: int = MOST_POINTS,
+    max_points: int = MAX_TRANSFORM_POINTS,
 ) -> float:
     """Return log of E[(sum of B Y)+] / n plus what was left out."""
+    # Terms B Y of one user, values rounded up; n copies are summed.
     values, log_masses = blanket.terms(epsilon)
     log_sum = log_expected_excess(
         values,
@@ -132,9 +137,9 @@ def _log_delta(
         users,
         mass_error=blanket.mass_error,
         accuracy=accuracy,
-        most_points=most_points,
+        max_points=max_points,
     )
-    found = log_sum - math.log(users)
+    log_delta = log_sum - math.log(users)
     if blanket.outside > 0.0:
-        found = float(np.logaddexp(found, math.log(blanket.outside)))
-    return found + 1e-14 * (1.0 + abs(found)) if math.isfinite(found) else found
+        log_delta = float(np.logaddexp(log_delta, math.log(blanket.outside)))
+    return log_delta + 1e-14 * (1.0 + abs(log_delta)) if math.isfinite(log_delta) else log_delta

@@ -50,19 +50,20 @@ from typing import Final
 import numpy as np
 
 from ... import validate
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Step
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .binomials import log_binomial, log_half_binomial, reach
 from .profile import Profile
 
-MOST_USERS: Final = 10**8
+MAX_CLONES_USERS: Final = 10**8
 """More users are counted as so many: more users hide a message no worse."""
 
-LARGEST_EPSILON: Final = 700.0
+MAX_CLONES_EPSILON: Final = 700.0
 """Above this local epsilon there is no clone worth counting."""
 
-LEAST_DELTA: Final = 1e-300
+CLONES_DELTA_UNDERFLOW: Final = 1e-300
 """Added to every delta, for what underflows."""
 
 
@@ -156,12 +157,12 @@ def _checked(epsilon0: object, users: object) -> tuple[float, int]:
 
 
 def _profile(epsilon0: float, users: int, adaptive: bool, step: Step) -> Profile:
-    clones = _Clones(epsilon0, min(users, MOST_USERS), adaptive)
+    clones = _ClonesPair(epsilon0, min(users, MAX_CLONES_USERS), adaptive)
     return Profile(cache(clones.log_delta), epsilon0, (step,))
 
 
 @dataclass(frozen=True)
-class _Clones:
+class _ClonesPair:
     """One of the two pairs; `adaptive` says that it is that of 2021."""
 
     epsilon0: float
@@ -174,14 +175,15 @@ class _Clones:
             return -math.inf
         # A larger local epsilon and fewer clones are worse, so both are rounded that way.
         local = self.epsilon0 * (1.0 + 4.0 * UNIT_ROUNDOFF)
-        alone = -math.expm1(epsilon - local) / (1.0 + math.exp(-local)) * (1.0 + 1e-15)
-        if self.users == 1 or local > LARGEST_EPSILON:
-            return min(math.log(alone), 0.0)
-        messages, weights, fewer, more = self._clone_counts(epsilon, local)
-        deltas = _deltas(messages, epsilon, local, alone)
+        local_delta = -math.expm1(epsilon - local) / (1.0 + math.exp(-local)) * (1.0 + 1e-15)
+        if self.users == 1 or local > MAX_CLONES_EPSILON:
+            return min(math.log(local_delta), 0.0)
+        messages, weights, p_fewer, p_more = self._clone_counts(epsilon, local)
+        deltas = _deltas(messages, epsilon, local, local_delta)
+        # Mean over m; fewer messages count as one alone, more as the most that were summed.
         total = float((weights * deltas).sum())
-        total += fewer * alone + more * float(deltas[-1]) + LEAST_DELTA
-        return min(math.log(total) + 1e-14, math.log(alone), 0.0)
+        total += p_fewer * local_delta + p_more * float(deltas[-1]) + CLONES_DELTA_UNDERFLOW
+        return min(math.log(total) + 1e-14, math.log(local_delta), 0.0)
 
     def _clone_counts(
         self, epsilon: float, local: float
@@ -189,6 +191,7 @@ class _Clones:
         """Return consecutive m, their probabilities, and those of fewer and of more messages."""
         trials = self.users - 1
         shrink = 1.0 - 8.0 * UNIT_ROUNDOFF
+        # Success rounded down (fewer clones), failure up: delta falls with the number of clones.
         if self.adaptive:
             success, failure = math.exp(-local) * shrink, -math.expm1(-local)
         else:
@@ -204,9 +207,9 @@ class _Clones:
         high = min(math.ceil(mean + reach(variance, 60.0)), trials)
         counts = np.arange(low, high + 1, dtype=np.float64)
         logs = log_binomial(counts, trials, success, failure)
-        fewer = math.exp(-depth) if low > 0 else 0.0
-        more = math.exp(-60.0) if high < trials else 0.0
-        return counts + 1.0, np.exp(logs), fewer, more
+        p_fewer = math.exp(-depth) if low > 0 else 0.0
+        p_more = math.exp(-60.0) if high < trials else 0.0
+        return counts + 1.0, np.exp(logs), p_fewer, p_more
 
 
 def _threshold(epsilon: float, local: float) -> tuple[float, float]:
@@ -215,21 +218,23 @@ def _threshold(epsilon: float, local: float) -> tuple[float, float]:
     return min(share, 1.0), math.expm1(epsilon)
 
 
-def _deltas(m: FloatArray, epsilon: float, local: float, alone: float) -> FloatArray:
+def _deltas(m: FloatArray, epsilon: float, local: float, local_delta: float) -> FloatArray:
     """Return upper bounds on delta_m for consecutive m.
 
     The threshold is off by one only where the term there vanishes up to rounding: `tie`.  Errors
     of the tail sums accumulate along the walk, from the largest m (and smallest sum) on.
     """
     share, over = _threshold(epsilon, local)
+    # First count whose likelihood ratio exceeds e^eps, for every m at once.
     t = np.minimum(np.floor(share * m) + 1.0, m)
     log_at = log_half_binomial(m - 1.0, t - 1.0)
     at = np.exp(log_at) * (1.0 + UNIT_ROUNDOFF * (40.0 + 16.0 * np.abs(log_at)))
     # b(m-2, t-1), from b(m-1, t-1): what one step of the walk adds or takes.
     below = at[1:] * 2.0 * (m[1:] - t[1:]) / np.maximum(m[1:] - 1.0, 1.0)
-    moved = np.where(t[:-1] < t[1:], 0.5 * below, -0.5 * below)
+    tail_steps = np.where(t[:-1] < t[1:], 0.5 * below, -0.5 * below)
     start = _tail(int(m[-1]) - 1, int(t[-1]))
-    tails = np.cumsum(np.concatenate(([start], moved[::-1])))
+    # Tail sums for all m by Pascal's rule, from the largest m down.
+    tails = np.cumsum(np.concatenate(([start], tail_steps[::-1])))
     relative = UNIT_ROUNDOFF * (100.0 + 40.0 * float(np.abs(log_at).max()))
     steps = np.concatenate(([start], 0.5 * below[::-1]))
     off = np.cumsum(relative * steps + UNIT_ROUNDOFF * np.abs(tails)) * (1.0 + 1e-9)
@@ -237,13 +242,15 @@ def _deltas(m: FloatArray, epsilon: float, local: float, alone: float) -> FloatA
     if np.any((np.diff(t) < 0.0) | (np.diff(t) > 1.0)):  # by rounding, next to a share of 1
         lower = np.zeros_like(lower)
     tie = 64.0 * UNIT_ROUNDOFF * (2.0 + over) * at
-    values = alone * at + tie - over * lower * (1.0 - 8.0 * UNIT_ROUNDOFF)
-    rounding = 8.0 * UNIT_ROUNDOFF * (alone * at + over * lower)
-    return np.clip(values + rounding, 0.0, alone)
+    # delta_m: what is gained at the threshold, less (e^eps - 1) times a tail rounded down.
+    values = local_delta * at + tie - over * lower * (1.0 - 8.0 * UNIT_ROUNDOFF)
+    rounding = 8.0 * UNIT_ROUNDOFF * (local_delta * at + over * lower)
+    return np.clip(values + rounding, 0.0, local_delta)
 
 
 def _tail(trials: int, least: int) -> float:
     """Return about sum_{k >= least} b(trials, k), no more than it; what is far out is left out."""
+    # Ten deviations: what is left out only makes the tail smaller, which is the safe side.
     last = min(trials, least + 50 + 10 * math.isqrt(trials))
     k = np.arange(least, last + 1, dtype=np.float64)
     if k.size == 0:

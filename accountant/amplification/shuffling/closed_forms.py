@@ -50,10 +50,10 @@ from .clones import require_shared
 from .profile import Profile, smallest_epsilon
 from .randomizers import LaplaceRandomizer, Randomizer, ResponseRandomizer
 
-UP: Final = 1.0 + 1e-13
+CLOSED_FORM_OUTWARD_FACTOR: Final = 1.0 + 1e-13
 """Covers the rounding of a form with a few dozen operations."""
 
-LARGEST_EPSILON: Final = 100.0
+MAX_CLOSED_FORM_EPSILON: Final = 100.0
 """Above this local epsilon no form is below it, and its terms overflow."""
 
 _NUMERIC: Final = (
@@ -77,7 +77,9 @@ def efmrtt19_epsilon(epsilon0: float, users: int, delta: float) -> float:
     _require(epsilon0 < 0.5, "The 2019 form", f"epsilon0 < 1/2; it is {epsilon0:g}")
     _require(users >= 1000, "The 2019 form", f"at least 1,000 users; they are {users:,}")
     _require(delta < 0.01, "The 2019 form", f"delta < 1/100; it is {delta:g}")
-    return min(12.0 * epsilon0 * math.sqrt(-math.log(delta) / users) * UP, epsilon0)
+    return min(
+        12.0 * epsilon0 * math.sqrt(-math.log(delta) / users) * CLOSED_FORM_OUTWARD_FACTOR, epsilon0
+    )
 
 
 def bbgn19_response_epsilon(epsilon0: float, categories: int, users: int, delta: float) -> float:
@@ -94,13 +96,15 @@ def bbgn19_response_epsilon(epsilon0: float, categories: int, users: int, delta:
     categories = validate.count_from(2, categories=categories)
     name = "The closed form for randomized response"
     _require(users >= 2, name, "at least 2 users")
-    _require(epsilon0 < LARGEST_EPSILON, name, f"a smaller epsilon0; it is {epsilon0:g}")
+    _require(epsilon0 < MAX_CLOSED_FORM_EPSILON, name, f"a smaller epsilon0; it is {epsilon0:g}")
     odds = (math.exp(epsilon0) + categories - 1.0) / (users - 1.0)
-    epsilon = math.sqrt(14.0 * math.log(2.0 / delta) * odds) * UP
+    epsilon = math.sqrt(14.0 * math.log(2.0 / delta) * odds) * CLOSED_FORM_OUTWARD_FACTOR
     _require(epsilon <= 1.0, name, f"an epsilon of at most 1; it is {epsilon:.4g}")
     least = 27.0 * odds
     _require(
-        epsilon >= least * UP, name, f"an epsilon of at least 27 (p + k - 1)/(n - 1) = {least:.3g}"
+        epsilon >= least * CLOSED_FORM_OUTWARD_FACTOR,
+        name,
+        f"an epsilon of at least 27 (p + k - 1)/(n - 1) = {least:.3g}",
     )
     return min(epsilon, epsilon0)
 
@@ -121,7 +125,7 @@ def fmt21_epsilon(epsilon0: float, users: int, delta: float) -> float:
     _require_range(epsilon0, (users - 1.0) / (16.0 * tail + 4.0), "The 2021 clones form")
     p = math.exp(epsilon0)
     gain = 8.0 * math.sqrt(p * tail / users) + 8.0 * p / users
-    return min(math.log1p(math.tanh(0.5 * epsilon0) * gain) * UP, epsilon0)
+    return min(math.log1p(math.tanh(0.5 * epsilon0) * gain) * CLOSED_FORM_OUTWARD_FACTOR, epsilon0)
 
 
 def fmt23_epsilon(
@@ -144,7 +148,7 @@ def fmt23_epsilon(
     _require_range(epsilon0, (users - 1.0) / (8.0 * tail + 2.0) - 1.0, "The 2023 clones form")
     p = math.exp(epsilon0)
     gain = 4.0 * math.sqrt(2.0 * tail / ((p + 1.0) * users)) + 4.0 / users
-    return min(math.log1p(math.expm1(epsilon0) * gain) * UP, epsilon0)
+    return min(math.log1p(math.expm1(epsilon0) * gain) * CLOSED_FORM_OUTWARD_FACTOR, epsilon0)
 
 
 def hoeffding_log_delta(
@@ -216,7 +220,7 @@ def _require_range(epsilon0: float, largest_odds: float, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Excess:
+class _ExcessMoments:
     """What the forms need of L at one epsilon: its blanket's mass, and L's range and moments.
 
     `mass` is rounded down; `largest`, `spread` (of the range) and `square` (mean of L^2) up;
@@ -230,11 +234,11 @@ class _Excess:
     square: float
 
 
-_Bounded: TypeAlias = LaplaceRandomizer | ResponseRandomizer
-_Form: TypeAlias = Callable[[_Excess, int], float]
+_BoundedRandomizer: TypeAlias = LaplaceRandomizer | ResponseRandomizer
+_Form: TypeAlias = Callable[[_ExcessMoments, int], float]
 
 
-def _excess(randomizer: _Bounded, epsilon: float, adaptive: bool) -> _Excess:
+def _excess(randomizer: _BoundedRandomizer, epsilon: float, adaptive: bool) -> _ExcessMoments:
     """Return L's constants for the worst pair of values; `epsilon` is below epsilon0."""
     deficit, grown = math.expm1(epsilon), math.exp(epsilon)
     if isinstance(randomizer, LaplaceRandomizer):
@@ -254,27 +258,31 @@ def _excess(randomizer: _Bounded, epsilon: float, adaptive: bool) -> _Excess:
         square = mass * (2.0 - mass) * deficit**2 + scaled**2 / k * (1.0 + grown * grown)
         if adaptive:
             mass = math.exp(-randomizer.epsilon0)
+    # Each constant to the side on which both forms grow.
     up, down = 1.0 + 64.0 * UNIT_ROUNDOFF, 1.0 - 64.0 * UNIT_ROUNDOFF
-    return _Excess(mass * down, deficit * down, largest * up, spread * up, square * up)
+    return _ExcessMoments(mass * down, deficit * down, largest * up, spread * up, square * up)
 
 
-def _hoeffding(excess: _Excess, users: int) -> float:
+def _hoeffding(excess: _ExcessMoments, users: int) -> float:
+    # c = 2 a^2/r^2 of the Hoeffding form.
     rate = 2.0 * (excess.deficit / excess.spread) ** 2
     log_front = 2.0 * math.log(excess.spread) - math.log(4.0 * excess.deficit)
     return log_front + _log_mean(excess, users, rate)
 
 
-def _bennett(excess: _Excess, users: int) -> float:
+def _bennett(excess: _ExcessMoments, users: int) -> float:
     if excess.largest <= 0.0:
         return -math.inf
+    # v/b^2 and u = a b/v of the Bennett form.
     scaled = excess.square / excess.largest**2
     ratio = excess.deficit * excess.largest / excess.square
     log_front = math.log(excess.largest / math.log1p(ratio))
     return log_front + _log_mean(excess, users, scaled * _phi(ratio))
 
 
-def _log_mean(excess: _Excess, users: int, rate: float) -> float:
+def _log_mean(excess: _ExcessMoments, users: int, rate: float) -> float:
     """Return log of (1/(g n)) (1 - g (1 - e^-rate))^n."""
+    # Down, so that (1 - g (1 - e^-c))^n is never below its exact value.
     rate *= 1.0 - 1e-13
     shrunk = users * math.log1p(excess.mass * math.expm1(-rate)) * (1.0 - 1e-13)
     return shrunk - math.log(excess.mass) - math.log(users)
@@ -289,7 +297,7 @@ def _phi(u: float) -> float:
     return math.fsum(terms) * (1.0 - 1e-14)
 
 
-def _bounded(randomizer: Randomizer | float, adaptive: bool) -> _Bounded:
+def _bounded(randomizer: Randomizer | float, adaptive: bool) -> _BoundedRandomizer:
     """Return a randomizer whose L is bounded; for a bare epsilon0, the one that bounds them all."""
     if isinstance(randomizer, (int, float)):
         return ResponseRandomizer(validate.non_negative(epsilon0=randomizer), 2)
@@ -315,10 +323,10 @@ def _log_delta(
     epsilon, users = validate.positive(epsilon=epsilon), validate.count(users=users)
     if epsilon >= bounded.epsilon0:
         return -math.inf
-    if bounded.epsilon0 > LARGEST_EPSILON:
+    if bounded.epsilon0 > MAX_CLOSED_FORM_EPSILON:
         return 0.0
-    found = form(_excess(bounded, epsilon, adaptive), users)
-    return min(found + 1e-13 * (1.0 + abs(found)), 0.0)
+    log_bound = form(_excess(bounded, epsilon, adaptive), users)
+    return min(log_bound + 1e-13 * (1.0 + abs(log_bound)), 0.0)
 
 
 def _epsilon(

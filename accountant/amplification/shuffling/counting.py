@@ -24,7 +24,7 @@ from typing import Final
 from ... import events as ev
 from ...guarantee import Neighbours
 from .attained import (
-    MOST_USERS,
+    MAX_ATTAINED_USERS,
     Bins,
     LogPair,
     lower_epsilon,
@@ -36,10 +36,10 @@ from .double import overflow_probability
 from .lattice import Part
 from .randomizers import LaplaceRandomizer, ResponseRandomizer, randomizer_of
 
-LARGEST_FAILURE: Final = 0.01
+MAX_OVERFLOW_PROBABILITY: Final = 0.01
 """Where overflow is more likely than that, no test is made."""
 
-LARGEST_EPSILON: Final = 200.0
+MAX_TESTED_EPSILON: Final = 200.0
 """Nor for randomizers that hide less than that."""
 
 
@@ -60,7 +60,7 @@ def sampled_test(event: ev.SampledShuffle, neighbours: Neighbours) -> AttainedRo
     randomizer = randomizer_of(event.event)
     if not isinstance(randomizer, (LaplaceRandomizer, ResponseRandomizer)):
         return None
-    if event.granularity != "coordinate" or not 1e-6 <= randomizer.epsilon0 <= LARGEST_EPSILON:
+    if event.granularity != "coordinate" or not 1e-6 <= randomizer.epsilon0 <= MAX_TESTED_EPSILON:
         return None
     if neighbours == "zero-out" and isinstance(randomizer, ResponseRandomizer):
         return None
@@ -76,14 +76,16 @@ def _pooled(
 ) -> AttainedRound | None:
     failure = overflow_probability(event)
     messages, real = event.dimensions * event.padded_to, event.chosen * event.users
-    stops = event.overflow == "refuse" and failure <= LARGEST_FAILURE
-    if not (failure == 0.0 or stops) or messages > MOST_USERS or real > messages:
+    stops = event.overflow == "refuse" and failure <= MAX_OVERFLOW_PROBABILITY
+    if not (failure == 0.0 or stops) or messages > MAX_ATTAINED_USERS or real > messages:
         return None
     bins = _bins(randomizer, 0.5, 6 * messages, neighbours)  # so many do not need finer ones
+    # All others' coordinates at the harmless value, and dummies up to d n_p.
     crowd = [Part(bins.crowd, real - event.chosen), Part(bins.middle, messages - real)]
     pair = summed_pairs(crowd, bins, event.chosen)
-    kept = math.log1p(-failure)
-    forward, backward = ((log_p + kept, log_q) for log_p, log_q in pair)
+    # The test leaves out rounds that stop: P is lowered by their probability, Q is not.
+    log_no_overflow = math.log1p(-failure)
+    forward, backward = ((log_p + log_no_overflow, log_q) for log_p, log_q in pair)
     return _ordered(forward, backward, 1, neighbours)
 
 
@@ -94,13 +96,17 @@ def _separate(
 ) -> AttainedRound | None:
     fits = event.padded_to >= event.users
     elsewhere = event.dimensions >= 2 * event.chosen
-    if event.padded_to > MOST_USERS or not (fits or (event.overflow == "cap" and elsewhere)):
+    if event.padded_to > MAX_ATTAINED_USERS or not (
+        fits or (event.overflow == "cap" and elsewhere)
+    ):
         return None
     tests = []
+    # The others choose other dimensions: dummies fill these.
     if elsewhere:
         bins = _bins(randomizer, 0.5, event.padded_to, neighbours)
         pair = summed_pairs([Part(bins.middle, event.padded_to - 1)], bins, 1)
         tests.append(_ordered(*pair, event.chosen, neighbours))
+    # The others choose the same dimensions, with value 0 or a third category.
     if fits:
         bins = _bins(randomizer, 0.0, event.padded_to, neighbours)
         dummies = Part(bins.middle, event.padded_to - event.users)
@@ -120,17 +126,19 @@ def _bins(
         bins = response_bins(randomizer)
     else:
         bins = noise_bins(randomizer, crowd, messages)
-    return bins if neighbours == "replace-one" else replace(bins, other=bins.middle)
+    return bins if neighbours == "replace-one" else replace(bins, second=bins.middle)
 
 
-def _ordered(one: LogPair, other: LogPair, copies: int, neighbours: Neighbours) -> AttainedRound:
+def _ordered(
+    forward: LogPair, backward: LogPair, copies: int, neighbours: Neighbours
+) -> AttainedRound:
     """Return the stronger order first where a user may swap the two values in any round alone.
 
     Otherwise the user's own value goes first, as in all other releases.
     """
-    if neighbours == "replace-one" and _strength(other) > _strength(one):
-        one, other = other, one
-    return AttainedRound(one, other, copies)
+    if neighbours == "replace-one" and _strength(backward) > _strength(forward):
+        forward, backward = backward, forward
+    return AttainedRound(forward, backward, copies)
 
 
 def _strength(pair: LogPair) -> float:

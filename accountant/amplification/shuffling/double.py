@@ -71,8 +71,9 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 from .binomials import log_tail
 from .blanket import blanket_profile
 from .clones import clones_profile
@@ -86,7 +87,7 @@ from .randomizers import (
     randomizer_of,
 )
 
-DERIVED: Final = (
+DOUBLE_SOURCE: Final = (
     "derived in amplification/shuffling/double.py; one message among others: arXiv 1903.02837, "
     "or arXiv 2208.04591 for a bare local epsilon"
 )
@@ -108,8 +109,10 @@ def oblivious_bound(event: ev.SampledShuffle, neighbours: Neighbours, failure: f
     The better of those derived above, charging at most about `failure`.  Under `add-remove`,
     "absent" is a user whose slots hold dummies.
     """
+    # t = floor(d/k) dimensions a block; D free slots in each, but for an event of probability F.
     blocks = event.dimensions // event.chosen
     slots, charged = most_slots(event, failure)
+    # What revealing the sets leaves, gamma n_p dummies' worth, is no fewer: that bound instead.
     if blanket_mass(event.event) * event.padded_to >= blocks * slots:
         return _revealed(event, neighbours)
     step = Step(
@@ -118,7 +121,7 @@ def oblivious_bound(event: ev.SampledShuffle, neighbours: Neighbours, failure: f
         f"among {blocks * slots - 1:,} dummies ({blocks:,} dimensions of {slots:,} places). "
         "Other users' messages that look like dummies count; with probability about "
         f"{charged:.2g} a round there are fewer, which is added to delta.",
-        DERIVED,
+        DOUBLE_SOURCE,
         (
             f"every user sends a uniformly random set of {event.chosen:,} of "
             f"{event.dimensions:,} dimensions, drawn afresh, secretly and whatever the data",
@@ -143,7 +146,7 @@ def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
         "shuffling",
         f"No sampling gain: {event.chosen:,} copies of one message ({described(event.event)}) "
         f"among {event.padded_to:,} of one dimension; who sends which dimension may be known.",
-        DERIVED,
+        DOUBLE_SOURCE,
         (
             "every user chooses dimensions whatever the data",
             *padding_conditions(event),
@@ -156,11 +159,11 @@ def _revealed(event: ev.SampledShuffle, neighbours: Neighbours) -> Copies:
 
 def padding_conditions(event: ev.SampledShuffle) -> tuple[str, ...]:
     """Return what must hold of the shufflers and of the padding."""
-    beyond = "the round stops" if event.overflow == "refuse" else "random ones are dropped"
+    overflow_rule = "the round stops" if event.overflow == "refuse" else "random ones are dropped"
     return (
         f"each dimension is shuffled on its own, padded to {event.padded_to:,} messages with "
         "dummies from the randomizer's blanket that nobody else can tell",
-        f"beyond {event.padded_to:,} messages in a dimension, {beyond}",
+        f"beyond {event.padded_to:,} messages in a dimension, {overflow_rule}",
         "the analyzer sees the shuffled messages; the shufflers themselves see more",
     )
 
@@ -172,6 +175,7 @@ def most_slots(event: ev.SampledShuffle, failure: float) -> tuple[int, float]:
     """
     slots = clear_slots(event, failure)
     charged = math.exp(_log_failure(event, event.padded_to - slots, 1.0)) if slots > 0 else 1.0
+    # Two events are charged: a full dimension, and too many messages told from dummies.
     full = math.exp(_log_failure(event, event.padded_to - 1, 1.0))
     share = revealed_share(event.event)
     hidden = clear_slots(event, failure - full, share)  # what never fails, if nothing is left
@@ -189,6 +193,7 @@ def clear_slots(event: ev.SampledShuffle, failure: float, share: float = 1.0) ->
     rate = event.chosen / event.dimensions * share
     low, high = min(math.ceil(trials * rate), trials), trials  # `high` never fails
     target = math.log(failure) if failure > 0.0 else -math.inf
+    # Least number that the others exceed with probability at most `failure`; integers.
     while low < high:
         middle = (low + high) // 2
         if _log_failure(event, middle, share) <= target:
@@ -250,11 +255,11 @@ def profile_among_dummies(inner: ev.Event, messages: int) -> Profile:
         return clones_profile(inner.epsilon, messages)
     randomizer = randomizer_of(inner)
     assert randomizer is not None
-    return blanket_profile(AmongDummies(randomizer), messages)
+    return blanket_profile(RandomizerAmongDummies(randomizer), messages)
 
 
 @dataclass(frozen=True)
-class AmongDummies:
+class RandomizerAmongDummies:
     """A randomizer as it looks among messages that are all from its blanket."""
 
     randomizer: Randomizer
@@ -277,16 +282,17 @@ class AmongDummies:
         """Return the blanket with all mass on it."""
         inner = self.randomizer.blanket(outside)
         log_gamma = log_blanket_mass(self.randomizer)
+        # The blanket normalised to mass 1: every other message is from it.
         log_masses = inner.log_masses - log_gamma
         log_rest = -math.inf
         if inner.outside > 0.0:  # at least what lies there, where the sum gains nothing
             log_rest = math.log(max(1.0 - math.fsum(np.exp(log_masses)), 0.0) + 1e-13)
         error = inner.mass_error + 16.0 * UNIT_ROUNDOFF * (1.0 + abs(log_gamma))
-        return _Whole(inner.losses, log_masses, log_rest, inner.outside, error, log_gamma)
+        return _FullMassBlanket(inner.losses, log_masses, log_rest, inner.outside, error, log_gamma)
 
 
 @dataclass(frozen=True, eq=False)
-class _Whole(Blanket):
+class _FullMassBlanket(Blanket):
     """A blanket of mass 1, where mu_0 / omega = gamma e^max(l, 0)."""
 
     log_gamma: float

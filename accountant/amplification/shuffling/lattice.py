@@ -27,31 +27,32 @@ import numpy as np
 from numpy.fft import irfft, rfft
 from scipy.fft import next_fast_len
 
+from ...arrays import ComplexArray, FloatArray
 from ...rootfinding import enclose, narrow
-from ..sums import UNIT_ROUNDOFF, ComplexArray, FloatArray
+from ..sums import UNIT_ROUNDOFF
 
-OUTSIDE: Final = 65.0
+WINDOW_TAIL_EXPONENT: Final = 65.0
 """A tilted sum leaves its window with probability at most about e^-65 on each side."""
 
-NEGLIGIBLE: Final = 80.0
+LATTICE_CUTOFF_EXPONENT: Final = 80.0
 """Nodes count where |f| is above e^-80."""
 
-APART: Final = 6.0
+TILT_SPACING_DEVIATIONS: Final = 6.0
 """Distance of neighbouring tilts, in standard deviations of the sum."""
 
-MOST_TERMS: Final = 100_000
+MAX_LATTICE_TERMS: Final = 100_000
 """Most terms, nodes times points, that are summed one by one; else a transform must do."""
 
-MASS_ERROR: Final = 5e-14
+PART_MASS_ERROR: Final = 5e-14
 """Relative error that the masses of a part may have."""
 
-LARGEST_WINDOW: Final = 1 << 21
+MAX_LATTICE_WINDOW: Final = 1 << 21
 """Most points of a window."""
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """`count` independent integers with `masses` on 0, 1, ..., each right to `MASS_ERROR`."""
+    """`count` independent integers with `masses` on 0, 1, ..., each right to `PART_MASS_ERROR`."""
 
     masses: FloatArray
     count: int
@@ -81,27 +82,28 @@ def law_of_sum(parts: Sequence[Part], deviations: float = 14.0) -> SumLaw:
 
     Where nothing can be said the lower bound is -inf and the upper bound 0.
     """
-    total = _Total(tuple(part for part in parts if part.count > 0))
+    total = _TiltedSum(tuple(part for part in parts if part.count > 0))
     mean, variance = total.moments(0.0)
     spread = math.sqrt(variance)
     first = max(total.least, math.floor(mean - deviations * spread) - 1)
     last = min(total.most, math.ceil(mean + deviations * spread) + 1)
     lower = np.full(last - first + 1, -np.inf)
     upper = np.zeros(last - first + 1)
-    steps = math.ceil(deviations / APART)
+    steps = math.ceil(deviations / TILT_SPACING_DEVIATIONS)
     for step in range(-steps, steps + 1):
-        aim = mean + APART * step * spread
+        # A tilt for every six deviations; where windows overlap, the sharper bound counts.
+        aim = mean + TILT_SPACING_DEVIATIONS * step * spread
         if not first - spread <= aim <= last + spread:
             continue
         low, log_low, log_high = total.tilted(total.tilt_for(aim), first, last)
-        here = slice(low - first, low - first + log_low.size)
-        lower[here] = np.maximum(lower[here], log_low)
-        upper[here] = np.minimum(upper[here], log_high)
+        listed = slice(low - first, low - first + log_low.size)
+        lower[listed] = np.maximum(lower[listed], log_low)
+        upper[listed] = np.minimum(upper[listed], log_high)
     return SumLaw(first, lower, upper)
 
 
 @dataclass(frozen=True, eq=False)
-class _Total:
+class _TiltedSum:
     parts: tuple[Part, ...]
 
     @property
@@ -120,10 +122,10 @@ class _Total:
         mean = variance = 0.0
         for part in self.parts:
             weights, _ = _tilted(part.masses, tilt)
-            places = np.arange(weights.size)
-            centre = float((weights * places).sum())
+            positions = np.arange(weights.size)
+            centre = float((weights * positions).sum())
             mean += part.count * centre
-            variance += part.count * float((weights * (places - centre) ** 2).sum())
+            variance += part.count * float((weights * (positions - centre) ** 2).sum())
         return mean, variance
 
     def tilt_for(self, aim: float) -> float:
@@ -140,31 +142,34 @@ class _Total:
         bracket = enclose(below, guess, 0.1 / math.sqrt(variance), guess - limit, guess + limit)
         if bracket is None:
             return guess
-        found = narrow(below, bracket, value=0.05 * math.sqrt(variance), steps=30)
-        return 0.5 * (found.low + found.high) if abs(found.high) < math.inf else found.low
+        tilt = narrow(below, bracket, value=0.05 * math.sqrt(variance), steps=30)
+        return 0.5 * (tilt.low + tilt.high) if abs(tilt.high) < math.inf else tilt.low
 
     def tilted(self, tilt: float, first: int, last: int) -> tuple[int, FloatArray, FloatArray]:
         """Return (s, bounds on log P(S = s), ...) for consecutive s in [first, last].
 
-        The s are those within `APART` deviations of the tilted mean, or a little more.
+        The s are those within `TILT_SPACING_DEVIATIONS` deviations of the tilted mean, or a little
+        more.
         """
         laws = [(part.count, *_tilted(part.masses, tilt)) for part in self.parts]
         mean, variance = self.moments(tilt)
+        # P_t on a window around its mean; what folds into it counts as error.
         start, size, folded = self._window(tilt, mean, variance)
-        around, error = _inverted(laws, start, size)
+        probabilities, error = _inverted(laws, start, size)
         off = error + folded
-        reach = APART * math.sqrt(variance) + 2.0
+        reach = TILT_SPACING_DEVIATIONS * math.sqrt(variance) + 2.0
         low = max(first, start, math.floor(mean - reach))
         high = min(last, start + size - 1, math.ceil(mean + reach))
         high = max(high, low - 1)  # none, where the listed ones lie elsewhere
         s = np.arange(low, high + 1, dtype=np.float64)
-        probability = around[low - start : high - start + 1]
+        probability = probabilities[low - start : high - start + 1]
         cumulant = sum(count * log_moment for count, _, log_moment in laws)
         # Of each mass, before and after it is tilted; and of the exponent.
         count = sum(part.count for part in self.parts)
         steepest = abs(tilt) * max(part.masses.size for part in self.parts)
         exponent = 8.0 * UNIT_ROUNDOFF * (8.0 + abs(cumulant) + abs(tilt) * np.abs(s))
-        relative = exponent + count * (MASS_ERROR + UNIT_ROUNDOFF * (16.0 + 8.0 * steepest))
+        # Relative error of P(S = s): of the tilt's exponent and of each mass.
+        relative = exponent + count * (PART_MASS_ERROR + UNIT_ROUNDOFF * (16.0 + 8.0 * steepest))
         with np.errstate(divide="ignore"):
             log_low = np.log(np.maximum(probability - off, 0.0))
             log_high = np.log(np.maximum(probability + off, 0.0))
@@ -174,19 +179,20 @@ class _Total:
     def _window(self, tilt: float, mean: float, variance: float) -> tuple[int, int, float]:
         """Return the first point of a window, its size, and what may lie outside it."""
         least, most = self.least, self.most
-        here, spread = self.cumulant(tilt), math.sqrt(variance)
+        cumulant, spread = self.cumulant(tilt), math.sqrt(variance)
         ends = []
         for sign in (-1.0, 1.0):
             reach = math.inf
             for factor in (0.25, 0.5, 1.0, 2.0) if spread > 0.0 else ():
-                move = factor * math.sqrt(2.0 * OUTSIDE) / spread
-                rise = self.cumulant(tilt + sign * move) - here - sign * move * mean
-                reach = min(reach, (rise + OUTSIDE) / move)
+                move = factor * math.sqrt(2.0 * WINDOW_TAIL_EXPONENT) / spread
+                # Chernoff at a tilt further on: where the tail is at most e^-65.
+                rise = self.cumulant(tilt + sign * move) - cumulant - sign * move * mean
+                reach = min(reach, (rise + WINDOW_TAIL_EXPONENT) / move)
             ends.append(mean + sign * reach)
         low = max(least, math.floor(max(ends[0], least - 1.0)))
         high = min(most, math.ceil(min(ends[1], most + 1.0)))
-        folded = 0.0 if (low, high) == (least, most) else 2.0 * math.exp(1.0 - OUTSIDE)
-        if high - low + 1 > LARGEST_WINDOW:  # nothing can be said, which is true enough
+        folded = 0.0 if (low, high) == (least, most) else 2.0 * math.exp(1.0 - WINDOW_TAIL_EXPONENT)
+        if high - low + 1 > MAX_LATTICE_WINDOW:  # nothing can be said, which is true enough
             middle = round(mean)
             return middle, 2, 1.0
         size = next_fast_len(high - low + 2, real=True)
@@ -200,52 +206,58 @@ def _inverted(
     angles = 2.0 * math.pi / size * np.arange(size // 2 + 1)
     transforms = [np.conj(rfft(_folded(weights, size))) for _, weights, _ in laws]
     blur = 32.0 * UNIT_ROUNDOFF * math.log2(size)
+    # log |f| from a transform, with its blur: which nodes matter.
     log_size = np.zeros(angles.size)
     for (count, _, _), transform in zip(laws, transforms, strict=True):
         log_size += count * np.log(np.minimum(np.abs(transform) + blur, 1.0))
-    counting = np.flatnonzero(log_size > -NEGLIGIBLE)
-    t: FloatArray = angles[counting].astype(np.float64)
+    relevant = np.flatnonzero(log_size > -LATTICE_CUTOFF_EXPONENT)
+    t: FloatArray = angles[relevant].astype(np.float64)
     log_f = np.zeros(t.size, dtype=np.complex128)
     off = np.zeros(t.size)
     shift = -float(start)
     for (count, weights, _), transform in zip(laws, transforms, strict=True):
-        places = np.flatnonzero(weights)
-        if places.size * t.size <= MOST_TERMS:
+        positions = np.flatnonzero(weights)
+        if positions.size * t.size <= MAX_LATTICE_TERMS:
             # f = 1 + sum w (e^(ix) - 1) puts what the masses lack to 1 at the centre: the heaviest.
             centre = int(np.argmax(weights))
-            log_one, one_off = _log_characteristic(
-                t, (places - centre).astype(np.float64), weights[places]
+            log_part, part_error = _log_characteristic(
+                t, (positions - centre).astype(np.float64), weights[positions]
             )
             shift += count * centre
         else:
-            seen = np.abs(transform[counting])
-            log_one, one_off = np.log(transform[counting]), blur / np.maximum(seen - blur, 1e-300)
-        log_f += count * log_one
-        off += count * one_off
+            modulus = np.abs(transform[relevant])
+            log_part, part_error = (
+                np.log(transform[relevant]),
+                blur / np.maximum(modulus - blur, 1e-300),
+            )
+        log_f += count * log_part
+        off += count * part_error
     # A whole turn is exact, so the phase is that of a number of points below `size`.
     phase = t * ((shift + size / 2) % size - size / 2)
     values = np.exp(log_f + 1j * phase)
     off += UNIT_ROUNDOFF * (16.0 + 8.0 * np.abs(phase) + 8.0 * np.abs(log_f))
     spectrum = np.zeros(angles.size, dtype=np.complex128)
-    spectrum[counting] = np.conj(values)
-    around = irfft(spectrum, size)
-    norm = math.sqrt(float((around * around).sum()))
+    spectrum[relevant] = np.conj(values)
+    # Back to probabilities; nodes that were left out are covered by the last line's e^-80.
+    probabilities = irfft(spectrum, size)
+    norm = math.sqrt(float((probabilities * probabilities).sum()))
     error = 16.0 * UNIT_ROUNDOFF * math.log2(size) * norm
     error += 2.0 / size * float((np.abs(values) * np.expm1(np.minimum(off, 700.0))).sum())
-    return around, error + 2.0 * math.exp(1.0 - NEGLIGIBLE)
+    return probabilities, error + 2.0 * math.exp(1.0 - LATTICE_CUTOFF_EXPONENT)
 
 
 def _log_characteristic(
-    t: FloatArray, places: FloatArray, weights: FloatArray
+    t: FloatArray, positions: FloatArray, weights: FloatArray
 ) -> tuple[ComplexArray, FloatArray]:
-    """Return log E e^(itX) for integer `places`, and a bound on the error of each."""
-    x = t[:, None] * places
+    """Return log E e^(itX) for integer `positions`, and a bound on the error of each."""
+    x = t[:, None] * positions
+    # Re and Im of sum w (e^(ix) - 1), without cancelling near x = 0.
     half = np.sin(0.5 * x)
     real = -2.0 * (weights * half * half).sum(axis=1)
     imaginary = (weights * np.sin(x)).sum(axis=1)
     size = np.sqrt(np.maximum((1.0 + real) ** 2 + imaginary**2, 1e-300))
-    moved = (weights * np.abs(x)).sum(axis=1)
-    error = UNIT_ROUNDOFF * (32.0 + weights.size) * (moved + np.abs(real)) / size**2
+    mean_phase = (weights * np.abs(x)).sum(axis=1)
+    error = UNIT_ROUNDOFF * (32.0 + weights.size) * (mean_phase + np.abs(real)) / size**2
     log_size = 0.5 * np.log1p(np.maximum(2.0 * real + real**2 + imaginary**2, -1.0 + 1e-300))
     return log_size + 1j * np.arctan2(imaginary, 1.0 + real), error
 

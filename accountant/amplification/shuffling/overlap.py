@@ -35,19 +35,20 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
-from ..sums import UNIT_ROUNDOFF, FloatArray, log_expected_excess
+from ..sums import UNIT_ROUNDOFF, log_expected_excess
 from .blanket import blanket_profile
 from .double import Copies, described, log_blanket_mass, padding_conditions, profile_among_users
 from .profile import Profile, smallest_epsilon
-from .randomizers import LARGEST_LOSS, Blanket, Randomizer, randomizer_of
+from .randomizers import MAX_AMPLIFIED_LOSS, Blanket, Randomizer, randomizer_of
 
-DERIVED: Final = (
+OVERLAP_SOURCE: Final = (
     "derived in amplification/shuffling/overlap.py; one message among others: arXiv 1903.02837, "
     "or arXiv 2208.04591 for a bare local epsilon"
 )
 
-POINTS: Final = 64
+KINK_ORDERS: Final = 64
 """Orders at which B is evaluated on each side of 1."""
 
 
@@ -72,7 +73,7 @@ def data_dependent_bound(event: ev.SampledShuffle, neighbours: Neighbours) -> Co
         "shuffling",
         f"No sampling gain: {copies:,} copies of one message ({described(event.event)}) among "
         f"{event.padded_to:,} of one dimension; {room}.",
-        DERIVED,
+        OVERLAP_SOURCE,
         (
             "which dimensions are sent may depend on the user's own data, and be known",
             *padding_conditions(event),
@@ -87,21 +88,21 @@ def worse_of_both(randomizer: Randomizer, messages: int) -> Profile | None:
 
     None for a randomizer whose losses have no end, or none that can be reached.
     """
-    if randomizer.largest_loss > LARGEST_LOSS:
+    if randomizer.largest_loss > MAX_AMPLIFIED_LOSS:
         return None
-    one = blanket_profile(randomizer, messages)
+    profile_a = blanket_profile(randomizer, messages)
     blanket, log_gamma = randomizer.blanket(0.0), log_blanket_mass(randomizer)
-    two = _Against(blanket, log_gamma, messages).product_with_reverse()
+    log_delta_b = _MessageAgainstDummy(blanket, log_gamma, messages).product_with_reverse()
 
     @cache
     def log_delta(epsilon: float) -> float:
-        return max(one.log_delta(epsilon), two(epsilon))
+        return max(profile_a.log_delta(epsilon), log_delta_b(epsilon))
 
-    return Profile(log_delta, one.largest_loss, one.steps)
+    return Profile(log_delta, profile_a.largest_loss, profile_a.steps)
 
 
 @dataclass(frozen=True, eq=False)
-class _Against:
+class _MessageAgainstDummy:
     """B: one message of R(0) against a dummy, among n - 1 others of the randomizer.
 
     The terms are those of the blanket bound, with (r_0 - e^eps) / gamma for Y; in the other order
@@ -115,6 +116,8 @@ class _Against:
     def log_delta(self, epsilon: float, backwards: bool) -> float:
         """Return a bound on log delta of B, or of its reverse, at epsilon >= 0."""
         losses = self.blanket.losses
+        # (r_0 - e^eps)/gamma, backwards (1 - e^eps r_1)/gamma, as gain - loss; r_0 is
+        # gamma e^max(l, 0), and r_1 gamma e^max(-l, 0).
         if backwards:
             gain = np.full(losses.shape, math.exp(-self.log_gamma))
             loss = np.exp(epsilon + np.maximum(-losses, 0.0))
@@ -124,23 +127,27 @@ class _Against:
         size = (gain + loss) * (1.0 + np.abs(losses) + epsilon + abs(self.log_gamma))
         values = np.append(gain - loss + 16.0 * UNIT_ROUNDOFF * size, 0.0)
         log_masses = np.append(self.blanket.log_masses, self.blanket.log_rest)
-        found = log_expected_excess(
+        log_delta = log_expected_excess(
             values, log_masses, self.messages, mass_error=self.blanket.mass_error
         )
-        found -= math.log(self.messages)
-        return min(found + 1e-14 * (1.0 + abs(found)), 0.0) if math.isfinite(found) else found
+        log_delta -= math.log(self.messages)
+        if math.isinf(log_delta):
+            return log_delta
+        return min(log_delta + 1e-14 * (1.0 + abs(log_delta)), 0.0)
 
     def product_with_reverse(self) -> Callable[[float], float]:
         """Return log delta of B x B' as a function of epsilon >= 0, from finitely many orders."""
         forward, backward = self._kinks(False), self._kinks(True)
         # Losses of B: ascending kinks of either order, an infinite one, and 0 for the rest.
-        p = np.concatenate((forward.greater, backward.less, [forward.infinite, 0.0]))
-        q = np.concatenate((forward.less, backward.greater, [0.0, backward.infinite]))
+        p = np.concatenate((forward.greater, backward.lesser_masses, [forward.infinite, 0.0]))
+        q = np.concatenate((forward.lesser_masses, backward.greater, [0.0, backward.infinite]))
         rest = max(1.0 - math.fsum(p), 1.0 - math.fsum(q), 0.0) + 1e-14
         p, q = np.append(p, rest), np.append(q, rest)
+        # All pairs of outcomes of B and of its reverse: the product's masses.
         both_p, both_q = np.outer(p, q).ravel(), np.outer(q, p).ravel()
 
         def log_delta(epsilon: float) -> float:
+            # Hockey stick of the product, outward: Q down, the sum up.
             excess = np.maximum(both_p - math.exp(epsilon) * both_q * (1.0 - 1e-13), 0.0)
             total = float(excess.sum()) * (1.0 + 1e-12)
             return min(math.log(total), 0.0) if total > 0.0 else -math.inf
@@ -154,23 +161,25 @@ class _Against:
             return self.log_delta(epsilon, backwards)
 
         top = smallest_epsilon(Profile(log_delta, 600.0, ()), 1e-30, relative=0.05)
-        epsilons = np.linspace(0.0, top, POINTS + 1)
+        epsilons = np.linspace(0.0, top, KINK_ORDERS + 1)
         deltas = np.exp([log_delta(float(epsilon)) for epsilon in epsilons])
         corners: list[int] = []
         orders = np.exp(epsilons)
-        for here in range(epsilons.size):
+        for index in range(epsilons.size):
+            # Lower convex hull, left to right, in the order a = e^eps.
             while len(corners) > 1:
                 a, b = corners[-2:]
-                before = (deltas[b] - deltas[a]) / (orders[b] - orders[a])
-                after = (deltas[here] - deltas[b]) / (orders[here] - orders[b])
-                if before < after:
+                slope_before = (deltas[b] - deltas[a]) / (orders[b] - orders[a])
+                slope_after = (deltas[index] - deltas[b]) / (orders[index] - orders[b])
+                if slope_before < slope_after:
                     break
                 corners.pop()
-            corners.append(here)
+            corners.append(index)
         orders, deltas = orders[corners], np.minimum.accumulate(deltas[corners])
         slopes = np.append(np.diff(deltas) / np.diff(orders), 0.0)
-        less = np.maximum(np.diff(slopes), 0.0) * (1.0 + 1e-11)
-        return _Kinks(less * orders[1:], less, float(deltas[-1]))
+        # A kink where the slope rises by q: Q-mass q, P-mass a q.
+        lesser_masses = np.maximum(np.diff(slopes), 0.0) * (1.0 + 1e-11)
+        return _Kinks(lesser_masses * orders[1:], lesser_masses, float(deltas[-1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,5 +187,5 @@ class _Kinks:
     """Masses of the more and the less likely of two laws, at losses above 0; the former's rest."""
 
     greater: FloatArray
-    less: FloatArray
+    lesser_masses: FloatArray
     infinite: float

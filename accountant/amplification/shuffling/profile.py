@@ -16,22 +16,21 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...arrays import BoolArray, FloatArray
 from ...guarantee import Step
 from ...rootfinding import Bracket, enclose, narrow
-from ..sums import FloatArray
 
-LARGEST_ORDER: Final = 500.0
+MAX_OUTCOME_EPSILON: Final = 500.0
 """Largest epsilon of an outcome; what is beyond counts as an infinite loss."""
 
-REACH: Final = 90.0
+SEARCH_LOG_EPSILON_RANGE: Final = 90.0
 """How far below the start a search for an epsilon goes, as a log."""
 
-MOST_POINTS: Final = 600
+MAX_PROFILE_POINTS: Final = 600
 """Most orders at which a bound is evaluated for its pair."""
 
-INFLATION: Final = 1e-11
+PAIR_MASS_INFLATION: Final = 1e-11
 """Relative rise of the masses, above the error of some 10^3 differences of slopes."""
 
 
@@ -64,7 +63,7 @@ def smallest_epsilon(profile: Profile, delta: float, relative: float = 1e-6) -> 
         return 0.0
     bracket = _bracket(above, profile.largest_loss)
     if bracket is None:
-        least = math.exp(_start(profile.largest_loss) - REACH)
+        least = math.exp(_start(profile.largest_loss) - SEARCH_LOG_EPSILON_RANGE)
         return least if profile.log_delta(least) <= target else profile.largest_loss
     found = math.exp(narrow(above, bracket, absolute=relative).high)
     return min(found, profile.largest_loss)
@@ -79,7 +78,7 @@ def _bracket(above: Callable[[float], float], largest_loss: float) -> Bracket | 
     """Return a bracket, in log epsilon, around the crossing of a function that falls."""
     start = _start(largest_loss)
     most = math.log(largest_loss) if largest_loss < math.inf else 20.0
-    return enclose(above, start, 0.7, start - REACH, most)
+    return enclose(above, start, 0.7, start - SEARCH_LOG_EPSILON_RANGE, most)
 
 
 def atoms(
@@ -96,30 +95,32 @@ def atoms(
     epsilons, deltas = _sampled(profile, accuracy, negligible)
     epsilons, deltas = _hull(epsilons, deltas)
     slopes = _slopes(epsilons, deltas)
+    # A kink at a_j: Q-mass q_j is the rise of the slope, P-mass a_j q_j.
     rises = np.diff(np.append(slopes, 0.0))
-    kept = rises > 0.0
-    losses = epsilons[1:][kept]
-    log_q = np.log(rises[kept]) + INFLATION
+    rising = rises > 0.0
+    losses = epsilons[1:][rising]
+    log_q = np.log(rises[rising]) + PAIR_MASS_INFLATION
     log_p = log_q + losses
-    last = float(deltas[-1]) * (1.0 + INFLATION)
+    last = float(deltas[-1]) * (1.0 + PAIR_MASS_INFLATION)
     infinite = math.log(last) if last > 0.0 else -math.inf
     rest = 1.0 - last - math.fsum(np.exp(log_p)) - math.fsum(np.exp(log_q))
     # Neither side may hold less than 1 in all; a bit more at loss 0 only adds below order 1.
     none = np.array([-math.inf])
     middle = np.array([math.log(max(rest, 0.0) + 1e-15 * (2.0 + losses.size))])
     ends = np.array([infinite])
-    one = np.concatenate((none, log_q[::-1], middle, log_p, ends))
-    other = np.concatenate((ends, log_p[::-1], middle, log_q, none))
-    seen = np.isfinite(one) | np.isfinite(other)
-    return one[seen], other[seen]
+    log_first = np.concatenate((none, log_q[::-1], middle, log_p, ends))
+    log_second = np.concatenate((ends, log_p[::-1], middle, log_q, none))
+    possible = np.isfinite(log_first) | np.isfinite(log_second)
+    return log_first[possible], log_second[possible]
 
 
 def _sampled(profile: Profile, accuracy: float, negligible: float) -> tuple[FloatArray, FloatArray]:
     """Return epsilons from 0 up, and bounds on delta there that never rise."""
-    top = _furthest(profile, math.log(negligible))
+    top = _negligible_epsilon(profile, math.log(negligible))
     epsilons = np.linspace(0.0, top, 17)
     deltas = np.array([_delta(profile, epsilon) for epsilon in epsilons])
-    while epsilons.size < MOST_POINTS:
+    # Halve where a chord costs too much; more points only tighten the bound.
+    while epsilons.size < MAX_PROFILE_POINTS:
         coarse = _too_coarse(epsilons, np.minimum.accumulate(deltas), accuracy)
         if not coarse.any():
             break
@@ -135,9 +136,9 @@ def _delta(profile: Profile, epsilon: float) -> float:
     return min(math.exp(min(profile.log_delta(float(epsilon)), 0.0)) * (1.0 + 1e-12), 1.0)
 
 
-def _furthest(profile: Profile, target: float) -> float:
+def _negligible_epsilon(profile: Profile, target: float) -> float:
     """Return the epsilon at which delta is negligible, or the largest loss if that comes first."""
-    largest = min(profile.largest_loss, LARGEST_ORDER)
+    largest = min(profile.largest_loss, MAX_OUTCOME_EPSILON)
 
     def above(log_epsilon: float) -> float:
         return profile.log_delta(math.exp(log_epsilon)) - target
@@ -163,15 +164,17 @@ def _hull(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatAr
     depends on those below, and where it is none it is lowered onto the chord that passes there.
     """
     corners: list[int] = []
-    for here in range(epsilons.size):
-        while len(corners) > 1 and _is_above(epsilons, deltas, (corners[-2], corners[-1], here)):
+    for index in range(epsilons.size):
+        while len(corners) > 1 and _is_above(epsilons, deltas, (corners[-2], corners[-1], index)):
             corners.pop()
-        corners.append(here)
+        corners.append(index)
     epsilons, deltas = epsilons[corners], deltas[corners]
     while epsilons.size > 2 and 1.0 - deltas[0] + 2.0 * _slopes(epsilons[:2], deltas[:2])[0] < 0.0:
         # The chord from 1/a to a, at 1: (2 h(a) + a - 1) / (a + 1).
-        beyond = math.expm1(epsilons[1])
-        deltas[0] = min(deltas[0], (2.0 * deltas[1] + beyond) / (2.0 + beyond) * (1.0 + 1e-15))
+        order_minus_1 = math.expm1(epsilons[1])
+        deltas[0] = min(
+            deltas[0], (2.0 * deltas[1] + order_minus_1) / (2.0 + order_minus_1) * (1.0 + 1e-15)
+        )
         if not _is_above(epsilons, deltas, (0, 1, 2)):
             break
         epsilons, deltas = np.delete(epsilons, 1), np.delete(deltas, 1)
@@ -180,26 +183,28 @@ def _hull(epsilons: FloatArray, deltas: FloatArray) -> tuple[FloatArray, FloatAr
 
 def _is_above(epsilons: FloatArray, deltas: FloatArray, three: tuple[int, int, int]) -> bool:
     """Say whether the middle one of three points lies on or above the chord of the others."""
-    before, after = _slopes(epsilons[list(three)], deltas[list(three)])
-    return bool(before >= after)
+    slope_before, slope_after = _slopes(epsilons[list(three)], deltas[list(three)])
+    return bool(slope_before >= slope_after)
 
 
-def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> NDArray[np.bool_]:
+def _too_coarse(epsilons: FloatArray, deltas: FloatArray, accuracy: float) -> BoolArray:
     """Say between which epsilons a chord may cost more than `accuracy`.
 
     h lies below its chord and above the neighbouring chords, prolonged; a quarter of the distance
     is what a smooth h loses.  Where delta is far below all that is ever asked, more is allowed.
     """
     slopes = _slopes(epsilons, deltas)
-    before = np.concatenate(([-1.0 + deltas[0] - slopes[0]], slopes[:-1]))
-    after = np.append(slopes[1:], 0.0)
+    slope_before = np.concatenate(([-1.0 + deltas[0] - slopes[0]], slopes[:-1]))
+    slope_after = np.append(slopes[1:], 0.0)
     gap = np.exp(epsilons[:-1]) * np.expm1(np.diff(epsilons))
-    left, right = np.maximum(slopes - before, 0.0), np.maximum(after - slopes, 0.0)
-    left[0] = abs(slopes[0] - before[0])  # a bound that is too large at 0 is looked at as closely
+    left, right = np.maximum(slopes - slope_before, 0.0), np.maximum(slope_after - slopes, 0.0)
+    # A bound that is too large at 0 is looked at as closely.
+    left[0] = abs(slopes[0] - slope_before[0])
     room = gap * left * right / np.maximum(left + right, 1e-300)
     scale = max(min(2.5 * float(deltas[0]), float(epsilons[-1]) / 4.0), 1e-300)
     middle = np.maximum(0.5 * (epsilons[:-1] + epsilons[1:]), 0.4 * scale)
+    # d delta/d eps from the slope in a = e^eps.
     steepness = np.exp(epsilons[:-1]) * np.abs(slopes)
     allowed = accuracy * np.where(deltas[:-1] < 1e-18, 4.0, 1.0) * middle
-    wide = np.diff(epsilons) > np.minimum(0.02 * scale, 0.02 * middle)
-    return np.asarray((0.25 * room > allowed * steepness) & wide)
+    separated = np.diff(epsilons) > np.minimum(0.02 * scale, 0.02 * middle)
+    return np.asarray((0.25 * room > allowed * steepness) & separated)

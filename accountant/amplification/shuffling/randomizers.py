@@ -38,16 +38,17 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
-from ..sums import UNIT_ROUNDOFF, FloatArray
+from ..sums import UNIT_ROUNDOFF
 
-CELLS: Final = 1500
+MIN_LOSS_CELLS: Final = 1500
 """Fewest intervals of the loss on each side of 0."""
 
-LARGEST_LOSS: Final = 100.0
+MAX_AMPLIFIED_LOSS: Final = 100.0
 """Larger losses are not amplified: nobody's blanket has mass enough to hide them."""
 
-ROUNDING: Final = 1e-13
+LOG_ROUNDING: Final = 1e-13
 """More than the error of a logarithm that takes a few operations."""
 
 
@@ -72,6 +73,7 @@ class Blanket:
         """
         out, back = np.maximum(self.losses, 0.0), epsilon + np.maximum(-self.losses, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
+            # e^out - e^back without cancelling; then up by the rounding of both.
             value = np.exp(back) * np.expm1(out - back)
             size = np.exp(out) * (1.0 + out) + np.exp(back) * (1.0 + back)
             value += UNIT_ROUNDOFF * (16.0 * np.abs(value) + 4.0 * size)
@@ -117,7 +119,7 @@ class LaplaceRandomizer:
         """Return log(1 - e^((epsilon - epsilon0) / 2)), -inf from epsilon0 on."""
         if epsilon >= self.epsilon0:
             return -math.inf
-        return math.log(-math.expm1(0.5 * (epsilon - self.epsilon0))) + ROUNDING
+        return math.log(-math.expm1(0.5 * (epsilon - self.epsilon0))) + LOG_ROUNDING
 
     def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
         """Return the blanket: density e^(-epsilon0/2 - |l|/2) / 4, and the rest at +-epsilon0.
@@ -125,8 +127,9 @@ class LaplaceRandomizer:
         Between losses a and b the mean of e^|l| is e^((a+b)/2).
         """
         epsilon0 = self.epsilon0
-        edges = np.linspace(0.0, epsilon0, CELLS + 1)
+        edges = np.linspace(0.0, epsilon0, MIN_LOSS_CELLS + 1)
         low, gap = edges[:-1], np.diff(edges)
+        # Blanket mass of each cell of losses on one side; the rest of it lies at +-epsilon0.
         log_cells = math.log(0.5) - 0.5 * epsilon0 - 0.5 * low + np.log(-np.expm1(-0.5 * gap))
         log_end = math.log(0.5) - epsilon0
         losses, log_masses = _spread(edges, log_cells, 0.5 * gap, (log_end, log_end))
@@ -156,17 +159,17 @@ class ResponseRandomizer:
         if epsilon >= self.epsilon0:
             return -math.inf
         others = (self.categories - 1) * math.exp(-self.epsilon0)
-        return math.log(-math.expm1(epsilon - self.epsilon0)) - math.log1p(others) + ROUNDING
+        return math.log(-math.expm1(epsilon - self.epsilon0)) - math.log1p(others) + LOG_ROUNDING
 
     def blanket(self, outside: float) -> Blanket:  # noqa: ARG002  (nothing is left out)
         """Return the blanket: 1 / (e^epsilon0 + k - 1) on each of the k categories."""
         others = self.categories - 2
-        log_one = -float(np.logaddexp(self.epsilon0, math.log(self.categories - 1)))
-        log_others = log_one + math.log(others) if others else -math.inf
+        log_category = -float(np.logaddexp(self.epsilon0, math.log(self.categories - 1)))
+        log_others = log_category + math.log(others) if others else -math.inf
         losses = np.array([-self.epsilon0, 0.0, self.epsilon0])
-        log_masses = np.array([log_one, log_others, log_one])
+        log_masses = np.array([log_category, log_others, log_category])
         gained = -math.expm1(-self.epsilon0)
-        log_rest = math.log(gained) + self.epsilon0 + log_one if gained > 0.0 else -math.inf
+        log_rest = math.log(gained) + self.epsilon0 + log_category if gained > 0.0 else -math.inf
         return Blanket(losses, log_masses, log_rest, 0.0, _error(log_masses, losses))
 
 
@@ -198,7 +201,7 @@ class GaussianRandomizer:
         log_p, log_q = float(log_ndtr(half - shift)), float(log_ndtr(-half - shift))
         error = 32.0 * UNIT_ROUNDOFF * (1.0 + epsilon + abs(log_p) + abs(log_q))
         share = -math.expm1(min(epsilon + log_q - log_p, 0.0))
-        return min(log_p + math.log(share + error) + error + ROUNDING, 0.0)
+        return min(log_p + math.log(share + error) + error + LOG_ROUNDING, 0.0)
 
     def blanket(self, outside: float) -> Blanket:
         """Return the blanket on the losses that mu_0 exceeds with probability `outside`.
@@ -207,10 +210,10 @@ class GaussianRandomizer:
         the smallest one are raised to it.
         """
         sigma = self.sigma
-        furthest = min(-float(ndtri_exp(math.log(outside))), LARGEST_LOSS * sigma - 0.5 / sigma)
-        near, far = 0.5 / sigma, -furthest  # in standard deviations from 0
+        tail = min(-float(ndtri_exp(math.log(outside))), MAX_AMPLIFIED_LOSS * sigma - 0.5 / sigma)
+        near, far = 0.5 / sigma, -tail  # in standard deviations from 0
         other = 1.0 / sigma  # centre of the other law
-        cells = max(CELLS, math.ceil(20.0 * (near - far) * (1.0 + other - far)))
+        cells = max(MIN_LOSS_CELLS, math.ceil(20.0 * (near - far) * (1.0 + other - far)))
         z = np.linspace(near, far, cells + 1)  # outwards, from loss 0
         edges = np.maximum(near - z, 0.0) / sigma
         log_cells, correction = _log_normal_cells(z - other)
@@ -268,6 +271,7 @@ def _spread(
     positive and of the negative side.  Shares move by more than what rounding may move an edge.
     """
     gap = np.diff(edges)
+    # Share s of a cell for the outer edge: s e^gap + (1 - s) = e^rise.
     share = np.expm1(rise) / np.expm1(gap)
     error = 16.0 * UNIT_ROUNDOFF * (2.0 + (edges[1:] + 1e-2) / gap)
     sides = []
@@ -289,6 +293,7 @@ def _log_normal_cells(z: FloatArray) -> tuple[FloatArray, FloatArray]:
     With w the width and m the middle, w phi(m) (1 + w^2 (m^2-1)/24 + w^4 (m^4-6m^2+3)/1920 + ...);
     for w (1 + |m|) below 0.1 what is left out is below 1e-15.
     """
+    # Taylor series of the normal integral around the middle of each cell.
     middle, w2 = 0.5 * (z[:-1] + z[1:]), np.diff(z) ** 2
     m2 = middle * middle
     last = (((m2 - 15.0) * m2 + 45.0) * m2 - 15.0) / 322560.0

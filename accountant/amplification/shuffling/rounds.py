@@ -64,6 +64,7 @@ def shuffled_profile(event: ev.Event, neighbours: Neighbours) -> Profile:
             "delta would be 1.",
             "Ask under replace-one or zero-out, where the number of users is public.",
         )
+    # Drawing users first amplifies what the shuffle of those who were drawn leaves.
     return drawn_profile(event, lambda users: round_profile(inner.event, users))
 
 
@@ -72,9 +73,9 @@ def round_profile(randomizer: ev.Event, users: int) -> Profile:
 
     Raises `Unsupported` for an event that is no randomizer with a known blanket or local epsilon.
     """
-    known = randomizer_of(randomizer)
-    if known is not None:
-        return blanket_profile(known, users)
+    law = randomizer_of(randomizer)
+    if law is not None:
+        return blanket_profile(law, users)
     assert isinstance(randomizer, ev.Local)
     return clones_profile(randomizer.epsilon, users)
 
@@ -97,6 +98,7 @@ def round_tests(event: ev.Event, neighbours: Neighbours) -> tuple[LogPair, ...]:
 
     For a plain `Shuffle` under replace-one; none otherwise.
     """
+    # A drawn crowd, or another relation: no concrete pair of data sets is known.
     if neighbours != "replace-one" or not isinstance(event, ev.Shuffle):
         return ()
     return attained_pairs(randomizer_of(event.event), event.users)

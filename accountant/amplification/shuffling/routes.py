@@ -52,24 +52,28 @@ def _routes(
     if randomizer is not None:
         profile = blanket_profile(randomizer, users)
         yield _numerical("blanket, numerical", _BBGN, profile, delta)
+    # Gaussian noise: only the numerical blanket has a bound.
     if local is None:
         assert randomizer is not None
         yield from _unbounded(randomizer)
         return
     yield _numerical("clones 2023, numerical", _FMT23, fmt23_profile(local, users), delta)
     yield _numerical("clones 2021, numerical", _FMT21, fmt21_profile(local, users), delta)
-    known = local if randomizer is None else randomizer
+    # Every closed form holds for the local epsilon; some take the randomizer's own constants.
+    mechanism = local if randomizer is None else randomizer
     for name, source, find in (
-        ("Bennett form", f"{_BBGN}, corrected", partial(closed_forms.bennett_epsilon, known)),
-        ("Hoeffding form", _BBGN, partial(closed_forms.hoeffding_epsilon, known)),
+        ("Bennett form", f"{_BBGN}, corrected", partial(closed_forms.bennett_epsilon, mechanism)),
+        ("Hoeffding form", _BBGN, partial(closed_forms.hoeffding_epsilon, mechanism)),
         ("clones 2023, closed form", _FMT23, partial(closed_forms.fmt23_epsilon, local)),
         ("clones 2021, closed form", _FMT21, partial(closed_forms.fmt21_epsilon, local)),
         ("EFMRTT 2019, closed form", _EFMRTT, partial(closed_forms.efmrtt19_epsilon, local)),
     ):
-        yield _asked(name, source, partial(find, users, delta))
+        yield _route_or_refusal(name, source, partial(find, users, delta))
     if isinstance(randomizer, ResponseRandomizer):
         form = partial(closed_forms.bbgn19_response_epsilon, local, randomizer.categories)
-        yield _asked("randomized response 2019, closed form", _BBGN, partial(form, users, delta))
+        yield _route_or_refusal(
+            "randomized response 2019, closed form", _BBGN, partial(form, users, delta)
+        )
     yield "no shuffler", local, "the local epsilon holds for every observer", ""
 
 
@@ -98,7 +102,7 @@ def _numerical(name: str, source: str, profile: Profile, delta: float) -> Shuffl
     return name, smallest_epsilon(profile, delta), source, ""
 
 
-def _asked(name: str, source: str, find: Callable[[], float]) -> ShuffleRoute:
+def _route_or_refusal(name: str, source: str, find: Callable[[], float]) -> ShuffleRoute:
     """Return the route of what `find` returns, or of its refusal."""
     try:
         return name, find(), source, ""

@@ -26,7 +26,7 @@ from typing import Final
 
 import numpy as np
 
-from ...amplification.truncation import Joining
+from ...amplification.truncation import JoinDistribution
 from ...arrays import FloatArray
 from ...guarantee import Neighbours
 from .atoms import AtomPair
@@ -63,7 +63,7 @@ class _Plane:
     noise: AdditiveNoise
     cells_per_bound: int
     masses: FloatArray
-    joining: Joining
+    joining: JoinDistribution
     rate: float
 
     def along(self, weights: FloatArray, shift: float) -> FloatArray:
@@ -145,7 +145,7 @@ def _others(neighbours: Neighbours, c: float, s: float) -> list[tuple[float, flo
 
 
 def _plane(noise: AdditiveNoise, population: int, rate: float, batch: int) -> _Plane | None:
-    joining = Joining.of(population, rate, batch)
+    joining = JoinDistribution.of(population, rate, batch)
     if joining is None or not joining.full > joining.joined > 0.0:
         return None
     likely = np.cumsum(joining.masses) > CROWD_TAIL_MASS

@@ -38,7 +38,8 @@ def composed_steps(
         Step(
             "composition",
             f"{how_many} by a tilted Fourier transform; loss grid of width {grids}{many}.",
-            "upper end: connect the dots, arXiv 2207.04380; lower end: lowered chords (lower_hull.py)",
+            "upper end: connect the dots, arXiv 2207.04380; "
+            "lower end: lowered chords (lower_hull.py)",
             (
                 "truncated tails, folding and rounding are added to the upper end and "
                 "subtracted from the lower end",

@@ -32,26 +32,26 @@ from typing import Final
 import numpy as np
 
 from ...amplification.group import log_growth
-from .moments import FloatArray
+from ...arrays import FloatArray
 
-_SPACING: Final = 0.5
-_FIRST: Final = (-4, 9)
+_LOG_ORDER_SPACING: Final = 0.5
+_FIRST_GRID_RANGE: Final = (-4, 9)
 """First look: log(a - 1) from -2 to 4."""
-_LOWEST, _HIGHEST = -46, 70
+_MIN_GRID_INDEX, _MAX_GRID_INDEX = -46, 70
 """Last resort: a - 1 from 1e-10 to 1e15."""
-_ZOOMS: Final = 4
-_HALVINGS: Final = 64
-_ROUNDING: Final = 1e-15
-_UNDERFLOW: Final = 1e-300
+_ORDER_SEARCH_ZOOMS: Final = 4
+_GROUP_EPSILON_HALVINGS: Final = 64
+_CONVERSION_ROUNDING: Final = 1e-15
+_DIVERGENCE_UNDERFLOW: Final = 1e-300
 """More than a divergence can lose by underflow."""
-_NEAR_ONE: Final = 1.0001
-_NEARBY: Final = 0.02
+_ORDER_CLOSE_TO_1: Final = 1.0001
+_SCOUT_LOG_ORDER_STEP: Final = 0.02
 """How far from the scout's order, in log(a - 1), the divergence itself is tried."""
-_RENYI: Final = (
+_RENYI_SOURCE: Final = (
     "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4; Balle et al. 2020, "
     "Theorem 21, arXiv 1905.09982v2"
 )
-_VARIATION: Final = "Pinsker; Bretagnolle and Huber, as in Canonne 2022, arXiv 2202.07198v1"
+_VARIATION_SOURCE: Final = "Pinsker; Bretagnolle and Huber, as in Canonne 2022, arXiv 2202.07198v1"
 
 
 Divergence = Callable[[FloatArray], FloatArray]
@@ -59,12 +59,12 @@ Divergence = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True)
-class Found:
+class Conversion:
     """What a conversion found, at which order (nan where every order fails), and by what."""
 
     value: float
     order: float
-    source: str = _RENYI
+    source: str = _RENYI_SOURCE
 
 
 def best_epsilon(
@@ -74,43 +74,51 @@ def best_epsilon(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
-) -> Found:
+) -> Conversion:
     """Return the smallest epsilon at `delta` in (0, 1), from orders larger than `above`.
 
     With `size` k it is that of a group of k records by the lemma, from the curve of one record.
     `scout` is a divergence like this one that costs less: it says where to look, and nothing else.
     """
+    # Total variation bounds delta at every epsilon, so epsilon 0 holds below it.
     if size * _variation(divergence) <= delta:
-        return Found(0.0, _NEAR_ONE, _VARIATION)
+        return Conversion(0.0, _ORDER_CLOSE_TO_1, _VARIATION_SOURCE)
     log_delta = math.log(delta)
 
     def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
         b = orders - 1.0
         ratio, target = -np.log1p(1.0 / b), (log_delta + np.log(orders)) / b
-        rounding = _ROUNDING * (values + np.abs(ratio) + (np.log(orders) - log_delta) / b)
-        alone = values + ratio - target + rounding
-        return np.asarray(alone if size == 1 else _of_group(alone, b, size))
+        rounding = _CONVERSION_ROUNDING * (
+            values + np.abs(ratio) + (np.log(orders) - log_delta) / b
+        )
+        single = values + ratio - target + rounding
+        return np.asarray(single if size == 1 else _group_epsilon(single, b, size))
 
+    # By the lemma an order of `size` or below says nothing of a group.
     epsilon, order = _minimum(objective, divergence, scout, max(above, float(size)))
-    return Found(max(0.0, epsilon), order)
+    return Conversion(max(0.0, epsilon), order)
 
 
-def _of_group(alone: FloatArray, b: FloatArray, size: int) -> FloatArray:
-    """Return k eps for the least eps with b eps - log g(eps) >= b `alone`; b is above k - 1."""
-    spare = b - (size - 1.0)
+def _group_epsilon(single: FloatArray, b: FloatArray, size: int) -> FloatArray:
+    """Return k eps for the least eps with b eps - log g(eps) >= b `single`; b is above k - 1."""
+    order_excess = b - (size - 1.0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        low = np.maximum(b * alone / spare, 0.0)
-        high = np.maximum((b * alone + math.log(size)) / spare, 0.0)
-        solvable = np.isfinite(high) & (spare > 0.0)
+        # e^((k-1) eps) <= g(eps) <= k e^((k-1) eps), which brackets eps.
+        low = np.maximum(b * single / order_excess, 0.0)
+        high = np.maximum((b * single + math.log(size)) / order_excess, 0.0)
+        solvable = np.isfinite(high) & (order_excess > 0.0)
         low, high = np.where(solvable, low, 0.0), np.where(solvable, high, 0.0)
         # The sum of the errors of what is subtracted, all of which is at most (b + k) eps.
-        needed = b * alone + 8.0 * _ROUNDING * ((b + size) * high + math.log(size))
-        high = high + 16.0 * _ROUNDING * ((b + size) * high + math.log(size)) / spare
-        for _ in range(_HALVINGS):
+        needed = b * single + 8.0 * _CONVERSION_ROUNDING * ((b + size) * high + math.log(size))
+        high = (
+            high + 16.0 * _CONVERSION_ROUNDING * ((b + size) * high + math.log(size)) / order_excess
+        )
+        for _ in range(_GROUP_EPSILON_HALVINGS):
             middle = 0.5 * (low + high)
+            # Halving all orders at once; `high` always fulfils the inequality, and is what counts.
             enough = b * middle - log_growth(middle, size) >= needed
             low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-    return np.where(solvable, size * high * (1.0 + _ROUNDING), np.inf)
+    return np.where(solvable, size * high * (1.0 + _CONVERSION_ROUNDING), np.inf)
 
 
 def best_delta(
@@ -120,14 +128,14 @@ def best_delta(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
-) -> Found:
+) -> Conversion:
     """Return the smallest delta at `epsilon`; of a group of `size` records by the lemma."""
-    found = best_log_delta(divergence, epsilon, size=size, above=above, scout=scout)
-    delta = math.nextafter(math.exp(min(0.0, found.value)), 1.0)
+    best = best_log_delta(divergence, epsilon, size=size, above=above, scout=scout)
+    delta = math.nextafter(math.exp(min(0.0, best.value)), 1.0)
     variation = size * _variation(divergence)
     if variation < delta:
-        return Found(variation, _NEAR_ONE, _VARIATION)
-    return Found(delta, found.order)
+        return Conversion(variation, _ORDER_CLOSE_TO_1, _VARIATION_SOURCE)
+    return Conversion(delta, best.order)
 
 
 def best_log_delta(
@@ -137,22 +145,27 @@ def best_log_delta(
     size: int = 1,
     above: float = 1.0,
     scout: Divergence | None = None,
-) -> Found:
+) -> Conversion:
     """Return the logarithm of the smallest delta at `epsilon` that an order gives.
 
     It may lie far below the logarithm of the smallest float, and above 0.  `scout` is as above.
     """
-    each = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
-    growth = 0.0 if size == 1 else float(log_growth(np.array([each]), size)[0])
+    # Down: at a smaller epsilon of one record delta is larger.
+    record_epsilon = epsilon if size == 1 else math.nextafter(epsilon / size, 0.0)
+    growth = 0.0 if size == 1 else float(log_growth(np.array([record_epsilon]), size)[0])
 
     def objective(orders: FloatArray, values: FloatArray) -> FloatArray:
         b = orders - 1.0
         ratio = -np.log1p(1.0 / b)  # log(b / a), to its last digits at any order
-        rounding = _ROUNDING * (b * (values + each - ratio) + np.log(orders) + 4.0 * growth)
-        return np.asarray(b * (values - each + ratio) - np.log(orders) + growth + rounding)
+        rounding = _CONVERSION_ROUNDING * (
+            b * (values + record_epsilon - ratio) + np.log(orders) + 4.0 * growth
+        )
+        return np.asarray(
+            b * (values - record_epsilon + ratio) - np.log(orders) + growth + rounding
+        )
 
     log_delta, order = _minimum(objective, divergence, scout, above)
-    return Found(log_delta, order)
+    return Conversion(log_delta, order)
 
 
 def _minimum(
@@ -166,79 +179,86 @@ def _minimum(
     def by(curve: Divergence) -> Callable[[FloatArray], FloatArray]:
         return lambda orders: objective(orders, curve(orders))
 
+    # The scout names an order; the divergence itself is tried there and beside it.
     if scout is not None:
-        _, order = _lowest(by(scout), above)
+        _, order = _minimum_over_grid(by(scout), above)
         if math.isfinite(order):
-            near = math.log(order - above) + _NEARBY * np.array([-1.0, 0.0, 1.0])
+            near = math.log(order - above) + _SCOUT_LOG_ORDER_STEP * np.array([-1.0, 0.0, 1.0])
             values = _evaluate(by(divergence), near, above)
             left, middle, right = values.tolist()
             # A parabola through three places says where it is lowest; far off, the scout is wrong.
-            bend = left - 2.0 * middle + right
-            step = 0.5 * (left - right) / bend if 0.0 < bend < math.inf else math.inf
+            curvature = left - 2.0 * middle + right
+            step = 0.5 * (left - right) / curvature if 0.0 < curvature < math.inf else math.inf
             if abs(step) <= 3.0:
-                last = near[1] + _NEARBY * np.array([step])
-                places = np.concatenate((near, last))
+                last = near[1] + _SCOUT_LOG_ORDER_STEP * np.array([step])
+                log_orders = np.concatenate((near, last))
                 values = np.concatenate((values, _evaluate(by(divergence), last, above)))
                 best = int(values.argmin())
-                return float(values[best]), above + math.exp(places[best])
-    return _lowest(by(divergence), above)
+                return float(values[best]), above + math.exp(log_orders[best])
+    return _minimum_over_grid(by(divergence), above)
 
 
 def _variation(divergence: Divergence) -> float:
     """Return a bound on the total variation distance."""
     with np.errstate(over="ignore", invalid="ignore"):
-        nearby = float(divergence(np.array([_NEAR_ONE]))[0])
-    nearby += _UNDERFLOW
-    squared = min(nearby / 2.0, -math.expm1(-nearby))
-    return math.sqrt(squared) * (1.0 + _ROUNDING)
+        divergence_at_1 = float(divergence(np.array([_ORDER_CLOSE_TO_1]))[0])
+    divergence_at_1 += _DIVERGENCE_UNDERFLOW
+    # Pinsker and Bretagnolle-Huber, whichever is smaller, at an order just above 1.
+    squared = min(divergence_at_1 / 2.0, -math.expm1(-divergence_at_1))
+    return math.sqrt(squared) * (1.0 + _CONVERSION_ROUNDING)
 
 
-def _lowest(
+def _minimum_over_grid(
     objective: Callable[[FloatArray], FloatArray], above: float = 1.0
 ) -> tuple[float, float]:
     """Return the minimum over orders, with neither end of the range in the way, and where.
 
     The search is over log(a - `above`).
     """
-    grid = np.arange(*_FIRST, dtype=np.float64)
-    values = _evaluate(objective, _places(grid), above)
+    grid = np.arange(*_FIRST_GRID_RANGE, dtype=np.float64)
+    values = _evaluate(objective, _log_orders(grid), above)
     while True:
         best = int(values.argmin())
-        if best == 0 and grid[0] > _LOWEST:
-            more = np.arange(max(_LOWEST, grid[0] - 8), grid[0], dtype=np.float64)
-            grid = np.concatenate((more, grid))
-            values = np.concatenate((_evaluate(objective, _places(more), above), values))
-        elif best == grid.size - 1 and grid[-1] < _HIGHEST:
-            more = np.arange(grid[-1] + 1, min(_HIGHEST, grid[-1] + 8) + 1, dtype=np.float64)
-            grid = np.concatenate((grid, more))
-            values = np.concatenate((values, _evaluate(objective, _places(more), above)))
+        if best == 0 and grid[0] > _MIN_GRID_INDEX:
+            extension = np.arange(max(_MIN_GRID_INDEX, grid[0] - 8), grid[0], dtype=np.float64)
+            grid = np.concatenate((extension, grid))
+            values = np.concatenate((_evaluate(objective, _log_orders(extension), above), values))
+        elif best == grid.size - 1 and grid[-1] < _MAX_GRID_INDEX:
+            extension = np.arange(
+                grid[-1] + 1, min(_MAX_GRID_INDEX, grid[-1] + 8) + 1, dtype=np.float64
+            )
+            grid = np.concatenate((grid, extension))
+            values = np.concatenate((values, _evaluate(objective, _log_orders(extension), above)))
         else:
             break
-    return _refined(objective, _places(grid), values, above)
+    return _refined_minimum(objective, _log_orders(grid), values, above)
 
 
-def _places(grid: FloatArray) -> FloatArray:
-    return np.asarray(grid * _SPACING, np.float64)
+def _log_orders(grid: FloatArray) -> FloatArray:
+    return np.asarray(grid * _LOG_ORDER_SPACING, np.float64)
 
 
-def _refined(
+def _refined_minimum(
     objective: Callable[[FloatArray], FloatArray],
-    places: FloatArray,
+    log_orders: FloatArray,
     values: FloatArray,
     above: float,
 ) -> tuple[float, float]:
-    for _ in range(_ZOOMS):
+    for _ in range(_ORDER_SEARCH_ZOOMS):
         best = int(values.argmin())
-        inner = np.linspace(places[max(best - 1, 0)], places[min(best + 1, places.size - 1)], 9)
-        places, values = inner, _evaluate(objective, inner, above)
+        inner = np.linspace(
+            log_orders[max(best - 1, 0)], log_orders[min(best + 1, log_orders.size - 1)], 9
+        )
+        log_orders, values = inner, _evaluate(objective, inner, above)
     best = int(values.argmin())
     value = float(values[best])
-    return value, above + math.exp(places[best]) if value < math.inf else math.nan
+    return value, above + math.exp(log_orders[best]) if value < math.inf else math.nan
 
 
 def _evaluate(
-    objective: Callable[[FloatArray], FloatArray], places: FloatArray, above: float
+    objective: Callable[[FloatArray], FloatArray], log_orders: FloatArray, above: float
 ) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
-        values = objective(above + np.exp(places))
+        # Overflow gives inf or nan: such an order is no answer, which is sound.
+        values = objective(above + np.exp(log_orders))
     return np.where(np.isnan(values), np.inf, values)

@@ -10,9 +10,10 @@ from fractions import Fraction
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution
-from .moments import OUTWARD, FloatArray, Pair, renyi
+from .moments import RENYI_OUTWARD_FACTOR, Pair, renyi
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ NOTHING = Curve(
 
 def quadratic(rho: float) -> Callable[[FloatArray], FloatArray]:
     """Return the curve R(a) = rho a of a rho-zCDP mechanism, rounded outward."""
-    return lambda orders: rho * orders * OUTWARD
+    return lambda orders: rho * orders * RENYI_OUTWARD_FACTOR
 
 
 def interpolated(
@@ -58,14 +59,16 @@ def interpolated(
     def at(orders: FloatArray) -> FloatArray:
         below = np.floor(orders)
         above = np.where(below == orders, below, below + 1.0)
+        # Each integer order is asked for once, though many real orders share it.
         needed, where = np.unique(np.concatenate((below, above)), return_inverse=True)
         moments = np.zeros_like(needed)
         real = needed > 1.0
         moments[real] = (needed[real] - 1.0) * at_integers(needed[real])
         low, high = np.split(moments[where], 2)
         share = orders - below
+        # The chord of a convex function lies above it: an upper bound between integers.
         chord = np.where(share > 0.0, (1.0 - share) * low + share * high, low)
-        return np.asarray(chord / (orders - 1.0) * OUTWARD)
+        return np.asarray(chord / (orders - 1.0) * RENYI_OUTWARD_FACTOR)
 
     return at
 
@@ -80,6 +83,7 @@ def pure_pair(epsilon: float) -> Pair:
 
     Source: Kairouz, Oh and Viswanath 2015, Theorem 2 (delta = 0), arXiv 1311.0776v4.
     """
+    # Q-masses 1/(1 + e^eps) and e^eps/(1 + e^eps), with losses +eps and -eps.
     total = np.logaddexp(0.0, epsilon)
     return Pair(np.array([-total, epsilon - total]), np.array([epsilon, -epsilon]))
 
@@ -91,7 +95,7 @@ def capped(
     return lambda orders: np.minimum(values(orders), limit)
 
 
-def _loss_at_most(epsilon: float, statement: str, source: str) -> Curve:
+def _pure_curve(epsilon: float, statement: str, source: str) -> Curve:
     return Curve(
         at=capped(of_pair(pure_pair(epsilon)), epsilon) if epsilon else np.zeros_like,
         limit=epsilon,
@@ -123,6 +127,7 @@ def gaussian(event: ev.Gaussian, neighbours: Neighbours) -> Curve:
 def shift_ratio(c: int, noise: float) -> float:
     """Return c / noise, rounded up: the pure epsilon of Laplace noise on neighbours c apart."""
     ratio = c / noise
+    # Exact rational comparison: a ratio that was rounded down is raised by one unit.
     if math.isinf(ratio) or Fraction(ratio) * Fraction(noise) >= c:
         return ratio
     return math.nextafter(ratio, math.inf)
@@ -174,12 +179,13 @@ def laplace(event: ev.Laplace, neighbours: Neighbours) -> Curve:
         "Mironov 2017, Proposition 6, arXiv 1702.07476v3",
     )
     if t < 1e-5:  # the closed form would cancel; the bound below is as good to a factor 1 + t
-        return replace(_loss_at_most(t, "", ""), steps=(shown,))
+        return replace(_pure_curve(t, "", ""), steps=(shown,))
     return Curve(at=capped(lambda orders: _laplace(orders, t), t), limit=t, steps=(shown,))
 
 
 def _laplace(orders: FloatArray, t: float) -> FloatArray:
     beta, twice = orders - 1.0, 2.0 * orders - 1.0
+    # Up to e^600 through expm1, so that small divergences keep their digits; then the leading term.
     grown = beta * t
     excess = orders / twice * np.expm1(np.minimum(grown, 600.0)) + beta / twice * np.expm1(
         -orders * t
@@ -233,6 +239,7 @@ def laplace_pair(t: float, steps: int | None, most: int = 1024) -> Pair:
     else:
         integers = np.unique(np.round(np.linspace(0.0, steps, most + 1)))
         x = np.asarray(integers * (t / steps), np.float64)
+    # Q-mass over e^-x: tanh of half the widths on both sides, which are infinite at the ends.
     half = np.tanh(np.diff(x) / 2.0) / 2.0
     share = np.concatenate(([0.5], half)) + np.concatenate((half, [0.5]))
     return Pair(np.log(share) - x, 2.0 * x - t)
@@ -282,7 +289,7 @@ def pure(event: ev.Pure | ev.Local, neighbours: Neighbours) -> Curve:  # noqa: A
     Attained by binary randomized response; the neighbours are those of `event.epsilon`.
     Source: Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4.
     """
-    return _loss_at_most(
+    return _pure_curve(
         event.epsilon,
         f"Pure epsilon {event.epsilon:.6g}: binary randomized response is the worst case.",
         "Kairouz, Oh and Viswanath 2015, Theorem 2, arXiv 1311.0776v4",
@@ -321,14 +328,16 @@ def exponential(event: ev.Exponential, neighbours: Neighbours) -> Curve:  # noqa
 
 def _bounded_range(orders: FloatArray, epsilon: float) -> FloatArray:
     beta = orders - 1.0
+    # R(a) = t + log(c/a)/(a-1): t from `log_top` and `log_bottom`, c from `log_c`.
     log_top = np.log(-np.expm1(-orders * epsilon))
     log_c = log_top - math.log(-math.expm1(-epsilon))
     log_bottom = -epsilon + np.log(-np.expm1(-beta * epsilon))
     values = np.log(beta / orders) + log_top - log_bottom + (log_c - np.log(orders)) / beta
     size = 1.0 + epsilon + np.abs(np.log(beta)) + np.log(orders)
     size += np.abs(log_top) + np.abs(log_bottom) + np.abs(log_c)
+    # Added on top: the terms may cancel, the rounding is relative to their sizes.
     rounding = 1e-15 * size * (1.0 + 1.0 / beta)
-    quadratic_bound = epsilon * epsilon / 8.0 * orders * OUTWARD
+    quadratic_bound = epsilon * epsilon / 8.0 * orders * RENYI_OUTWARD_FACTOR
     return np.minimum(np.maximum(values, 0.0) + rounding, quadratic_bound)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from ... import events as ev
 from ... import validate
 from ...amplification.group import along_chain, group_step, lemma
+from ...arrays import FloatArray
 from ...composition import Leaf
 from ...errors import Unsupported
 from ...guarantee import Bounds, Neighbours, Step, unique_steps
@@ -26,9 +27,9 @@ from . import (  # noqa: F401  (they enter their events)
 )
 from .conversion import Divergence, best_delta, best_epsilon
 from .curves import Curve, curve
-from .moments import OUTWARD, FloatArray
+from .moments import RENYI_OUTWARD_FACTOR
 
-_COMPOSITION = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
+_COMPOSITION_SOURCE = "Mironov 2017, Proposition 1, arXiv 1702.07476v3"
 _BY_DEFINITION = "by definition"
 
 
@@ -67,27 +68,28 @@ class RdpEngine:
 def _smallest(
     leaves: Sequence[Leaf],
     neighbours: Neighbours,
-    question: Callable[[_Total, int], tuple[float, Step]],
+    question: Callable[[_ComposedCurve, int], tuple[float, Step]],
 ) -> Answer:
     """Return the smaller of the answers by the leaves' own curves and by the lemma."""
     answers: list[Answer] = []
     refused: Unsupported | None = None
-    for parts, size in _ways(leaves):
+    for parts, size in _readings(leaves):
         try:
-            alone = parts if size == 1 else record_leaves(parts, size, neighbours)
-            total = _Total.of(alone, neighbours)
+            # With a size: one record's leaves, and the lemma at the end.
+            record_parts = parts if size == 1 else record_leaves(parts, size, neighbours)
+            total = _ComposedCurve.of(record_parts, neighbours)
         except Unsupported as refusal:
             refused = refused or refusal
             continue
         upper, how = question(total, size)
-        aside = () if size == 1 else (group_step(size, neighbours), _lemma_step(size))
-        answers.append(Answer(Bounds(0.0, upper), (*aside, *total.steps(how))))
+        group_steps = () if size == 1 else (group_step(size, neighbours), _lemma_step(size))
+        answers.append(Answer(Bounds(0.0, upper), (*group_steps, *total.steps(how))))
     if refused is not None and not answers:
         raise refused
     return min(answers, key=lambda answer: answer.bounds.upper)
 
 
-def _ways(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
+def _readings(leaves: Sequence[Leaf]) -> Iterator[tuple[Sequence[Leaf], int]]:
     """Yield the leaves as they are, and where all are groups of one size, also with that size."""
     yield leaves, 1
     sizes = {leaf.event.size if isinstance(leaf.event, ev.Group) else 1 for leaf in leaves}
@@ -106,10 +108,12 @@ def record_leaves(leaves: Sequence[Leaf], size: int, neighbours: Neighbours) -> 
     )
 
 
-def lemma_epsilon(alone: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours) -> float:
+def lemma_epsilon(
+    record_parts: Sequence[Leaf], size: int, delta: float, neighbours: Neighbours
+) -> float:
     """Return epsilon at `delta` of `size` records, by the lemma from the leaves of one record."""
-    parts = record_leaves(alone, size, neighbours)
-    return _Total.of(parts, neighbours).epsilon(delta, size)[0]
+    parts = record_leaves(record_parts, size, neighbours)
+    return _ComposedCurve.of(parts, neighbours).epsilon(delta, size)[0]
 
 
 def _lemma_step(size: int) -> Step:
@@ -122,7 +126,7 @@ def _lemma_step(size: int) -> Step:
 
 
 @dataclass(frozen=True)
-class _Total:
+class _ComposedCurve:
     """Curves that take part, each with its count."""
 
     parts: tuple[tuple[Curve, float], ...]
@@ -131,20 +135,24 @@ class _Total:
     sketch: tuple[tuple[Curve, float], ...] = ()
 
     @classmethod
-    def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _Total:
+    def of(cls, leaves: Sequence[Leaf], neighbours: Neighbours) -> _ComposedCurve:
         curves = [(curve(leaf.event, neighbours), leaf.count) for leaf in leaves]
-        kept, summed_up = shown(leaves)
-        own = {id(leaf) for leaf in kept}
+        # Very many leaves are summed up in the derivation; in the curve all of them count.
+        listed, summaries = shown(leaves)
+        shown_leaves = {id(leaf) for leaf in listed}
         steps = [
-            part.steps for leaf, (part, _) in zip(leaves, curves, strict=True) if id(leaf) in own
+            part.steps
+            for leaf, (part, _) in zip(leaves, curves, strict=True)
+            if id(leaf) in shown_leaves
         ]
         return cls(
             parts=tuple(
                 (part, _as_float(count))
                 for part, count in curves
+                # With limit and slack 0 a release costs nothing at any order.
                 if part.limit > 0.0 or part.slack > 0.0
             ),
-            shown=(*(step for each in steps for step in each), *summed_up),
+            shown=(*(step for each in steps for step in each), *summaries),
             releases=sum(leaf.count for leaf in leaves),
             sketch=_sketch(leaves, neighbours),
         )
@@ -158,11 +166,12 @@ class _Total:
 
     def divergence(self, orders: FloatArray) -> FloatArray:
         """Return the sum of the curves at these orders, rounded outward."""
+        # Sum over releases of count R(a): at one order, divergences of a sequence add up.
         total = np.zeros_like(orders)
         for part, count in self.parts:
             if part.limit > 0.0:
                 total += count * part.at(orders)
-        return total * OUTWARD
+        return total * RENYI_OUTWARD_FACTOR
 
     @property
     def pure(self) -> float:
@@ -174,10 +183,12 @@ class _Total:
     def slack(self) -> float:
         """The probability that any of the exceptional events happens: 1 - prod (1-slack)^n."""
         added = math.fsum(count * part.slack for part, count in self.parts if part.slack > 0.0)
+        # One release: nothing is summed, so nothing is rounded.
         if self._single:
             return min(1.0, added)
         if any(part.slack >= 1.0 for part, _ in self.parts):
             return 1.0
+        # log of prod (1-slack)^n; the sum of the slacks is an upper bound, too.
         logs = math.fsum(
             count * math.log1p(-part.slack) for part, count in self.parts if part.slack > 0.0
         )
@@ -191,7 +202,7 @@ class _Total:
         """Return epsilon at `delta`, and the step to it; of `size` records by the lemma."""
         if delta >= 1.0:
             return 0.0, self._step("Delta 1 promises nothing: epsilon 0.", _BY_DEFINITION)
-        pure, log_slack = self._whole(size)
+        pure, log_slack = self._largest_loss(size)
         if log_slack > _log(delta):
             if size > 1:
                 how = "The deltas that the events set aside grow beyond the one asked for."
@@ -199,20 +210,19 @@ class _Total:
             how = f"Delta {delta:.6g} is below the {self.slack:.6g} that the events set aside."
             return math.inf, self._step(how, _BY_DEFINITION)
         slack = self.slack
+        # Outside the exceptional events (delta - slack)/(1 - slack) is left; rounded down.
         left = (delta - slack) / (1.0 - slack) * (1.0 - 4e-16)
         if left > 0.0 and pure > 0.0 and (size == 1 or slack == 0.0):
-            found = best_epsilon(self.divergence, left, size=size, scout=self.scout)
-            if found.value < pure:
-                how = (
-                    f"Order {found.order:.6g} gives epsilon {found.value:.6g} at delta {delta:.6g}."
-                )
-                return found.value, self._step(how, found.source)
+            best = best_epsilon(self.divergence, left, size=size, scout=self.scout)
+            if best.value < pure:
+                how = f"Order {best.order:.6g} gives epsilon {best.value:.6g} at delta {delta:.6g}."
+                return best.value, self._step(how, best.source)
         how = f"Infinite order gives epsilon {pure:.6g} at delta {delta:.6g}."
         return pure, self._step(how, _BY_DEFINITION)
 
     def delta(self, epsilon: float, size: int = 1) -> tuple[float, Step]:
         """Return delta at `epsilon`, and the step to it; of `size` records by the lemma."""
-        pure, log_slack = self._whole(size)
+        pure, log_slack = self._largest_loss(size)
         if epsilon >= pure:
             total = self.slack if size == 1 else _exp_up(log_slack)
             how = f"Infinite order gives delta {total:.6g} at epsilon {epsilon:.6g}."
@@ -220,30 +230,30 @@ class _Total:
         if size > 1 and self.slack > 0.0:
             return 1.0, self._step("Nothing is known below the largest loss.", _BY_DEFINITION)
         slack = self.slack
-        found = best_delta(self.divergence, epsilon, size=size, scout=self.scout)
-        total = found.value
+        best = best_delta(self.divergence, epsilon, size=size, scout=self.scout)
+        total = best.value
         if slack > 0.0:
-            total = math.nextafter(slack + (1.0 - slack) * found.value, 2.0)
+            total = math.nextafter(slack + (1.0 - slack) * best.value, 2.0)
         total = min(1.0, total)
-        how = f"Order {found.order:.6g} gives delta {total:.6g} at epsilon {epsilon:.6g}."
-        return total, self._step(how, found.source)
+        how = f"Order {best.order:.6g} gives delta {total:.6g} at epsilon {epsilon:.6g}."
+        return total, self._step(how, best.source)
 
-    def _whole(self, size: int) -> tuple[float, float]:
+    def _largest_loss(self, size: int) -> tuple[float, float]:
         """Return the largest loss of `size` records, and the log delta that goes with it."""
         if size == 1 or math.isinf(self.pure):
             return self.pure, _log(self.slack)
         return lemma(self.pure, _log(self.slack), size)
 
     def _step(self, how: str, source: str) -> Step:
-        aside = (f"delta {self.slack:.6g} is set aside for the events' own deltas",)
-        return Step("conversion", how, source, aside if self.slack > 0.0 else ())
+        set_aside = (f"delta {self.slack:.6g} is set aside for the events' own deltas",)
+        return Step("conversion", how, source, set_aside if self.slack > 0.0 else ())
 
     def steps(self, conversion: Step) -> tuple[Step, ...]:
         """Return the whole derivation."""
         composition = Step(
             "composition",
             f"The curves of {self.releases} releases add up at each order.",
-            _COMPOSITION,
+            _COMPOSITION_SOURCE,
             ("the plan is fixed before the first release",),
         )
         return unique_steps((*self.shown, composition, conversion))
@@ -251,10 +261,10 @@ class _Total:
 
 def _sketch(leaves: Sequence[Leaf], neighbours: Neighbours) -> tuple[tuple[Curve, float], ...]:
     """Return curves of few leaves that stand for very many; nothing where they are few."""
-    few = sketched(leaves)
-    if 2 * len(few) > len(leaves):
+    sample = sketched(leaves)
+    if 2 * len(sample) > len(leaves):
         return ()
-    return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in few)
+    return tuple((curve(leaf.event, neighbours), _as_float(leaf.count)) for leaf in sample)
 
 
 def _log(probability: float) -> float:

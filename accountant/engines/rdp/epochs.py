@@ -19,14 +19,13 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.truncation import Cut
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
+from ..base import SIZED_RELEASES
 from .curves import Curve, curve
 from .fixed_size import without_replacement
-from .moments import OUTWARD, FloatArray
-
-SIZED = (ev.FixedSize, ev.TruncatedPoisson, ev.Shuffle, ev.SampledShuffle, ev.ShuffledBatches)
-"""Releases that fix how many units take part, which random allocation does not."""
+from .moments import RENYI_OUTWARD_FACTOR
 
 
 @curve.register(ev.ShuffledBatches)
@@ -45,19 +44,20 @@ def shuffled_batches(event: ev.ShuffledBatches, neighbours: Neighbours) -> Curve
         "joint convexity, given the order",
         ("the order is independent of the data and the same for both data sets",),
     )
-    whole = curve(event.event, neighbours)
-    return replace(whole, steps=(*whole.steps, step))
+    unsampled = curve(event.event, neighbours)
+    return replace(unsampled, steps=(*unsampled.steps, step))
 
 
 @curve.register(ev.RandomAllocation)
 def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Curve:
     """The curve of `chosen` releases: the steps are counted as known."""
-    if isinstance(event.event, SIZED):
+    if isinstance(event.event, SIZED_RELEASES):
         raise Unsupported(
             f"Random allocation of `{event.event.type}` has no meaning here.",
             "That release fixes how many units take part in it, and here that number is random.",
             "Allocate a release that takes any number of units.",
         )
+    # Given the steps, a unit takes part in `chosen` releases, which compose.
     base, chosen = curve(event.event, neighbours), event.chosen
     if base.slack > 0.0:
         raise Unsupported(
@@ -72,8 +72,8 @@ def random_allocation(event: ev.RandomAllocation, neighbours: Neighbours) -> Cur
         ("each unit's steps are drawn independently of the data",),
     )
     return Curve(
-        lambda orders: chosen * base.at(orders) * OUTWARD,
-        chosen * base.limit * OUTWARD,
+        lambda orders: chosen * base.at(orders) * RENYI_OUTWARD_FACTOR,
+        chosen * base.limit * RENYI_OUTWARD_FACTOR,
         (*base.steps, step),
     )
 
@@ -99,11 +99,12 @@ def truncated_poisson(event: ev.TruncatedPoisson, neighbours: Neighbours) -> Cur
 
     def at(orders: FloatArray) -> FloatArray:
         beta = orders - 1.0
+        # log(P(N < B) e^{b R_P} + P(N >= B) e^{b R_F}), b = a - 1, with both shares rounded up.
         moments = np.logaddexp(
             logs[0] + beta * poisson.at(orders), logs[1] + beta * full.at(orders)
         )
         rounding = 1e-15 * (2.0 - logs[1]) + np.abs(moments) * 1e-14
-        return np.asarray((np.maximum(moments, 0.0) + rounding) / beta * OUTWARD)
+        return np.asarray((np.maximum(moments, 0.0) + rounding) / beta * RENYI_OUTWARD_FACTOR)
 
     step = Step(
         "sampling",

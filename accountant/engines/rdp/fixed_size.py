@@ -37,21 +37,19 @@ import numpy as np
 from scipy.special import gammaln, roots_legendre
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import require_both_drawn
 from .curves import Curve, curve, interpolated, laplace_pair, pure_pair, response_pair, shift_ratio
-from .moments import OUTWARD, FloatArray, Pair, mixed, renyi
-from .sampled import LEAST_NOISE, MOST_NOISE
+from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
+from .quadrature import MAX_QUADRATURE_NODES, MAX_QUADRATURE_NOISE, MIN_QUADRATURE_NOISE
 
-MOST_TERMS: Final = 20_000
+MAX_SUMMED_ORDER: Final = 20_000
 """Integer orders beyond this get the curve without sampling instead."""
 
-MOST_NODES: Final = 20_000
-"""Orders that would need more quadrature nodes get the other bound instead."""
-
-_POINTS: Final = 16
+_GAUSS_LEGENDRE_POINTS: Final = 16
 
 Profile = Callable[[float, FloatArray], FloatArray]
 """From the rate and orders to bounds on R; infinite where there is none."""
@@ -68,10 +66,10 @@ def fixed_size(event: ev.FixedSize, neighbours: Neighbours) -> Curve:
         require_both_drawn(event.batch, event.population, neighbours)
         return curve(event.event, neighbours)
     rate = event.batch / event.population
-    found = without_replacement(event.event, rate, neighbours)
+    sampled = without_replacement(event.event, rate, neighbours)
     how = f"{event.batch} of {event.population} units without replacement."
-    last = found.steps[-1]
-    return replace(found, steps=(*found.steps[:-1], replace(last, statement=how)))
+    last = sampled.steps[-1]
+    return replace(sampled, steps=(*sampled.steps[:-1], replace(last, statement=how)))
 
 
 def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) -> Curve:
@@ -104,9 +102,10 @@ def without_replacement(inner: ev.Event, rate: float, neighbours: Neighbours) ->
         )
     if rate == 1.0:  # rounded; all curves grow with the rate
         return base
+    # The pure epsilon under sampling: log(1 + q (e^eps - 1)).
     limit = base.limit
     if 0.0 < limit < 700.0:
-        limit = math.log1p(rate * math.expm1(limit)) * OUTWARD
+        limit = math.log1p(rate * math.expm1(limit)) * RENYI_OUTWARD_FACTOR
     make = _PROFILES.get(type(inner))
     at = _smallest(base, rate, limit, make(inner) if make else None)
     source = (
@@ -130,7 +129,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
             otherwise="Ask under replace-one.",
         )
     (twice,) = leaves(ev.Group(2, inner))
-    found = curve(ev.Poisson(rate, twice.event), "add-remove")
+    sampled = curve(ev.Poisson(rate, twice.event), "add-remove")
     step = Step(
         "sampling",
         f"A sample of fixed size, rate {rate:.6g}.",
@@ -138,7 +137,7 @@ def _present_or_absent(inner: ev.Event, rate: float) -> Curve:
         "engines/rdp/fixed_size.py",
         ("the sample is as large with the unit as without it",),
     )
-    return replace(found, steps=(*found.steps, step))
+    return replace(sampled, steps=(*sampled.steps, step))
 
 
 def _smallest(
@@ -151,6 +150,7 @@ def _smallest(
         if profile is not None:
             sharper = profile(rate, orders)
             values = np.minimum(values, sharper)
+            # The general bound is dear: only at orders that the profile does not reach.
             missing = np.isinf(sharper)
         else:
             missing = np.ones(orders.shape, dtype=bool)
@@ -177,17 +177,19 @@ def amplified(base: Curve, rate: float) -> Callable[[FloatArray], FloatArray]:
 
 def _at_integers(base: Curve, rate: float, orders: FloatArray) -> FloatArray:
     values = base.at(orders)
-    few = orders <= MOST_TERMS
-    if not few.any():
+    summed = orders <= MAX_SUMMED_ORDER
+    if not summed.any():
         return values
-    j = np.arange(2.0, orders[few].max() + 1.0)
+    # Terms without C(a, j)'s part in a are common to all orders, and computed once.
+    j = np.arange(2.0, orders[summed].max() + 1.0)
     terms = _log_terms(base, rate, j)
-    for index in np.flatnonzero(few):
+    for index in np.flatnonzero(summed):
         a = orders[index]
         upto = slice(0, int(a) - 1)
         logs = terms[upto] - gammaln(a - j[upto] + 1.0) + gammaln(a + 1.0)
+        # log(1 + sum of terms), raised by the rounding of gammaln, which grows with a.
         moment = np.logaddexp(0.0, _log_sum(logs) + 1e-13 * a)
-        values[index] = min(values[index], moment / (a - 1.0) * OUTWARD)
+        values[index] = min(values[index], moment / (a - 1.0) * RENYI_OUTWARD_FACTOR)
     return values
 
 
@@ -196,6 +198,7 @@ def _log_terms(base: Curve, rate: float, j: FloatArray) -> FloatArray:
     at = base.at(j)
     log_ratio = _log_expm1(base.limit) if 0.0 < base.limit < 1.0 else math.inf
     tails = (j - 1.0) * at + np.minimum(math.log(2.0), j * log_ratio)
+    # j = 2 has a bound of its own, min(4 (e^e(2) - 1), e^e(2) min(2, ...)).
     tails[0] = min(_log_expm1(float(at[0])) + math.log(4.0), tails[0])
     return np.asarray(j * math.log(rate) - gammaln(j + 1.0) + tails)
 
@@ -219,6 +222,7 @@ def profile_pair(rate: float, base: Pair) -> Pair:
     Points of `base` with P > Q become (1-q)Q + qP against Q, those with P < Q become P against
     (1-q)P + qQ; the masses no longer add up to 1, which that sum does not need.
     """
+    # P > Q: the pair (1-q)Q + qP against Q; P < Q: P against (1-q)P + qQ.
     up, down = base.losses > 0.0, base.losses < 0.0
     below = base.losses[down]
     other = mixed(rate, -below)
@@ -233,10 +237,15 @@ def _gaussian_profile(event: ev.Gaussian) -> Profile:
 
     def at(rate: float, orders: FloatArray) -> FloatArray:
         values = np.full_like(orders, np.inf)
-        if not LEAST_NOISE < sigma < MOST_NOISE:
+        if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
             return values
         # Compared as Python's integers: at orders such as 1e18 a count overflows.
-        fits = np.array([_panels(sigma, a)[2] * _POINTS < MOST_NODES for a in orders.tolist()])
+        fits = np.array(
+            [
+                _panels(sigma, a)[2] * _GAUSS_LEGENDRE_POINTS < MAX_QUADRATURE_NODES
+                for a in orders.tolist()
+            ]
+        )
         if fits.any():
             base = _gaussian_base(sigma, float(orders[fits].max()))
             values[fits] = renyi(profile_pair(rate, base), orders[fits])
@@ -253,13 +262,14 @@ def _panels(sigma: float, order: float) -> tuple[FloatArray, FloatArray, int]:
     pi sigma^2 / 2, where the mixture has its zeros; on the left the mixture is raised to 1 - a,
     and the height is kept to where that is at most about e^10 larger.
     """
+    # Panels short enough for the poles pi sigma^2/2 off the line; left also for the power 1 - a.
     right = min(0.75 * sigma, sigma * sigma)
     left = min(right, 3.0 * sigma * sigma / math.sqrt(order))
     reach_left, reach_right = 2.0 + 11.0 * sigma, 2.0 * order + 11.0 * sigma
-    many_left, many_right = math.ceil(reach_left / left), math.ceil(reach_right / right)
-    if (many_left + many_right) * _POINTS >= MOST_NODES:
-        return np.empty(0), np.empty(0), many_left + many_right
-    return np.full(many_left, left), np.full(many_right, right), many_left + many_right
+    count_left, count_right = math.ceil(reach_left / left), math.ceil(reach_right / right)
+    if (count_left + count_right) * _GAUSS_LEGENDRE_POINTS >= MAX_QUADRATURE_NODES:
+        return np.empty(0), np.empty(0), count_left + count_right
+    return np.full(count_left, left), np.full(count_right, right), count_left + count_right
 
 
 def _gaussian_base(sigma: float, order: float) -> Pair:
@@ -267,6 +277,7 @@ def _gaussian_base(sigma: float, order: float) -> Pair:
     left, right, _ = _panels(sigma, order)
     widths = np.concatenate((left, right))
     starts = 1.0 - left.sum() + np.concatenate(([0.0], np.cumsum(widths)[:-1]))
+    # Panels meet at 1, where both densities cross and the two pairs take over.
     starts[left.size :] = 1.0 + np.concatenate(([0.0], np.cumsum(right)[:-1]))
     nodes, weights = _legendre()
     distance = starts[:, None] - 1.0 + widths[:, None] * (nodes + 1.0) / 2.0
@@ -277,7 +288,7 @@ def _gaussian_base(sigma: float, order: float) -> Pair:
 
 @cache
 def _legendre() -> tuple[FloatArray, FloatArray]:
-    nodes, weights = roots_legendre(_POINTS)
+    nodes, weights = roots_legendre(_GAUSS_LEGENDRE_POINTS)
     return np.asarray(nodes), np.asarray(weights)
 
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from ... import events as ev
 from ...amplification.group import along_chain, by_mironov, group_step, lemma, triangle
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from .curves import Curve, approximate, capped, curve, of_pair, pure_pair
 from .mixture import Mixture
-from .moments import FloatArray
 
-_GROUPS = (
+_GROUP_SOURCE = (
     "derived in amplification/group.py (optimised triangle inequality); Mironov 2017, "
     "Proposition 2, arXiv 1702.07476v3"
 )
@@ -33,23 +33,25 @@ def group(event: ev.Group, neighbours: Neighbours) -> Curve:
     Raises `Unsupported` where one record has no curve, or one that does not hold along the chain,
     or one with a delta of its own and unbounded losses.
     """
-    alone = curve(along_chain(event.event, event.size, neighbours), neighbours)
-    if event.size == 1 or (alone.limit == 0.0 and alone.slack == 0.0):
-        return alone
-    if alone.slack > 0.0:
-        return _with_slack(event, alone, neighbours)
-    curves = [triangle(alone.at, event.size), by_mironov(alone.at, event.size)]
-    limit = alone.limit
+    record = curve(along_chain(event.event, event.size, neighbours), neighbours)
+    if event.size == 1 or (record.limit == 0.0 and record.slack == 0.0):
+        return record
+    if record.slack > 0.0:
+        return _with_slack(event, record, neighbours)
+    # Each rule holds at every order, so the smallest does.
+    curves = [triangle(record.at, event.size), by_mironov(record.at, event.size)]
+    limit = record.limit
+    # Bounded losses: binary randomized response at k epsilon dominates the group.
     if limit < math.inf:
         limit, _ = lemma(limit, -math.inf, event.size)
         curves.append(capped(of_pair(pure_pair(limit)), limit))
-    together = mixture_of(event, neighbours)
-    if together is not None:
-        curves.append(together.at)
+    mixture = mixture_of(event, neighbours)
+    if mixture is not None:
+        curves.append(mixture.at)
     return Curve(
         at=_smallest(curves),
         limit=limit,
-        steps=(*alone.steps, group_step(event.size, neighbours), _step(event, together)),
+        steps=(*record.steps, group_step(event.size, neighbours), _step(event, mixture)),
     )
 
 
@@ -76,32 +78,34 @@ def _smallest(
     return at
 
 
-def _with_slack(event: ev.Group, alone: Curve, neighbours: Neighbours) -> Curve:
+def _with_slack(event: ev.Group, record: Curve, neighbours: Neighbours) -> Curve:
     """Return the curve of the group as an (epsilon, delta)-DP release, by the lemma."""
-    if math.isinf(alone.limit):
+    if math.isinf(record.limit):
         raise Unsupported(
             f"The rdp engine cannot turn the curve of `{event.event.type}` into that of a group.",
             "It holds outside an event of small probability only, and its losses have no bound.",
             "Account for single records.",
         )
-    epsilon, log_delta = lemma(alone.limit, math.log(alone.slack), event.size)
+    epsilon, log_delta = lemma(record.limit, math.log(record.slack), event.size)
     delta = math.exp(min(log_delta, 0.0)) * (1.0 + 1e-12)
-    whole = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
-    shown = Step(
+    group_curve = approximate(ev.Approximate(epsilon, min(delta, 1.0)), neighbours)
+    lemma_step = Step(
         "group",
         f"{event.size:,} records: epsilon {epsilon:.6g} and delta {min(delta, 1.0):.6g}.",
         "the lemma, derived in amplification/group.py",
     )
-    return replace(whole, steps=(*alone.steps, group_step(event.size, neighbours), shown))
+    return replace(
+        group_curve, steps=(*record.steps, group_step(event.size, neighbours), lemma_step)
+    )
 
 
-def _step(event: ev.Group, together: Mixture | None) -> Step:
+def _step(event: ev.Group, mixture: Mixture | None) -> Step:
     rule = "the optimised triangle inequality and Mironov's rule"
-    if together is not None:
+    if mixture is not None:
         rule += ", and the mixture sum_i w_i N(i) of all records together"
     return Step(
         "group",
         f"R_{event.size}(a) is the smallest of {rule}.",
-        _GROUPS,
+        _GROUP_SOURCE,
         ("one record's curve holds between all data sets on the way, in both directions",),
     )

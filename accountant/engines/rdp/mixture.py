@@ -30,30 +30,27 @@ from functools import cached_property
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from .moments import FloatArray, Pair, renyi
+from ...arrays import FloatArray, IndexArray
+from .moments import Pair, renyi
+from .quadrature import (
+    MAX_QUADRATURE_NODES,
+    MAX_QUADRATURE_NOISE,
+    MAX_SHIFT_ANGLE,
+    MIN_QUADRATURE_NOISE,
+    QUADRATURE_LOG_ACCURACY,
+    QUADRATURE_MISSED_MASS,
+    trapezoid_step,
+)
 
-ACCURACY: Final = 40.0
-"""The rule is exact up to about e^-40 of the integral."""
+MAX_MIXTURE_RECORDS: Final = 100_000
+"""For more records the curve is infinite here."""
 
-MISSED: Final = 2e-17
-"""What it may miss of E_Q[(P/Q)^a], which is at least 1: more than e^-40."""
-
-MOST_NODES: Final = 20_000
-MOST_RECORDS: Final = 100_000
-"""Most nodes and records; beyond, the curve is infinite here."""
-
-ROWS: Final = 256
+NODES_PER_BLOCK: Final = 256
 """How many nodes are taken at once."""
 
-LEAST_NOISE, MOST_NOISE = 1e-4, 1e50
-
-_WIDEST: Final = 2.5
-"""Largest angle v that is used, below pi."""
-
-_REACH: Final = 11.0
+_TAIL_DEVIATIONS: Final = 11.0
 
 
 @dataclass(frozen=True)
@@ -71,22 +68,29 @@ class Mixture:
         One direction is enough under replace-one, where the pair is its own mirror image.
         """
         if self.replaced:
-            return self._one_way(orders, backwards=False)
+            return self._direction(orders, backwards=False)
         return np.maximum(
-            self._one_way(orders, backwards=False), self._one_way(orders, backwards=True)
+            self._direction(orders, backwards=False), self._direction(orders, backwards=True)
         )
 
-    def _one_way(self, orders: FloatArray, backwards: bool) -> FloatArray:
+    def _direction(self, orders: FloatArray, backwards: bool) -> FloatArray:
         values = np.full_like(orders, np.inf)
-        if not LEAST_NOISE < self.noise < MOST_NOISE or self.size > MOST_RECORDS:
+        if (
+            not MIN_QUADRATURE_NOISE < self.noise < MAX_QUADRATURE_NOISE
+            or self.size > MAX_MIXTURE_RECORDS
+        ):
             return values
+        # Orders whose rule would need too many nodes stay infinite: no bound from here.
         steps = self._steps(orders, backwards)
-        fits = self._length(orders) / steps < MOST_NODES
+        fits = self._length(orders) / steps < MAX_QUADRATURE_NODES
         if fits.any():
-            few = orders[fits]
-            pair = self._pair(float(few.max()), float(steps[fits].min()), backwards)
-            missed = (MISSED + 4.0 * self._ratio_error(pair)) * few + MISSED
-            values[fits] = renyi(pair, few) + missed / (few - 1.0)
+            fitting_orders = orders[fits]
+            pair = self._pair(float(fitting_orders.max()), float(steps[fits].min()), backwards)
+            # What the rule misses, and what errors of the ratios add, raise the divergence.
+            missed = (
+                QUADRATURE_MISSED_MASS + 4.0 * self._ratio_error(pair)
+            ) * fitting_orders + QUADRATURE_MISSED_MASS
+            values[fits] = renyi(pair, fitting_orders) + missed / (fitting_orders - 1.0)
         return values
 
     def _ratio_error(self, pair: Pair) -> float:
@@ -100,22 +104,13 @@ class Mixture:
         return 8.0 * 2.0**-53 * (4.0 + weights + 2.0 * largest)
 
     def _length(self, orders: FloatArray) -> FloatArray:
-        return self.size * (2.0 * orders + 1.0) + 2.0 * _REACH * self.noise
+        return self.size * (2.0 * orders + 1.0) + 2.0 * _TAIL_DEVIATIONS * self.noise
 
     def _steps(self, orders: FloatArray, backwards: bool) -> FloatArray:
-        """Return a trapezoid step h whose error is at most about e^-40 of the integral.
-
-        Moving the line of integration by t = v s^2 multiplies the integral by at most
-        e^(v^2 s^2/2), and where a ratio is raised to 1 - a, by cos(v/2)^(-k (a-1)).  The error is
-        then that factor times 2/(e^(2 pi t/h) - 1).
-        Source: Trefethen and Weideman 2014, Theorem 5.1, SIAM Review 56(3).
-        """
-        below = self.replaced or backwards
-        beta = self.size * (orders - 1.0) if below else np.zeros_like(orders)
-        variance = self.noise**2
-        angle = np.minimum(_WIDEST, np.sqrt(ACCURACY / (variance / 2.0 + beta / 8.0)))
-        cost = ACCURACY + angle**2 * variance / 2.0 - beta * np.log(np.cos(angle / 2.0))
-        return np.asarray(2.0 * math.pi * angle * variance / cost)
+        """Return the trapezoid step for each order: a polynomial of degree k costs k times one."""
+        raised = self.replaced or backwards  # a ratio is raised to 1 - a
+        exponent = self.size * (orders - 1.0) if raised else np.zeros_like(orders)
+        return trapezoid_step(self.noise, exponent, MAX_SHIFT_ANGLE)
 
     def _pair(self, order: float, step: float, backwards: bool) -> Pair:
         """Return nodes that hold all but 1e-22 of the integral at orders up to `order`.
@@ -129,13 +124,15 @@ class Mixture:
         highest = 1.0 * self.size if backwards else order * self.size
         if self.replaced:
             lowest, highest = -1.0 * self.size, (2.0 * order - 1.0) * self.size
-        low = math.floor((lowest - _REACH * self.noise) / step)
-        high = math.ceil((highest + _REACH * self.noise) / step)
+        low = math.floor((lowest - _TAIL_DEVIATIONS * self.noise) / step)
+        high = math.ceil((highest + _TAIL_DEVIATIONS * self.noise) / step)
         x = np.asarray(np.arange(low, high + 1, dtype=np.float64) * step, np.float64)
+        # Q-mass of each node: normal density times the step, as a logarithm.
         z = x / self.noise
         weights = -z * z / 2.0 + math.log(step / (self.noise * math.sqrt(2.0 * math.pi)))
         losses = self._log_ratio(x)
         if self.replaced:
+            # Under replace-one Q is the mirror image, so its log ratio is that at -x.
             other = self._log_ratio(-x)
             return Pair(weights + other, losses - other)
         return Pair(weights + losses, -losses) if backwards else Pair(weights, losses)
@@ -143,27 +140,30 @@ class Mixture:
     def _log_ratio(self, x: FloatArray) -> FloatArray:
         """Return G at each position."""
         result = np.empty_like(x)
-        for start in range(0, x.size, ROWS):
-            part = slice(start, start + ROWS)
-            i = self._matter(float(x[part].min()), float(x[part].max()))
+        # In blocks of nodes, each with the few i that matter there: shape (nodes, indices).
+        for start in range(0, x.size, NODES_PER_BLOCK):
+            part = slice(start, start + NODES_PER_BLOCK)
+            i = self._relevant_indices(float(x[part].min()), float(x[part].max()))
             terms = self._terms(x[part, None], i)
+            # log-sum-exp over i, around the largest term of each node.
             peak = terms.max(axis=1)
             result[part] = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
         return result
 
-    def _terms(self, x: FloatArray, i: NDArray[np.intp]) -> FloatArray:
+    def _terms(self, x: FloatArray, i: IndexArray) -> FloatArray:
         shifts = i.astype(np.float64)
         return np.asarray(self._log_weights[i] + shifts * (x - 0.5 * shifts) / self.noise**2)
 
-    def _matter(self, low: float, high: float) -> NDArray[np.intp]:
+    def _relevant_indices(self, low: float, high: float) -> IndexArray:
         """Return the i that hold all but e^-39 of e^G at every position in [low, high].
 
         Later terms gain on earlier ones as x grows, so those too late at `high` are so everywhere,
         and those too early at `low`.
         """
         i = np.arange(self.size + 1)
-        least = -ACCURACY - math.log(self.size + 1.0)
+        least = -QUADRATURE_LOG_ACCURACY - math.log(self.size + 1.0)
         at_low, at_high = self._terms(np.array(low), i), self._terms(np.array(high), i)
+        # Terms of at least e^-40/(k+1) of the largest; all others together are below e^-39.
         first = np.flatnonzero(at_low >= at_low.max() + least)[0]
         last = np.flatnonzero(at_high >= at_high.max() + least)[-1]
         return i[first : last + 1]
@@ -171,6 +171,7 @@ class Mixture:
     @cached_property
     def _log_weights(self) -> FloatArray:
         i = np.arange(self.size + 1.0)
-        chosen = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
-        spared = (self.size - i) * math.log1p(-self.rate)
-        return np.asarray(chosen + i * math.log(self.rate) + spared)
+        # log Bin(k, q)(i) = log C(k, i) + i log q + (k - i) log(1 - q).
+        log_binomial = gammaln(self.size + 1.0) - gammaln(i + 1.0) - gammaln(self.size - i + 1.0)
+        log_absent = (self.size - i) * math.log1p(-self.rate)
+        return np.asarray(log_binomial + i * math.log(self.rate) + log_absent)

@@ -12,17 +12,16 @@ The second form holds because E_Q[u] = 0.  Its summands are never negative, so a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
+from ...arrays import FloatArray
 
-OUTWARD: Final = 1.0 + 1e-11
+RENYI_OUTWARD_FACTOR: Final = 1.0 + 1e-11
 """Every computed divergence is raised by this factor: far more than its rounding error."""
 
-_LOG_SPACE: Final = 300.0
+_MAX_DIRECT_EXPONENT: Final = 300.0
 """Exponents beyond this are summed in log space, where the `- 1` no longer matters."""
 
 
@@ -36,26 +35,30 @@ class Pair:
 
 def mixed(rate: float, losses: FloatArray) -> FloatArray:
     """Return log(1 - rate + rate e^loss): the losses of (1-rate) Q + rate P against Q."""
+    # log(1 + q (e^l - 1)) keeps small losses; log-add-exp keeps large ones.
     near = np.log1p(rate * np.expm1(np.minimum(losses, 1.0)))
-    apart = np.logaddexp(np.log1p(-rate), np.log(rate) + losses)
+    by_log_add = np.logaddexp(np.log1p(-rate), np.log(rate) + losses)
     # Where the sum falls well below 1, the first form has lost 1 - rate to rounding.
-    return np.where((losses > 1.0) | (near < -0.5), apart, near)
+    return np.where((losses > 1.0) | (near < -0.5), by_log_add, near)
 
 
 def renyi(pair: Pair, orders: FloatArray) -> FloatArray:
     """Return R(a) for each order a > 1, rounded outward."""
     beta = orders[:, None] - 1.0
+    # Shape (orders, points): log of Q (P/Q)^a, the summands of E_Q[(P/Q)^a].
     exponents = orders[:, None] * pair.losses + pair.log_weights
     peaks = exponents.max(axis=1)
-    small = peaks < _LOG_SPACE
+    small = peaks < _MAX_DIRECT_EXPONENT
     moments = np.empty_like(orders)
     if small.any():
+        # Moments near 1 through their excess over 1, so that tiny divergences keep digits.
         moments[small] = np.log1p(_excess(pair, beta[small], exponents[small]))
     large = ~small
     if large.any():
+        # Large ones by log-sum-exp around the largest summand.
         scaled = np.exp(exponents[large] - peaks[large, None])
         moments[large] = peaks[large] + np.log(scaled.sum(axis=1))
-    return np.maximum(moments, 0.0) / beta[:, 0] * OUTWARD
+    return np.maximum(moments, 0.0) / beta[:, 0] * RENYI_OUTWARD_FACTOR
 
 
 def _excess(pair: Pair, beta: FloatArray, exponents: FloatArray) -> FloatArray:
@@ -63,11 +66,13 @@ def _excess(pair: Pair, beta: FloatArray, exponents: FloatArray) -> FloatArray:
     q = np.exp(pair.log_weights)
     p = np.exp(pair.log_weights + pair.losses)
     u = np.expm1(np.minimum(pair.losses, 1.0))
+    # q u = p - q, by expm1 where the loss is small.
     shift = np.where(pair.losses < 1.0, q * u, p - q)
     grown = beta * pair.losses
     terms = np.where(grown > 1.0, np.exp(exponents) - p, p * np.expm1(np.minimum(grown, 1.0))) - (
         beta * shift
     )
+    # For small u the two terms cancel: the Taylor series of (1+u)^a - 1 - a u instead.
     near = np.abs(u) < 1e-2
     if near.any():
         v, b = u[near], beta

@@ -34,6 +34,7 @@ from typing import Any, Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...errors import Unsupported
 from ...guarantee import Neighbours, Step
 from ..base import Registry, contribution, sampled_instead
@@ -51,19 +52,15 @@ from .curves import (
     pure_pair,
     shift_ratio,
 )
-from .moments import OUTWARD, FloatArray, Pair, mixed, renyi
-
-MOST_NODES: Final = 20_000
-"""Orders that would need more quadrature nodes get the curve without sampling instead."""
-
-LEAST_NOISE, MOST_NOISE = 1e-4, 1e50
-"""Beyond these, too, the curve without sampling stands in."""
-
-_ACCURACY: Final = 40.0
-"""The quadrature is exact up to about e^-40."""
-
-_QUADRATURE: Final = 2e-17
-"""What the quadrature may miss of E_Q[(P/Q)^a], which is at least 1: more than e^-40."""
+from .moments import RENYI_OUTWARD_FACTOR, Pair, mixed, renyi
+from .quadrature import (
+    MAX_QUADRATURE_NODES,
+    MAX_QUADRATURE_NOISE,
+    MAX_SHIFT_ANGLE,
+    MIN_QUADRATURE_NOISE,
+    QUADRATURE_MISSED_MASS,
+    trapezoid_step,
+)
 
 Sampler = Callable[[float], Curve]
 """From the sampling rate, strictly between 0 and 1, to the curve."""
@@ -87,7 +84,7 @@ def poisson(event: ev.Poisson, neighbours: Neighbours) -> Curve:
 def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
     if isinstance(inner, ev.ZCDP):
         raise _no_sampled_rho(inner, neighbours)
-    if type(inner) not in _KNOWN:
+    if type(inner) not in _SAMPLED_EVENTS:
         raise Unsupported(
             f"The rdp engine cannot account for Poisson sampling of `{inner.type}`.",
             "Its Renyi curve alone does not bound what a sample of it reveals.",
@@ -99,10 +96,11 @@ def _sampler(inner: ev.Event, neighbours: Neighbours) -> Sampler:
 
 def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
     """Return the refusal of a bare rho on a sample, with the noise that it may stand for."""
-    instead = "State the mechanism itself."
+    advice = "State the mechanism itself."
     if inner.rho > 0.0:
+        # rho = c^2/(2 s^2), solved for the noise of a Gaussian sum.
         noise = contribution(neighbours) / math.sqrt(2.0 * inner.rho)
-        instead = (
+        advice = (
             f"If it is a sum with Gaussian noise, state that: Gaussian({noise:.6g}) has this rho "
             f"under {neighbours}."
         )
@@ -110,7 +108,7 @@ def _no_sampled_rho(inner: ev.ZCDP, neighbours: Neighbours) -> Unsupported:
         "No engine can account for Poisson sampling of `zcdp`.",
         "A bare rho names no mechanism, and what sampling gains is only known here for mechanisms "
         "whose own distributions are.",
-        f"{instead} {sampled_instead(inner)}",
+        f"{advice} {sampled_instead(inner)}",
     )
 
 
@@ -128,7 +126,7 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
     """
     sigma = inner.noise_multiplier
     replaced = neighbours == "replace-one"
-    whole = gaussian(inner, neighbours)
+    unsampled = gaussian(inner, neighbours)
     if replaced:
         source = "Zhu, Dong and Wang 2022, arXiv 2106.08567v4 (dominating pairs)"
         statement = "N(0) mixed with N(1) against N(0) mixed with N(-1)"
@@ -140,19 +138,23 @@ def _gaussian(inner: ev.Gaussian, neighbours: Neighbours) -> Sampler:
 
     def sampler(rate: float) -> Curve:
         def at(orders: FloatArray) -> FloatArray:
-            values = whole.at(orders)
-            if not LEAST_NOISE < sigma < MOST_NOISE:
+            # A sample reveals no more than the release: the unsampled curve is always a bound.
+            values = unsampled.at(orders)
+            if not MIN_QUADRATURE_NOISE < sigma < MAX_QUADRATURE_NOISE:
                 return values
             steps = _step(sigma, orders, replaced)
-            fits = _reach(sigma, orders, replaced) / steps < MOST_NODES
+            fits = _reach(sigma, orders, replaced) / steps < MAX_QUADRATURE_NODES
             if fits.any():
                 largest = float(orders[fits].max())
                 pair = _gaussian_pair(rate, sigma, largest, float(steps[fits].min()), replaced)
-                sampled = renyi(pair, orders[fits]) + _QUADRATURE / (orders[fits] - 1.0)
+                # The rule's missed mass m adds at most log(1 + m)/(a - 1) <= m/(a - 1).
+                sampled = renyi(pair, orders[fits]) + QUADRATURE_MISSED_MASS / (orders[fits] - 1.0)
                 values[fits] = np.minimum(values[fits], sampled)
             return values
 
-        return Curve(at, math.inf, (*whole.steps, _step_of(rate, statement, source, conditions)))
+        return Curve(
+            at, math.inf, (*unsampled.steps, _step_of(rate, statement, source, conditions))
+        )
 
     return sampler
 
@@ -162,23 +164,14 @@ def _step_of(rate: float, statement: str, source: str, conditions: tuple[str, ..
 
 
 def _step(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
-    """Return a trapezoid step h whose error is at most about e^-40 of the integral.
+    """Return the trapezoid step for each order.
 
-    Moving the line of integration to imaginary part d < pi sigma^2 multiplies the integral by
-    at most e^{d^2/(2 sigma^2)}, because |1 - q + q e^{x + i y}| <= 1 - q + q e^x; under
-    replace-one also by cos(d/(2 sigma^2))^{1-a}, because that modulus is at least
-    cos(y/2) (1 - q + q e^x).  The error is then that factor times 2/(e^{2 pi d/h} - 1).
-    Source: Trefethen and Weideman 2014, Theorem 5.1, SIAM Review 56(3).
+    |1 - q + q e^{x + i y}| <= 1 - q + q e^x for every angle y; under replace-one a ratio is also
+    raised to 1 - a, and that modulus is at least cos(y/2) (1 - q + q e^x).
     """
-    beta = orders - 1.0 if replaced else np.zeros_like(orders)
-    widest = 2.5 if replaced else math.pi
-    angle = np.minimum(widest, np.sqrt(_ACCURACY / (sigma**2 / 2.0 + beta / 8.0)))
-    if not replaced:
-        return np.asarray(
-            2.0 * math.pi * angle * sigma**2 / (_ACCURACY + angle**2 * sigma**2 / 2.0)
-        )
-    cost = _ACCURACY + angle**2 * sigma**2 / 2.0 - beta * np.log(np.cos(angle / 2.0))
-    return np.asarray(2.0 * math.pi * angle * sigma**2 / cost)
+    if replaced:
+        return trapezoid_step(sigma, orders - 1.0, MAX_SHIFT_ANGLE)
+    return trapezoid_step(sigma, np.zeros_like(orders), math.pi)
 
 
 def _reach(sigma: float, orders: FloatArray, replaced: bool) -> FloatArray:
@@ -194,13 +187,16 @@ def _gaussian_pair(rate: float, sigma: float, order: float, step: float, replace
     """
     low = -11.0 * sigma - (1.0 if replaced else 0.0)
     high = 11.0 * sigma + (2.0 if replaced else 1.0) * order
+    # Nodes at whole multiples of the step, weights log of normal density times step.
     counted = np.arange(math.floor(low / step), math.ceil(high / step) + 1, dtype=np.float64)
     x = np.asarray(counted * step, np.float64)
     z = x / sigma
     scale = sigma * sigma
     weights = -z * z / 2.0 + math.log(step / (sigma * math.sqrt(2.0 * math.pi)))
+    # log(1 - q + q N(1)/N(0)) at each node.
     losses = mixed(rate, (x - 0.5) / scale)
     if replaced:
+        # Q = (1-q) N(0) + q N(-1) carries the weights; the loss is the difference of both logs.
         other = mixed(rate, (-x - 0.5) / scale)
         weights, losses = weights + other, losses - other
     return Pair(weights, losses)
@@ -215,16 +211,17 @@ def _discrete_gaussian(inner: ev.DiscreteGaussian, neighbours: Neighbours) -> Sa
     Source: Mironov, Talwar and Zhang 2019, Section 3.3, arXiv 1908.10530v1.
     """
     _refuse_replacement(inner, neighbours)
-    whole = curve(inner, neighbours)
+    unsampled = curve(inner, neighbours)
     continuous = _gaussian(ev.Gaussian(inner.noise_multiplier), neighbours)
 
     def sampler(rate: float) -> Curve:
+        # Equal at integers, a chord between them: an upper bound everywhere.
         between = interpolated(continuous(rate).at)
         return Curve(
-            lambda orders: np.minimum(between(orders), whole.at(orders)),
+            lambda orders: np.minimum(between(orders), unsampled.at(orders)),
             math.inf,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "as with continuous noise at integer orders, interpolated between them",
@@ -259,17 +256,19 @@ def _laplace_sampler(
     inner: ev.Event, neighbours: Neighbours, noise: float, steps: int | None
 ) -> Sampler:
     t = shift_ratio(1, noise)
-    whole, half = curve(inner, neighbours), laplace_pair(t, steps)
+    unsampled, half = curve(inner, neighbours), laplace_pair(t, steps)
     if neighbours != "replace-one":
-        return _of_symmetric(whole, half)
+        return _of_symmetric(unsampled, half)
     centre = [np.log(np.tanh((half.losses[1] + t) / 2.0 / 2.0))]
     right, flat = half.losses[1:], np.full(half.losses.size, -t)
     weights = np.concatenate((half.log_weights[:0:-1], centre, half.log_weights[1:]))
     up = np.concatenate((flat, right))
-    return _of_three(whole, weights, up, up[::-1])
+    return _of_three(unsampled, weights, up, up[::-1])
 
 
-def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: FloatArray) -> Sampler:
+def _of_three(
+    unsampled: Curve, log_weights: FloatArray, up: FloatArray, down: FloatArray
+) -> Sampler:
     """Return the replace-one sampler of three symmetric distributions.
 
     The points carry masses of the noise centred at 0, and the losses against it of the noise
@@ -278,12 +277,12 @@ def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: Float
 
     def sampler(rate: float) -> Curve:
         low, high = mixed(rate, down), mixed(rate, up)
-        limit = min(whole.limit, float((high - low).max()) * OUTWARD)
+        limit = min(unsampled.limit, float((high - low).max()) * RENYI_OUTWARD_FACTOR)
         return Curve(
             capped(of_pair(Pair(log_weights + low, high - low)), limit),
             limit,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "noise at 0 mixed with noise at 1 against noise at 0 mixed with noise at -1",
@@ -297,19 +296,19 @@ def _of_three(whole: Curve, log_weights: FloatArray, up: FloatArray, down: Float
     return sampler
 
 
-def _of_symmetric(whole: Curve, pair: Pair) -> Sampler:
+def _of_symmetric(unsampled: Curve, pair: Pair) -> Sampler:
     """Return the sampler of a pair (P, Q) that an involution swaps."""
 
     def sampler(rate: float) -> Curve:
-        if whole.limit == 0.0:
+        if unsampled.limit == 0.0:
             return NOTHING
-        limit = float(mixed(rate, np.array([whole.limit]))[0]) * OUTWARD
+        limit = float(mixed(rate, np.array([unsampled.limit]))[0]) * RENYI_OUTWARD_FACTOR
         values = of_pair(Pair(pair.log_weights, mixed(rate, pair.losses)))
         return Curve(
             capped(values, limit),
             limit,
             (
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     "the mixture (1-q) Q + q P against Q",
@@ -333,8 +332,8 @@ def _bare_epsilon(inner: Any, neighbours: Neighbours) -> Sampler:
     The bounded range of `Exponential` is not used: its worst pair changes with the order.
     """
     _refuse_bare(inner, neighbours)
-    whole = curve(ev.Pure(inner.epsilon), neighbours)
-    return _of_symmetric(whole, pure_pair(inner.epsilon))
+    unsampled = curve(ev.Pure(inner.epsilon), neighbours)
+    return _of_symmetric(unsampled, pure_pair(inner.epsilon))
 
 
 @_under_poisson.register(ev.Approximate)
@@ -348,16 +347,16 @@ def _approximate(inner: ev.Approximate, neighbours: Neighbours) -> Sampler:
     Source: Balle, Barthe and Gaboardi 2018, Theorem 8, arXiv 1807.01647v2.
     """
     _refuse_bare(inner, neighbours)
-    whole = approximate(inner, neighbours)
+    unsampled = approximate(inner, neighbours)
 
     def sampler(rate: float) -> Curve:
-        epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * OUTWARD
+        epsilon = float(mixed(rate, np.array([inner.epsilon]))[0]) * RENYI_OUTWARD_FACTOR
         delta = min(1.0, rate * inner.delta * (1.0 + 1e-15))
         smaller = approximate(ev.Approximate(epsilon, delta), neighbours)
         return replace(
             smaller,
             steps=(
-                *whole.steps,
+                *unsampled.steps,
                 _step_of(
                     rate,
                     f"epsilon {epsilon:.6g} and delta {delta:.6g}",
@@ -374,7 +373,7 @@ def _no_guarantee(inner: ev.NoGuarantee, neighbours: Neighbours) -> Sampler:
     return lambda _rate: no_guarantee(inner, neighbours)
 
 
-_KNOWN: Final = frozenset(
+_SAMPLED_EVENTS: Final = frozenset(
     {
         ev.Gaussian,
         ev.DiscreteGaussian,

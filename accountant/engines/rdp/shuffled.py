@@ -21,13 +21,15 @@ def shuffle(event: ev.Shuffle, neighbours: Neighbours) -> Curve:
     Replace-one, and zero-out as a case of it; raises `Unsupported` under add-remove.
     Source: the pair is derived in `amplification.shuffling`.
     """
-    known = round_pair(event, neighbours)
-    log_p, log_q = known.outcomes
-    both = np.isfinite(log_p) & np.isfinite(log_q)
+    dominating = round_pair(event, neighbours)
+    log_p, log_q = dominating.outcomes
+    # Outcomes that only P has are set aside with their mass, rounded up: the slack.
+    finite = np.isfinite(log_p) & np.isfinite(log_q)
     slack = float(np.exp(log_p[np.isneginf(log_q)]).sum()) * (1.0 + 1e-12)
-    losses = log_p[both] - log_q[both]
+    losses = log_p[finite] - log_q[finite]
     limit = float(losses.max()) * (1.0 + 1e-12)
     if limit == 0.0:
-        return Curve(np.zeros_like, 0.0, known.steps, slack)
-    pair = Pair(log_q[both] - math.log1p(-slack), losses)
-    return Curve(capped(of_pair(pair), limit), limit, known.steps, slack)
+        return Curve(np.zeros_like, 0.0, dominating.steps, slack)
+    # The rest is renormalised: divided by 1 - slack.
+    pair = Pair(log_q[finite] - math.log1p(-slack), losses)
+    return Curve(capped(of_pair(pair), limit), limit, dominating.steps, slack)

@@ -37,18 +37,21 @@ from typing import Final
 import numpy as np
 
 from ... import events as ev
+from ...arrays import FloatArray
 from ...composition import leaves
 from ...errors import InvalidInput, Unsupported
 from ...guarantee import Neighbours, Step, unique_steps
 from ...rootfinding import enclose, narrow
 from .curves import Curve, curve
-from .moments import OUTWARD, FloatArray
+from .moments import RENYI_OUTWARD_FACTOR
 
-ORDERS: Final = 1.0 + np.exp(np.linspace(-6.0, 9.0, 360))
+TUNING_ORDERS: Final = 1.0 + np.exp(np.linspace(-6.0, 9.0, 360))
 """The orders among which a second one is chosen; any would do."""
 
-_ROUNDING: Final = 1e-13
-_SOURCE: Final = "Papernot and Steinke 2021, Theorem {}, arXiv 2110.03620v2; re-derived here"
+_TUNING_ROUNDING_RELATIVE: Final = 1e-13
+_PAPERNOT_STEINKE: Final = (
+    "Papernot and Steinke 2021, Theorem {}, arXiv 2110.03620v2; re-derived here"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +65,8 @@ class _Run:
     def values(self, orders: FloatArray) -> FloatArray:
         """Return the curve at orders, infinite where it is not a number."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self.at(orders)
-        return np.asarray(np.where(np.isnan(found), np.inf, found), np.float64)
+            values = self.at(orders)
+        return np.asarray(np.where(np.isnan(values), np.inf, values), np.float64)
 
 
 @curve.register(ev.BestOf)
@@ -76,7 +79,9 @@ def best_of(event: ev.BestOf, neighbours: Neighbours) -> Curve:
     run = _run(event.event, neighbours)
     if event.distribution == "fixed":
         runs = int(event.mean)
-        return Curve(lambda orders: runs * run.at(orders) * OUTWARD, runs * run.limit, run.steps)
+        return Curve(
+            lambda orders: runs * run.at(orders) * RENYI_OUTWARD_FACTOR, runs * run.limit, run.steps
+        )
     if event.distribution == "poisson":
         return _poisson(run, event.mean)
     if event.mean < 1.0:
@@ -103,36 +108,45 @@ def _run(event: ev.Event, neighbours: Neighbours) -> _Run:
         for part, count in parts:
             if part.limit > 0.0:
                 total += count * part.at(orders)
-        return total * OUTWARD
+        return total * RENYI_OUTWARD_FACTOR
 
-    limit = sum(count * part.limit for part, count in parts if part.limit > 0.0) * OUTWARD
+    limit = (
+        sum(count * part.limit for part, count in parts if part.limit > 0.0) * RENYI_OUTWARD_FACTOR
+    )
     return _Run(at, limit, unique_steps([step for part, _ in parts for step in part.steps]))
 
 
 def _negative_binomial(run: _Run, distribution: str, mean: float) -> Curve:
     eta = 1.0 if distribution == "geometric" else 0.0
     log_inverse = math.log(mean) if eta else _logarithmic(mean)
-    log_inverse *= 1.0 + _ROUNDING
+    log_inverse *= 1.0 + _TUNING_ROUNDING_RELATIVE
 
-    def second(orders: FloatArray) -> FloatArray:
+    def second_order_cost(orders: FloatArray) -> FloatArray:
         return np.asarray((1.0 - 1.0 / orders) * run.values(orders) + log_inverse / orders)
 
-    coarse = second(ORDERS)
+    # Any second order is sound; a grid, then a finer one around its best, comes close.
+    coarse = second_order_cost(TUNING_ORDERS)
     near = int(coarse.argmin())
-    ends = ORDERS[max(near - 1, 0)], ORDERS[min(near + 1, ORDERS.size - 1)]
+    ends = TUNING_ORDERS[max(near - 1, 0)], TUNING_ORDERS[min(near + 1, TUNING_ORDERS.size - 1)]
     # At order 1 nothing is asked of the runs.
-    best = min(float(coarse[near]), float(second(np.linspace(*ends, 33)).min()), log_inverse)
-    constant = (1.0 + eta) * best * (1.0 + _ROUNDING)
-    log_mean = math.log(mean) * (1.0 + _ROUNDING)
+    best = min(
+        float(coarse[near]), float(second_order_cost(np.linspace(*ends, 33)).min()), log_inverse
+    )
+    constant = (1.0 + eta) * best * (1.0 + _TUNING_ROUNDING_RELATIVE)
+    log_mean = math.log(mean) * (1.0 + _TUNING_ROUNDING_RELATIVE)
 
     def at(orders: FloatArray) -> FloatArray:
-        return np.asarray((run.at(orders) + constant + log_mean / (orders - 1.0)) * OUTWARD)
+        return np.asarray(
+            (run.at(orders) + constant + log_mean / (orders - 1.0)) * RENYI_OUTWARD_FACTOR
+        )
 
     how = (
         f"The best of a {distribution} number of runs with mean {mean:g}: R(a) + {constant:.6g} + "
         "log(mean) / (a-1)."
     )
-    return _searched(run, at, (2.0 + eta) * run.limit * OUTWARD, how, _SOURCE.format(2))
+    return _monotone_curve(
+        run, at, (2.0 + eta) * run.limit * RENYI_OUTWARD_FACTOR, how, _PAPERNOT_STEINKE.format(2)
+    )
 
 
 def _logarithmic(mean: float) -> float:
@@ -158,43 +172,51 @@ def _log_expm1_over(x: float) -> float:
 
 
 def _poisson(run: _Run, mean: float) -> Curve:
-    constants = (ORDERS - 1.0) * (run.values(ORDERS) + np.log1p(-1.0 / ORDERS)) - np.log(ORDERS)
+    constants = (TUNING_ORDERS - 1.0) * (
+        run.values(TUNING_ORDERS) + np.log1p(-1.0 / TUNING_ORDERS)
+    ) - np.log(TUNING_ORDERS)
 
     def delta(orders: FloatArray) -> FloatArray:
         """Return the delta of one run at log(a / (a-1)); the conversion of conversion.py."""
         epsilon = -np.log1p(-1.0 / orders)
-        logs = constants - (ORDERS - 1.0) * epsilon[:, None]
-        logs += _ROUNDING * (np.abs(constants) + (ORDERS - 1.0) * epsilon[:, None])
+        # log delta at each order of the grid, shape (orders asked for, orders of the grid).
+        logs = constants - (TUNING_ORDERS - 1.0) * epsilon[:, None]
+        logs += _TUNING_ROUNDING_RELATIVE * (
+            np.abs(constants) + (TUNING_ORDERS - 1.0) * epsilon[:, None]
+        )
         return np.asarray(np.exp(np.minimum(logs.min(axis=1), 0.0)))
 
     def at(orders: FloatArray) -> FloatArray:
         beta = orders - 1.0
-        grown = beta * (run.at(orders) + mean * delta(orders)) * (1.0 + _ROUNDING)
+        grown = beta * (run.at(orders) + mean * delta(orders)) * (1.0 + _TUNING_ROUNDING_RELATIVE)
+        # log(e^-m + m e^{(a-1)(R + m d)}): no run at all is one more output.
         moments = np.logaddexp(-mean, math.log(mean) + grown) + 1e-15 * (2.0 + mean)
-        return np.asarray(np.maximum(moments, 0.0) / beta * OUTWARD)
+        return np.asarray(np.maximum(moments, 0.0) / beta * RENYI_OUTWARD_FACTOR)
 
     how = (
         f"The best of a Poisson number of runs with mean {mean:g}, from the delta of one run at "
         "epsilon log(a / (a-1))."
     )
     limit = run.limit
+    # For an eps-DP run the total variation is at most tanh(eps/2): what m d(a) tends to.
     if math.isfinite(limit):
-        limit = (limit + mean * math.tanh(limit / 2.0)) * OUTWARD
-    return _searched(run, at, limit, how, _SOURCE.format(6))
+        limit = (limit + mean * math.tanh(limit / 2.0)) * RENYI_OUTWARD_FACTOR
+    return _monotone_curve(run, at, limit, how, _PAPERNOT_STEINKE.format(6))
 
 
-def _searched(
+def _monotone_curve(
     run: _Run, at: Callable[[FloatArray], FloatArray], limit: float, how: str, source: str
 ) -> Curve:
     """Return the curve, never above what it is at a larger order, nor above its limit."""
     with np.errstate(over="ignore", invalid="ignore"):
-        grid = at(ORDERS)
+        grid = at(TUNING_ORDERS)
     grid = np.where(np.isnan(grid), np.inf, grid)
+    # R never falls with the order, so the least value at larger orders bounds smaller ones.
     lowest = np.append(np.minimum.accumulate(grid[::-1])[::-1], np.inf)
 
-    def searched(orders: FloatArray) -> FloatArray:
-        beyond = lowest[np.searchsorted(ORDERS, orders)]
-        return np.asarray(np.minimum(np.minimum(at(orders), beyond), limit), np.float64)
+    def at_orders(orders: FloatArray) -> FloatArray:
+        at_larger_orders = lowest[np.searchsorted(TUNING_ORDERS, orders)]
+        return np.asarray(np.minimum(np.minimum(at(orders), at_larger_orders), limit), np.float64)
 
     step = Step(
         "composition",
@@ -206,4 +228,4 @@ def _searched(
             "which run is the best is decided by the outputs alone, scores included",
         ),
     )
-    return Curve(searched, limit, (*run.steps, step))
+    return Curve(at_orders, limit, (*run.steps, step))
