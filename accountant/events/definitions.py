@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from . import validate
-from .errors import InvalidInput, kind_of
+from .. import validate
+from ..errors import InvalidInput, kind_of
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -69,6 +69,9 @@ class Event:
 
     type: ClassVar[str] = ""
 
+    # `exchange` knows every event and sets this: so that definitions need not import their users.
+    export: ClassVar[Callable[[Event], DpEvent]]
+
     def __post_init__(self) -> None:
         for item in fields(self):
             value = item.metadata["check"](**{item.name: getattr(self, item.name)})
@@ -96,8 +99,8 @@ class Event:
         return to_json(self)
 
     def to_dp_event(self) -> DpEvent:
-        """Return the dp_accounting event with the same meaning; see `to_dp_event`."""
-        return to_dp_event(self)
+        """Return the dp_accounting event with the same meaning; see `exchange.to_dp_event`."""
+        return type(self).export(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,43 +440,15 @@ def to_json(event: Event) -> dict[str, object]:
     >>> to_json(Repeat(10, Gaussian(2.0)))
     {'type': 'repeat', 'count': 10, 'event': {'type': 'gaussian', 'noise_multiplier': 2.0}}
     """
-    from .codec import encode
-
-    return encode(event)
-
-
-def from_json(source: object) -> Event:
-    """Return the event that a JSON text, or an object already parsed from one, describes.
-
-    Raises `InvalidInput` for text that is not JSON, an unknown `type`, an unknown, missing or
-    repeated field, a value outside its range, and nesting deeper than `MAX_DEPTH`.
-
-    >>> from_json('{"type": "gaussian", "noise_multiplier": 1}')
-    Gaussian(noise_multiplier=1.0)
-    """
-    from .codec import decode
-
-    return decode(source)
-
-
-def to_dp_event(event: Event) -> DpEvent:
-    """Return the dp_accounting event with the same meaning.
-
-    Raises `Unsupported` where dp_accounting has no event that means the same.
-    """
-    from .exchange import to_dp_event as convert
-
-    return convert(event)
-
-
-def from_dp_event(dp_event: DpEvent) -> Event:
-    """Return our event with the same meaning as a dp_accounting event.
-
-    Raises `Unsupported` where there is none.
-    """
-    from .exchange import from_dp_event as convert
-
-    return convert(dp_event)
+    result: dict[str, object] = {"type": event.type}
+    for item in fields(event):
+        value = getattr(event, item.name)
+        if isinstance(value, Event):
+            value = to_json(value)
+        elif isinstance(value, tuple):
+            value = [to_json(part) for part in value]
+        result[item.name] = value
+    return result
 
 
 def _batch_fits(batch: int, population: int) -> None:

@@ -1,4 +1,4 @@
-"""Events as JSON: an object with `type` and the fields of the class, from closed lists of both."""
+"""From JSON to events: an object with `type` and the fields of the class, both in closed lists."""
 
 from __future__ import annotations
 
@@ -8,25 +8,19 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import cast
 
-from .errors import InvalidInput, kind_of
-from .events import MAX_DEPTH, TYPES, Event
+from ..errors import InvalidInput, kind_of
+from .definitions import MAX_DEPTH, TYPES, Event
 
 
-def encode(event: Event) -> dict[str, object]:
-    """Return the JSON object of an event."""
-    result: dict[str, object] = {"type": event.type}
-    for item in fields(event):
-        value = getattr(event, item.name)
-        if isinstance(value, Event):
-            value = encode(value)
-        elif isinstance(value, tuple):
-            value = [encode(part) for part in value]
-        result[item.name] = value
-    return result
+def from_json(source: object) -> Event:
+    """Return the event that a JSON text, or an object already parsed from one, describes.
 
+    Raises `InvalidInput` for text that is not JSON, an unknown `type`, an unknown, missing or
+    repeated field, a value outside its range, and nesting deeper than `MAX_DEPTH`.
 
-def decode(source: object) -> Event:
-    """Return the event that a JSON text, or an object parsed from one, describes."""
+    >>> from_json('{"type": "gaussian", "noise_multiplier": 1}')
+    Gaussian(noise_multiplier=1.0)
+    """
     if isinstance(source, (str, bytes)):
         source = _parse(source)
     return _decode(source, path="event", depth=0)

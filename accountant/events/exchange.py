@@ -1,4 +1,4 @@
-"""Our events to and from those of dp_accounting, wherever both sides mean the same.
+"""Conversion of events to and from those of dp_accounting, wherever both sides mean the same.
 
 The two vocabularies agree on what a noise multiplier is (noise over the contribution bound of one
 unit) and leave the neighbouring relation to the accountant, so most events carry over number by
@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from . import events as ev
-from . import validate
-from .errors import InvalidInput, Unsupported, kind_of, with_article
+from .. import validate
+from ..errors import InvalidInput, Unsupported, kind_of, with_article
+from . import definitions as ev
 
 if TYPE_CHECKING:
     from dp_accounting.dp_event import DpEvent
@@ -32,14 +32,14 @@ _SHAPES: Final = {"poisson": math.inf, "geometric": 1.0, "logarithmic": 0.0}
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where in the tree of events we are."""
+class _Position:
+    """A position in the tree of events: its path, for error texts, and its depth."""
 
     path: str
     depth: int = 0
 
-    def inner(self, name: str) -> _Place:
-        return _Place(f"{self.path}.{name}", self.depth + 1)
+    def inner(self, name: str) -> _Position:
+        return _Position(f"{self.path}.{name}", self.depth + 1)
 
     def check_depth(self) -> None:
         if self.depth > ev.MAX_DEPTH:
@@ -63,7 +63,7 @@ def to_dp_event(event: ev.Event) -> DpEvent:
     >>> to_dp_event(ev.Poisson(0.01, ev.Gaussian(1.0))).sampling_probability
     0.01
     """
-    return _export(event, _Place("event"))
+    return _export(event, _Position("event"))
 
 
 def from_dp_event(dp_event: DpEvent) -> ev.Event:
@@ -75,10 +75,13 @@ def from_dp_event(dp_event: DpEvent) -> ev.Event:
     >>> from_dp_event(to_dp_event(ev.Repeat(3, ev.Laplace(2.0))))
     Repeat(count=3, event=Laplace(noise_multiplier=2.0))
     """
-    return _import(dp_event, _Place("event"))
+    return _import(dp_event, _Position("event"))
 
 
-# --- from ours to theirs ------------------------------------------------------------------------
+ev.Event.export = to_dp_event
+
+
+# --- to dp_accounting -----------------------------------------------------------------------------
 
 
 def _exports_as(event_type: type[ev.Event]) -> Callable[[F], F]:
@@ -89,7 +92,7 @@ def _exports_as(event_type: type[ev.Event]) -> Callable[[F], F]:
     return enter
 
 
-def _export(event: ev.Event, at: _Place) -> Any:
+def _export(event: ev.Event, at: _Position) -> Any:
     at.check_depth()
     function = _exports.get(type(event))
     if function is None:
@@ -99,23 +102,23 @@ def _export(event: ev.Event, at: _Place) -> Any:
 
 
 @_exports_as(ev.Gaussian)
-def _gaussian(event: ev.Gaussian, _at: _Place) -> Any:
-    return _theirs().GaussianDpEvent(event.noise_multiplier)
+def _gaussian(event: ev.Gaussian, _at: _Position) -> Any:
+    return _dp_events().GaussianDpEvent(event.noise_multiplier)
 
 
 @_exports_as(ev.Laplace)
-def _laplace(event: ev.Laplace, _at: _Place) -> Any:
-    return _theirs().LaplaceDpEvent(event.noise_multiplier)
+def _laplace(event: ev.Laplace, _at: _Position) -> Any:
+    return _dp_events().LaplaceDpEvent(event.noise_multiplier)
 
 
 @_exports_as(ev.DiscreteLaplace)
-def _discrete_laplace(event: ev.DiscreteLaplace, _at: _Place) -> Any:
+def _discrete_laplace(event: ev.DiscreteLaplace, _at: _Position) -> Any:
     parameter = 1.0 / (event.noise_multiplier * event.sensitivity)
-    return _theirs().DiscreteLaplaceDpEvent(parameter, event.sensitivity)
+    return _dp_events().DiscreteLaplaceDpEvent(parameter, event.sensitivity)
 
 
 @_exports_as(ev.RandomizedResponse)
-def _randomized_response(event: ev.RandomizedResponse, at: _Place) -> Any:
+def _randomized_response(event: ev.RandomizedResponse, at: _Position) -> Any:
     try:
         odds = math.expm1(event.epsilon)
     except OverflowError:
@@ -129,34 +132,34 @@ def _randomized_response(event: ev.RandomizedResponse, at: _Place) -> Any:
         raise _no_counterpart(
             at, event.type, "the chance of a uniform answer would not give its epsilon back"
         )
-    return _theirs().RandomizedResponseDpEvent(parameter, event.categories)
+    return _dp_events().RandomizedResponseDpEvent(parameter, event.categories)
 
 
 @_exports_as(ev.ZCDP)
-def _zcdp(event: ev.ZCDP, _at: _Place) -> Any:
-    return _theirs().ZCDpEvent(event.rho)
+def _zcdp(event: ev.ZCDP, _at: _Position) -> Any:
+    return _dp_events().ZCDpEvent(event.rho)
 
 
 @_exports_as(ev.NoGuarantee)
-def _no_guarantee(_event: ev.NoGuarantee, _at: _Place) -> Any:
-    return _theirs().NonPrivateDpEvent()
+def _no_guarantee(_event: ev.NoGuarantee, _at: _Position) -> Any:
+    return _dp_events().NonPrivateDpEvent()
 
 
 @_exports_as(ev.Poisson)
-def _poisson(event: ev.Poisson, at: _Place) -> Any:
+def _poisson(event: ev.Poisson, at: _Position) -> Any:
     inner = _export(event.event, at.inner("event"))
-    return _theirs().PoissonSampledDpEvent(event.rate, inner)
+    return _dp_events().PoissonSampledDpEvent(event.rate, inner)
 
 
 @_exports_as(ev.TruncatedPoisson)
-def _truncated_poisson(event: ev.TruncatedPoisson, at: _Place) -> Any:
+def _truncated_poisson(event: ev.TruncatedPoisson, at: _Position) -> Any:
     if not isinstance(event.event, ev.Gaussian):
         raise _no_counterpart(
             at.inner("event"),
             event.event.type,
             "dp_accounting knows truncated Poisson sampling of Gaussian noise only",
         )
-    return _theirs().TruncatedSubsampledGaussianDpEvent(
+    return _dp_events().TruncatedSubsampledGaussianDpEvent(
         dataset_size=event.population,
         sampling_probability=event.rate,
         truncated_batch_size=event.batch,
@@ -165,8 +168,8 @@ def _truncated_poisson(event: ev.TruncatedPoisson, at: _Place) -> Any:
 
 
 @_exports_as(ev.FixedSize)
-def _fixed_size(event: ev.FixedSize, at: _Place) -> Any:
-    return _theirs().SampledWithoutReplacementDpEvent(
+def _fixed_size(event: ev.FixedSize, at: _Position) -> Any:
+    return _dp_events().SampledWithoutReplacementDpEvent(
         source_dataset_size=event.population,
         sample_size=event.batch,
         event=_export(event.event, at.inner("event")),
@@ -174,22 +177,22 @@ def _fixed_size(event: ev.FixedSize, at: _Place) -> Any:
 
 
 @_exports_as(ev.Compose)
-def _compose(event: ev.Compose, at: _Place) -> Any:
+def _compose(event: ev.Compose, at: _Position) -> Any:
     if not event.events:
-        return _theirs().NoOpDpEvent()
-    return _theirs().ComposedDpEvent(
+        return _dp_events().NoOpDpEvent()
+    return _dp_events().ComposedDpEvent(
         [_export(part, at.inner(f"events[{index}]")) for index, part in enumerate(event.events)]
     )
 
 
 @_exports_as(ev.Repeat)
-def _repeat(event: ev.Repeat, at: _Place) -> Any:
+def _repeat(event: ev.Repeat, at: _Position) -> Any:
     inner = _export(event.event, at.inner("event"))
-    return _theirs().SelfComposedDpEvent(inner, event.count)
+    return _dp_events().SelfComposedDpEvent(inner, event.count)
 
 
 @_exports_as(ev.BestOf)
-def _best_of(event: ev.BestOf, at: _Place) -> Any:
+def _best_of(event: ev.BestOf, at: _Position) -> Any:
     shape = _SHAPES.get(event.distribution)
     if shape is None:
         raise _no_counterpart(
@@ -203,10 +206,10 @@ def _best_of(event: ev.BestOf, at: _Place) -> Any:
             f"{event.mean}",
         )
     inner = _export(event.event, at.inner("event"))
-    return _theirs().RepeatAndSelectDpEvent(inner, event.mean, shape)
+    return _dp_events().RepeatAndSelectDpEvent(inner, event.mean, shape)
 
 
-# --- from theirs to ours ------------------------------------------------------------------------
+# --- from dp_accounting ---------------------------------------------------------------------------
 
 
 def _imports_from(name: str) -> Callable[[F], F]:
@@ -217,17 +220,17 @@ def _imports_from(name: str) -> Callable[[F], F]:
     return enter
 
 
-def _import(source: Any, at: _Place) -> ev.Event:
+def _import(source: Any, at: _Position) -> ev.Event:
     at.check_depth()
-    theirs = _theirs()
-    if not isinstance(source, theirs.DpEvent):
+    dp_events = _dp_events()
+    if not isinstance(source, dp_events.DpEvent):
         raise InvalidInput(
             f"`{at.path}` must be a dp_accounting event; it is {kind_of(source)}.",
             next_step="Give an event such as dp_accounting.GaussianDpEvent(1.0).",
         )
     name = type(source).__name__
     function = _imports.get(name)
-    if function is None or type(source) is not getattr(theirs, name, None):
+    if function is None or type(source) is not getattr(dp_events, name, None):
         raise _no_counterpart(at, name, f"there is no event here that means `{name}`")
     try:
         return function(source, at)
@@ -240,24 +243,24 @@ def _import(source: Any, at: _Place) -> ev.Event:
 
 
 @_imports_from("GaussianDpEvent")
-def _from_gaussian(source: Any, _at: _Place) -> ev.Event:
+def _from_gaussian(source: Any, _at: _Position) -> ev.Event:
     return ev.Gaussian(source.noise_multiplier)
 
 
 @_imports_from("LaplaceDpEvent")
-def _from_laplace(source: Any, _at: _Place) -> ev.Event:
+def _from_laplace(source: Any, _at: _Position) -> ev.Event:
     return ev.Laplace(source.noise_multiplier)
 
 
 @_imports_from("DiscreteLaplaceDpEvent")
-def _from_discrete_laplace(source: Any, _at: _Place) -> ev.Event:
+def _from_discrete_laplace(source: Any, _at: _Position) -> ev.Event:
     parameter = validate.positive(noise_parameter=source.noise_parameter)
     sensitivity = validate.count(sensitivity=source.sensitivity)
     return ev.DiscreteLaplace(_inverse_scale(parameter, sensitivity), sensitivity)
 
 
 @_imports_from("RandomizedResponseDpEvent")
-def _from_randomized_response(source: Any, _at: _Place) -> ev.Event:
+def _from_randomized_response(source: Any, _at: _Position) -> ev.Event:
     categories = validate.count_from(2, num_buckets=source.num_buckets)
     parameter = validate.probability(noise_parameter=source.noise_parameter)
     validate.positive(noise_parameter=parameter)
@@ -270,7 +273,7 @@ def _response_epsilon(parameter: float, categories: int) -> float:
 
 
 @_imports_from("ZCDpEvent")
-def _from_zcdp(source: Any, at: _Place) -> ev.Event:
+def _from_zcdp(source: Any, at: _Position) -> ev.Event:
     if validate.non_negative(xi=source.xi) != 0.0:
         raise _no_counterpart(
             at, "ZCDpEvent", f"its xi is {source.xi}, and zcdp here is the case xi = 0"
@@ -279,23 +282,23 @@ def _from_zcdp(source: Any, at: _Place) -> ev.Event:
 
 
 @_imports_from("NonPrivateDpEvent")
-def _from_non_private(_source: Any, _at: _Place) -> ev.Event:
+def _from_non_private(_source: Any, _at: _Position) -> ev.Event:
     return ev.NoGuarantee("dp_accounting calls it a NonPrivateDpEvent")
 
 
 @_imports_from("NoOpDpEvent")
-def _from_no_op(_source: Any, _at: _Place) -> ev.Event:
+def _from_no_op(_source: Any, _at: _Position) -> ev.Event:
     return ev.Compose(())
 
 
 @_imports_from("PoissonSampledDpEvent")
-def _from_poisson(source: Any, at: _Place) -> ev.Event:
+def _from_poisson(source: Any, at: _Position) -> ev.Event:
     inner = _import(source.event, at.inner("event"))
     return ev.Poisson(source.sampling_probability, inner)
 
 
 @_imports_from("TruncatedSubsampledGaussianDpEvent")
-def _from_truncated(source: Any, _at: _Place) -> ev.Event:
+def _from_truncated(source: Any, _at: _Position) -> ev.Event:
     return ev.TruncatedPoisson(
         source.sampling_probability,
         source.truncated_batch_size,
@@ -305,13 +308,13 @@ def _from_truncated(source: Any, _at: _Place) -> ev.Event:
 
 
 @_imports_from("SampledWithoutReplacementDpEvent")
-def _from_without_replacement(source: Any, at: _Place) -> ev.Event:
+def _from_without_replacement(source: Any, at: _Position) -> ev.Event:
     inner = _import(source.event, at.inner("event"))
     return ev.FixedSize(source.sample_size, source.source_dataset_size, inner)
 
 
 @_imports_from("ComposedDpEvent")
-def _from_composed(source: Any, at: _Place) -> ev.Event:
+def _from_composed(source: Any, at: _Position) -> ev.Event:
     if not isinstance(source.events, Iterable):
         raise InvalidInput(f"`events` must be a list of events; it is {kind_of(source.events)}.")
     return ev.Compose(
@@ -322,13 +325,13 @@ def _from_composed(source: Any, at: _Place) -> ev.Event:
 
 
 @_imports_from("SelfComposedDpEvent")
-def _from_self_composed(source: Any, at: _Place) -> ev.Event:
+def _from_self_composed(source: Any, at: _Position) -> ev.Event:
     inner = _import(source.event, at.inner("event"))
     return ev.Repeat(source.count, inner)
 
 
 @_imports_from("RepeatAndSelectDpEvent")
-def _from_repeat_and_select(source: Any, at: _Place) -> ev.Event:
+def _from_repeat_and_select(source: Any, at: _Position) -> ev.Event:
     known = {shape: distribution for distribution, shape in _SHAPES.items()}
     try:
         distribution = known.get(float(source.shape))
@@ -353,7 +356,8 @@ def _from_repeat_and_select(source: Any, at: _Place) -> ev.Event:
 # --- shared -------------------------------------------------------------------------------------
 
 
-def _theirs() -> Any:
+def _dp_events() -> Any:
+    """Return the module of dp_accounting's events: loaded when needed, as it takes a second."""
     from dp_accounting import dp_event
 
     return dp_event
@@ -372,7 +376,7 @@ def _inverse_scale(parameter: float, sensitivity: int) -> float:
     return multiplier
 
 
-def _no_counterpart(at: _Place, name: str, why: str) -> Unsupported:
+def _no_counterpart(at: _Position, name: str, why: str) -> Unsupported:
     return Unsupported(
         f"`{at.path}`, {with_article(name)}, cannot be exchanged with dp_accounting.",
         f"The reason: {why}.",
