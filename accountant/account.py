@@ -12,10 +12,10 @@ from typing import Final, Literal, cast
 from . import events as ev
 from . import validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
+from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
-from .preferences import engines_for
 
 EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from . import events as ev
 from . import validate
 from .account import combine, engine_named, said_of, tightest
+from .certified_search import UNKNOWNS, CertifiedValue, Unknown, find_certified_value
+from .certifiers import Certificate, Certifier, certifiers_for
 from .composition import leaves, observer_of, unit_of
-from .edge import UNKNOWNS, Edge, Unknown, find_edge
+from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
 from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
-from .judge import Judge, Verdict, judges
-from .preferences import engines_for
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def calibrate(
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
     certificate is never above the target.  Range: `epsilon` above 0, `delta` in (0, 1).  `engine`
     forces one engine; the default is led by the engine that is expected to be tightest, and checked
-    by the others that `account` asks (see `preferences`).
+    by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
@@ -87,7 +87,7 @@ def calibrate(
             made[value] = event
         return made[value]
 
-    candidates = judges(event_at(search.start), target, at_delta, relation, engine)
+    candidates = certifiers_for(event_at(search.start), target, at_delta, relation, engine)
     for place, judge in enumerate(candidates):
         try:
             found = _edge(search, judge, event_at)
@@ -101,7 +101,9 @@ def calibrate(
     if engine is None and guarantee.engine != judge.name:
         # Another engine than the one that led the search proves more here: let it lead, from here.
         with contextlib.suppress(Unsupported):
-            (other,) = judges(event_at(found.value), target, at_delta, relation, guarantee.engine)
+            (other,) = certifiers_for(
+                event_at(found.value), target, at_delta, relation, guarantee.engine
+            )
             better = _edge(replace(search, start=found.value), other, event_at)
             if search.place(better.value) < search.place(found.value):
                 event, verdict = event_at(better.value), better.verdict
@@ -111,8 +113,10 @@ def calibrate(
     return Calibration(found.value, guarantee, gap, target, event_at(found.value))
 
 
-def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) -> Edge:
-    return find_edge(
+def _edge(
+    search: Unknown, judge: Certifier, event_at: Callable[[float], ev.Event]
+) -> CertifiedValue:
+    return find_certified_value(
         search,
         verdict=lambda value: judge.verdict(leaves(event_at(value))),
         rough=lambda value: judge.rough(leaves(event_at(value))),
@@ -123,10 +127,10 @@ def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) 
 
 def _guarantee(
     event: ev.Event,
-    verdict: Verdict,
+    verdict: Certificate,
     delta: float,
     relation: Neighbours,
-    judge: Judge,
+    judge: Certifier,
     engine: str | None,
 ) -> Guarantee:
     """Return what is proven at the value found: by the judge, and by all that `account` asks."""

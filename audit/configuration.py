@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
-from ..accountant.records.shape import LATER
+from ..accountant.records.field_codec import LATER
 from ..fl import determined
 from ..fl.determined import AtMost, NotStated
 from ..fl.settings import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in

@@ -13,9 +13,9 @@ from ..fl.observers import phrase as whom
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:
+    from ..accountant.bound_routes import Route
     from ..accountant.events import Event
     from ..accountant.guarantee import Bounds, Guarantee
-    from ..accountant.routes import Route
 
 Asked = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""

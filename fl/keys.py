@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..accountant import validate
+from ..accountant.delta_checks import delta_below_half
 from ..accountant.errors import InvalidInput
-from ..accountant.slack import slack
 from .frame.key import Key, at_least, below_one, between, choice, flag, rate, text, word
 from .observers import WORDS, observer_name, observer_names
 
@@ -163,7 +163,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
         ),
         Key(
             "delta",
-            slack,
+            delta_below_half,
             "the slack of the promise, below .5, and below 1 / users",
             "1e-5",
             "Delta is a probability; it should be well below 1 / users.",

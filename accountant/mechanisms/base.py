@@ -9,8 +9,8 @@ from .. import records
 from ..errors import Unsupported
 from ..guarantee import NEIGHBOURS, Neighbours, as_neighbours
 from ..sensitivity.release import require_public
-from .about import About, covers, is_by_chance, sampled
-from .ticket import Ticket
+from .round_description import RoundDescription, covers, is_by_chance, sampled
+from .round_ticket import Ticket
 
 
 class Mechanism(ABC):
@@ -56,7 +56,7 @@ class Mechanism(ABC):
         base = self.base_event(as_neighbours(relation), is_by_chance(drawn))
         return sampled(base, self.contribution.unit, drawn, draws)
 
-    def intent(self, about: About, relation: str) -> records.RoundIntent:
+    def intent(self, about: RoundDescription, relation: str) -> records.RoundIntent:
         """Return the intent of a round, with the event of this mechanism.
 
         Raises `Unsupported` for a bound taken from private data, unless the round is run as

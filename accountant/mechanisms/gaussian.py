@@ -2,8 +2,8 @@
 
 Floats leak: the sum of a float and a float Gaussian shows by its last bits what was added to what
 (Mironov 2012).  Here terms stand on a grid of step g (`clip`), their sum is an integer, and so is
-the noise: a discrete Gaussian whose parameter t is over 2^20 steps, drawn exactly (`samplers`).
-Only the noisy integer becomes a float.
+the noise: a discrete Gaussian whose parameter t is over 2^20 steps, drawn exactly
+(`discrete_sampler`).  Only the noisy integer becomes a float.
 
 **Why the event is `Gaussian`, not an approximation of it.**  Let a^2 = t^2 - 64, and let K(y) round
 a real number y to an integer k with probability ~ e^(-(k - y)^2 / 128).  K commutes with integer
@@ -43,12 +43,12 @@ from .. import records, validate
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream
-from ..sensitivity.release import multiplier, reach, root_up, up
+from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Floats, Integers, Sparse, check_bound, check_totals, clipped_sum, clipped_sums
-from .samplers import discrete_gaussian
-from .steps import Steps
-from .ticket import Ticket
+from .discrete_sampler import discrete_gaussian
+from .noisy_sums import NoisySums
+from .round_ticket import Ticket
 
 STEPS: Final = 20
 """One share's standard deviation is from 2^20 to 2^21 steps of the grid."""
@@ -126,7 +126,9 @@ class Gaussian(Mechanism):
         """
         rule = weights or records.Weights()
         of_one = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
-        moved = Fraction(of_one.sensitivity(relation)) / reach(as_neighbours(relation))
+        moved = Fraction(of_one.sensitivity(relation)) / sensitivity_multiplier(
+            as_neighbours(relation)
+        )
         std = up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * moved)
         return cls(bound, std, shares, terms, rule, unit, "public", tolerated_dropouts)
 
@@ -166,13 +168,13 @@ class Gaussian(Mechanism):
         bound x largest_sum, twice that under `replace-one`; 2 x bound x shares for silos' updates,
         one share for each silo, under every relation.
         """
-        times = reach(as_neighbours(relation))
+        times = sensitivity_multiplier(as_neighbours(relation))
         if self.terms == "silo-delta":
             times = 2 * self.shares
         return up(Fraction(self.bound) * Fraction(self.weights.largest_sum) * times)
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
-        """Return one sum: Gaussian noise of std / (sensitivity / reach), rounded down.
+        """Return one sum: Gaussian noise of std / (sensitivity / sensitivity multiplier), down.
 
         Refuses silos' updates on a sample unless units come or go: without the unit an update may
         be 2 x bound away from what it is with either of its data, and no event says so.
@@ -253,15 +255,17 @@ class Gaussian(Mechanism):
         *,
         width: int,
         count: int,
-    ) -> Steps:
-        """Return what gives `count` sums of each party noise, one after the other; see `Steps`.
+    ) -> NoisySums:
+        """Return what gives `count` sums of each party noise, one after the other; see `NoisySums`.
 
         What comes of it is what `noisy` makes for each sum by itself, of other random numbers.
         `names` name the streams, `parts` the disjoint sets of units.  Raises as `noisy`.
         """
         self.check_ticket(ticket)
         draw = partial(discrete_gaussian, scale=self._parameter)
-        return Steps(ticket, draw, self.grid, names=names, parts=parts, width=width, count=count)
+        return NoisySums(
+            ticket, draw, self.grid, names=names, parts=parts, width=width, count=count
+        )
 
     def share(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
         """Return one party's total with its share of the noise; a draw is made of all shares.

@@ -11,9 +11,9 @@ whole steps.  What covers a vector of them:
   continuous log-concave noise; the thresholds make it carry over).  On a sample under
   `replace-one` three distributions meet, and it is not proven: refused.
 - *Gaussian*, L2 norm D, parameter t: continuous noise.  For t >= 80 it is a post-processing of
-  N(0, t^2 - 64) (see `gaussian`), at a cost of half a percent of t; for smaller t it is
-  (reach D / t)^2 / 2-zCDP, in any dimension (Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5,
-  Theorem 14; coordinates add up).
+  N(0, t^2 - 64) (see `gaussian`), at a cost of half a percent of t; for smaller t it is (m D / t)^2
+  / 2-zCDP, m the sensitivity multiplier, in any dimension (Canonne, Kamath and Steinke 2020, arXiv
+  2004.00010v5, Theorem 14; coordinates add up).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .. import records, validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream
-from ..sensitivity.release import down, reach, root_down, up
+from ..sensitivity.release import down, root_down, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import ROOM, Integers, Norm, check_totals, clipped, numbers, too_large
+from .discrete_sampler import discrete_gaussian, discrete_laplace
 from .gaussian import SMOOTHING
 from .laplace import check_dimensions
-from .samplers import discrete_gaussian, discrete_laplace
-from .ticket import Ticket
+from .round_ticket import Ticket
 
 CONTINUOUS_FROM: Final = 80.0
 """Parameter from which discrete Gaussian vectors are accounted as continuous ones."""
@@ -86,7 +86,7 @@ class _Discrete(Mechanism):
 
     def sensitivity(self, relation: str) -> float:
         """Return how far one unit moves the sum, in this mechanism's norm: bound, or twice that."""
-        return up(Fraction(self.bound) * reach(as_neighbours(relation)))
+        return up(Fraction(self.bound) * sensitivity_multiplier(as_neighbours(relation)))
 
     def total(self, values: ArrayLike) -> Integers:
         """Return the sum of the terms, each clipped to norm `bound`: integers (n, D) to (D,).
@@ -140,7 +140,9 @@ class DiscreteGaussian(_Discrete):
             return ev.DiscreteGaussian(self._multiplier(), self.bound)
         if self.scale >= CONTINUOUS_FROM:
             return ev.Gaussian(root_down((Fraction(self.scale) ** 2 - SMOOTHING) / self.bound**2))
-        return ev.ZCDP(up((reach(relation) * self.bound / Fraction(self.scale)) ** 2 / 2))
+        return ev.ZCDP(
+            up((sensitivity_multiplier(relation) * self.bound / Fraction(self.scale)) ** 2 / 2)
+        )
 
     def _drawn(self, stream: Stream, count: int) -> Integers:
         return discrete_gaussian(stream, count, self.scale)

@@ -20,11 +20,11 @@ from .. import events as ev
 from .. import records, validate
 from ..errors import Unsupported
 from ..guarantee import Neighbours, as_neighbours
-from ..sensitivity.release import multiplier, reach, up
+from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Floats, Integers, check_bound, check_totals, clipped_sum
-from .samplers import rounded_laplace
-from .ticket import Ticket
+from .discrete_sampler import rounded_laplace
+from .round_ticket import Ticket
 
 STEPS: Final = 20
 """The scale is from 2^20 to 2^21 steps of the grid."""
@@ -82,10 +82,10 @@ class Laplace(Mechanism):
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L1, one unit moves the sum: bound x largest_sum x 1 or 2, up."""
         own = Fraction(self.bound) * Fraction(self.weights.largest_sum)
-        return up(own * reach(as_neighbours(relation)))
+        return up(own * sensitivity_multiplier(as_neighbours(relation)))
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
-        """Return one sum: Laplace noise of scale / (sensitivity / reach), rounded down.
+        """Return one sum: Laplace noise of scale / (sensitivity / sensitivity multiplier), down.
 
         Raises `Unsupported` for vectors on a sample under `replace-one`: the pair of outcomes that
         covers it is proven in one dimension.

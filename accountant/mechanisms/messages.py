@@ -53,17 +53,17 @@ from .. import records, validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
-from ..sensitivity.release import multiplier, reach, require_public, root_up, up
-from .about import is_by_chance
+from ..sensitivity.release import multiplier, require_public, root_up, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Floats, Integers, Norm, check_bound, clipped, numbers
+from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import SMOOTHING
 from .gaussian import STEPS as GAUSSIAN_STEPS
 from .laplace import STEPS as LAPLACE_STEPS
-from .response import RandomizedResponse
-from .samplers import discrete_gaussian, rounded_laplace
-from .shuffled import Shuffled
-from .ticket import Ticket
+from .randomized_response import RandomizedResponse
+from .round_description import is_by_chance
+from .round_ticket import Ticket
+from .shuffled_round import ShuffledRound
 
 
 class Messages(Mechanism):
@@ -74,7 +74,7 @@ class Messages(Mechanism):
     with its sender sees, whatever is shuffled later.
     """
 
-    shuffled: Shuffled | None
+    shuffled: ShuffledRound | None
 
     @abstractmethod
     def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
@@ -151,7 +151,7 @@ class _Numbers(Messages):
     std: float
     unit: Literal["record", "user", "silo", "entry"] = "user"
     source: Literal["public", "released", "private"] = "public"
-    shuffled: Shuffled | None = None
+    shuffled: ShuffledRound | None = None
 
     def __post_init__(self) -> None:
         self._keep(bound=validate.positive(bound=self.bound), std=validate.positive(std=self.std))
@@ -178,7 +178,7 @@ class _Numbers(Messages):
 
     def sensitivity(self, relation: str) -> float:
         """Return how far one message can move: the bound, twice that under replace-one."""
-        return up(Fraction(self.bound) * reach(as_neighbours(relation)))
+        return up(Fraction(self.bound) * sensitivity_multiplier(as_neighbours(relation)))
 
     def multiplier(self, relation: Neighbours) -> float:
         """Return the noise in bounds, rounded down."""
@@ -224,7 +224,7 @@ class LaplaceMessages(_Numbers):
     >>> own = LaplaceMessages(bound=1.0, std=4.0)
     >>> own.event("replace-one"), own.sensitivity("replace-one")
     (Laplace(noise_multiplier=4.0), 2.0)
-    >>> LaplaceMessages(1.0, 4.0, shuffled=Shuffled(1000)).event("replace-one", draws=2)
+    >>> LaplaceMessages(1.0, 4.0, shuffled=ShuffledRound(1000)).event("replace-one", draws=2)
     Repeat(count=2, event=Shuffle(users=1000, event=Laplace(noise_multiplier=4.0)))
     """
 
@@ -276,7 +276,7 @@ class GaussianMessages(_Numbers):
         self._keep(dimensions=validate.count(dimensions=self.dimensions))
         if self.dimensions > 1 and self.shuffled is not None:
             raise InvalidInput(
-                "Shuffled vectors with Gaussian noise have no event.",
+                "ShuffledRound vectors with Gaussian noise have no event.",
                 "The shuffle bound is that of one number; vectors of a ball have less in common.",
                 "Send each coordinate as a message of its own, dimensions = 1, or leave `shuffled` "
                 "out and state the local event.",
@@ -336,11 +336,11 @@ class ResponseMessages(RandomizedResponse, Messages):
     The draws are those of `RandomizedResponse`, exact; under replace-one only, since no word stands
     for an absent unit.  Range: as there.
 
-    >>> ResponseMessages(1.0, 4, shuffled=Shuffled(500)).event("replace-one")
+    >>> ResponseMessages(1.0, 4, shuffled=ShuffledRound(500)).event("replace-one")
     Shuffle(users=500, event=RandomizedResponse(epsilon=1.0, categories=4))
     """
 
-    shuffled: Shuffled | None = None
+    shuffled: ShuffledRound | None = None
 
     @property
     def contribution(self) -> records.Contribution:

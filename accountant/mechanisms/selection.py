@@ -16,11 +16,11 @@ from ..guarantee import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES
-from .about import is_by_chance
 from .base import Mechanism
 from .clip import Floats, Integers, numbers
 from .exponentials import bernoulli, exp_minus, scaled_exp
-from .ticket import Ticket
+from .round_description import is_by_chance
+from .round_ticket import Ticket
 
 _HEIGHT: Final = 1 << 39
 """Weight of the best candidate in the proposal; all together stay below 10^18."""

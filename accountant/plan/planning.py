@@ -12,10 +12,10 @@ from ..calibrate import calibrate
 from ..composition import unit_of
 from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
 from ..guarantee import Guarantee, Neighbours, as_neighbours
-from .cheapest import cheapest_ratios
-from .costs import Cost, cost_of, name_of
+from .cheapest_split import cheapest_ratios
+from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, checked, composed, grouped
-from .proven import observers_of, of_units, proven, unit_named
+from .split_costs import Cost, cost_of, name_of
 
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 
@@ -95,10 +95,10 @@ def plan(
     `split` says how noise is divided: `equal-noise` (one noise multiplier for all phases),
     `weights` (`phase.weight` x a common factor), or `cheapest` (the ratios at which `cost` is
     least).  `cost` is `variance` (the default), `deviation`, `average` or `largest` of the noise,
-    see `accountant.plan.costs`, or a function of the noise multipliers by name.  The common factor
-    is certified in every case; that no other ratios cost less is not proven, but the cheapest
-    split never costs more than equal noise.  `group` is the number of records of one unit, `unit`
-    the name of what `make_event` calls one record.
+    see `accountant.plan.split_costs`, or a function of the noise multipliers by name.  The common
+    factor is certified in every case; that no other ratios cost less is not proven, but the
+    cheapest split never costs more than equal noise.  `group` is the number of records of one unit,
+    `unit` the name of what `make_event` calls one record.
 
     Range: `epsilon` above 0, `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput`,
     `TargetUnreachable` if no noise meets the target, `TargetTrivial` if every noise does,

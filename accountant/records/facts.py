@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
-from .shape import LATER, checked, decoded, encoded, field_tests
+from .field_codec import LATER, checked, decoded, encoded, field_tests
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""

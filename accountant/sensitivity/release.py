@@ -58,25 +58,25 @@ class Release:
         return (self.event, *self.alternatives)
 
 
-def reach(neighbours: Neighbours) -> int:
-    """Return how many contribution bounds an event lets a sum move: 2 under replace-one, else 1."""
+def sensitivity_multiplier(neighbours: Neighbours) -> int:
+    """Return the sensitivity multiplier: 2 if one unit is replaced, otherwise 1."""
     return 2 if neighbours == "replace-one" else 1
 
 
 def multiplier(noise: float | Fraction, bound: float | Fraction, neighbours: Neighbours) -> float:
     """Return the noise multiplier of an event whose sum moves by `bound` under `neighbours`.
 
-    reach noise / bound, rounded down: under replace-one an engine moves a sum by two contribution
-    bounds, so one of them is `bound` / 2.
+    sensitivity multiplier x noise / bound, rounded down: under replace-one an engine moves a sum by
+    two contribution bounds, so one of them is `bound` / 2.
     """
-    return down(reach(neighbours) * Fraction(noise) / Fraction(bound))
+    return down(sensitivity_multiplier(neighbours) * Fraction(noise) / Fraction(bound))
 
 
 def root_multiplier(
     noise_square: Fraction, bound: float | Fraction, neighbours: Neighbours
 ) -> float:
     """Return `multiplier` for noise that is known by its square."""
-    return root_down(noise_square * (reach(neighbours) / Fraction(bound)) ** 2)
+    return root_down(noise_square * (sensitivity_multiplier(neighbours) / Fraction(bound)) ** 2)
 
 
 def moved_by(noise_square: float | Fraction, sensitivity: Sensitivity, rounds: int = 1) -> ev.Event:

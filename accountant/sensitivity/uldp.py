@@ -38,7 +38,7 @@ from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import as_neighbours
-from .release import Release, Sensitivity, reach, repeated, root_down, up
+from .release import Release, Sensitivity, repeated, root_down, sensitivity_multiplier, up
 from .weight_sums import ULP, row_sums, table_of, weight_sum
 
 CLEAR_WEIGHTS: Final = ev.NoGuarantee(
@@ -118,7 +118,9 @@ def naive_release(
     left = Fraction(total, total - missing)
     if together:
         left *= Fraction(watched - missing, watched)
-    scaled = root_down((reach(relation) * sigma / 2) ** 2 * Fraction(total, watched) * left)
+    scaled = root_down(
+        (sensitivity_multiplier(relation) * sigma / 2) ** 2 * Fraction(total, watched) * left
+    )
     return Release(
         repeated(validate.count(rounds=rounds), ev.Gaussian(scaled)),
         relation,
@@ -142,7 +144,7 @@ def weighted_sensitivity(
     """
     relation = as_neighbours(neighbours)
     c = Fraction(validate.positive(clip=clip))
-    bound = up(reach(relation) * c * Fraction(weight_sum(weights)))
+    bound = up(sensitivity_multiplier(relation) * c * Fraction(weight_sum(weights)))
     return Sensitivity(bound, relation, unit="user", conditions=_conditions())
 
 

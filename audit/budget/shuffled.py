@@ -35,7 +35,7 @@ a secret choice is no bound then, and that of one dimension is taken for each me
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...accountant.mechanisms.shuffled import overflow_beside
+from ...accountant.mechanisms.shuffled_round import overflow_beside
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated
 from .facts import Facts, Setting, Unproven

@@ -24,7 +24,14 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
-from privplan.accountant.mechanisms import About, FineGaussian, Gate, Gaussian, Ticket, fine
+from privplan.accountant.mechanisms import (
+    FineGaussian,
+    Gate,
+    Gaussian,
+    RoundDescription,
+    Ticket,
+    fine_grid_gaussian,
+)
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget.derive import supported
@@ -65,7 +72,7 @@ def ticket_for(
 ) -> Ticket:
     """Return an open round of a mechanism, without a budget."""
     gate = Gate(None, memory or Memory(), Streams.seeded(seed))
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     return gate.open(own.intent(about, "add-remove"))
 
 
@@ -86,7 +93,7 @@ def test_it_states_what_a_gaussian_on_one_grid_does(
     own = of(weights=weights, tolerated_dropouts=dropouts)
     plain = Gaussian(0.3, 1.5, 4, weights=weights, tolerated_dropouts=dropouts)
     assert own.event(relation, sampling, 3) == plain.event(relation, sampling, 3)
-    about = About(7, "train", sampling or records.Sampling(), draws=3)
+    about = RoundDescription(7, "train", sampling or records.Sampling(), draws=3)
     one, other = own.intent(about, relation), plain.intent(about, relation)
     assert one.noise.grid < other.noise.grid
     assert replace(one, noise=replace(one.noise, grid=other.noise.grid)) == other
@@ -182,7 +189,7 @@ def test_whole_silos_and_private_bounds_are_refused() -> None:
     with pytest.raises(InvalidInput, match="whole silo"):
         FineGaussian.of(Gaussian(1.0, 4.0, terms="silo-delta"), 60)
     with pytest.raises(Unsupported, match="private data"):
-        of(source="private").intent(About(1, "train"), "add-remove")
+        of(source="private").intent(RoundDescription(1, "train"), "add-remove")
 
 
 # --- digits ---------------------------------------------------------------------------------------
@@ -339,7 +346,7 @@ def test_a_party_has_one_share_in_each_of_several_sums() -> None:
 def test_a_share_that_could_not_be_drawn_does_not_count() -> None:
     own = of(shares=2)
     gate = Gate(None, Memory(), Streams.seeded(1))
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     one, other = (gate.open(own.intent(about, "add-remove")) for _ in range(2))
     own.share(one, 3, "a")
     with pytest.raises(InvalidInput, match="in use"):
@@ -458,7 +465,7 @@ def test_residues_are_as_uniform_as_the_module_says(width: float) -> None:
 
 def audited(own: FineGaussian, relation: str, sampling: records.Sampling) -> tuple[Any, ev.Event]:
     """Return the intent, and what an audit derives from it for who sees the model."""
-    intent = own.intent(About(1, "train", sampling, draws=2), relation)
+    intent = own.intent(RoundDescription(1, "train", sampling, draws=2), relation)
     streams = (records.StreamRange("ab" * 16, 0, 100),)
     release = records.RoundRelease(1, 1, streams, intent.noise.shares, 2, 9)
     facts = Facts.of(Spent(2, 1, intent, ((3, release),)))
@@ -545,6 +552,6 @@ def test_sums_of_narrow_shares_are_off_by_less_than_either_bound(t: float, share
 
 
 def test_examples() -> None:
-    found = doctest.testmod(fine)
+    found = doctest.testmod(fine_grid_gaussian)
     assert found.attempted > 0
     assert found.failed == 0

@@ -13,7 +13,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, PrivplanError, Unsupported
-from privplan.accountant.mechanisms import About, Gate, Gaussian, Ticket
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription, Ticket
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import Phase, plan
 from privplan.accountant.randomness import Stream, Streams, poisson
@@ -102,8 +102,8 @@ class Scene:
         return fresh.reading().share
 
 
-def about(number: int = 1, **given: object) -> About:
-    return About(number, "train", **given)  # type: ignore[arg-type]
+def about(number: int = 1, **given: object) -> RoundDescription:
+    return RoundDescription(number, "train", **given)  # type: ignore[arg-type]
 
 
 def intent(mechanism: Gaussian = MECHANISM, **given: object) -> records.RoundIntent:

@@ -26,7 +26,6 @@ from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import (
-    About,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
@@ -34,12 +33,13 @@ from privplan.accountant.mechanisms import (
     Gaussian,
     Laplace,
     RandomizedResponse,
+    RoundDescription,
     Ticket,
 )
-from privplan.accountant.mechanisms.about import covers
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.mechanisms.integers import clipped_integers
+from privplan.accountant.mechanisms.round_description import covers
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity import selection, uldp
@@ -65,7 +65,7 @@ class Memory:
 def ticket_for(mechanism: Mechanism, draws: int = 1, seed: int = 1) -> Ticket:
     """Return an open round of a mechanism, without a budget."""
     gate = Gate(None, Memory(), Streams.seeded(seed))
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     relation = getattr(mechanism, "relation", "replace-one")
     return gate.open(mechanism.intent(about, relation))
 
@@ -238,7 +238,7 @@ def test_the_intent_states_it_all() -> None:
         0.5, 2.0, 4, "unit", records.Weights("uniform", 0.75), "user", tolerated_dropouts=1
     )
     views = {"server": ev.Gaussian(1.0)}
-    about = About(7, "train", USERS, views, "ab", draws=2)
+    about = RoundDescription(7, "train", USERS, views, "ab", draws=2)
     assert own.intent(about, "replace-one") == records.RoundIntent(
         round=7,
         phase="train",
@@ -265,10 +265,12 @@ MECHANISMS: list[Mechanism] = [
 @pytest.mark.parametrize("own", MECHANISMS, ids=lambda own: type(own).__name__)
 def test_bounds_from_private_data_are_refused(own: Mechanism) -> None:
     with pytest.raises(Unsupported, match="private data"):
-        own.intent(About(1, "train"), "add-remove")
+        own.intent(RoundDescription(1, "train"), "add-remove")
     with pytest.raises(Unsupported, match="private data"):
         own.event("add-remove")
-    published = About(1, "train", event_override=ev.NoGuarantee("clip taken from the data"))
+    published = RoundDescription(
+        1, "train", event_override=ev.NoGuarantee("clip taken from the data")
+    )
     stated = own.intent(published, "add-remove")
     assert stated.contribution.source == "private"
     assert stated.event == published.event_override
@@ -306,7 +308,7 @@ def test_overrides_may_only_be_less_private(
 ) -> None:
     assert covers(stated, true) is covered
     if isinstance(true, ev.Gaussian):
-        about = About(1, "train", event_override=stated)
+        about = RoundDescription(1, "train", event_override=stated)
         if covered:
             assert Gaussian(1.0, 4.0).intent(about, "add-remove").event == stated
         else:
@@ -337,7 +339,7 @@ def test_a_ticket_is_for_the_event_it_states(
 ) -> None:
     """These state the same bound and noise: an epsilon and dimensions stand in the event alone."""
     gate = Gate(Odometer(100.0, 1e-5, relation), Memory(), Streams.seeded(1))
-    ticket = gate.open(opened.intent(About(1, "test"), relation))
+    ticket = gate.open(opened.intent(RoundDescription(1, "test"), relation))
     opened.check_ticket(ticket)
     with pytest.raises(Unsupported, match="another mechanism"):
         other.check_ticket(ticket)
@@ -346,10 +348,10 @@ def test_a_ticket_is_for_the_event_it_states(
 def test_a_sampled_vector_is_not_drawn_on_the_ticket_of_a_number() -> None:
     single, vector = DiscreteLaplace(1, 2.0), DiscreteLaplace(1, 2.0, dimensions=3)
     gate = Gate(Odometer(100.0, 1e-5, "replace-one"), Memory(), Streams.seeded(1))
-    ticket = gate.open(single.intent(About(1, "test", USERS), "replace-one"))
+    ticket = gate.open(single.intent(RoundDescription(1, "test", USERS), "replace-one"))
     with pytest.raises(Unsupported, match="another mechanism"):
         vector.noisy(ticket, np.zeros(3, dtype=np.int64), "a")
-    everybody = gate.open(single.intent(About(2, "test"), "replace-one"))
+    everybody = gate.open(single.intent(RoundDescription(2, "test"), "replace-one"))
     vector.noisy(everybody, np.zeros(3, dtype=np.int64), "a")  # the same event
 
 
@@ -369,7 +371,7 @@ def test_numbers_of_numpy_are_taken_exactly() -> None:
         RandomizedResponse(single, np.int16(3)),  # type: ignore[arg-type]
         Exponential(single, single, "replace-one"),  # type: ignore[arg-type]
     ):
-        own.intent(About(1, "test"), "replace-one")
+        own.intent(RoundDescription(1, "test"), "replace-one")
     assert Gaussian(Fraction(1, 3), 1.0).total([[0.25]]) == [2**18]  # type: ignore[arg-type]
 
 
@@ -402,12 +404,12 @@ def test_noise_near_the_smallest_numbers_is_refused() -> None:
 def test_several_choices_by_one_sample_are_refused() -> None:
     own = Exponential(1.0, 1.0, "add-remove")
     gate = Gate(Odometer(100.0, 1e-5), Memory(), Streams.seeded(1))
-    ticket = gate.open(own.intent(About(1, "test", USERS, draws=3), "add-remove"))
+    ticket = gate.open(own.intent(RoundDescription(1, "test", USERS, draws=3), "add-remove"))
     with pytest.raises(Unsupported, match="one sample"):
         own.select(ticket, [0.0, 1.0], "a", count=2)
     assert ticket.stream("a").position == 0
     own.select(ticket, [0.0, 1.0], "a")
-    everybody = About(2, "test", replace(USERS, rate=1.0), draws=2)
+    everybody = RoundDescription(2, "test", replace(USERS, rate=1.0), draws=2)
     own.select(gate.open(own.intent(everybody, "add-remove")), [0.0, 1.0], "b", count=2)
 
 
@@ -616,7 +618,7 @@ def test_laplace_events() -> None:
     assert [own.event(one) for one in RELATIONS] == [ev.Laplace(4.0)] * 3
     assert [own.sensitivity(one) for one in RELATIONS] == [0.5, 1.0, 0.5]
     assert own.event("add-remove", USERS) == ev.Poisson(0.25, ev.Laplace(4.0))
-    stated = own.intent(About(1, "train"), "add-remove")
+    stated = own.intent(RoundDescription(1, "train"), "add-remove")
     assert stated.contribution.norm == "l1"
     assert stated.noise == records.Noise("laplace", 2.0, 1, 2.0, 0, 1, own.grid)
 
@@ -687,10 +689,13 @@ def test_discrete_events() -> None:
 def test_discrete_sensitivities_and_noise() -> None:
     own = DiscreteGaussian(3, 6.0)
     assert [own.sensitivity(one) for one in RELATIONS] == [3.0, 6.0, 3.0]
-    stated = own.intent(About(1, "count", draws=2), "add-remove")
+    stated = own.intent(RoundDescription(1, "count", draws=2), "add-remove")
     assert stated.noise == records.Noise("discrete-gaussian", 6.0, 1, 6.0, 0, 2, 1.0)
     assert stated.contribution == records.Contribution(3.0, "l2", "user")
-    assert DiscreteLaplace(3, 6.0).intent(About(1, "count"), "add-remove").contribution.norm == "l1"
+    assert (
+        DiscreteLaplace(3, 6.0).intent(RoundDescription(1, "count"), "add-remove").contribution.norm
+        == "l1"
+    )
 
 
 def test_integers_within_the_bound_are_counted_as_they_are() -> None:
@@ -845,7 +850,7 @@ def test_randomized_response_is_for_replace_one() -> None:
     for relation in ("add-remove", "zero-out"):
         with pytest.raises(Unsupported, match="who reports"):
             own.event(relation)
-    stated = own.intent(About(1, "ask"), "replace-one")
+    stated = own.intent(RoundDescription(1, "ask"), "replace-one")
     assert (stated.noise.family, stated.noise.std) == ("randomized-response", 0.0)
 
 

@@ -18,9 +18,9 @@ from privplan.accountant.engines.rdp.curves import Curve, curve
 from privplan.accountant.engines.rdp.moments import Pair, renyi
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.odometer.balances import EXHAUSTED, PARTS, Balances, price
-from privplan.accountant.odometer.currencies import Gdp, Rdp, Target, Zcdp
-from privplan.accountant.odometer.rho import least_rho
+from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
+from privplan.accountant.odometer.unit_balances import EXHAUSTED, PARTS, Balances, price
+from privplan.accountant.odometer.zcdp_rho import least_rho
 from privplan.accountant.plan import Phase
 
 from ..sweeps import sweep

@@ -8,7 +8,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.plan import Phase, PlannedPhase, affordable, given, plan
+from privplan.accountant.plan import Phase, PlannedPhase, affordable, plan, plan_given_noise
 
 
 def sampled(noise):
@@ -26,7 +26,7 @@ def test_given_noise_proves_what_the_plan_that_found_it_proves():
     phases = both({"server": ev.Gaussian})
     found = plan(phases, epsilon=3.0, delta=1e-5, neighbours="replace-one", unit="user")
     noise = found.noise["train"]
-    again = given(
+    again = plan_given_noise(
         [phase.at(noise) for phase in phases], delta=1e-5, neighbours="replace-one", unit="user"
     )
     assert again.guarantees == found.guarantees
@@ -39,7 +39,7 @@ def test_given_noise_proves_what_the_plan_that_found_it_proves():
 
 @pytest.mark.parametrize(("rounds", "expected"), [(50, 6.57), (100, 10.00), (200, 15.46)])
 def test_fixed_events_are_certified(rounds, expected):
-    found = given([Phase("train", ev.Gaussian(5.0), rounds)], delta=1e-5)
+    found = plan_given_noise([Phase("train", ev.Gaussian(5.0), rounds)], delta=1e-5)
     epsilon = found.guarantees["model"].epsilon
     assert epsilon == pp.account(ev.Repeat(rounds, ev.Gaussian(5.0)), delta=1e-5).epsilon
     assert epsilon.upper == pytest.approx(expected, abs=0.005)
@@ -48,7 +48,7 @@ def test_fixed_events_are_certified(rounds, expected):
 
 def test_every_observer_has_its_own_guarantee():
     phase = Phase("train", sampled(5.0), 100, views={"server": ev.Gaussian(5.0)})
-    found = given([phase], delta=1e-5, unit="user")
+    found = plan_given_noise([phase], delta=1e-5, unit="user")
     assert found.guarantees["model"].epsilon.upper == pytest.approx(2.53, abs=0.005)
     assert found.guarantees["server"].epsilon.upper == pytest.approx(10.0, abs=0.005)
     assert found.epsilon == found.guarantees["server"].epsilon.upper
@@ -58,7 +58,7 @@ def test_every_observer_has_its_own_guarantee():
 
 def test_a_group_of_records_is_the_unit():
     record = ev.Repeat(10, sampled(5.0))
-    found = given([Phase("train", record, 20)], delta=1e-5, group=4)
+    found = plan_given_noise([Phase("train", record, 20)], delta=1e-5, group=4)
     again = pp.account(ev.Group(4, ev.Repeat(20, record)), delta=1e-5)
     assert found.guarantees["model"].epsilon == again.epsilon
     assert found.unit == "group of 4 records"
@@ -66,7 +66,7 @@ def test_a_group_of_records_is_the_unit():
 
 
 def test_an_odometer_admits_the_plan_and_nothing_else():
-    found = given([Phase("train", ev.Gaussian(5.0), 3)], delta=1e-5)
+    found = plan_given_noise([Phase("train", ev.Gaussian(5.0), 3)], delta=1e-5)
     odometer = Odometer.for_plan(found)
     with pytest.raises(BudgetExceeded):
         odometer.spend(ev.Gaussian(4.0))
@@ -78,7 +78,7 @@ def test_an_odometer_admits_the_plan_and_nothing_else():
 
 
 def test_what_protects_nobody_is_planned_as_infinite():
-    found = given([Phase("train", ev.NoGuarantee("no noise"), 3)], delta=1e-5)
+    found = plan_given_noise([Phase("train", ev.NoGuarantee("no noise"), 3)], delta=1e-5)
     assert found.epsilon == found.guarantees["model"].epsilon.upper == float("inf")
 
 
@@ -99,7 +99,7 @@ def test_what_protects_nobody_is_planned_as_infinite():
 )
 def test_phases_without_noise_are_refused(phases, message):
     with pytest.raises(InvalidInput, match=message):
-        given(phases, delta=1e-5)
+        plan_given_noise(phases, delta=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_phases_without_noise_are_refused(phases, message):
 )
 def test_values_out_of_range_are_refused(wrong):
     with pytest.raises(InvalidInput):
-        given([Phase("a", ev.Gaussian(1.0), 1)], **{"delta": 1e-5, **wrong})
+        plan_given_noise([Phase("a", ev.Gaussian(1.0), 1)], **{"delta": 1e-5, **wrong})
 
 
 # How many rounds.

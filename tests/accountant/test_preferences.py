@@ -9,10 +9,10 @@ import pytest
 import privplan as pp
 from privplan.accountant import account as accounting
 from privplan.accountant import events as ev
+from privplan.accountant.bound_routes import routes
 from privplan.accountant.composition import leaves
+from privplan.accountant.engine_order import ENGINE_ORDERS, engine_order, engines_for
 from privplan.accountant.errors import Unsupported
-from privplan.accountant.preferences import PREFERENCES, engines_for, preference
-from privplan.accountant.routes import routes
 from privplan.audit.budget.total import FEW_KINDS, VAST, total
 
 
@@ -75,8 +75,8 @@ def asked(monkeypatch):
 
 
 def test_the_cases_cover_every_row():
-    covered = {preference(leaves(case.make(2.0))).about for case in CASES.values()}
-    assert covered == {row.about for row in PREFERENCES}
+    covered = {engine_order(leaves(case.make(2.0))).about for case in CASES.values()}
+    assert covered == {row.about for row in ENGINE_ORDERS}
 
 
 def test_several_shuffled_rounds_are_not_one():
@@ -102,7 +102,7 @@ def test_every_caller_asks_the_engines_of_the_table(case, asked):
     assert set(asked) == wanted
     asked.clear()
     listed = routes(event, delta=case.delta, neighbours=case.neighbours)
-    row = preference(leaves(event))
+    row = engine_order(leaves(event))
     assert set(asked) == {*row.engines, *row.shown}
     assert {*row.engines, *row.shown} <= {route.name.split()[-1] for route in listed}
 
@@ -112,7 +112,7 @@ def test_no_forced_engine_finds_less_noise_than_the_default(case):
     found = pp.calibrate(case.make, **case.target)
     leader = found.guarantee.engine
     assert found.value <= pp.calibrate(case.make, **case.target, engine=leader).value * (1 + 1e-5)
-    row = preference(leaves(found.event))
+    row = engine_order(leaves(found.event))
     less = case.make(found.value / (1 + 1e-5))
     for engine in {*row.engines, *row.shown} - {leader}:
         try:

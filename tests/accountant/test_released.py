@@ -6,7 +6,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.released import account_release
+from privplan.accountant.account_release import account_release
 from privplan.accountant.sensitivity import functional, wishart
 from privplan.accountant.sensitivity.release import Release
 

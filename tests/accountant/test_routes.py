@@ -8,8 +8,8 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.account import account
+from privplan.accountant.bound_routes import Route, routes
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.routes import Route, routes
 
 from ..sweeps import sweep
 

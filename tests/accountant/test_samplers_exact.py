@@ -20,7 +20,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import exponentials, samplers, tables
+from privplan.accountant.mechanisms import discrete_sampler, exponentials
+from privplan.accountant.mechanisms.discrete_sampler import (
+    DiscreteSampler,
+    Precision,
+    Shape,
+    alias_table,
+)
 from privplan.accountant.mechanisms.exponentials import (
     Enclosure,
     bernoulli,
@@ -29,7 +35,6 @@ from privplan.accountant.mechanisms.exponentials import (
     exp_minus,
     scaled_exp,
 )
-from privplan.accountant.mechanisms.tables import Precision, Shape, Table, alias_table
 from privplan.accountant.randomness import Stream, Streams
 
 from ..sweeps import sweep
@@ -180,7 +185,7 @@ def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> N
 
     Checked as fractions, for the weights that the alias table really gives; a(x) <= 1 throughout.
     """
-    own = Table(shape, scale)
+    own = DiscreteSampler(shape, scale)
     width = 1 << own._width_bits
     capacity = 1 << own._rest_bits
     weights = Counter(dict.fromkeys(range(len(own._others)), 0))
@@ -214,7 +219,7 @@ def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> N
 @pytest.mark.parametrize("scale", [0.1, 3.7, 1000.3, 2.0**20 * 1.3, 2.0**40])
 def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> None:
     """The float that is compared, against the fraction: well within 2^-40."""
-    own = Table(shape, scale)
+    own = DiscreteSampler(shape, scale)
     rng = np.random.default_rng(3)
     block = rng.integers(0, own._blocks, 300)
     offset = rng.integers(0, 1 << own._width_bits, 300)
@@ -226,7 +231,7 @@ def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> Non
         return seen[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tables, "exp_minus", spy)
+        patch.setattr(discrete_sampler, "exp_minus", spy)
         own._compared(stream(), x, block, offset, np.full(300, 2**53 - 1, dtype=np.uint64))
     for index in range(300):
         true = exactly(own.exponent(int(x[index]))) * own._factors[int(block[index])]
@@ -238,7 +243,7 @@ def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> Non
 @pytest.mark.parametrize("scale", [3.7, 100.0])
 def test_points_are_kept_by_the_comparison_of_real_numbers(shape: Shape, scale: float) -> None:
     """With coarse floats and few bits, each coin decides as its endless row of bits would."""
-    own = Table(shape, scale, COARSE)
+    own = DiscreteSampler(shape, scale, COARSE)
     more = [0, 2**63, 2**64 - 1]
     for x in [*range(0, 400, 13), 1, 2, 3]:
         block, offset = x >> own._width_bits, x & ((1 << own._width_bits) - 1)
@@ -318,7 +323,7 @@ def same_law(one: np.ndarray, other: np.ndarray) -> float:
 def test_gaussian_has_the_law_of_the_slow_sampler(scale: float) -> None:
     bits = random.Random(7)
     slow = np.array([slow_gaussian(bits, Fraction(scale)) for _ in range(6000)])
-    fast = samplers.discrete_gaussian(stream(), 200_000, scale)
+    fast = discrete_sampler.discrete_gaussian(stream(), 200_000, scale)
     assert same_law(fast, slow) > FALSE_ALARM
 
 
@@ -326,7 +331,7 @@ def test_gaussian_has_the_law_of_the_slow_sampler(scale: float) -> None:
 def test_laplace_has_the_law_of_the_slow_sampler(scale: int) -> None:
     bits = random.Random(7)
     slow = np.array([slow_laplace(bits, scale) for _ in range(10_000)])
-    fast = samplers.discrete_laplace(stream(), 200_000, float(scale))
+    fast = discrete_sampler.discrete_laplace(stream(), 200_000, float(scale))
     assert same_law(fast, slow) > FALSE_ALARM
 
 
@@ -350,9 +355,9 @@ WEIGHTS: dict[str, Callable[[int, float], float]] = {
     "rounded": rounded_weight,
 }
 DRAW: dict[str, Callable[[Stream, int, float], np.ndarray]] = {
-    "gaussian": samplers.discrete_gaussian,
-    "laplace": samplers.discrete_laplace,
-    "rounded": samplers.rounded_laplace,
+    "gaussian": discrete_sampler.discrete_gaussian,
+    "laplace": discrete_sampler.discrete_laplace,
+    "rounded": discrete_sampler.rounded_laplace,
 }
 
 
@@ -374,7 +379,7 @@ def fits(drawn: np.ndarray, law: str, scale: float) -> float:
 
 
 def test_the_chi_square_can_fail() -> None:
-    drawn = samplers.discrete_gaussian(stream(), 300_000, 3.0)
+    drawn = discrete_sampler.discrete_gaussian(stream(), 300_000, 3.0)
     assert fits(drawn, "gaussian", 3.0) > FALSE_ALARM
     assert fits(drawn, "gaussian", 3.05) < FALSE_ALARM
     assert fits(np.abs(drawn), "gaussian", 3.0) < FALSE_ALARM
@@ -398,7 +403,7 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         made.append(decide(own, first, bits, chance))
         return made[-1]
 
-    monkeypatch.setattr(tables, "decide", noting)
+    monkeypatch.setattr(discrete_sampler, "decide", noting)
     return made
 
 
@@ -407,7 +412,7 @@ def decisions(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_the_exact_path_alone_gives_the_same_law(
     law: Shape, scale: float, decisions: list[bool]
 ) -> None:
-    drawn = Table(law, scale, COARSE).draw(stream(), 30_000, signed=True)
+    drawn = DiscreteSampler(law, scale, COARSE).draw(stream(), 30_000, signed=True)
     assert len(decisions) > 1000
     assert fits(drawn, law, scale) > FALSE_ALARM
 
@@ -417,20 +422,20 @@ def test_the_exact_path_alone_gives_the_same_law(
 def test_the_tail_gives_the_same_law(law: Shape, scale: float, decisions: list[bool]) -> None:
     """With a table that ends at one scale, a third of all draws comes from beyond it."""
     reach = Precision(reach=1)
-    drawn = Table(law, scale, reach).draw(stream(), 4_000, signed=True)
+    drawn = DiscreteSampler(law, scale, reach).draw(stream(), 4_000, signed=True)
     assert len(decisions) > 200
     assert fits(drawn, law, scale) > FALSE_ALARM
 
 
 def test_the_exact_path_is_rare(decisions: list[bool]) -> None:
-    Table("gaussian", 2.0**20 * 1.3).draw(stream(), 500_000, signed=True)
+    DiscreteSampler("gaussian", 2.0**20 * 1.3).draw(stream(), 500_000, signed=True)
     assert decisions == []
 
 
 @pytest.mark.parametrize("scale", [2.0**20, 2.0**20 * 1.7, 2.0**21 - 1.0, 2.0**30, 2.0**40])
 def test_large_gaussians_look_continuous(scale: float) -> None:
     count = 400_000
-    drawn = samplers.discrete_gaussian(stream(), count, scale).astype(float) / scale
+    drawn = discrete_sampler.discrete_gaussian(stream(), count, scale).astype(float) / scale
     edges = stats.norm.ppf(np.linspace(0.0, 1.0, 201))
     assert stats.chisquare(np.histogram(drawn, edges)[0]).pvalue > FALSE_ALARM
     squares = np.sum(drawn**2)
@@ -452,16 +457,16 @@ def test_large_laplace_noise_looks_continuous(law: str) -> None:
 
 def test_low_bits_of_large_noise_are_uniform() -> None:
     """The last bits of a value must tell nothing: offsets in a block are uniform."""
-    drawn = samplers.discrete_gaussian(stream(), 400_000, 2.0**20 * 1.3)
+    drawn = discrete_sampler.discrete_gaussian(stream(), 400_000, 2.0**20 * 1.3)
     for bits in (1, 6):
         assert stats.chisquare(np.bincount(drawn & (2**bits - 1))).pvalue > FALSE_ALARM
 
 
 def test_tiny_scales() -> None:
-    assert not samplers.discrete_gaussian(stream(), 10_000, 0.01).any()
-    assert not samplers.discrete_gaussian(stream(), 100, tables.LEAST_SCALE).any()
-    assert not samplers.rounded_laplace(stream(), 100, tables.LEAST_SCALE).any()
-    fifth = samplers.discrete_gaussian(stream(), 1_000_000, 0.2)  # P(+-1) = 2 e^-12.5
+    assert not discrete_sampler.discrete_gaussian(stream(), 10_000, 0.01).any()
+    assert not discrete_sampler.discrete_gaussian(stream(), 100, discrete_sampler.LEAST_SCALE).any()
+    assert not discrete_sampler.rounded_laplace(stream(), 100, discrete_sampler.LEAST_SCALE).any()
+    fifth = discrete_sampler.discrete_gaussian(stream(), 1_000_000, 0.2)  # P(+-1) = 2 e^-12.5
     found = int(np.count_nonzero(fifth))
     assert stats.binomtest(found, 1_000_000, 2 * math.exp(-12.5)).pvalue > FALSE_ALARM
 
@@ -487,15 +492,15 @@ def test_the_number_of_bytes_tells_only_how_many_proposals_were_made(
 ) -> None:
     """Further bits and tails depend on the noise; they come from a fork, at 32 bytes a call."""
     made = [0]
-    inner = Table._kept
+    inner = DiscreteSampler._kept
 
-    def counting(own: Table, words: np.ndarray, rare: Stream, signed: bool) -> np.ndarray:
+    def counting(own: DiscreteSampler, words: np.ndarray, rare: Stream, signed: bool) -> np.ndarray:
         made[0] += len(words) // 2
         return inner(own, words, rare, signed)
 
-    monkeypatch.setattr(Table, "_kept", counting)
+    monkeypatch.setattr(DiscreteSampler, "_kept", counting)
     own = stream()
-    Table("gaussian", 40.0, precision).draw(own, 500, signed=True)
+    DiscreteSampler("gaussian", 40.0, precision).draw(own, 500, signed=True)
     assert own.position == 32 + 16 * made[0]
     assert (len(decisions) > 50) == (precision != Precision())
 

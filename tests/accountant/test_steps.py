@@ -12,8 +12,8 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
-from privplan.accountant.mechanisms import About, Gate, Gaussian, Ticket, steps
-from privplan.accountant.mechanisms.steps import Steps
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription, Ticket, noisy_sums
+from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.randomness import Streams
 
 OWN = Gaussian(bound=0.5, std=2.0, unit="record")
@@ -37,11 +37,11 @@ class Memory:
 
 def opened(draws: int, own: Gaussian = OWN) -> tuple[Ticket, Memory, Streams]:
     memory, streams = Memory(), Streams.seeded(1)
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     return Gate(None, memory, streams).open(own.intent(about, "add-remove")), memory, streams
 
 
-def made(ticket: Ticket, count: int, own: Gaussian = OWN, **changes: Any) -> Steps:
+def made(ticket: Ticket, count: int, own: Gaussian = OWN, **changes: Any) -> NoisySums:
     return own.steps(
         ticket, **{"names": NAMES, "parts": PARTS, "width": WIDTH, **changes}, count=count
     )
@@ -69,7 +69,7 @@ def test_the_noise_has_its_law_and_is_never_used_twice(
     ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kolmogorov and Smirnov's test on seeded streams; false alarm on fresh ones: 1e-6."""
-    monkeypatch.setattr(steps, "_AHEAD", ahead)
+    monkeypatch.setattr(noisy_sums, "_AHEAD", ahead)
     ticket, _, _ = opened(400)
     noise = made(ticket, 400)
     found = np.array([noise.noisy(zeros()) for _ in range(400)])
@@ -86,7 +86,7 @@ def test_every_sum_is_counted_before_its_noise_is_drawn() -> None:
 
 
 def test_a_part_pays_for_its_own_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "_AHEAD", 2 * WIDTH)
+    monkeypatch.setattr(noisy_sums, "_AHEAD", 2 * WIDTH)
     ticket, _, _ = opened(3)
     OWN.noisy(ticket, [np.zeros(WIDTH, np.int64)], ["other"], part="silo-1")
     noise = made(ticket, 3)

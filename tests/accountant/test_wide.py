@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import wide
-from privplan.accountant.mechanisms.samplers import discrete_gaussian
-from privplan.accountant.mechanisms.wide import WideGaussian
+from privplan.accountant.mechanisms import wide_gaussian
+from privplan.accountant.mechanisms.discrete_sampler import discrete_gaussian
+from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.accountant.randomness import Stream, Streams
 
 FALSE_ALARM = 1e-6
@@ -249,6 +249,6 @@ def test_draws_are_those_of_a_slow_exact_sampler() -> None:
 
 
 def test_examples() -> None:
-    found = doctest.testmod(wide)
+    found = doctest.testmod(wide_gaussian)
     assert found.attempted > 0
     assert found.failed == 0

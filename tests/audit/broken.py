@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 from privplan.accountant.mechanisms import Gaussian, gaussian
-from privplan.accountant.mechanisms.wide import WideGaussian
+from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.fl.uldp import group, weighted
 from privplan.fl.uldp.facts import norms_of
 

@@ -9,9 +9,13 @@ import pytest
 
 from privplan import account, calibrate
 from privplan.accountant import events as ev
+from privplan.accountant.delta_checks import (
+    allows_publishing,
+    delta_below_half,
+    require_delta_below_units,
+)
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
-from privplan.accountant.slack import allows_publishing, require_small, slack
 from privplan.audit.configured import settings_in
 from privplan.fl.log import read
 from privplan.fl.settings_file import parse
@@ -71,15 +75,15 @@ def test_every_written_fraction_counts_as_what_it_says() -> None:
 
 def test_what_is_not_stated_or_accepted_is_not_compared() -> None:
     for units, accepted in ((None, False), (10, True)):
-        require_small(0.1, units, "user", accepted=accepted, accept="")
+        require_delta_below_units(0.1, units, "user", accepted=accepted, accept="")
     with pytest.raises(InvalidInput, match=r"Delta 0\.1 is at least 1 / 10"):
-        require_small(0.1, 10, "user", accepted=False, accept="")
+        require_delta_below_units(0.1, 10, "user", accepted=False, accept="")
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.7, 0.999])
 def test_half_is_never_taken(delta: float) -> None:
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
-        slack(delta=delta)
+        delta_below_half(delta=delta)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
         Privacy(delta=delta, epsilon=1.0)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
@@ -149,7 +153,7 @@ def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch)
 
     with monkeypatch.context() as earlier:
         for module in ("privplan.fl.preparation", "privplan.fl.runner"):
-            earlier.setattr(f"{module}.require_small_delta", lambda _: None)
+            earlier.setattr(f"{module}.require_delta_below_units", lambda _: None)
         made = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
         with made.writer, pytest.raises(KeyboardInterrupt):
             runner.carry_out(made.prepared, made.folder, made.writer, report=stop)

@@ -19,12 +19,12 @@ from scipy.stats import chisquare
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.mechanisms import (
-    About,
     Gate,
     GaussianMessages,
     LaplaceMessages,
     ResponseMessages,
-    Shuffled,
+    RoundDescription,
+    ShuffledRound,
     Ticket,
 )
 from privplan.accountant.randomness import Streams
@@ -43,7 +43,7 @@ OWN = LaplaceMessages(1.0, 4.0)
 
 def opened(mechanism: Any = OWN, draws: int = 1, seed: int = 1, memory: Any = None) -> Ticket:
     gate = Gate(None, memory or Memory(), Streams.seeded(seed))
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     return gate.open(mechanism.intent(about, "replace-one"))
 
 
@@ -129,7 +129,7 @@ def test_the_order_is_uniform() -> None:
     terms, streams = Terms(3), Streams.seeded(8)
     own = Shuffling(terms)
     gate = Gate(None, Memory(), streams)
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     codes = Counter[tuple[int, ...]]()
     for number in range(300):
         ticket = gate.open(OWN.intent(about, "replace-one"))
@@ -455,8 +455,8 @@ def test_the_log_states_the_protocol_and_clients_that_collude_hide_nobody() -> N
     own = Shuffling(terms, colluders=10)
     said = own.security
     assert (said.protocol, said.parties, said.fewest, said.colluders) == ("shuffler", 100, 100, 10)
-    assert terms.shuffled(10) == Shuffled(90, 8, 2, 80)  # colluders take up places
-    assert Terms(100).shuffled() == Shuffled(100)
+    assert terms.shuffled(10) == ShuffledRound(90, 8, 2, 80)  # colluders take up places
+    assert Terms(100).shuffled() == ShuffledRound(100)
     with pytest.raises(InvalidInput, match="tell the analyzer nothing"):
         Shuffling(Terms(5), colluders=4)
     with pytest.raises(InvalidInput, match="local event"):

@@ -10,7 +10,7 @@ Mode = Literal["adaptive", "planned"]
 
 
 @dataclass(frozen=True)
-class Reading:
+class BudgetReading:
     """How far a budget is spent: `epsilon` so far at `delta`, and the spent `share` in [0, 1].
 
     `note` says why this is no guarantee.

@@ -12,10 +12,10 @@ from .. import records, validate
 from ..errors import MissingParty, PrivplanError
 from ..randomness import Stream
 from ..records import sealing
-from .draws import Draws
+from .draw_counter import DrawCounter
 
 if TYPE_CHECKING:
-    from .gate import Gate
+    from .release_gate import Gate
 
 AbortReason: TypeAlias = Literal["error", "interrupted", "missing-party", "refused"]
 
@@ -35,7 +35,7 @@ class Ticket:
         self._lock = threading.RLock()
         self._over = False
         self._streams: dict[str, tuple[Stream, int]] = {}
-        self._draws = Draws(intent.noise)
+        self._draws = DrawCounter(intent.noise)
 
     def __enter__(self) -> Self:
         self.check()

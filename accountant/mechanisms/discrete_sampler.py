@@ -1,4 +1,13 @@
-"""Exact draws from P(x) ~ e^-g(x) on x = 0, 1, 2, ..., millions a second.
+"""Exact noise on the integers, for any float scale, millions of draws a second.
+
+`discrete_gaussian`   P(x) ~ e^(-x^2 / (2 s^2))
+`discrete_laplace`    P(x) ~ e^(-|x| / s)
+`rounded_laplace`     a Laplace variable of scale s, rounded to the nearest integer
+
+Each draw has exactly this distribution, given uniform random bits: no float is rounded into it.
+Shapes: (count,), 64-bit integers.  Range of s: [2^-20, 2^40].
+
+The first two are drawn from P(x) ~ e^-g(x) on x = 0, 1, 2, ..., with a random sign.
 
 The integers are cut into blocks of w, a power of two.  A block is drawn from a table, a point of
 it uniformly, and the point x is kept with probability a(x) = C e^-g(x) / W, where W is the
@@ -20,8 +29,9 @@ on the points themselves, tails and further bits, is drawn from a fork of the st
 for every call and costs 32 bytes.
 
 g is x^2/(2 s^2) (`gaussian`) or x/s (`laplace`), for any float s, taken as the fraction it is.
-The idea, rejection with exact Bernoulli(e^-g) trials, is from Canonne, Kamath and Steinke 2020,
-arXiv 2004.00010v5, Algorithms 1 to 3; the proposal by table is our own.
+Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5 (the distributions, why noise must be
+drawn exactly, and, in Algorithms 1 to 3, rejection with exact Bernoulli(e^-g) trials; Mironov 2012
+breaks noise made of floats); the proposal by table is derived here.
 """
 
 from __future__ import annotations
@@ -39,7 +49,16 @@ from numpy.typing import NDArray
 from .. import validate
 from ..errors import InvalidInput
 from ..randomness import Stream, Words
-from .exponentials import BITS, ERROR, Floats, decide, exp_enclosure, exp_minus, scaled_exp
+from .exponentials import (
+    BITS,
+    ERROR,
+    Floats,
+    bernoulli,
+    decide,
+    exp_enclosure,
+    exp_minus,
+    scaled_exp,
+)
 
 Integers: TypeAlias = NDArray[np.int64]
 Shape: TypeAlias = Literal["gaussian", "laplace"]
@@ -69,7 +88,7 @@ class Precision:
     reach: int | None = None
 
 
-class Table:
+class DiscreteSampler:
     """Draws from P(x) ~ e^-g(x), x >= 0; see the module."""
 
     def __init__(self, shape: Shape, scale: float, precision: Precision | None = None) -> None:
@@ -214,6 +233,28 @@ def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[li
 
 
 @lru_cache(maxsize=64)
-def table(shape: Shape, scale: float) -> Table:
+def table(shape: Shape, scale: float) -> DiscreteSampler:
     """Return the table for a scale, made once."""
-    return Table(shape, scale)
+    return DiscreteSampler(shape, scale)
+
+
+def discrete_gaussian(stream: Stream, count: int, scale: float) -> Integers:
+    """Return `count` draws with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
+    return table("gaussian", scale).draw(stream, count, signed=True)
+
+
+def discrete_laplace(stream: Stream, count: int, scale: float) -> Integers:
+    """Return `count` draws with P(x) ~ e^(-|x| / scale) on all integers x."""
+    return table("laplace", scale).draw(stream, count, signed=True)
+
+
+def rounded_laplace(stream: Stream, count: int, scale: float) -> Integers:
+    """Return `count` Laplace variables of this scale, rounded to the nearest integer.
+
+    P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1: nothing is rounded to 0 but what lies within
+    1/2, and beyond, the distance is geometric.
+    """
+    distance = 1 + table("laplace", scale).draw(stream, count, signed=False)
+    away = bernoulli(stream, count, scaled_exp(1 / (2 * Fraction(scale)), Fraction(1)))
+    sign = 1 - 2 * (stream.integers64(count) >> np.uint64(63)).astype(np.int64)
+    return np.where(away, sign * distance, 0)

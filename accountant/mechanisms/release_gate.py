@@ -19,7 +19,7 @@ from .. import records
 from ..errors import InvalidInput, PrivplanError, Unsupported, kind_of
 from ..odometer import Odometer
 from ..randomness import Stream, Streams
-from .ticket import Ticket, reason_of
+from .round_ticket import Ticket, reason_of
 
 
 class Gate:

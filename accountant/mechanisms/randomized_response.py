@@ -17,7 +17,7 @@ from ..randomness import uniform
 from .base import Mechanism
 from .clip import Integers, numbers
 from .exponentials import bernoulli, exp_enclosure
-from .ticket import Ticket
+from .round_ticket import Ticket
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ from .. import validate
 from ..errors import InvalidInput, Unsupported
 from ..randomness import Stream
 from .clip import ROOM, Floats, Integers
-from .ticket import Ticket
+from .round_ticket import Ticket
 
 _AHEAD: Final = 2**18
 """How many numbers of noise a party draws at once: 2 MB."""
 
 
-class Steps:
+class NoisySums:
     """The noisy sums of several parties, each with its own stream and its own part of the units.
 
     `count` is how many sums each party makes, of `width` numbers; `draw` makes noise, in steps of

@@ -19,7 +19,7 @@ from .. import events as ev
 from ..composition import MOST_ROUNDS, leaves
 from ..errors import Unsupported
 from ..guarantee import Neighbours
-from .currencies import Currency
+from .budget_currencies import Currency
 
 PARTS: Final = 10**15
 """Parts of a budget."""

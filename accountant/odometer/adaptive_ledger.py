@@ -10,9 +10,9 @@ from .. import events as ev
 from ..composition import leaves
 from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Bounds, Guarantee, Neighbours, Step
-from .balances import PARTS, Balances, Parts, price
-from .currencies import Currency, Gdp, Rdp, Target, Zcdp, best_order
-from .reading import Mode, Reading
+from .budget_currencies import Currency, Gdp, Rdp, Target, Zcdp, best_order
+from .budget_reading import BudgetReading, Mode
+from .unit_balances import PARTS, Balances, Parts, price
 
 CURRENCIES: Final = ("zcdp", "gdp", "rdp")
 
@@ -27,7 +27,7 @@ _NOT_A_GUARANTEE: Final = (
 )
 
 
-class Adaptive:
+class AdaptiveLedger:
     """A balance for every observer, in one currency; a unit is `size` records."""
 
     mode: Mode = "adaptive"
@@ -101,11 +101,11 @@ class Adaptive:
             ),
         )
 
-    def reading(self, observer: str | None, unit: str | None) -> Reading:
+    def reading(self, observer: str | None, unit: str | None) -> BudgetReading:
         """Return epsilon so far, and the share of the budget."""
         units = None if unit is None else (unit,)
         epsilon, share = self._so_far(observer or self._worst(units), units)
-        return Reading(epsilon, self._currency.target.delta, share, _NOT_A_GUARANTEE)
+        return BudgetReading(epsilon, self._currency.target.delta, share, _NOT_A_GUARANTEE)
 
     def _cost(self, event: ev.Event) -> Parts:
         return price(seen(event, self._size), self._currency, self._relation)

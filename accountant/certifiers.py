@@ -10,13 +10,13 @@ from typing import Protocol
 from . import events as ev
 from .account import engine_named, guarded
 from .composition import Leaf, leaves
+from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .guarantee import Bounds, Neighbours, Step
-from .preferences import engines_for
 from .rootfinding import log_odds_over
 
 
-class Verdict(Protocol):
+class Certificate(Protocol):
     """What an engine found at one value of the unknown, for a target (epsilon, delta)."""
 
     @property
@@ -43,17 +43,17 @@ class Verdict(Protocol):
         """Return bounds on epsilon at the target's delta."""
 
 
-class Judge(Protocol):
+class Certifier(Protocol):
     """Judges values of the unknown by one engine."""
 
     @property
     def name(self) -> str:
         """Name of the engine."""
 
-    def verdict(self, parts: Sequence[Leaf]) -> Verdict:
+    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
         """Return the certificate."""
 
-    def answered(self, found: Verdict) -> float:
+    def answered(self, found: Certificate) -> float:
         """Return its log excess, as the question for delta says it when it is asked by itself."""
 
     def rough(self, parts: Sequence[Leaf]) -> float:
@@ -63,20 +63,20 @@ class Judge(Protocol):
         """Return about the log excess, fast; nothing rests on it."""
 
 
-def judges(
+def certifiers_for(
     probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
-) -> tuple[Judge, ...]:
-    """Return the judges to try in turn: the next where one raises `Unsupported` on the way."""
+) -> tuple[Certifier, ...]:
+    """Return the certifiers to try in turn: the next where one raises `Unsupported` on the way."""
     names = engines_for(leaves(probe)) if engine is None else (engine,)
     return tuple(
-        PldJudge(epsilon, delta, relation)
+        PldCertifier(epsilon, delta, relation)
         if name == "pld"
-        else EngineJudge(engine_named(name), epsilon, delta, relation)
+        else EngineCertifier(engine_named(name), epsilon, delta, relation)
         for name in names
     )
 
 
-class PldJudge:
+class PldCertifier:
     """Judges by pld certificates, with its saddle point as the estimate."""
 
     name = "pld"
@@ -87,11 +87,11 @@ class PldJudge:
         self._engine = PldEngine()
         self._target = epsilon, delta, relation
 
-    def verdict(self, parts: Sequence[Leaf]) -> Verdict:
+    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
         with guarded(self.name):
             return self._engine.certificate(parts, *self._target)
 
-    def answered(self, found: Verdict) -> float:
+    def answered(self, found: Certificate) -> float:
         from .engines.pld.certificate import Certificate
 
         assert isinstance(found, Certificate)
@@ -108,7 +108,7 @@ class PldJudge:
 
 
 @dataclass(frozen=True)
-class EngineVerdict:
+class EngineCertificate:
     """The certificate of an engine that answers both questions, epsilon and delta."""
 
     epsilon: float
@@ -135,7 +135,7 @@ class EngineVerdict:
         return self.answer.bounds
 
 
-class EngineJudge:
+class EngineCertifier:
     """Judges by one engine's own answers; both of them must meet the target."""
 
     def __init__(self, engine: Engine, epsilon: float, delta: float, relation: Neighbours) -> None:
@@ -143,14 +143,14 @@ class EngineJudge:
         self._target = epsilon, delta, relation
         self.name = engine.name
 
-    def verdict(self, parts: Sequence[Leaf]) -> Verdict:
+    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
         """Return the certificate."""
         epsilon, delta, relation = self._target
         with guarded(self.name):
             answer = self._engine.epsilon(parts, delta, relation)
-        return EngineVerdict(epsilon, self.rough(parts), answer)
+        return EngineCertificate(epsilon, self.rough(parts), answer)
 
-    def answered(self, found: Verdict) -> float:
+    def answered(self, found: Certificate) -> float:
         """Return its log excess: that question was asked by itself."""
         return found.log_excess
 

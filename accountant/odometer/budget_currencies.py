@@ -52,7 +52,7 @@ from ..engines.rdp.curves import curve
 from ..engines.rdp.moments import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours
-from .rho import least_rho
+from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]
 

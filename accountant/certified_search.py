@@ -7,21 +7,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .certifiers import Certificate
 from .errors import TargetTrivial, TargetUnreachable
-from .judge import Verdict
 from .rootfinding import enclose, narrow
 
-PRECISION: Final = 2e-5
+SEARCH_PRECISION: Final = 2e-5
 """Relative distance to the best certified value at which the search stops."""
 
-MOST_TRIES: Final = 80
+MAX_CERTIFICATES: Final = 80
 """Most certificates of one search; the best value so far is returned after that."""
 
 
 NEARLY: Final = 3e-4
 """How far below the target, relatively, the epsilon of an accepted value may lie.
 
-The first value, before two tries have shown the slope, must be as near as `PRECISION`.
+The first value, before two tries have shown the slope, must be as near as `SEARCH_PRECISION`.
 """
 
 ROUGHLY: Final = 2e-2
@@ -74,20 +74,20 @@ UNKNOWNS: Final[Mapping[str, Unknown]] = {
 
 
 @dataclass(frozen=True)
-class Edge:
+class CertifiedValue:
     """The best certified value, and its certificate."""
 
     value: float
-    verdict: Verdict
+    verdict: Certificate
 
 
-def find_edge(
+def find_certified_value(
     unknown: Unknown,
-    verdict: Callable[[float], Verdict],
+    verdict: Callable[[float], Certificate],
     rough: Callable[[float], float],
     estimate: Callable[[float], float],
-    answered: Callable[[Verdict], float] = lambda found: found.log_excess,
-) -> Edge:
+    answered: Callable[[Certificate], float] = lambda found: found.log_excess,
+) -> CertifiedValue:
     """Return the value that protects least among those certified to meet the target.
 
     `estimate` says about where it is, `rough` (log excess of a cheap certificate) brings the search
@@ -98,7 +98,7 @@ def find_edge(
     start, slope = _approached(unknown, rough, start, slope)
     search = _Search(unknown, slope)
     place = start
-    for _ in range(MOST_TRIES):
+    for _ in range(MAX_CERTIFICATES):
         value = unknown.value(place)
         found = verdict(value)
         if search.record(value, found) and search.holds_both_ways(answered):
@@ -119,25 +119,25 @@ class _Search:
     def __init__(self, unknown: Unknown, slope: float) -> None:
         self._unknown = unknown
         self._slope = slope
-        self._tolerance = PRECISION * abs(slope)
+        self._tolerance = SEARCH_PRECISION * abs(slope)
         self._tries = 0
         self._last: tuple[float, float] | None = None
         self._offset = 0.0
         self._bad: tuple[float, float] | None = None
-        self.good: Edge | None = None
+        self.good: CertifiedValue | None = None
 
-    def record(self, value: float, found: Verdict) -> bool:
+    def record(self, value: float, found: Certificate) -> bool:
         """Take in a verdict; say whether the search is over."""
         self._tries += 1
         excess, place = found.log_excess + self._offset, self._unknown.place(value)
         self._learn(place, excess)
         near = excess >= -self._tolerance
         if excess <= 0.0 and found.epsilon_upper <= found.epsilon:
-            self.good = Edge(value, found)
+            self.good = CertifiedValue(value, found)
             if value == self._unknown.weakest:
                 return True
             # Near in delta may be far in epsilon, where delta hardly depends on it.
-            nearly = NEARLY if self._tries > 1 else PRECISION
+            nearly = NEARLY if self._tries > 1 else SEARCH_PRECISION
             if near and found.epsilon_upper >= (1.0 - nearly) * found.epsilon:
                 return True
         else:
@@ -150,10 +150,10 @@ class _Search:
             seen = (excess - self._last[1]) / (place - self._last[0])
             if 0.5 * self._slope < seen < 0.0:
                 self._slope = max(seen, 0.01 * self._slope)
-                self._tolerance = PRECISION * abs(self._slope)
+                self._tolerance = SEARCH_PRECISION * abs(self._slope)
         self._last = place, excess
 
-    def holds_both_ways(self, answered: Callable[[Verdict], float]) -> bool:
+    def holds_both_ways(self, answered: Callable[[Certificate], float]) -> bool:
         """Say whether the best value also passes the check for delta; if not, it counts as bad.
 
         A plan is checked by asking for epsilon, or by asking for delta, and must pass both.
@@ -175,7 +175,7 @@ class _Search:
         good, bad = self._unknown.place(self.good.value), self._bad[0]
         if self._unknown.whole:
             return abs(self.good.value - self._unknown.value(bad)) <= 1.0
-        return abs(good - bad) <= PRECISION
+        return abs(good - bad) <= SEARCH_PRECISION
 
     def next(self) -> float:
         """Return where to look next: in the middle of what would be accepted, on the safe side."""
@@ -186,7 +186,7 @@ class _Search:
         if self.good is None or self._bad is None:
             step = (aim - excess) / self._slope
             if not math.isfinite(step) or step * excess <= 0.0:
-                step = math.copysign(PRECISION, excess)
+                step = math.copysign(SEARCH_PRECISION, excess)
             # Still on one side after two tries: the slope was off.
             step *= 4.0 ** max(self._tries - 2, 0)
             there = min(max(place + min(max(step, -3.0), 3.0), least), most)

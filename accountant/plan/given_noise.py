@@ -9,15 +9,15 @@ from .. import validate
 from ..composition import unit_of
 from ..errors import InvalidInput
 from ..guarantee import as_neighbours
+from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, grouped, refuse_twice
 from .planning import Plan
-from .proven import observers_of, of_units, proven, unit_named
 
 SPLIT = "given"
 """The split of a plan whose noise was given."""
 
 
-def given(
+def plan_given_noise(
     phases: Sequence[Phase | PlannedPhase],
     *,
     delta: float,
@@ -34,7 +34,7 @@ def given(
     Range: `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput` where the noise of a phase
     is not known, `Unsupported` where no engine has sound mathematics for what an observer sees.
 
-    >>> found = given([Phase("train", ev.Gaussian(5.0), 50)], delta=1e-5)
+    >>> found = plan_given_noise([Phase("train", ev.Gaussian(5.0), 50)], delta=1e-5)
     >>> round(found.guarantees["model"].epsilon.upper, 2)
     6.57
     """

@@ -11,13 +11,13 @@ from .. import validate
 from ..composition import check_depth
 from ..errors import InvalidInput, kind_of
 from ..guarantee import Guarantee, as_neighbours
-from .adaptive import CURRENCIES, Adaptive, currency_named, seen
-from .currencies import CurrencyName, Target
-from .planned import Carried, Planned
-from .reading import Mode, Reading
+from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen
+from .budget_currencies import CurrencyName, Target
+from .budget_reading import BudgetReading, Mode
+from .plan_ledger import PlanLedger, ReleasePlan
 
 
-class _Keeper(Protocol):
+class _Ledger(Protocol):
     """How a budget is kept: one class for each mode."""
 
     @property
@@ -40,7 +40,7 @@ class _Keeper(Protocol):
 
     def guarantee(self, observer: str | None) -> Guarantee: ...
 
-    def reading(self, observer: str | None, unit: str | None) -> Reading: ...
+    def reading(self, observer: str | None, unit: str | None) -> BudgetReading: ...
 
 
 class Odometer:
@@ -63,7 +63,7 @@ class Odometer:
     Range: `epsilon` above 0, `delta` in (0, 1), 0 <= `slack` < `delta`, `size` 1 or above,
     `orders` above 1.  Raises `InvalidInput` for values out of range, `Unsupported` where a release
     has no cost in the currency, `BudgetExceeded` when refusing.
-    Source: the proofs, and the papers they go back to, stand in `odometer/currencies.py`.
+    Source: the proofs, and the papers they go back to, stand in `odometer/budget_currencies.py`.
 
     >>> odometer = Odometer(1.0, 1e-5, currency="gdp")
     >>> odometer.spend(ev.Gaussian(10.0))
@@ -95,14 +95,14 @@ class Odometer:
         example = None if like is None else seen(_event(like), records)
         chosen = currency_named(currency, target, relation, fixed, example)
         whom = _names(observers=observers)
-        self._keeper: _Keeper = Adaptive(chosen, relation, whom, kind, records)
+        self._keeper: _Ledger = AdaptiveLedger(chosen, relation, whom, kind, records)
         self._lock = threading.RLock()
 
     @classmethod
-    def for_plan(cls, plan: Planned) -> Odometer:
+    def for_plan(cls, plan: ReleasePlan) -> Odometer:
         """Return the odometer of a plan: it admits the planned releases, in their order."""
         own = cls.__new__(cls)
-        own._keeper = Carried(plan)
+        own._keeper = PlanLedger(plan)
         own._lock = threading.RLock()
         return own
 
@@ -171,7 +171,7 @@ class Odometer:
         with self._lock:
             return self._keeper.guarantee(self._observer(observer))
 
-    def reading(self, observer: str | None = None, unit: str | None = None) -> Reading:
+    def reading(self, observer: str | None = None, unit: str | None = None) -> BudgetReading:
         """Return how much is spent before an observer: by a unit, or by whichever spent most."""
         with self._lock:
             return self._keeper.reading(self._observer(observer), unit)

@@ -6,7 +6,7 @@ from .. import records
 from ..errors import InvalidInput, Unsupported
 
 
-class Draws:
+class DrawCounter:
     """The noisy sums of one round: each whole, or share by share; no more than announced.
 
     `part` names one of several disjoint sets of units, each with a count of its own: no unit is in

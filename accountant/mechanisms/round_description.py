@@ -12,7 +12,7 @@ from ..errors import InvalidInput, Unsupported
 
 
 @dataclass(frozen=True)
-class About:
+class RoundDescription:
     """The round of an intent: its number and phase, who is sampled, and what others see.
 
     `draws` is how many noisy sums the round releases; where there is sampling, each of them is of

@@ -20,7 +20,7 @@ from ..engines.rdp.curves import curve
 from ..engines.rdp.moments import FloatArray
 from ..errors import Unsupported
 from ..guarantee import Neighbours
-from ..odometer.currencies import overheads
+from ..odometer.budget_currencies import overheads
 from .phases import Phase, grouped
 
 _NOISES: Final = np.linspace(math.log(0.02), math.log(2e4), 100)

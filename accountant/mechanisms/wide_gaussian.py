@@ -47,8 +47,7 @@ from typing import Final, Self
 from ..errors import InvalidInput
 from ..randomness import Stream
 from ..sensitivity.release import root_up
-from .samplers import discrete_gaussian
-from .tables import LARGEST_SCALE
+from .discrete_sampler import LARGEST_SCALE, discrete_gaussian
 
 SHIFT: Final = 32
 """B = 2^32."""

@@ -15,11 +15,11 @@ steps, V mod m is uniform up to a factor 1 +- 3 e^(-2 pi^2 (s/m)^2) or so, whate
 and what V reveals by all its digits together is what the event says.
 
 **Why the event is `Gaussian`.**  By the argument of `gaussian`, word for word, with fine steps for
-steps: one share is a discrete Gaussian (`wide`) of variance at least a^2 + 64, a being the stated
-deviation of a share, so it is a rounding of N(0, a^2) that commutes with integer shifts; and the
-sum of k shares, each at least 128 steps wide, is a discrete Gaussian of variance k (a^2 + 64).  So
-V, in any number of dimensions, is a post-processing of continuous noise on the same integers, up to
-factors that no float can show.  The bound of Kairouz, Liu and Steinke 2021 (arXiv 2102.06387v4,
+steps: one share is a discrete Gaussian (`wide_gaussian`) of variance at least a^2 + 64, a being the
+stated deviation of a share, so it is a rounding of N(0, a^2) that commutes with integer shifts; and
+the sum of k shares, each at least 128 steps wide, is a discrete Gaussian of variance k (a^2 + 64).
+So V, in any number of dimensions, is a post-processing of continuous noise on the same integers, up
+to factors that no float can show.  The bound of Kairouz, Liu and Steinke 2021 (arXiv 2102.06387v4,
 Proposition 14) for sums of discrete Gaussians is made for shares a few steps wide.  Of shares as
 wide as these its extra term vanishes as well, but what it leaves is concentrated differential
 privacy, whose epsilon is larger than that of Gaussian noise and which no sample amplifies.
@@ -52,8 +52,8 @@ from ..sensitivity.release import up
 from .base import Mechanism
 from .clip import Floats, Integers, check_bound, clipped, numbers
 from .gaussian import SMOOTHING, Gaussian
-from .ticket import Ticket
-from .wide import WIDEST, WideGaussian
+from .round_ticket import Ticket
+from .wide_gaussian import WIDEST, WideGaussian
 
 LEAST: Final = 128
 """Fine steps that the deviation of one share holds, at least."""

@@ -16,7 +16,7 @@ from .. import events as ev
 from ..account import account
 from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Guarantee, Step
-from .reading import Mode, Reading
+from .budget_reading import BudgetReading, Mode
 
 _FIXED: Final = Step(
     "composition",
@@ -31,7 +31,7 @@ _NOT_A_GUARANTEE: Final = (
 )
 
 
-class PlannedPhase(Protocol):
+class ReleasePhase(Protocol):
     """One phase of a plan: the same release, so many times."""
 
     @property
@@ -47,11 +47,11 @@ class PlannedPhase(Protocol):
         """How many rounds."""
 
 
-class Planned(Protocol):
+class ReleasePlan(Protocol):
     """What the odometer needs of a plan."""
 
     @property
-    def phases(self) -> Sequence[PlannedPhase]:
+    def phases(self) -> Sequence[ReleasePhase]:
         """The phases, in the order in which they are made."""
 
     @property
@@ -62,12 +62,12 @@ class Planned(Protocol):
         """Return what an observer sees of the first so many rounds of each phase."""
 
 
-class Carried:
+class PlanLedger:
     """A plan, and how far it has been carried out."""
 
     mode: Mode = "planned"
 
-    def __init__(self, plan: Planned) -> None:
+    def __init__(self, plan: ReleasePlan) -> None:
         self.observers = tuple(plan.guarantees)
         self._plan = plan
         self._done = [0] * len(plan.phases)
@@ -114,7 +114,7 @@ class Carried:
         proven = self._proven(observer)
         return replace(proven, derivation=(_FIXED, *proven.derivation))
 
-    def reading(self, observer: str | None, unit: str | None) -> Reading:
+    def reading(self, observer: str | None, unit: str | None) -> BudgetReading:
         """Return what the rounds that were made prove, were they all that was ever planned."""
         _refuse_choices(None, None if unit is None else [unit])
         proven = self._proven(observer)
@@ -122,7 +122,7 @@ class Carried:
         found = account(made, delta=proven.delta.upper, neighbours=proven.neighbours)
         share = sum(self._done) / sum(phase.rounds for phase in self._plan.phases)
         epsilon = min(found.epsilon.upper, proven.epsilon.upper)
-        return Reading(epsilon, proven.delta.upper, share, _NOT_A_GUARANTEE)
+        return BudgetReading(epsilon, proven.delta.upper, share, _NOT_A_GUARANTEE)
 
     @property
     def _place(self) -> int | None:

@@ -17,7 +17,7 @@ from .composition import Leaf
 
 
 @dataclass(frozen=True)
-class Preference:
+class EngineOrder:
     """One row: the engines for leaves that it `fits`.
 
     `engines` are asked, the one that is expected to be tightest first; the others check it, and
@@ -31,9 +31,9 @@ class Preference:
     shown: tuple[str, ...] = ()
 
 
-def preference(parts: Sequence[Leaf]) -> Preference:
+def engine_order(parts: Sequence[Leaf]) -> EngineOrder:
     """Return the row for these leaves: the first that fits."""
-    return next(row for row in PREFERENCES if row.fits(parts))
+    return next(row for row in ENGINE_ORDERS if row.fits(parts))
 
 
 def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
     >>> engines_for([Leaf(ev.Gaussian(1.0), 10)])
     ('gdp', 'rdp')
     """
-    return preference(parts).engines
+    return engine_order(parts).engines
 
 
 def _only_gaussians(parts: Sequence[Leaf]) -> bool:
@@ -60,18 +60,18 @@ def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
     return isinstance(drawn_for, ev.Shuffle)
 
 
-PREFERENCES: Final = (
-    Preference(
+ENGINE_ORDERS: Final = (
+    EngineOrder(
         "Gaussian noise without sampling: the closed form is exact",
         _only_gaussians,
         ("gdp", "rdp"),
         shown=("pld",),
     ),
-    Preference(
+    EngineOrder(
         "one shuffled round: its bound is read directly, and pld puts it on a grid",
         _one_shuffled_round,
         ("blanket", "pld", "rdp"),
     ),
-    Preference("anything else", lambda _: True, ("pld", "rdp")),
+    EngineOrder("anything else", lambda _: True, ("pld", "rdp")),
 )
 """The table; the first row that fits counts."""

@@ -11,7 +11,7 @@ from ..errors import InvalidInput
 
 
 @dataclass(frozen=True)
-class Shuffled:
+class ShuffledRound:
     """The messages of `users` units, without their senders and in random order.
 
     Without `dimensions` each unit sends as many messages as the round has draws, and the first
@@ -31,7 +31,7 @@ class Shuffled:
     Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
     Raises `InvalidInput`.
 
-    >>> Shuffled(1000).event(ev.Laplace(4.0), 1)
+    >>> ShuffledRound(1000).event(ev.Laplace(4.0), 1)
     Shuffle(users=1000, event=Laplace(noise_multiplier=4.0))
     """
 
@@ -85,7 +85,7 @@ class Shuffled:
             message,
         )
 
-    def without(self, colluders: int) -> Shuffled:
+    def without(self, colluders: int) -> ShuffledRound:
         """Return what is left for the others where so many of the users tell all they know.
 
         A cap that may be needed becomes a refusal (`overflow_beside`).  Raises `InvalidInput` where

@@ -1,4 +1,4 @@
-"""How large delta may be where something is promised: below 1 / (units), and always below one half.
+"""Limits on delta where something is promised: below 1 / (units), and always below one half.
 
 A mechanism that publishes the data of one of n units, picked at random, and nothing else, is
 (0, 1/n)-differentially private.  So a delta of 1/n or more allows it, whatever epsilon is.  What
@@ -15,27 +15,27 @@ from . import validate
 from .errors import InvalidInput
 from .rounding import as_given
 
-LARGEST: Final = 0.5
-"""No delta of that size or more is taken."""
+DELTA_LIMIT: Final = 0.5
+"""Every accepted delta is below this probability."""
 
-TOPIC: Final = "privplan explain delta"
+DELTA_TOPIC: Final = "privplan explain delta"
 
 
-def slack(**field: object) -> float:
+def delta_below_half(**field: object) -> float:
     """Return a delta: a number strictly between 0 and one half.
 
-    >>> slack(delta=1e-5)
+    >>> delta_below_half(delta=1e-5)
     1e-05
     """
     ((name, _),) = field.items()
-    found = validate.open_probability(**field)
-    if found >= LARGEST:
+    delta = validate.open_probability(**field)
+    if delta >= DELTA_LIMIT:
         raise InvalidInput(
-            f"`{name}` must be below {LARGEST:g}; it is {as_given(found)}.",
+            f"`{name}` must be below {DELTA_LIMIT:g}; it is {as_given(delta)}.",
             "With that probability a promise may fail altogether, so it would promise nothing.",
-            TOPIC,
+            DELTA_TOPIC,
         )
-    return found
+    return delta
 
 
 def allows_publishing(delta: float, units: int) -> bool:
@@ -47,7 +47,7 @@ def allows_publishing(delta: float, units: int) -> bool:
     return max(Fraction(delta), Fraction(repr(float(delta)))) * units >= 1
 
 
-def what_it_allows(delta: float, units: int, unit: str) -> tuple[str, str]:
+def publishing_sentences(delta: float, units: int, unit: str) -> tuple[str, str]:
     """Return what is wrong with such a delta, and why, each as a sentence."""
     return (
         f"Delta {as_given(delta)} is at least 1 / {units:,}, and {units:,} {unit}s are protected.",
@@ -56,7 +56,7 @@ def what_it_allows(delta: float, units: int, unit: str) -> tuple[str, str]:
     )
 
 
-def require_small(
+def require_delta_below_units(
     delta: float, units: int | None, unit: str, *, accepted: bool, accept: str
 ) -> None:
     """Raise `InvalidInput` where delta is 1 / units or more, unless a person accepted that.
@@ -66,7 +66,9 @@ def require_small(
     """
     if accepted or units is None or not allows_publishing(delta, units):
         return
-    what, why = what_it_allows(delta, units, unit)
+    what, why = publishing_sentences(delta, units, unit)
     raise InvalidInput(
-        what, why, f"Give a delta well below 1 / {units:,} ({TOPIC}), or accept this one: {accept}"
+        what,
+        why,
+        f"Give a delta well below 1 / {units:,} ({DELTA_TOPIC}), or accept this one: {accept}",
     )

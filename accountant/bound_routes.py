@@ -1,7 +1,7 @@
 """Every way to the number for one event, side by side: those that lose, and those that do not hold.
 
 `account` takes the best of what holds; this lists all of it.  A room that knows more ways enters
-a function in `WAYS`.
+a function in `ROUTE_SOURCES`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from . import validate
 from .account import engine_named, guarded
 from .amplification.shuffling.routes import shuffle_routes
 from .composition import Leaf, group_sizes, leaves
+from .engine_order import engine_order
 from .engines.base import Engine
 from .errors import InvalidInput, Unsupported, kind_of
 from .guarantee import Bounds, Neighbours, as_neighbours
-from .preferences import preference
 
 if TYPE_CHECKING:
     from .amplification.group import Divergence, FloatArray
@@ -57,7 +57,7 @@ def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> 
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    return tuple(route for way in WAYS for route in way(event, at, relation))
+    return tuple(route for way in ROUTE_SOURCES for route in way(event, at, relation))
 
 
 def _asked(name: str, source: str, find: Callable[[], Bounds]) -> Route:
@@ -218,7 +218,7 @@ def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator
         yield Route("nothing is released", Bounds.exactly(0.0), "by definition")
         return
     mixed = any(isinstance(leaf.event, ev.Group) for leaf in parts)
-    row = preference(parts)
+    row = engine_order(parts)
     for name in (*row.engines, *row.shown):
         together = mixed and name == "pld"
         source = f"{_SOURCES[name]}; {_TOGETHER}" if together else _SOURCES[name]
@@ -231,7 +231,7 @@ def _bounds(engine: Engine, parts: Sequence[Leaf], delta: float, relation: Neigh
     return engine.epsilon(parts, delta, relation).bounds
 
 
-Way = Callable[[ev.Event, float, Neighbours], Iterator[Route]]
+RouteSource = Callable[[ev.Event, float, Neighbours], Iterator[Route]]
 
-WAYS: tuple[Way, ...] = (_of_groups, _of_shuffles, _of_engines)
+ROUTE_SOURCES: tuple[RouteSource, ...] = (_of_groups, _of_shuffles, _of_engines)
 """Event, delta and relation -> the routes that one room knows."""
