@@ -15,7 +15,8 @@ from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
-from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
+from .guarantee import Bounds, Guarantee, Step, unique_steps
+from .neighbours import Neighbours, as_neighbours
 
 EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
 

@@ -19,7 +19,8 @@ from .composition import Leaf, group_sizes, leaves
 from .engine_order import engine_order
 from .engines.base import Engine
 from .errors import InvalidInput, Unsupported, kind_of
-from .guarantee import Bounds, Neighbours, as_neighbours
+from .guarantee import Bounds
+from .neighbours import Neighbours, as_neighbours
 
 if TYPE_CHECKING:
     from .amplification.group import Divergence, FloatArray

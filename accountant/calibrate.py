@@ -19,7 +19,8 @@ from .composition import leaves, observer_of, unit_of
 from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
-from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
+from .guarantee import Bounds, Guarantee
+from .neighbours import Neighbours, as_neighbours
 
 
 @dataclass(frozen=True)

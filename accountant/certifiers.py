@@ -12,7 +12,8 @@ from .account import engine_named, guarded
 from .composition import Leaf, leaves
 from .engine_order import engines_for
 from .engines.base import Answer, Engine
-from .guarantee import Bounds, Neighbours, Step
+from .guarantee import Bounds, Step
+from .neighbours import Neighbours
 from .rootfinding import log_odds_over
 
 

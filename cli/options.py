@@ -8,7 +8,9 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
-NEIGHBOURS: Final = ("add-remove", "replace-one", "zero-out")
+from ..accountant import neighbours as relations
+
+NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 

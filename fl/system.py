@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_ch
 from ..accountant import validate
 from ..accountant.delta_checks import delta_below_half
 from ..accountant.errors import InvalidInput
-from ..accountant.guarantee import as_neighbours
+from ..accountant.neighbours import Neighbours, as_neighbours
 from ..accountant.records import Claim, Planned, Population, Security
 from .frame.systems import declaration_of
 from .observers import MODEL, NAMED, observer_name, observer_names
@@ -55,7 +55,7 @@ class Privacy:
     """
 
     unit: Literal["record", "user", "silo", "entry"] = "user"
-    neighbours: Literal["add-remove", "replace-one", "zero-out"] = "add-remove"
+    neighbours: Neighbours = "add-remove"
     delta: float = 1e-5
     epsilon: float | None = None
     noise_multiplier: float | None = None

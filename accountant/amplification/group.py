@@ -34,6 +34,7 @@ from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, Step
+from ..neighbours import GROUP_WORDS
 
 FloatArray: TypeAlias = NDArray[np.float64]
 
@@ -45,12 +46,6 @@ AS_STATED: Final = 2.0
 
 AS_PROVEN: Final = 1.5
 """Least final order for which its proof holds."""
-
-_TOGETHER: Final = {
-    "add-remove": "come or go together",
-    "zero-out": "are all set to zero, or all there",
-    "replace-one": "may all be replaced by as many others",
-}
 
 
 def group_step(size: int, neighbours: Neighbours) -> Step:
@@ -68,7 +63,7 @@ def group_step(size: int, neighbours: Neighbours) -> Step:
         )
     return Step(
         "group",
-        f"A unit is {size:,} records, which {_TOGETHER[neighbours]}.",
+        f"A unit is {size:,} records, which {GROUP_WORDS[neighbours]}.",
         "definition of the relation between data sets",
         tuple(conditions),
     )

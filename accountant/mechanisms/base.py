@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from .. import events as ev
 from .. import records
 from ..errors import Unsupported
-from ..guarantee import NEIGHBOURS, Neighbours, as_neighbours
+from ..neighbours import NEIGHBOURS, Neighbours, as_neighbours
 from ..sensitivity.release import require_public
 from .round_description import RoundDescription, covers, is_by_chance, sampled
 from .round_ticket import Ticket

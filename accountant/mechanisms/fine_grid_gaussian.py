@@ -47,7 +47,7 @@ from numpy.typing import ArrayLike
 from .. import events as ev
 from .. import records, validate
 from ..errors import InvalidInput, PrivplanError
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 from ..sensitivity.release import up
 from .base import Mechanism
 from .clip import Floats, Integers, check_bound, clipped, numbers

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from .. import events as ev
 from .. import records, validate
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import down, root_down, sensitivity_multiplier, up
 from .base import Mechanism

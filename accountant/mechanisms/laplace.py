@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from .. import events as ev
 from .. import records, validate
 from ..errors import Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
 from .clip import Floats, Integers, check_bound, check_totals, clipped_sum

@@ -6,7 +6,7 @@ import hashlib
 import threading
 from collections.abc import Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 from .. import records, validate
 from ..errors import MissingParty, PrivplanError
@@ -14,10 +14,28 @@ from ..randomness import Stream
 from ..records import sealing
 from .draw_counter import DrawCounter
 
-if TYPE_CHECKING:
-    from .release_gate import Gate
-
 AbortReason: TypeAlias = Literal["error", "interrupted", "missing-party", "refused"]
+
+
+class TicketIssuer(Protocol):
+    """What a ticket needs of the gate that hands it out: streams, the log, and a check of both."""
+
+    run_id: str
+
+    def check(self) -> None:
+        """Raise where the log has failed before."""
+
+    def lend(self, name: str, ticket: Ticket) -> Stream:
+        """Return the stream of a name, to one ticket at a time."""
+
+    def take_back(self, names: set[str]) -> None:
+        """Free the streams of a ticket that is done."""
+
+    def append(self, record: records.Record) -> int:
+        """Record, and return the sequence number; if it fails, nothing more may be drawn."""
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        """Keep items in the sealed sidecar, and return their commitments by name."""
 
 
 class Ticket:
@@ -27,7 +45,7 @@ class Ticket:
     and is an error in itself where there was none; what was spent stays spent.
     """
 
-    def __init__(self, gate: Gate, seq: int, intent: records.RoundIntent) -> None:
+    def __init__(self, gate: TicketIssuer, seq: int, intent: records.RoundIntent) -> None:
         self.seq = seq
         self.intent = intent
         self.admitted: object = None  # the mechanism that was found to be the intent's

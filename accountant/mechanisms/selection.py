@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from .. import events as ev
 from .. import records, validate
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES

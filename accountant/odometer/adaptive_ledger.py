@@ -9,7 +9,8 @@ from typing import Final
 from .. import events as ev
 from ..composition import leaves
 from ..errors import BudgetExceeded, InvalidInput
-from ..guarantee import Bounds, Guarantee, Neighbours, Step
+from ..guarantee import Bounds, Guarantee, Step
+from ..neighbours import Neighbours
 from .budget_currencies import Currency, Gdp, Rdp, Target, Zcdp, best_order
 from .budget_reading import BudgetReading, Mode
 from .unit_balances import PARTS, Balances, Parts, price

@@ -51,7 +51,7 @@ from ..engines.rdp import RdpEngine
 from ..engines.rdp.curves import curve
 from ..engines.rdp.moments import FloatArray
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]

@@ -10,7 +10,8 @@ from .. import events as ev
 from .. import validate
 from ..composition import check_depth
 from ..errors import InvalidInput, kind_of
-from ..guarantee import Guarantee, as_neighbours
+from ..guarantee import Guarantee
+from ..neighbours import as_neighbours
 from .adaptive_ledger import CURRENCIES, AdaptiveLedger, currency_named, seen
 from .budget_currencies import CurrencyName, Target
 from .budget_reading import BudgetReading, Mode

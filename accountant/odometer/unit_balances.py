@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from .. import events as ev
 from ..composition import MOST_ROUNDS, leaves
 from ..errors import Unsupported
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 from .budget_currencies import Currency
 
 PARTS: Final = 10**15

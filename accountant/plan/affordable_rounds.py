@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import events as ev
 from .. import validate
 from ..account import account
-from ..guarantee import as_neighbours
+from ..neighbours import as_neighbours
 from .phases import grouped
 
 

@@ -19,7 +19,7 @@ from ..composition import leaves
 from ..engines.rdp.curves import curve
 from ..engines.rdp.moments import FloatArray
 from ..errors import Unsupported
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 from ..odometer.budget_currencies import overheads
 from .phases import Phase, grouped
 

@@ -8,7 +8,7 @@ from .. import events as ev
 from .. import validate
 from ..composition import unit_of
 from ..errors import InvalidInput
-from ..guarantee import as_neighbours
+from ..neighbours import as_neighbours
 from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, grouped, refuse_twice
 from .planning import Plan

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ..account import account
 from ..errors import InvalidInput
-from ..guarantee import Guarantee, Neighbours, Step
+from ..guarantee import Guarantee, Step
+from ..neighbours import Neighbours
 from .phases import PlannedPhase, composed
 
 

@@ -11,7 +11,8 @@ from .. import validate
 from ..calibrate import calibrate
 from ..composition import unit_of
 from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
-from ..guarantee import Guarantee, Neighbours, as_neighbours
+from ..guarantee import Guarantee
+from ..neighbours import Neighbours, as_neighbours
 from .cheapest_split import cheapest_ratios
 from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, checked, composed, grouped

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
+from ..neighbours import Neighbours
 from .field_codec import LATER, checked, decoded, encoded, field_tests
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
 
 Unit: TypeAlias = Literal["record", "user", "silo", "entry"]
-Relation: TypeAlias = Literal["add-remove", "replace-one", "zero-out"]
+Relation: TypeAlias = Neighbours
 
 
 @dataclass(frozen=True)

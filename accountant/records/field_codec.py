@@ -11,16 +11,14 @@ import math
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import Field, fields
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, Union, cast, get_args, get_origin
 from typing import get_type_hints as _type_hints
 
 from .. import events as ev
 from ..errors import InvalidInput, kind_of
 
-if TYPE_CHECKING:
-    from .facts import Fact
-
-T = TypeVar("T", bound="Fact")
+FactT = TypeVar("FactT")
+"""A dataclass of records, a `facts.Fact`; this module knows of facts only that they have fields."""
 
 LATER: Final[Mapping[str, object]] = {"later": True}
 """Marks a field that its kind did not always have: where it is None, no line holds it."""
@@ -72,7 +70,7 @@ def checked(value: object, cls: type[Any], name: str) -> object:
     return _checked(value, hints(cls)[name], f"{_label(cls)}.{name}")
 
 
-def encoded(fact: Fact) -> dict[str, object]:
+def encoded(fact: Any) -> dict[str, object]:
     """Return the JSON object of a fact."""
     result: dict[str, object] = {}
     kind = getattr(type(fact), "type", "")
@@ -85,14 +83,14 @@ def encoded(fact: Fact) -> dict[str, object]:
     return result
 
 
-def decoded(cls: type[T], source: object, where: str) -> T:
+def decoded(cls: type[FactT], source: object, where: str) -> FactT:
     """Return the fact that a JSON object describes; every field must be there, and no other.
 
     Those that are marked `LATER` may be missing, and are None then.
     """
     if not isinstance(source, dict):
         raise InvalidInput(f"`{where}` must be an object; it is {kind_of(source)}.")
-    known: dict[str, Field[Any]] = {item.name: item for item in fields(cls)}
+    known: dict[str, Field[Any]] = {item.name: item for item in fields(cast(Any, cls))}
     kind = getattr(cls, "type", "")
     if kind and source.get("type", kind) != kind:
         raise _refused(f"{where}.type", repr(kind), source["type"])

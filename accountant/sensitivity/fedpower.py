@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from .. import validate
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from .release import Sensitivity, require_public, root_up, up
 
 

@@ -53,7 +53,7 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from .release import Release, Sensitivity, multiplier, repeated, require_public, root_up, up
 
 MODELS: Final = ("linear", "logistic", "softmax", "statistics")

@@ -13,7 +13,7 @@ from fractions import Fraction
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput, Unsupported, kind_of
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 
 _LEAST, _MOST = Fraction(1, 10**280), Fraction(10**280)
 """Squares outside of this range are refused: they are mistakes, and would overflow."""

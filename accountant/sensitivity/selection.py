@@ -22,7 +22,7 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput
-from ..guarantee import as_neighbours
+from ..neighbours import as_neighbours
 from .release import Release, repeated, require_public, up
 
 CHANGES: Final = ("generic", "one-sided", "single")

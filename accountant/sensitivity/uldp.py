@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import as_neighbours
+from ..neighbours import as_neighbours
 from .release import Release, Sensitivity, repeated, root_down, sensitivity_multiplier, up
 from .weight_sums import ULP, row_sums, table_of, weight_sum
 

@@ -27,7 +27,8 @@ from scipy.stats import chi2
 from .. import events as ev
 from .. import validate
 from ..errors import Unsupported
-from ..guarantee import Bounds, as_neighbours
+from ..guarantee import Bounds
+from ..neighbours import as_neighbours
 from .release import Release, Sensitivity, moved_by, require_public, root_up
 
 _SPECIAL: Final = 1e-11

@@ -33,6 +33,7 @@ from privplan.accountant.mechanisms import (
     fine_grid_gaussian,
 )
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
+from privplan.accountant.neighbours import NEIGHBOURS
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget.derive import supported
 from privplan.audit.budget.facts import Facts, Setting
@@ -40,7 +41,7 @@ from privplan.audit.budget.ledger import Spent
 from privplan.audit.budget.order import compared
 
 FALSE_ALARM = 1e-6
-RELATIONS = ("add-remove", "replace-one", "zero-out")
+RELATIONS = NEIGHBOURS
 USERS = records.Sampling("poisson", "user", 0.25, "oblivious-transfer")
 TWENTY = math.lcm(*range(1, 21))
 FORTY = math.lcm(*range(1, 41))

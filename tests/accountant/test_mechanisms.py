@@ -40,12 +40,13 @@ from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.mechanisms.integers import clipped_integers
 from privplan.accountant.mechanisms.round_description import covers
+from privplan.accountant.neighbours import NEIGHBOURS
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.sensitivity import selection, uldp
 
 FALSE_ALARM = 1e-6
-RELATIONS = ("add-remove", "replace-one", "zero-out")
+RELATIONS = NEIGHBOURS
 
 
 class Memory:
