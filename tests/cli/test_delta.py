@@ -153,7 +153,7 @@ def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch)
 
     with monkeypatch.context() as earlier:
         for module in ("privplan.fl.preparation", "privplan.fl.runner"):
-            earlier.setattr(f"{module}.require_delta_below_units", lambda _: None)
+            earlier.setattr(f"{module}.require_small_delta", lambda _: None)
         made = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
         with made.writer, pytest.raises(KeyboardInterrupt):
             runner.carry_out(made.prepared, made.folder, made.writer, report=stop)
