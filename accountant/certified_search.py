@@ -1,4 +1,9 @@
-"""The search for the best certified value of an unknown."""
+"""The search for the best certified value of an unknown: the least noise, say, that meets a target.
+
+Coordinates are logs of the unknown, turned so that the log excess (log odds of the certified delta
+over the target's) falls as the coordinate grows.  A value counts only with a certificate at or
+below 0, so the result errs on the side of more noise, fewer rounds or a smaller rate.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +23,17 @@ MAX_CERTIFICATES: Final = 80
 """Most certificates of one search; the best value so far is returned after that."""
 
 
-NEARLY: Final = 3e-4
+EPSILON_TOLERANCE: Final = 3e-4
 """How far below the target, relatively, the epsilon of an accepted value may lie.
 
 The first value, before two tries have shown the slope, must be as near as `SEARCH_PRECISION`.
 """
 
-ROUGHLY: Final = 2e-2
-"""Log excess at which an estimate is good enough: it is off by more itself."""
+ESTIMATE_LOG_EXCESS: Final = 2e-2
+"""Log excess at which an estimate is good enough: its own error is larger."""
 
-NEAR: Final = 0.05
-"""Log excess below which a rough certificate is near enough to begin with exact ones."""
+COARSE_LOG_EXCESS: Final = 0.05
+"""Log excess below which a coarse certificate is near enough to begin with exact ones."""
 
 
 @dataclass(frozen=True)
@@ -42,13 +47,13 @@ class Unknown:
     sign: int
     whole: bool = False
 
-    def place(self, value: float) -> float:
+    def coordinate(self, value: float) -> float:
         """Return the coordinate of a value: its log, turned so that more protects better."""
         return self.sign * math.log(value)
 
-    def value(self, place: float) -> float:
+    def value(self, coordinate: float) -> float:
         """Return the value at a coordinate, whole if it must be; the ends exactly."""
-        value = math.exp(self.sign * place)
+        value = math.exp(self.sign * coordinate)
         for end in (self.low, self.high):
             if abs(value - end) <= 1e-12 * end:
                 value = end
@@ -78,39 +83,40 @@ class CertifiedValue:
     """The best certified value, and its certificate."""
 
     value: float
-    verdict: Certificate
+    certificate: Certificate
 
 
 def find_certified_value(
     unknown: Unknown,
-    verdict: Callable[[float], Certificate],
-    rough: Callable[[float], float],
+    certify: Callable[[float], Certificate],
+    coarse: Callable[[float], float],
     estimate: Callable[[float], float],
-    answered: Callable[[Certificate], float] = lambda found: found.log_excess,
+    delta_excess: Callable[[Certificate], float] = lambda certificate: certificate.log_excess,
 ) -> CertifiedValue:
     """Return the value that protects least among those certified to meet the target.
 
-    `estimate` says about where it is, `rough` (log excess of a cheap certificate) brings the search
-    near, and only `verdict` decides; what it accepts must pass `answered` too (its log excess, when
-    the question for delta is asked by itself).  Raises `TargetUnreachable` and `TargetTrivial`.
+    `estimate` gives the starting point, `coarse` (log excess of a cheap certificate) moves it near
+    the target, and only `certify` decides; what it accepts must also meet the target when delta is
+    computed at the target's epsilon (`delta_excess`).  Raises `TargetUnreachable` and
+    `TargetTrivial`.
     """
     start, slope = _estimated(unknown, estimate)
-    start, slope = _approached(unknown, rough, start, slope)
+    start, slope = _approached(unknown, coarse, start, slope)
     search = _Search(unknown, slope)
-    place = start
+    coordinate = start
     for _ in range(MAX_CERTIFICATES):
-        value = unknown.value(place)
-        found = verdict(value)
-        if search.record(value, found) and search.holds_both_ways(answered):
+        value = unknown.value(coordinate)
+        certificate = certify(value)
+        if search.record(value, certificate) and search.meets_delta_query(delta_excess):
             break
-        if not search.good and value == unknown.strongest:
+        if not search.best and value == unknown.strongest:
             raise _unreachable(unknown)
-        place = search.next()
-    if not search.holds_both_ways(answered) or search.good is None:
+        coordinate = search.next()
+    if not search.meets_delta_query(delta_excess) or search.best is None:
         raise _unreachable(unknown)
-    if search.good.value == unknown.weakest and unknown.name != "sampling rate":
-        raise _trivial(unknown, search.good.value)
-    return search.good
+    if search.best.value == unknown.weakest and unknown.name != "sampling rate":
+        raise _trivial(unknown, search.best.value)
+    return search.best
 
 
 class _Search:
@@ -123,135 +129,138 @@ class _Search:
         self._tries = 0
         self._last: tuple[float, float] | None = None
         self._offset = 0.0
-        self._bad: tuple[float, float] | None = None
-        self.good: CertifiedValue | None = None
+        self._failed: tuple[float, float] | None = None
+        self.best: CertifiedValue | None = None
 
-    def record(self, value: float, found: Certificate) -> bool:
-        """Take in a verdict; say whether the search is over."""
+    def record(self, value: float, certificate: Certificate) -> bool:
+        """Take in a certificate; return whether the search is over."""
         self._tries += 1
-        excess, place = found.log_excess + self._offset, self._unknown.place(value)
-        self._learn(place, excess)
+        excess, coordinate = certificate.log_excess + self._offset, self._unknown.coordinate(value)
+        self._learn(coordinate, excess)
         near = excess >= -self._tolerance
-        if excess <= 0.0 and found.epsilon_upper <= found.epsilon:
-            self.good = CertifiedValue(value, found)
+        if excess <= 0.0 and certificate.epsilon_upper <= certificate.epsilon:
+            self.best = CertifiedValue(value, certificate)
             if value == self._unknown.weakest:
                 return True
             # Near in delta may be far in epsilon, where delta hardly depends on it.
-            nearly = NEARLY if self._tries > 1 else SEARCH_PRECISION
-            if near and found.epsilon_upper >= (1.0 - nearly) * found.epsilon:
+            tolerance = EPSILON_TOLERANCE if self._tries > 1 else SEARCH_PRECISION
+            if near and certificate.epsilon_upper >= (1.0 - tolerance) * certificate.epsilon:
                 return True
         else:
-            self._bad = (place, max(excess, 0.0))
+            self._failed = (coordinate, max(excess, 0.0))
         return self._closed()
 
-    def _learn(self, place: float, excess: float) -> None:
-        """Take the slope that the last two tries show, where it is much flatter than thought."""
-        if self._last is not None and place != self._last[0]:
-            seen = (excess - self._last[1]) / (place - self._last[0])
-            if 0.5 * self._slope < seen < 0.0:
-                self._slope = max(seen, 0.01 * self._slope)
+    def _learn(self, coordinate: float, excess: float) -> None:
+        """Replace the slope by that of the last two tries where theirs is much flatter."""
+        if self._last is not None and coordinate != self._last[0]:
+            observed = (excess - self._last[1]) / (coordinate - self._last[0])
+            if 0.5 * self._slope < observed < 0.0:
+                self._slope = max(observed, 0.01 * self._slope)
                 self._tolerance = SEARCH_PRECISION * abs(self._slope)
-        self._last = place, excess
+        self._last = coordinate, excess
 
-    def holds_both_ways(self, answered: Callable[[Certificate], float]) -> bool:
-        """Say whether the best value also passes the check for delta; if not, it counts as bad.
+    def meets_delta_query(self, delta_excess: Callable[[Certificate], float]) -> bool:
+        """Return whether the best value also meets the target by delta; if not, it has failed.
 
         A plan is checked by asking for epsilon, or by asking for delta, and must pass both.
         """
-        if self.good is None:
+        if self.best is None:
             return True
-        excess = answered(self.good.verdict)
+        excess = delta_excess(self.best.certificate)
         if excess <= 0.0:
             return True
-        # From here on what is certified must be below the target by as much as the two differ.
-        self._offset = max(excess - self.good.verdict.log_excess, self._offset)
-        self._last = self._bad = self._unknown.place(self.good.value), excess
-        self.good = None
+        # The two queries differ by rounding: from here on every certificate must clear the target
+        # by that difference, so the search moves to the safe side of it.
+        self._offset = max(excess - self.best.certificate.log_excess, self._offset)
+        self._last = self._failed = self._unknown.coordinate(self.best.value), excess
+        self.best = None
         return False
 
     def _closed(self) -> bool:
-        if self.good is None or self._bad is None:
+        if self.best is None or self._failed is None:
             return False
-        good, bad = self._unknown.place(self.good.value), self._bad[0]
+        best, failed = self._unknown.coordinate(self.best.value), self._failed[0]
         if self._unknown.whole:
-            return abs(self.good.value - self._unknown.value(bad)) <= 1.0
-        return abs(good - bad) <= SEARCH_PRECISION
+            return abs(self.best.value - self._unknown.value(failed)) <= 1.0
+        return abs(best - failed) <= SEARCH_PRECISION
 
     def next(self) -> float:
-        """Return where to look next: in the middle of what would be accepted, on the safe side."""
+        """Return the next coordinate: the middle of what would be accepted, on the safe side."""
         assert self._last is not None
-        place, excess = self._last
+        coordinate, excess = self._last
         unknown, aim = self._unknown, -0.5 * self._tolerance
-        least, most = unknown.place(unknown.weakest), unknown.place(unknown.strongest)
-        if self.good is None or self._bad is None:
+        lowest, highest = unknown.coordinate(unknown.weakest), unknown.coordinate(unknown.strongest)
+        if self.best is None or self._failed is None:
+            # Newton's step with the known slope, from the last certificate.
             step = (aim - excess) / self._slope
             if not math.isfinite(step) or step * excess <= 0.0:
                 step = math.copysign(SEARCH_PRECISION, excess)
-            # Still on one side after two tries: the slope was off.
+            # Still on one side after two tries: the slope was wrong, so steps grow fourfold.
             step *= 4.0 ** max(self._tries - 2, 0)
-            there = min(max(place + min(max(step, -3.0), 3.0), least), most)
+            proposal = min(max(coordinate + min(max(step, -3.0), 3.0), lowest), highest)
         else:
-            there = self._between(unknown.place(self.good.value), *self._bad, aim)
-        return self._fresh(there)
+            proposal = self._between(unknown.coordinate(self.best.value), *self._failed, aim)
+        return self._untried(proposal)
 
-    def _between(self, x_good: float, x_bad: float, f_bad: float, aim: float) -> float:
-        assert self.good is not None
-        f_good = self.good.verdict.log_excess + self._offset
-        if (self._tries < 8 or self._tries % 3) and math.isfinite(f_good) and f_bad > f_good:
-            there = x_bad + (x_good - x_bad) * (f_bad - aim) / (f_bad - f_good)
-            if x_bad < there < x_good:
-                return there
-        return 0.5 * (x_good + x_bad)
+    def _between(self, x_best: float, x_failed: float, f_failed: float, aim: float) -> float:
+        assert self.best is not None
+        f_best = self.best.certificate.log_excess + self._offset
+        # Regula falsi between the best and the failed end; every third try halves, lest it stall.
+        if (self._tries < 8 or self._tries % 3) and math.isfinite(f_best) and f_failed > f_best:
+            proposal = x_failed + (x_best - x_failed) * (f_failed - aim) / (f_failed - f_best)
+            if x_failed < proposal < x_best:
+                return proposal
+        return 0.5 * (x_best + x_failed)
 
-    def _fresh(self, place: float) -> float:
-        """Return the place, or the next whole value where it would be one that is known."""
+    def _untried(self, coordinate: float) -> float:
+        """Return the coordinate, or the next whole value where it would be one that is known."""
         unknown = self._unknown
         if unknown.whole:
-            value = unknown.value(place)
-            if self.good and value == self.good.value:
-                return unknown.place(value - unknown.sign)
-            if self._bad and value == unknown.value(self._bad[0]):
-                return unknown.place(max(value + unknown.sign, unknown.low))
-        return place
+            value = unknown.value(coordinate)
+            if self.best and value == self.best.value:
+                return unknown.coordinate(value - unknown.sign)
+            if self._failed and value == unknown.value(self._failed[0]):
+                return unknown.coordinate(max(value + unknown.sign, unknown.low))
+        return coordinate
 
 
 def _estimated(unknown: Unknown, estimate: Callable[[float], float]) -> tuple[float, float]:
     """Return where the estimate crosses 0 and its (negative) slope there."""
 
-    def at(place: float) -> float:
-        return estimate(unknown.value(place))
+    def at(coordinate: float) -> float:
+        return estimate(unknown.value(coordinate))
 
-    least, most = unknown.place(unknown.weakest), unknown.place(unknown.strongest)
-    bracket = enclose(at, unknown.place(unknown.start), 0.7, least, most)
+    lowest, highest = unknown.coordinate(unknown.weakest), unknown.coordinate(unknown.strongest)
+    bracket = enclose(at, unknown.coordinate(unknown.start), 0.7, lowest, highest)
     if bracket is None:
-        return (most, -10.0) if at(unknown.place(unknown.start)) > 0.0 else (least, -10.0)
-    found = narrow(at, bracket, absolute=1e-6, value=ROUGHLY, steps=40)
-    place = found.low if found.f_low < -found.f_high else found.high
+        return (highest, -10.0) if at(unknown.coordinate(unknown.start)) > 0.0 else (lowest, -10.0)
+    crossing = narrow(at, bracket, absolute=1e-6, value=ESTIMATE_LOG_EXCESS, steps=40)
+    coordinate = crossing.low if crossing.f_low < -crossing.f_high else crossing.high
     nudge = 0.01
-    slope = (at(min(place + nudge, most)) - at(place)) / nudge
-    return place, slope if slope < 0.0 and math.isfinite(slope) else -10.0
+    slope = (at(min(coordinate + nudge, highest)) - at(coordinate)) / nudge
+    return coordinate, slope if slope < 0.0 and math.isfinite(slope) else -10.0
 
 
 def _approached(
-    unknown: Unknown, rough: Callable[[float], float], place: float, slope: float
+    unknown: Unknown, coarse: Callable[[float], float], coordinate: float, slope: float
 ) -> tuple[float, float]:
-    """Return a place nearer to the crossing, and the slope there, by a few secant steps."""
-    least, most = unknown.place(unknown.weakest), unknown.place(unknown.strongest)
-    excess = rough(unknown.value(place))
+    """Return a coordinate nearer to the crossing, and the slope there, by a few secant steps."""
+    lowest, highest = unknown.coordinate(unknown.weakest), unknown.coordinate(unknown.strongest)
+    excess = coarse(unknown.value(coordinate))
     for _ in range(3):
-        if abs(excess) < NEAR or not math.isfinite(excess):
+        if abs(excess) < COARSE_LOG_EXCESS or not math.isfinite(excess):
             break
-        there = min(max(place - min(max(excess / slope, -0.5), 0.5), least), most)
-        if there == place:
+        proposal = min(max(coordinate - min(max(excess / slope, -0.5), 0.5), lowest), highest)
+        if proposal == coordinate:
             break
-        following = rough(unknown.value(there))
-        secant = (following - excess) / (there - place)
+        following = coarse(unknown.value(proposal))
+        secant = (following - excess) / (proposal - coordinate)
         if math.isfinite(secant) and secant < 0.0:
             slope = secant
-        place, excess = there, following
+        coordinate, excess = proposal, following
     if abs(excess) < 1.0:
-        place = min(max(place - excess / slope, least), most)
-    return place, slope
+        coordinate = min(max(coordinate - excess / slope, lowest), highest)
+    return coordinate, slope
 
 
 def _unreachable(unknown: Unknown) -> TargetUnreachable:

@@ -1,4 +1,8 @@
-"""How good one value of the unknown is: the certificate of an engine at a fixed target."""
+"""Certificates of one value of an unknown at a fixed target (epsilon, delta), by each engine.
+
+A certificate states the excess of the certified delta over the target's, at the target's epsilon;
+it is an upper bound, so an excess of at most 0 proves that the value meets the target.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from .rootfinding import log_odds_over
 
 
 class Certificate(Protocol):
-    """What an engine found at one value of the unknown, for a target (epsilon, delta)."""
+    """What an engine proves at one value of the unknown, for a target (epsilon, delta)."""
 
     @property
     def epsilon(self) -> float:
@@ -45,23 +49,23 @@ class Certificate(Protocol):
 
 
 class Certifier(Protocol):
-    """Judges values of the unknown by one engine."""
+    """Certifies values of the unknown by one engine."""
 
     @property
     def name(self) -> str:
         """Name of the engine."""
 
-    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
         """Return the certificate."""
 
-    def answered(self, found: Certificate) -> float:
-        """Return its log excess, as the question for delta says it when it is asked by itself."""
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        """Return its log excess by a separate query for delta at the target's epsilon."""
 
-    def rough(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of a cheaper and looser certificate."""
 
-    def estimate(self, parts: Sequence[Leaf]) -> float:
-        """Return about the log excess, fast; nothing rests on it."""
+    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
+        """Return the log excess about, fast; no guarantee rests on it."""
 
 
 def certifiers_for(
@@ -78,7 +82,7 @@ def certifiers_for(
 
 
 class PldCertifier:
-    """Judges by pld certificates, with its saddle point as the estimate."""
+    """Certifies by pld, with its saddle point as the estimate."""
 
     name = "pld"
 
@@ -88,22 +92,22 @@ class PldCertifier:
         self._engine = PldEngine()
         self._target = epsilon, delta, relation
 
-    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
         with guarded(self.name):
             return self._engine.certificate(parts, *self._target)
 
-    def answered(self, found: Certificate) -> float:
-        from .engines.pld.certificate import Certificate
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        from .engines.pld.certificate import Certificate as PldCertificate
 
-        assert isinstance(found, Certificate)
+        assert isinstance(certificate, PldCertificate)
         with guarded(self.name):
-            return found.answered_excess
+            return certificate.answered_excess
 
-    def rough(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
             return self._engine.certificate(parts, *self._target, coarser=4.0).log_excess
 
-    def estimate(self, parts: Sequence[Leaf]) -> float:
+    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
         with guarded(self.name):
             return self._engine.estimate(parts, *self._target)
 
@@ -137,29 +141,29 @@ class EngineCertificate:
 
 
 class EngineCertifier:
-    """Judges by one engine's own answers; both of them must meet the target."""
+    """Certifies by one engine's bounds on epsilon and on delta; both must meet the target."""
 
     def __init__(self, engine: Engine, epsilon: float, delta: float, relation: Neighbours) -> None:
         self._engine = engine
         self._target = epsilon, delta, relation
         self.name = engine.name
 
-    def verdict(self, parts: Sequence[Leaf]) -> Certificate:
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
         """Return the certificate."""
         epsilon, delta, relation = self._target
         with guarded(self.name):
             answer = self._engine.epsilon(parts, delta, relation)
-        return EngineCertificate(epsilon, self.rough(parts), answer)
+        return EngineCertificate(epsilon, self.coarse_log_excess(parts), answer)
 
-    def answered(self, found: Certificate) -> float:
-        """Return its log excess: that question was asked by itself."""
-        return found.log_excess
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        """Return its log excess: here delta is a query of its own already."""
+        return certificate.log_excess
 
-    def rough(self, parts: Sequence[Leaf]) -> float:
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
         """Return the log excess of the engine's delta."""
         epsilon, delta, relation = self._target
         with guarded(self.name):
             upper = self._engine.delta(parts, epsilon, relation).bounds.upper
         return log_odds_over(math.log(upper), delta) if upper > 0.0 else -math.inf
 
-    estimate = rough
+    estimated_log_excess = coarse_log_excess

@@ -144,10 +144,10 @@ def test_a_value_that_fails_when_delta_is_asked_for_is_not_returned():
 
     edge = find_certified_value(
         UNKNOWNS["noise"],
-        verdict=lambda value: _Fake(excess(value)),
-        rough=excess,
+        certify=lambda value: _Fake(excess(value)),
+        coarse=excess,
         estimate=excess,
-        answered=answered,
+        delta_excess=answered,
     )
     assert asked
     assert edge.value == pytest.approx(2.2, rel=1e-3)

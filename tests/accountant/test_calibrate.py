@@ -270,8 +270,8 @@ def test_the_search_never_returns_a_value_above_the_target(excess, misled):
     """Whatever the shape, and however wrong the estimate."""
     found = find_certified_value(
         UNKNOWNS["noise"],
-        verdict=lambda value: _Fake(excess(value)),
-        rough=lambda value: excess(value / misled),
+        certify=lambda value: _Fake(excess(value)),
+        coarse=lambda value: excess(value / misled),
         estimate=lambda value: excess(value * misled),
     )
     assert excess(found.value) <= 0.0
