@@ -1,4 +1,4 @@
-"""What a release of a published system cost: its event under the one relation that it is for."""
+"""The guarantee of a release of a published system, under the one relation that it is for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .sensitivity.release import Release
 def account_release(
     release: Release, *, delta: float | None = None, epsilon: float | None = None
 ) -> Guarantee:
-    """Return the smallest guarantee that the events of a release support, for whom it is for.
+    """Return the smallest guarantee that the events of a release support, for its observer.
 
     Epsilon at a `delta` in (0, 1), or delta at an `epsilon` of 0 or above, under the relation,
     for the unit and against the observer of the release; what it rests on stands first in the
@@ -23,16 +23,17 @@ def account_release(
     >>> from privplan.accountant.sensitivity import wishart
     >>> sensitivity = wishart.gaussian_sensitivity(1.0, "replace-one")
     >>> release = wishart.gaussian_release(sensitivity, noise=2.0)
-    >>> found = account_release(release, delta=1e-5)
-    >>> found.neighbours, round(found.epsilon.upper, 2)
+    >>> guarantee = account_release(release, delta=1e-5)
+    >>> guarantee.neighbours, round(guarantee.epsilon.upper, 2)
     ('replace-one', 2.94)
     """
-    found = [
+    # Each event bounds the same release, so the smallest of their guarantees holds.
+    guarantees = [
         account(event, delta=delta, epsilon=epsilon, neighbours=release.neighbours)
         for event in release.events
     ]
-    best = min(found, key=lambda one: (one.epsilon.upper, one.delta.upper))
-    rests = Step(
+    best = min(guarantees, key=lambda found: (found.epsilon.upper, found.delta.upper))
+    scope = Step(
         "mechanism",
         f"The release as an event for {release.neighbours} of one {release.unit}.",
         "accountant/sensitivity",
@@ -44,6 +45,6 @@ def account_release(
         delta=best.delta if epsilon is None else Bounds(0.0, best.delta.upper),
         unit=release.unit,
         observer=release.observer,
-        derivation=unique_steps((rests, *best.derivation)),
+        derivation=unique_steps((scope, *best.derivation)),
         warnings=(*release.warnings, *best.warnings),
     )

@@ -47,8 +47,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import validate
+from ..arrays import UInt64Array
 from ..errors import InvalidInput
-from ..randomness import Stream, Words
+from ..randomness import Stream
 from .exponentials import (
     BITS,
     ERROR,
@@ -153,7 +154,7 @@ class DiscreteSampler:
         ]
         self._starts: Floats = np.array([*starts, 0.0, 0.0])
 
-    def _kept(self, words: Words, rare: Stream, signed: bool) -> Integers:
+    def _kept(self, words: UInt64Array, rare: Stream, signed: bool) -> Integers:
         """Return those proposals that are kept; each is made of two words."""
         tried = len(words) // 2
         place, coin = words[:tried], words[tried:] >> np.uint64(64 - self._bits)
@@ -179,7 +180,7 @@ class DiscreteSampler:
         return x[kept]
 
     def _compared(
-        self, rare: Stream, x: Integers, block: Integers, offset: Integers, coin: Words
+        self, rare: Stream, x: Integers, block: Integers, offset: Integers, coin: UInt64Array
     ) -> NDArray[np.bool_]:
         """Return which points are kept, by floats, and exactly where these leave it open."""
         scale = float(self._scale)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import events as ev
-from ..composition import MOST_ROUNDS, leaves
+from ..composition import MAX_ROUNDS, leaves
 from ..errors import Unsupported
 from ..neighbours import Neighbours
 from .budget_currencies import Currency
@@ -102,10 +102,10 @@ class Balances:
         """Return how many releases of this cost everybody concerned can pay, at most 10^15."""
         spent = self.spent(units)
         left = np.maximum(PARTS - spent, -1)
-        many = np.where(cost > 0, left // np.maximum(cost, 1), MOST_ROUNDS)
+        many = np.where(cost > 0, left // np.maximum(cost, 1), MAX_ROUNDS)
         many = np.where(left < 0, 0, many)
         each = np.minimum(many[:, :-1].max(axis=1), many[:, -1])
-        return int(each.min(initial=MOST_ROUNDS))
+        return int(each.min(initial=MAX_ROUNDS))
 
     def _able(self, spent: Parts) -> NDArray[np.bool_]:
         within = spent <= PARTS
