@@ -73,16 +73,16 @@ def account(
         step = Step("composition", "Nothing is released.", "by definition")
         answer, name = Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
     elif chosen is not None:
-        answer, name = question.put_to(chosen, parts, relation), chosen.name
+        answer, name = question.ask(chosen, parts, relation), chosen.name
     else:
         answer, name = tightest(
-            engines_for(parts), lambda name: question.put_to(engine_named(name), parts, relation)
+            engines_for(parts), lambda name: question.ask(engine_named(name), parts, relation)
         )
-    answer = said_of(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    answer = with_scope(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(event), observer_of(event))
 
 
-def said_of(
+def with_scope(
     event: ev.Event,
     answer: Answer,
     relation: Neighbours,
@@ -92,7 +92,7 @@ def said_of(
 ) -> Answer:
     """Return an answer with what the event as a whole adds: scope of groups, ends, warnings.
 
-    `delta` or `epsilon` is the question that was asked.
+    The one of `delta` and `epsilon` that was given is the query.
     """
     from .amplification.group import group_step
     from .engines.pld.caveats import with_caveats
@@ -106,7 +106,7 @@ def said_of(
 
 def tightest(
     names: Iterable[str],
-    ask: Callable[[str], Answer],
+    query: Callable[[str], Answer],
     enough: Callable[[str, Answer], bool] = lambda *_: False,
 ) -> tuple[Answer, str]:
     """Return the tightest bounds that the named engines support, and the engine of the upper end.
@@ -119,14 +119,14 @@ def tightest(
     for name in names:
         try:
             with guarded(name):
-                answers[name] = ask(name)
+                answers[name] = query(name)
         except Unsupported as refusal:
             refusals.append(refusal)
             continue
         if enough(name, answers[name]):
             break
     if not answers:
-        # One that gives a reason says more than one that merely does not know the event.
+        # A refusal that gives a reason says more than one that merely does not know the event.
         reasoned = [refusal for refusal in refusals if refusal.why]
         raise (reasoned or refusals)[-1].unforced()
     merged, best = combine(answers)
@@ -141,12 +141,13 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
 
     Raises `EnginesDisagree` when one answer's lower end lies above another's upper end.
     """
+    # Every upper end is a guarantee, and every lower end a limit on all: take the tightest of each.
     best = min(answers, key=lambda name: answers[name].bounds.upper)
-    highest = max(answers, key=lambda name: answers[name].bounds.lower)
-    upper, lower = answers[best].bounds.upper, answers[highest].bounds.lower
+    highest_lower = max(answers, key=lambda name: answers[name].bounds.lower)
+    upper, lower = answers[best].bounds.upper, answers[highest_lower].bounds.lower
     if lower > upper:
         raise EnginesDisagree(
-            f"The {highest} engine shows at least {lower:.9g}, the {best} engine at most "
+            f"The {highest_lower} engine shows at least {lower:.9g}, the {best} engine at most "
             f"{upper:.9g}.",
             "Both cannot be true, so one of them is wrong and no number is given.",
             "Please report this event to the authors of privplan.",
@@ -162,7 +163,8 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
         )
         for name in others
     )
-    lower_steps = answers[highest].steps if highest != best and lower > 0.0 else ()
+    # The derivation holds the steps of both ends.
+    lower_steps = answers[highest_lower].steps if highest_lower != best and lower > 0.0 else ()
     steps = unique_steps((*answers[best].steps, *lower_steps, *checks))
     if not others:
         why = "was asked for" if forced else "has an answer here"
@@ -201,7 +203,7 @@ class _Question:
         self.delta = None if delta is None else validate.open_probability(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 
-    def put_to(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
+    def ask(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
         with guarded(engine.name):
             if self.delta is not None:
                 return engine.epsilon(parts, self.delta, relation)

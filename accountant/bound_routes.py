@@ -1,7 +1,7 @@
-"""Every way to the number for one event, side by side: those that lose, and those that do not hold.
+"""Every route to a bound for one event, side by side: the looser ones, and those that do not hold.
 
-`account` takes the best of what holds; this lists all of it.  A room that knows more ways enters
-a function in `ROUTE_SOURCES`.
+`account` takes the tightest bound that holds; this lists all of them.  A module that knows more
+routes enters a function in `ROUTE_SOURCES`.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from .guarantee import Bounds
 from .neighbours import Neighbours, as_neighbours
 
 if TYPE_CHECKING:
-    from .amplification.group import Divergence, FloatArray
+    from .amplification.group import Divergence
+    from .arrays import FloatArray
 
 
 @dataclass(frozen=True)
 class Route:
-    """One way to bounds on epsilon, or why it has none here.
+    """One route to bounds on epsilon, or why it has none here.
 
-    `bounds` is None where the way is refused, and `refused` says why; its upper end is infinite
-    where the way holds and says nothing.  `source` is where the argument stands and what it
-    covers.
+    `bounds` is None where the route is refused, and `refused` says why; its upper end is infinite
+    where the route holds and proves no finite epsilon.  `source` is where the argument stands and
+    what it covers.
     """
 
     name: str
@@ -42,13 +43,13 @@ class Route:
 
 
 def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> tuple[Route, ...]:
-    """Return every way to epsilon at `delta` in (0, 1) for an event.
+    """Return every route to epsilon at `delta` in (0, 1) for an event.
 
     For groups of records: the lemma, Mironov's rule (as it is stated, and as far as its proof
     goes), the optimised triangle inequality, and the mixture of all records together by Renyi
     curves and by pld.  For all events: the engines that know them, each by itself.
 
-    Raises `InvalidInput` for values out of range; a way that does not hold is listed, refused.
+    Raises `InvalidInput` for values out of range; a route that does not hold is listed as refused.
 
     >>> event = ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0)))
     >>> [route.name for route in routes(ev.Group(2, event), delta=1e-5)][:2]
@@ -58,10 +59,14 @@ def routes(event: ev.Event, *, delta: float, neighbours: str = "add-remove") -> 
     relation = as_neighbours(neighbours)
     if not isinstance(event, ev.Event) or not event.type:
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
-    return tuple(route for way in ROUTE_SOURCES for route in way(event, at, relation))
+    return tuple(
+        route
+        for source_of_routes in ROUTE_SOURCES
+        for route in source_of_routes(event, at, relation)
+    )
 
 
-def _asked(name: str, source: str, find: Callable[[], Bounds]) -> Route:
+def _route(name: str, source: str, find: Callable[[], Bounds]) -> Route:
     """Return the route of what `find` returns, or of its refusal."""
     try:
         with guarded(name):
@@ -73,56 +78,58 @@ def _asked(name: str, source: str, find: Callable[[], Bounds]) -> Route:
 # --- groups of records --------------------------------------------------------------------------
 
 _CHAIN: Final = "any chain of k changes"
-_TOGETHER: Final = "all k records at once"
+_ALL_RECORDS: Final = "all k records at once"
 
 
 def _of_groups(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[Route]:
-    """Yield the ways from one record's Renyi curve to that of the unit."""
-    size, record = _one_record(event)
+    """Yield the routes from one record's Renyi curve to that of the unit."""
+    size, record = _per_record(event)
     if size == 1:
         return
     from .amplification.group import AS_PROVEN, AS_STATED, by_mironov, triangle
     from .engines.rdp.conversion import best_epsilon
     from .engines.rdp.engine import lemma_epsilon
 
-    alone = leaves(record)
+    single_leaves = leaves(record)
 
     def by(rule: Callable[[Divergence], Divergence], above: float = 1.0) -> Callable[[], Bounds]:
         def find() -> Bounds:
-            total = _added([(rule(at), count) for at, count in _curves(alone, size, relation)])
+            total = _summed(
+                [(rule(at), count) for at, count in _curves(single_leaves, size, relation)]
+            )
             return Bounds(0.0, best_epsilon(total, delta, above=above).value)
 
         return find
 
-    yield _asked(
+    yield _route(
         "lemma",
         f"derived in amplification/group.py; {_CHAIN}",
-        lambda: Bounds(0.0, lemma_epsilon(alone, size, delta, relation)),
+        lambda: Bounds(0.0, lemma_epsilon(single_leaves, size, delta, relation)),
     )
     rule = f"Mironov 2017, Proposition 2, arXiv 1702.07476v3; {_CHAIN}"
-    yield _asked(
+    yield _route(
         "Mironov's rule",
         f"{rule}; orders of at least 2k, as it is stated",
         by(lambda at: by_mironov(at, size, AS_STATED), AS_STATED),
     )
-    yield _asked(
+    yield _route(
         "Mironov's rule, as proven",
         f"{rule}; final orders of at least 1.5, where its proof holds",
         by(lambda at: by_mironov(at, size, AS_PROVEN), AS_PROVEN),
     )
-    yield _asked(
+    yield _route(
         "optimised triangle inequality",
         f"derived in amplification/group.py; {_CHAIN}",
         by(lambda at: triangle(at, size)),
     )
-    yield _asked(
+    yield _route(
         "mixture Renyi",
-        f"derived in engines/rdp/mixture.py; {_TOGETHER}",
-        lambda: Bounds(0.0, best_epsilon(_mixtures(alone, size, relation), delta).value),
+        f"derived in engines/rdp/mixture.py; {_ALL_RECORDS}",
+        lambda: Bounds(0.0, best_epsilon(_mixtures(single_leaves, size, relation), delta).value),
     )
 
 
-def _one_record(event: ev.Event) -> tuple[int, ev.Event]:
+def _per_record(event: ev.Event) -> tuple[int, ev.Event]:
     """Return the size of the groups that an event is about, and the event as one record sees it.
 
     The size is 1 where there are none, or several, or one inside of something else.
@@ -130,8 +137,8 @@ def _one_record(event: ev.Event) -> tuple[int, ev.Event]:
     sizes = group_sizes(event)
     if len(sizes) != 1 or sizes[0] == 1:
         return 1, event
-    alone = _ungrouped(event)
-    return (sizes[0], alone) if group_sizes(alone) == (1,) else (1, event)
+    ungrouped = _ungrouped(event)
+    return (sizes[0], ungrouped) if group_sizes(ungrouped) == (1,) else (1, event)
 
 
 def _ungrouped(event: ev.Event) -> ev.Event:
@@ -146,13 +153,16 @@ def _ungrouped(event: ev.Event) -> ev.Event:
             return event
 
 
-def _curves(alone: Sequence[Leaf], size: int, relation: Neighbours) -> list[tuple[Divergence, int]]:
+def _curves(
+    single_leaves: Sequence[Leaf], size: int, relation: Neighbours
+) -> list[tuple[Divergence, int]]:
     """Return the Renyi curves of one record's releases, with their counts."""
     from .engines.rdp.curves import curve
     from .engines.rdp.engine import record_leaves
 
-    parts = record_leaves(alone, size, relation)
+    parts = record_leaves(single_leaves, size, relation)
     curves = [(curve(leaf.event, relation), leaf.count) for leaf in parts]
+    # Mironov's rule is about pure Renyi curves; one with a delta of its own is refused.
     if any(each.slack > 0.0 for each, _ in curves):
         raise Unsupported(
             "A release here holds outside an event of small probability only.",
@@ -162,12 +172,12 @@ def _curves(alone: Sequence[Leaf], size: int, relation: Neighbours) -> list[tupl
     return [(each.at, count) for each, count in curves if each.limit > 0.0]
 
 
-def _mixtures(alone: Sequence[Leaf], size: int, relation: Neighbours) -> Divergence:
+def _mixtures(single_leaves: Sequence[Leaf], size: int, relation: Neighbours) -> Divergence:
     from .amplification.group import type_of
     from .engines.rdp.groups import mixture_of
 
     curves: list[tuple[Divergence, int]] = []
-    for leaf in alone:
+    for leaf in single_leaves:
         mixture = mixture_of(ev.Group(size, leaf.event), relation)
         if mixture is None:
             raise Unsupported(
@@ -176,13 +186,14 @@ def _mixtures(alone: Sequence[Leaf], size: int, relation: Neighbours) -> Diverge
                 "See the optimised triangle inequality.",
             )
         curves.append((mixture.at, leaf.count))
-    return _added(curves)
+    return _summed(curves)
 
 
-def _added(curves: Sequence[tuple[Divergence, int]]) -> Divergence:
+def _summed(curves: Sequence[tuple[Divergence, int]]) -> Divergence:
     from .engines.rdp.moments import OUTWARD
 
     def at(orders: FloatArray) -> FloatArray:
+        # Renyi divergences of a composition add up; the sum is rounded up.
         total = 0.0 * orders
         for each, count in curves:
             total += count * each(orders)
@@ -195,7 +206,7 @@ def _added(curves: Sequence[tuple[Divergence, int]]) -> Divergence:
 
 
 def _of_shuffles(event: ev.Event, delta: float, relation: Neighbours) -> Iterator[Route]:
-    """Yield the ways that are known for a shuffled round, all under replace-one."""
+    """Yield the routes that are known for a shuffled round, all under replace-one."""
     if relation != "replace-one":
         return
     for name, upper, source, refused in shuffle_routes(event, delta):
@@ -219,13 +230,13 @@ def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator
         yield Route("nothing is released", Bounds.exactly(0.0), "by definition")
         return
     mixed = any(isinstance(leaf.event, ev.Group) for leaf in parts)
-    row = engine_order(parts)
-    for name in (*row.engines, *row.shown):
-        together = mixed and name == "pld"
-        source = f"{_SOURCES[name]}; {_TOGETHER}" if together else _SOURCES[name]
+    order = engine_order(parts)
+    for name in (*order.engines, *order.shown):
+        jointly = mixed and name == "pld"
+        source = f"{_SOURCES[name]}; {_ALL_RECORDS}" if jointly else _SOURCES[name]
 
         find = partial(_bounds, engine_named(name), parts, delta, relation)
-        yield _asked("mixture pld" if together else name, source, find)
+        yield _route("mixture pld" if jointly else name, source, find)
 
 
 def _bounds(engine: Engine, parts: Sequence[Leaf], delta: float, relation: Neighbours) -> Bounds:
@@ -235,4 +246,4 @@ def _bounds(engine: Engine, parts: Sequence[Leaf], delta: float, relation: Neigh
 RouteSource = Callable[[ev.Event, float, Neighbours], Iterator[Route]]
 
 ROUTE_SOURCES: tuple[RouteSource, ...] = (_of_groups, _of_shuffles, _of_engines)
-"""Event, delta and relation -> the routes that one room knows."""
+"""Event, delta and relation -> the routes that one module knows."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from . import events as ev
 from . import validate
-from .account import combine, engine_named, said_of, tightest
+from .account import combine, engine_named, tightest, with_scope
 from .certified_search import UNKNOWNS, CertifiedValue, Unknown, find_certified_value
 from .certifiers import Certificate, Certifier, certifiers_for
 from .composition import leaves, observer_of, unit_of
@@ -153,7 +153,7 @@ def _guarantee(
                 else engine_named(name).epsilon(parts, delta, relation)
             ),
         )
-    answer = said_of(event, answer, relation, delta=delta)
+    answer = with_scope(event, answer, relation, delta=delta)
     return Guarantee(
         answer.bounds,
         Bounds.exactly(delta),

@@ -1,7 +1,7 @@
 """Which engines are asked about which leaves: one table, whatever asks and whatever it asks.
 
-Every room that leaves the choice of an engine to privplan reads it here: what a release cost, how
-much noise it needs, which ways there are, and the budget audit.  So the same leaves get the same
+Whatever leaves the choice of an engine to privplan reads it here: `account`, `calibrate`, the list
+of routes, and the budget audit.  So the same leaves get the same
 engines everywhere, at a delta and at an epsilon alike.  An engine that cannot answer refuses at
 once; the tightest of those that answer counts, and none may contradict another.
 """
@@ -22,7 +22,7 @@ class EngineOrder:
 
     `engines` are asked, the one that is expected to be tightest first; the others check it, and
     take its place where it refuses.  `shown` hold too and are never tighter: they stand only where
-    all ways are shown side by side.
+    all routes are shown side by side.
     """
 
     about: str
@@ -33,7 +33,7 @@ class EngineOrder:
 
 def engine_order(parts: Sequence[Leaf]) -> EngineOrder:
     """Return the row for these leaves: the first that fits."""
-    return next(row for row in ENGINE_ORDERS if row.fits(parts))
+    return next(order for order in ENGINE_ORDERS if order.fits(parts))
 
 
 def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:

@@ -25,10 +25,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Norm: TypeAlias = Literal["l1", "l2"]
 
 _CHUNK: Final = 1 << 16
@@ -57,8 +56,8 @@ class Sparse:
     [4, 4, 0, 0, 5]
     """
 
-    columns: Integers
-    values: Floats
+    columns: IntArray
+    values: FloatArray
     width: int
 
     def __post_init__(self) -> None:
@@ -83,7 +82,7 @@ class Sparse:
         """Return some of the rows."""
         return Sparse(self.columns[chosen], self.values[chosen], self.width)
 
-    def dense(self) -> Floats:
+    def dense(self) -> FloatArray:
         """Return the table that this stands for: (n, width)."""
         table = np.zeros((len(self), self.width))
         np.put_along_axis(table, self.columns, self.values, axis=1)
@@ -98,7 +97,7 @@ def clipped_sum(
     grid: float,
     norm: Norm,
     heaviest: float = 1.0,
-) -> Integers:
+) -> IntArray:
     """Return the sum of the weighted rows on the grid, each clipped to bound x weight; see above.
 
     `rows` is (n, D), `weights` (n,) in [0, `heaviest`] or None for ones; the result is (D,).
@@ -122,7 +121,7 @@ def clipped_sums(
     grid: float,
     norm: Norm,
     heaviest: float = 1.0,
-) -> Integers:
+) -> IntArray:
     """Return what `clipped_sum` does of each of `count` groups of rows by itself: (count, D).
 
     `groups` (n,) says which group each row belongs to, from 0.  Raises as `clipped_sum`, for all
@@ -157,16 +156,18 @@ def clipped_sums(
     return totals
 
 
-def limits(bound: float, grid: float, weights: Floats) -> Floats:
+def limits(bound: float, grid: float, weights: FloatArray) -> FloatArray:
     """Return L, at most floor(bound weight / grid), for each weight; shape as `weights`."""
     product = np.nextafter(bound * weights, 0.0)
     return np.asarray(np.floor(product / grid))
 
 
-def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm: Norm) -> Integers:
+def clipped(
+    rows: ArrayLike, weights: FloatArray, largest: FloatArray, grid: float, norm: Norm
+) -> IntArray:
     """Return the integer rows, (n, D): the norm of each is at most its `largest`."""
     with np.errstate(over="ignore"):  # wider floats: beyond range is infinite, and counts as zero
-        scaled: Floats = np.array(rows, dtype=np.float64)
+        scaled: FloatArray = np.array(rows, dtype=np.float64)
     top = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
     broken = ~np.isfinite(top)
     scaled[broken], top[broken] = 0.0, 0.0
@@ -201,7 +202,7 @@ def check_bound(grid: float, bound: float) -> None:
         )
 
 
-def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integers]:
+def check_totals(totals: Sequence[IntArray], names: Sequence[str]) -> list[IntArray]:
     """Return sums on a grid, each with a stream; raise `InvalidInput` for anything else."""
     if len(totals) != len(names) or len(set(names)) != len(names) or not names:
         raise InvalidInput(
@@ -254,7 +255,7 @@ def _table(rows: ArrayLike) -> NDArray[Any]:
     return table
 
 
-def _groups(groups: ArrayLike, rows: int, count: int) -> Integers:
+def _groups(groups: ArrayLike, rows: int, count: int) -> IntArray:
     given = numbers(groups, "iu")
     most = validate.count(count=count)
     if given is None or given.shape != (rows,) or not ((given >= 0) & (given < most)).all():
@@ -265,7 +266,7 @@ def _groups(groups: ArrayLike, rows: int, count: int) -> Integers:
     return given.astype(np.int64)
 
 
-def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> Floats:
+def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> FloatArray:
     most = validate.positive(heaviest=heaviest)
     if weights is None and most >= 1.0:
         return np.ones(count)

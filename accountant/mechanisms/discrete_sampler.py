@@ -44,24 +44,13 @@ from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import validate
-from ..arrays import UInt64Array
+from ..arrays import BoolArray, FloatArray, IntArray, UInt64Array
 from ..errors import InvalidInput
 from ..randomness import Stream
-from .exponentials import (
-    BITS,
-    ERROR,
-    Floats,
-    bernoulli,
-    decide,
-    exp_enclosure,
-    exp_minus,
-    scaled_exp,
-)
+from .exponentials import BITS, ERROR, bernoulli, decide, exp_enclosure, exp_minus, scaled_exp
 
-Integers: TypeAlias = NDArray[np.int64]
 Shape: TypeAlias = Literal["gaussian", "laplace"]
 
 _REACH: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
@@ -110,7 +99,7 @@ class DiscreteSampler:
         self._tail_width = 1 << max(self._width_bits, math.ceil(math.log2(scale)) + 1, 0)
         self._fill(width)
 
-    def draw(self, stream: Stream, count: int, signed: bool) -> Integers:
+    def draw(self, stream: Stream, count: int, signed: bool) -> IntArray:
         """Return `count` draws; `signed`: of +x and -x with equal probability (0 counts once)."""
         found = [np.empty(0, dtype=np.int64)]
         missing, rare = count, stream.fork()
@@ -152,9 +141,9 @@ class DiscreteSampler:
         starts = [
             float(low * factor) for low, factor in zip(lows, self._factors[:-1], strict=False)
         ]
-        self._starts: Floats = np.array([*starts, 0.0, 0.0])
+        self._starts: FloatArray = np.array([*starts, 0.0, 0.0])
 
-    def _kept(self, words: UInt64Array, rare: Stream, signed: bool) -> Integers:
+    def _kept(self, words: UInt64Array, rare: Stream, signed: bool) -> IntArray:
         """Return those proposals that are kept; each is made of two words."""
         tried = len(words) // 2
         place, coin = words[:tried], words[tried:] >> np.uint64(64 - self._bits)
@@ -180,8 +169,8 @@ class DiscreteSampler:
         return x[kept]
 
     def _compared(
-        self, rare: Stream, x: Integers, block: Integers, offset: Integers, coin: UInt64Array
-    ) -> NDArray[np.bool_]:
+        self, rare: Stream, x: IntArray, block: IntArray, offset: IntArray, coin: UInt64Array
+    ) -> BoolArray:
         """Return which points are kept, by floats, and exactly where these leave it open."""
         scale = float(self._scale)
         j = offset.astype(np.float64)
@@ -239,17 +228,17 @@ def table(shape: Shape, scale: float) -> DiscreteSampler:
     return DiscreteSampler(shape, scale)
 
 
-def discrete_gaussian(stream: Stream, count: int, scale: float) -> Integers:
+def discrete_gaussian(stream: Stream, count: int, scale: float) -> IntArray:
     """Return `count` draws with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
     return table("gaussian", scale).draw(stream, count, signed=True)
 
 
-def discrete_laplace(stream: Stream, count: int, scale: float) -> Integers:
+def discrete_laplace(stream: Stream, count: int, scale: float) -> IntArray:
     """Return `count` draws with P(x) ~ e^(-|x| / scale) on all integers x."""
     return table("laplace", scale).draw(stream, count, signed=True)
 
 
-def rounded_laplace(stream: Stream, count: int, scale: float) -> Integers:
+def rounded_laplace(stream: Stream, count: int, scale: float) -> IntArray:
     """Return `count` Laplace variables of this scale, rounded to the nearest integer.
 
     P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1: nothing is rounded to 0 but what lies within

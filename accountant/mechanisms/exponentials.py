@@ -20,11 +20,10 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..randomness import Stream
 
-Floats: TypeAlias = NDArray[np.float64]
 Enclosure: TypeAlias = Callable[[int], tuple[Fraction, Fraction]]
 """From a number of bits to an interval that holds one probability; it shrinks as they grow."""
 
@@ -39,7 +38,7 @@ _LN2_LOW: Final = float.fromhex("0x1.f473de6af278fp-30")
 _TERMS: Final = [1.0 / math.factorial(power) for power in range(18)]
 
 
-def exp_minus(x: Floats) -> Floats:
+def exp_minus(x: FloatArray) -> FloatArray:
     """Return e^-x for x >= 0, with a relative error below 2^-44 up to x = 600; 0 beyond.
 
     With k = round(x / ln 2) and r = x - k ln 2, |r| < 0.35, it is 2^-k times the Taylor series of
@@ -105,7 +104,7 @@ def decide(stream: Stream, first: int, bits: int, chance: Enclosure) -> bool:
 
 def bernoulli(
     stream: Stream, count: int, chance: Enclosure, rare: Stream | None = None
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return `count` independent outcomes, each true with exactly the probability enclosed.
 
     It takes 8 bytes for each, and 32 for a fork of the stream that gives further bits (if `rare`

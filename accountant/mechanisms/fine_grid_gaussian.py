@@ -46,11 +46,12 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, PrivplanError
 from ..neighbours import Neighbours
 from ..sensitivity.release import up
 from .base import Mechanism
-from .clip import Floats, Integers, check_bound, clipped, numbers
+from .clip import check_bound, clipped, numbers
 from .gaussian import SMOOTHING, Gaussian
 from .round_ticket import Ticket
 from .wide_gaussian import WIDEST, WideGaussian
@@ -216,7 +217,7 @@ class FineGaussian(Mechanism):
         """Return one sum: Gaussian noise of std / (sensitivity / reach), rounded down."""
         return self._plain.base_event(relation, on_sample)
 
-    def clipped(self, rows: ArrayLike) -> Integers:
+    def clipped(self, rows: ArrayLike) -> IntArray:
         """Return the digits of each row, (n, D): integers of L2 norm at most `largest`, exactly.
 
         `rows` (n, D) are in units.  Rounded towards zero; a row that holds an infinity or no number
@@ -258,7 +259,7 @@ class FineGaussian(Mechanism):
         moved = self.multiple * self.largest * Fraction(self.weights.largest_sum)
         return math.ceil(validate.count(units=units) * moved) + self.shares * self.tail
 
-    def units(self, total: Sequence[int]) -> Floats:
+    def units(self, total: Sequence[int]) -> FloatArray:
         """Return a sum of fine steps in units, (D,): each number rounded once, to the nearest."""
         over, under = self.step.numerator, self.step.denominator
         return np.array([int(steps) * over / under for steps in total], dtype=np.float64)

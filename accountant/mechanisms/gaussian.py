@@ -40,12 +40,13 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported, kind_of
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, Sparse, check_bound, check_totals, clipped_sum, clipped_sums
+from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
 from .discrete_sampler import discrete_gaussian
 from .noisy_sums import NoisySums
 from .round_ticket import Ticket
@@ -187,7 +188,7 @@ class Gaussian(Mechanism):
             )
         return ev.Gaussian(multiplier(self.std, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> Integers:
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to `bound`, weighted, in steps of the grid.
 
         `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
@@ -204,7 +205,7 @@ class Gaussian(Mechanism):
         groups: ArrayLike,
         count: int,
         weights: ArrayLike | None = None,
-    ) -> Integers:
+    ) -> IntArray:
         """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
 
         `groups` (n,) says which group each row belongs to, from 0.
@@ -222,8 +223,8 @@ class Gaussian(Mechanism):
         )
 
     def noisy(
-        self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
-    ) -> list[Floats]:
+        self, ticket: Ticket, totals: Sequence[IntArray], names: Sequence[str], part: str = ""
+    ) -> list[FloatArray]:
         """Return each total with a share of noise of its own, in units: one draw of the round.
 
         `totals` are sums on the grid, (D,) each, one for every share that takes part; `names` name
@@ -233,8 +234,8 @@ class Gaussian(Mechanism):
         return [self.units(steps) for steps in self.noisy_steps(ticket, totals, names, part)]
 
     def noisy_steps(
-        self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
-    ) -> list[Integers]:
+        self, ticket: Ticket, totals: Sequence[IntArray], names: Sequence[str], part: str = ""
+    ) -> list[IntArray]:
         """Return what `noisy` does, as integers: in steps of the grid.
 
         Their sum fits in 64 bits, and is the same whoever adds them up, and in whatever order.
@@ -267,14 +268,14 @@ class Gaussian(Mechanism):
             ticket, draw, self.grid, names=names, parts=parts, width=width, count=count
         )
 
-    def share(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
+    def share(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
         """Return one party's total with its share of the noise; a draw is made of all shares.
 
         For parties that draw their shares apart; `noisy` draws all of them.
         """
         return self.units(self.share_steps(ticket, total, name, part))
 
-    def share_steps(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Integers:
+    def share_steps(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
         """Return what `share` does, as integers: in steps of the grid, (D,).
 
         Every party's total is below 2^62 here; that all of them together stay below it, whoever
@@ -284,10 +285,10 @@ class Gaussian(Mechanism):
         self.check_ticket(ticket)
         return self._with_noise(ticket.draw_share(name, part), own)
 
-    def units(self, steps: Integers) -> Floats:
+    def units(self, steps: IntArray) -> FloatArray:
         """Return integers on the grid as floats, in units; sums are made before, of integers."""
         return steps.astype(np.float64) * self.grid
 
-    def _with_noise(self, stream: Stream, total: Integers) -> Integers:
+    def _with_noise(self, stream: Stream, total: IntArray) -> IntArray:
         noise = discrete_gaussian(stream, len(total), self._parameter)
         return np.asarray(total + noise)

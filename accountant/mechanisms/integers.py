@@ -28,12 +28,13 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import IntArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import down, root_down, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import ROOM, Integers, Norm, check_totals, clipped, numbers, too_large
+from .clip import ROOM, Norm, check_totals, clipped, numbers, too_large
 from .discrete_sampler import discrete_gaussian, discrete_laplace
 from .gaussian import SMOOTHING
 from .laplace import check_dimensions
@@ -88,7 +89,7 @@ class _Discrete(Mechanism):
         """Return how far one unit moves the sum, in this mechanism's norm: bound, or twice that."""
         return up(Fraction(self.bound) * sensitivity_multiplier(as_neighbours(relation)))
 
-    def total(self, values: ArrayLike) -> Integers:
+    def total(self, values: ArrayLike) -> IntArray:
         """Return the sum of the terms, each clipped to norm `bound`: integers (n, D) to (D,).
 
         (n,) is taken for n single integers.  A term within the bound is left as it is; a vector
@@ -101,7 +102,7 @@ class _Discrete(Mechanism):
         kept = clipped_integers(rows, self.bound, self.norm)
         return np.asarray(kept.sum(axis=0, dtype=np.int64))
 
-    def noisy(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Integers:
+    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
         """Return a total with noise, (D,): one draw of the round.
 
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
@@ -114,7 +115,7 @@ class _Discrete(Mechanism):
         return np.asarray(own + self._drawn(ticket.stream(name), len(own)))
 
     @abstractmethod
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         """Return the noise."""
 
     def _multiplier(self) -> float:
@@ -144,7 +145,7 @@ class DiscreteGaussian(_Discrete):
             up((sensitivity_multiplier(relation) * self.bound / Fraction(self.scale)) ** 2 / 2)
         )
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         return discrete_gaussian(stream, count, self.scale)
 
 
@@ -169,11 +170,11 @@ class DiscreteLaplace(_Discrete):
             )
         return ev.DiscreteLaplace(self._multiplier(), self.bound)
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         return discrete_laplace(stream, count, self.scale)
 
 
-def clipped_integers(rows: Integers, bound: int, norm: Norm) -> Integers:
+def clipped_integers(rows: IntArray, bound: int, norm: Norm) -> IntArray:
     """Return integer rows, (n, D), whose norm is at most `bound`; those within it unchanged.
 
     Norms are compared as integers; only rows beyond the bound are shrunk, by floats with a margin
@@ -194,7 +195,7 @@ def clipped_integers(rows: Integers, bound: int, norm: Norm) -> Integers:
     return cut
 
 
-def _integers(values: ArrayLike) -> Integers:
+def _integers(values: ArrayLike) -> IntArray:
     given = numbers(values, "biu")
     if given is None or given.ndim not in (1, 2):
         raise InvalidInput(
@@ -203,5 +204,5 @@ def _integers(values: ArrayLike) -> Integers:
         )
     if given.dtype == np.uint64:
         given = np.minimum(given, np.uint64(2**62))
-    whole: Integers = given.astype(np.int64)
+    whole: IntArray = given.astype(np.int64)
     return whole[:, None] if whole.ndim == 1 else whole

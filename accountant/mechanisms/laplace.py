@@ -18,11 +18,12 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, check_bound, check_totals, clipped_sum
+from .clip import check_bound, check_totals, clipped_sum
 from .discrete_sampler import rounded_laplace
 from .round_ticket import Ticket
 
@@ -98,7 +99,7 @@ class Laplace(Mechanism):
             )
         return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> Integers:
+    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
 
         `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
@@ -109,7 +110,7 @@ class Laplace(Mechanism):
             rows, weights, bound=self.bound, grid=self.grid, norm="l1", heaviest=heaviest
         )
 
-    def noisy(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
+    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
         """Return a total with noise, (D,), in units: one draw of the round.
 
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and

@@ -50,12 +50,13 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import multiplier, require_public, root_up, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, Norm, check_bound, clipped, numbers
+from .clip import Norm, check_bound, clipped, numbers
 from .discrete_sampler import discrete_gaussian, rounded_laplace
 from .gaussian import SMOOTHING
 from .gaussian import STEPS as GAUSSIAN_STEPS
@@ -77,7 +78,7 @@ class Messages(Mechanism):
     shuffled: ShuffledRound | None
 
     @abstractmethod
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return `count` samples of the blanket, as messages are: integers, (count,).
 
         They are drawn under an open ticket, from the stream `name`, and count as no draw: they
@@ -184,7 +185,7 @@ class _Numbers(Messages):
         """Return the noise in bounds, rounded down."""
         return multiplier(self.std, self.sensitivity(relation), relation)
 
-    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> IntArray:
         """Return a message for each value, in steps of the grid, of the shape of `values`.
 
         `values` (n, k) are k numbers of each of n units, (n,) one of each; each is clipped to
@@ -200,18 +201,18 @@ class _Numbers(Messages):
         return np.asarray(steps + noise)
 
     @abstractmethod
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid, clipped: integers of the same shape."""
 
-    def units(self, steps: Integers) -> Floats:
+    def units(self, steps: IntArray) -> FloatArray:
         """Return integers on the grid as floats, in units; sums are made before, of integers."""
         return steps.astype(np.float64) * self.grid
 
-    def _sent(self, steps: Integers) -> int:
+    def _sent(self, steps: IntArray) -> int:
         return steps.shape[1] if steps.ndim == 2 else 1
 
     @abstractmethod
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         """Return the noise of so many numbers."""
 
 
@@ -240,16 +241,16 @@ class LaplaceMessages(_Numbers):
         """Return Laplace noise of std / bound, rounded down."""
         return ev.Laplace(self.multiplier(relation))
 
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid: rounded towards 0, at most `largest` from it."""
         return _cut(_table(values), self.grid, self.largest)
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return samples of omega, Laplace noise around 0, on the grid: see the module."""
         self._may_draw(ticket)
         return self._drawn(ticket.stream(name), validate.count_from(0, count=count))
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         return rounded_laplace(stream, count, float(Fraction(self.std) / Fraction(self.grid)))
 
 
@@ -296,7 +297,7 @@ class GaussianMessages(_Numbers):
         """Return Gaussian noise of std / bound, rounded down."""
         return ev.Gaussian(self.multiplier(relation))
 
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid; vectors, (n, `dimensions`), are clipped to L2 norm `bound`.
 
         Where `dimensions` is 1 they are numbers, (n,) or (n, k), clipped one by one.  A vector with
@@ -313,7 +314,7 @@ class GaussianMessages(_Numbers):
         most = np.full(len(given), float(self.largest))
         return clipped(given, np.ones(len(given)), most, self.grid, "l2")
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:  # noqa: ARG002
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:  # noqa: ARG002
         """Refuse: the blanket of Gaussian noise is no Gaussian, and is not drawn here."""
         raise Unsupported(
             "Dummies of messages with Gaussian noise are not drawn.",
@@ -322,10 +323,10 @@ class GaussianMessages(_Numbers):
             "Use Laplace noise or randomized response, or no dummies.",
         )
 
-    def _sent(self, steps: Integers) -> int:
+    def _sent(self, steps: IntArray) -> int:
         return 1 if self.dimensions > 1 else super()._sent(steps)
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _drawn(self, stream: Stream, count: int) -> IntArray:
         return discrete_gaussian(stream, count, self._parameter)
 
 
@@ -361,7 +362,7 @@ class ResponseMessages(RandomizedResponse, Messages):
         """Return all messages of a round; see `Messages.event`."""
         return Messages.event(self, relation, sampling, draws)
 
-    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> IntArray:
         """Return a message for each value: integers in [0, k) of the shape (n,) or (n, j).
 
         j words of each of n units are j draws.  Raises as `RandomizedResponse.reports`.
@@ -371,14 +372,14 @@ class ResponseMessages(RandomizedResponse, Messages):
             raise InvalidInput("Values must be integers, (n,) or (n, j) with j above 0.")
         return self._reported(ticket, given, name, part)
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return samples of omega: uniform words."""
         self._may_draw(ticket)
         wanted = validate.count_from(0, count=count)
         return uniform(ticket.stream(name), wanted, self.categories)
 
 
-def _table(values: ArrayLike) -> Floats:
+def _table(values: ArrayLike) -> FloatArray:
     """Return numbers as float64, (n,) or (n, k)."""
     given = numbers(values)
     if given is None or given.ndim not in (1, 2) or 0 in given.shape[1:]:
@@ -390,7 +391,7 @@ def _table(values: ArrayLike) -> Floats:
         return np.array(given, dtype=np.float64)
 
 
-def _cut(values: Floats, grid: float, largest: int) -> Integers:
+def _cut(values: FloatArray, grid: float, largest: int) -> IntArray:
     """Return numbers in steps of the grid, towards 0, at most `largest`: division is exact.
 
     What is infinite or no number counts as 0: an error would tell that a unit has it.

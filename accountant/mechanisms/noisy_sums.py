@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 
 from .. import validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
 from ..randomness import Stream
-from .clip import ROOM, Floats, Integers
+from .clip import ROOM
 from .round_ticket import Ticket
 
 _AHEAD: Final = 2**18
@@ -34,7 +35,7 @@ class NoisySums:
     def __init__(
         self,
         ticket: Ticket,
-        draw: Callable[[Stream, int], Integers],
+        draw: Callable[[Stream, int], IntArray],
         grid: float,
         *,
         names: Sequence[str],
@@ -52,9 +53,9 @@ class NoisySums:
         self._names, self._parts = tuple(names), tuple(parts)
         self._shape = (len(names), validate.count(width=width))
         self._left = validate.count(count=count)
-        self._ahead: Iterator[Integers] = iter(())
+        self._ahead: Iterator[IntArray] = iter(())
 
-    def noisy(self, totals: Integers) -> Floats:
+    def noisy(self, totals: IntArray) -> FloatArray:
         """Return each party's next sum with its noise, in units: (parties, width).
 
         `totals` are sums on the grid.  Raises `InvalidInput` for anything else, `Unsupported` for
@@ -75,7 +76,7 @@ class NoisySums:
             noise = next(self._ahead)
         return np.asarray((totals + noise) * self._grid)
 
-    def _drawn(self) -> Integers:
+    def _drawn(self) -> IntArray:
         """Return noise for the next sums, (sums, parties, width), all of them counted."""
         parties, width = self._shape
         sums = min(self._left, max(1, _AHEAD // width))

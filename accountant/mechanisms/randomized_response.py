@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import IntArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import uniform
 from .base import Mechanism
-from .clip import Integers, numbers
+from .clip import numbers
 from .exponentials import bernoulli, exp_enclosure
 from .round_ticket import Ticket
 
@@ -69,7 +70,7 @@ class RandomizedResponse(Mechanism):
             )
         return ev.RandomizedResponse(self.epsilon, self.categories)
 
-    def reports(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+    def reports(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> IntArray:
         """Return one report for each value: integers (n,) in [0, k), one draw of the round.
 
         Exact: the probability is never rounded.  How much randomness is used depends on n alone.
@@ -77,7 +78,7 @@ class RandomizedResponse(Mechanism):
         """
         return self._reported(ticket, self._values(values), name, part)
 
-    def _reported(self, ticket: Ticket, values: Integers, name: str, part: str) -> Integers:
+    def _reported(self, ticket: Ticket, values: IntArray, name: str, part: str) -> IntArray:
         """Return a report for each value, (n,) or (n, j): j draws."""
         given = self._values(values.reshape(-1))
         self.check_ticket(ticket)
@@ -88,7 +89,7 @@ class RandomizedResponse(Mechanism):
         sent = np.where(true, given, (given + other) % self.categories)
         return np.asarray(sent.reshape(values.shape))
 
-    def _values(self, values: ArrayLike) -> Integers:
+    def _values(self, values: ArrayLike) -> IntArray:
         given = numbers(values, "iu")
         if given is None or given.ndim != 1 or ((given < 0) | (given >= self.categories)).any():
             raise InvalidInput(

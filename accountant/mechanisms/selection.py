@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES
 from .base import Mechanism
-from .clip import Floats, Integers, numbers
+from .clip import numbers
 from .exponentials import bernoulli, exp_minus, scaled_exp
 from .round_description import is_by_chance
 from .round_ticket import Ticket
@@ -119,7 +120,7 @@ class Exponential(Mechanism):
             left = np.delete(left, place)
         return chosen
 
-    def _one(self, stream: Stream, scores: Floats) -> int:
+    def _one(self, stream: Stream, scores: FloatArray) -> int:
         """Return one candidate.
 
         It is proposed with an integer weight W_i at least 2^39 e^-g_i, g_i = eta (max u - u_i),
@@ -130,7 +131,7 @@ class Exponential(Mechanism):
         with np.errstate(over="ignore"):
             behind = (best - scores) * float(self.exponent)
         raised = exp_minus(behind) * (_HEIGHT * (1.0 + 2.0**-38))
-        weights: Integers = raised.astype(np.int64) + 1
+        weights: IntArray = raised.astype(np.int64) + 1
         ends = np.cumsum(weights)
         while True:
             place = int(uniform(stream, 1, int(ends[-1]))[0])
@@ -149,7 +150,7 @@ class Exponential(Mechanism):
             )
 
 
-def _scores(scores: ArrayLike, count: int) -> Floats:
+def _scores(scores: ArrayLike, count: int) -> FloatArray:
     given = numbers(scores)
     if given is not None and given.ndim == 1 and count <= len(given) <= _MOST:
         with np.errstate(over="ignore"):
