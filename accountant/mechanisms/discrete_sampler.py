@@ -18,10 +18,10 @@ So x comes with probability proportional to W (1/w) a(x) ~ e^-g(x), exactly:
   alias table turns one random word into a block with exactly those probabilities (Walker 1977).
 - Beyond the last block, tail blocks m = 0, 1, ... of width v have probability 2^-(m+1), and e^-g
   falls at least by half from one to the next.
-- Whether a point is kept is a comparison of a uniform number with a(x).  Where its first 53 bits
-  are below the smallest a of the block (97% of all points), that is settled; otherwise they are
-  compared with a float that is right to 2^-40, and where that leaves it open, with ever more bits
-  and digits (`exponentials.decide`).
+- A point is accepted where a uniform number is below a(x).  If its first 53 bits are below the
+  smallest a of the block (97% of all points), it is; otherwise they are compared with a float that
+  is right to 2^-40, and where that leaves it open, with ever more bits and digits
+  (`exponentials.decide`).
 
 The log tells how many bytes were drawn, so that number must be independent of the noise.  The
 number of proposals is: in rejection sampling it does not depend on what is accepted.  What depends
@@ -49,20 +49,28 @@ from .. import validate
 from ..arrays import BoolArray, FloatArray, IntArray, UInt64Array
 from ..errors import InvalidInput
 from ..randomness import Stream
-from .exponentials import BITS, ERROR, bernoulli, decide, exp_enclosure, exp_minus, scaled_exp
+from .exponentials import (
+    EXP_ERROR_RELATIVE,
+    FIRST_BITS,
+    bernoulli,
+    decide,
+    exp_enclosure,
+    exp_minus,
+    scaled_exp,
+)
 
 Shape: TypeAlias = Literal["gaussian", "laplace"]
 
-_REACH: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
+_TAIL_FROM_SCALES: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
 """Where the tail begins, in scales: it is met once in 10^11 draws or less."""
 
-_UNIT: Final = 1 << 96
+_HEIGHT_UNITS: Final = 1 << 96
 """Heights of blocks are integers in units of 2^-96, rounded up."""
 
-_CHUNK: Final = 1 << 14
+_BLOCK_PROPOSALS: Final = 1 << 14
 """Proposals made at once, so that they stay in the cache."""
 
-LEAST_SCALE, LARGEST_SCALE = 2.0**-20, 2.0**40
+MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40
 """Range of scales; beyond it blocks would outgrow a word."""
 
 
@@ -73,17 +81,17 @@ class Precision:
     Coarser ones give the same distribution and only take the exact path more often.
     """
 
-    bits: int = BITS
-    error: float = ERROR
+    bits: int = FIRST_BITS
+    error: float = EXP_ERROR_RELATIVE
     reach: int | None = None
 
 
 class DiscreteSampler:
-    """Draws from P(x) ~ e^-g(x), x >= 0; see the module."""
+    """An exact sampler of P(x) ~ e^-g(x) on x >= 0; by a random sign on all integers."""
 
     def __init__(self, shape: Shape, scale: float, precision: Precision | None = None) -> None:
-        validate.choice(tuple(_REACH), shape=shape)
-        if not LEAST_SCALE <= validate.positive(scale=scale) <= LARGEST_SCALE:
+        validate.choice(tuple(_TAIL_FROM_SCALES), shape=shape)
+        if not MIN_SCALE <= validate.positive(scale=scale) <= MAX_SCALE:
             raise InvalidInput(
                 f"The scale of noise on integers must lie in [2^-20, 2^40]; it is {scale:g}.",
                 next_step="Choose another grid.",
@@ -94,21 +102,21 @@ class DiscreteSampler:
         self._bits, self._error = given.bits, given.error
         self._width_bits = max(0, math.floor(math.log2(scale)) - 5)
         width = 1 << self._width_bits
-        reach = given.reach or _REACH[shape]
+        reach = given.reach or _TAIL_FROM_SCALES[shape]
         self._blocks = math.ceil(reach * self._scale / width) + 1
         self._tail_width = 1 << max(self._width_bits, math.ceil(math.log2(scale)) + 1, 0)
         self._fill(width)
 
     def draw(self, stream: Stream, count: int, signed: bool) -> IntArray:
         """Return `count` draws; `signed`: of +x and -x with equal probability (0 counts once)."""
-        found = [np.empty(0, dtype=np.int64)]
-        missing, rare = count, stream.fork()
+        draws = [np.empty(0, dtype=np.int64)]
+        missing, tail_stream = count, stream.fork()
         while missing > 0:
-            tried = min(_CHUNK, missing + missing // 16 + 8)
-            words = stream.integers64(2 * tried)
-            found.append(self._kept(words, rare, signed)[:missing])
-            missing -= len(found[-1])
-        return np.concatenate(found)
+            proposals = min(_BLOCK_PROPOSALS, missing + missing // 16 + 8)
+            words = stream.integers64(2 * proposals)
+            draws.append(self._accepted(words, tail_stream, signed)[:missing])
+            missing -= len(draws[-1])
+        return np.concatenate(draws)
 
     def exponent(self, x: int) -> Fraction:
         """Return g(x)."""
@@ -118,60 +126,69 @@ class DiscreteSampler:
 
     def _fill(self, width: int) -> None:
         """Compute the weights, the alias table, and what the fast comparisons need."""
+        # Heights: e^-g at the first point of each block, rounded up, in units of 2^-96.
         firsts = [exp_enclosure(self.exponent(n * width), 112) for n in range(self._blocks + 1)]
-        heights = [math.ceil(high * _UNIT) for _, high in firsts]
-        # 1/2 + 1/4 + ... of the last: the tail blocks together
+        heights = [math.ceil(high * _HEIGHT_UNITS) for _, high in firsts]
+        # All tail blocks, 1/2 + 1/4 + ..., weigh as one block of their width at the last height.
         heights[-1] *= 2 * (self._tail_width // width)
         total = 1 << (63 - self._width_bits)
         columns = (len(heights) + 1).bit_length()
         room, whole = total - len(heights), sum(heights)
+        # Weights W, integers rounded up in a total of 2^(63 - width bits); what is left of it means
+        # "draw anew".  C e^-g(x) / W is exact as a fraction: rounding moves no probability.
         weights = [-(-height * room // whole) for height in heights]
-        self._factors = [Fraction(room * _UNIT, whole * weight) for weight in weights]
+        self._factors = [Fraction(room * _HEIGHT_UNITS, whole * weight) for weight in weights]
         weights.append(total - sum(weights))  # draw anew
         self._rest_bits = 63 - self._width_bits - columns
-        limits, others = alias_table(weights, 1 << columns, 1 << self._rest_bits)
+        limits, alternatives = alias_table(weights, 1 << columns, 1 << self._rest_bits)
         self._limits = np.array(limits, dtype=np.uint64)
-        self._others = np.array(others, dtype=np.int64)
+        self._alternatives = np.array(alternatives, dtype=np.int64)
+        # Below the least a(x) of a block, in units of 2^-bits and rounded down, acceptance is sure.
         lows = [low for low, _ in firsts]
         last = lows[1:] if width > 1 else lows[:-1]  # at or below e^-g at the end of a block
         pairs = list(zip(last, self._factors[:-1], strict=True))
-        surely = [math.floor(low * factor * (1 << self._bits)) for low, factor in pairs]
-        self._surely = np.array([*surely, 0, 0], dtype=np.uint64)
-        # a(x) = e^-(g(x) - g(first of its block)) times this:
+        sure_below = [math.floor(low * factor * (1 << self._bits)) for low, factor in pairs]
+        self._sure_below = np.array([*sure_below, 0, 0], dtype=np.uint64)
+        # a(x) = e^-(g(x) - g(first of its block)) times these, as floats:
         starts = [
             float(low * factor) for low, factor in zip(lows, self._factors[:-1], strict=False)
         ]
         self._starts: FloatArray = np.array([*starts, 0.0, 0.0])
 
-    def _kept(self, words: UInt64Array, rare: Stream, signed: bool) -> IntArray:
+    def _accepted(self, words: UInt64Array, tail_stream: Stream, signed: bool) -> IntArray:
         """Return those proposals that are kept; each is made of two words."""
-        tried = len(words) // 2
-        place, coin = words[:tried], words[tried:] >> np.uint64(64 - self._bits)
-        offset = (place & np.uint64((1 << self._width_bits) - 1)).astype(np.int64)
-        place >>= np.uint64(self._width_bits)
-        negative = (place & np.uint64(1)).astype(np.int64)
-        place >>= np.uint64(1)
-        rest = place & np.uint64((1 << self._rest_bits) - 1)
-        column = (place >> np.uint64(self._rest_bits)).astype(np.int64)
-        block = np.where(rest < self._limits[column], column, self._others[column])
-        kept = coin < self._surely[block]
+        proposals = len(words) // 2
+        # One word gives offset, sign, alias remainder and column, from its low bits up; the other
+        # is the uniform number of the acceptance test.
+        word, coin = words[:proposals], words[proposals:] >> np.uint64(64 - self._bits)
+        offset = (word & np.uint64((1 << self._width_bits) - 1)).astype(np.int64)
+        word >>= np.uint64(self._width_bits)
+        negative = (word & np.uint64(1)).astype(np.int64)
+        word >>= np.uint64(1)
+        rest = word & np.uint64((1 << self._rest_bits) - 1)
+        column = (word >> np.uint64(self._rest_bits)).astype(np.int64)
+        block = np.where(rest < self._limits[column], column, self._alternatives[column])
+        # Sure, unsure and tail proposals; rejected ones are redrawn by the caller.
+        accepted = coin < self._sure_below[block]
         x = (block << self._width_bits) + offset
-        doubtful = np.flatnonzero(~kept & (block < self._blocks))
-        if doubtful.size:
-            kept[doubtful] = self._compared(
-                rare, x[doubtful], block[doubtful], offset[doubtful], coin[doubtful]
+        unsure = np.flatnonzero(~accepted & (block < self._blocks))
+        if unsure.size:
+            accepted[unsure] = self._compared_exactly(
+                tail_stream, x[unsure], block[unsure], offset[unsure], coin[unsure]
             )
         for index in np.flatnonzero(block == self._blocks):
-            x[index], kept[index] = self._tail(rare, int(coin[index]))
+            x[index], accepted[index] = self._tail(tail_stream, int(coin[index]))
         if signed:
-            kept &= (x != 0) | (negative == 0)
+            # Zero has two signs: only one of them counts.
+            accepted &= (x != 0) | (negative == 0)
             x = np.where(negative == 1, -x, x)
-        return x[kept]
+        return x[accepted]
 
-    def _compared(
-        self, rare: Stream, x: IntArray, block: IntArray, offset: IntArray, coin: UInt64Array
+    def _compared_exactly(
+        self, tail_stream: Stream, x: IntArray, block: IntArray, offset: IntArray, coin: UInt64Array
     ) -> BoolArray:
-        """Return which points are kept, by floats, and exactly where these leave it open."""
+        """Return which points are accepted, by floats, and exactly where these leave it open."""
+        # g(x) - g(first of the block) in floats, without cancellation; (points,).
         scale = float(self._scale)
         j = offset.astype(np.float64)
         if self._shape == "gaussian":
@@ -181,24 +198,26 @@ class DiscreteSampler:
             below = j / scale
         chance = exp_minus(below) * self._starts[block] * 2.0**self._bits
         number = coin.astype(np.float64)
-        kept = number + 1.0 <= chance * (1.0 - self._error)
-        open_still = ~kept & (number < chance * (1.0 + self._error) + ERROR)
-        for index in np.flatnonzero(open_still):
+        # Accepted, or rejected, beyond the float's error of 2^-40; the rest is decided exactly.
+        accepted = number + 1.0 <= chance * (1.0 - self._error)
+        undecided = ~accepted & (number < chance * (1.0 + self._error) + EXP_ERROR_RELATIVE)
+        for index in np.flatnonzero(undecided):
             exact = scaled_exp(self.exponent(int(x[index])), self._factors[int(block[index])])
-            kept[index] = decide(rare, int(coin[index]), self._bits, exact)
-        return np.asarray(kept)
+            accepted[index] = decide(tail_stream, int(coin[index]), self._bits, exact)
+        return np.asarray(accepted)
 
-    def _tail(self, rare: Stream, coin: int) -> tuple[int, bool]:
-        """Return a point beyond the last block, and whether it is kept."""
-        far = 0
-        while not (word := int(rare.integers64(1)[0])):
-            far += 64
-        far += (word & -word).bit_length() - 1  # probability 2^-(far + 1)
-        offset = int(rare.integers64(1)[0]) & (self._tail_width - 1)
+    def _tail(self, tail_stream: Stream, coin: int) -> tuple[int, bool]:
+        """Return a point beyond the last block, and whether it is accepted."""
+        # Tail block m with probability 2^-(m + 1): the number of zeros before the first set bit.
+        tail_block = 0
+        while not (bits := int(tail_stream.integers64(1)[0])):
+            tail_block += 64
+        tail_block += (bits & -bits).bit_length() - 1  # probability 2^-(tail_block + 1)
+        offset = int(tail_stream.integers64(1)[0]) & (self._tail_width - 1)
         start = self._blocks << self._width_bits
-        x = start + far * self._tail_width + offset
-        factor = self._factors[-1] * (self._tail_width >> self._width_bits) * 2 ** (far + 1)
-        return x, decide(rare, coin, self._bits, scaled_exp(self.exponent(x), factor))
+        x = start + tail_block * self._tail_width + offset
+        factor = self._factors[-1] * (self._tail_width >> self._width_bits) * 2 ** (tail_block + 1)
+        return x, decide(tail_stream, coin, self._bits, scaled_exp(self.exponent(x), factor))
 
 
 def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[list[int], list[int]]:
@@ -207,35 +226,36 @@ def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[li
     `weights` are integers that sum to columns x capacity, at most one per column; everything is
     exact.  Source: Walker 1977; this order of filling: Vose 1991.
     """
-    left = [*weights, *([0] * (columns - len(weights)))]
-    own, others = [capacity] * columns, list(range(columns))
-    small = [item for item, weight in enumerate(left) if weight < capacity]
-    large = [item for item, weight in enumerate(left) if weight > capacity]
+    remaining = [*weights, *([0] * (columns - len(weights)))]
+    own_shares, alternatives = [capacity] * columns, list(range(columns))
+    small = [item for item, weight in enumerate(remaining) if weight < capacity]
+    large = [item for item, weight in enumerate(remaining) if weight > capacity]
+    # Robin Hood: each column below capacity is filled up by one above it.
     while small:
-        item, giver = small.pop(), large[-1]
-        own[item], others[item] = left[item], giver
-        left[giver] -= capacity - left[item]
-        if left[giver] <= capacity:
+        item, donor = small.pop(), large[-1]
+        own_shares[item], alternatives[item] = remaining[item], donor
+        remaining[donor] -= capacity - remaining[item]
+        if remaining[donor] <= capacity:
             large.pop()
-            if left[giver] < capacity:
-                small.append(giver)
-    return own, others
+            if remaining[donor] < capacity:
+                small.append(donor)
+    return own_shares, alternatives
 
 
 @lru_cache(maxsize=64)
-def table(shape: Shape, scale: float) -> DiscreteSampler:
-    """Return the table for a scale, made once."""
+def sampler(shape: Shape, scale: float) -> DiscreteSampler:
+    """Return the sampler for a scale; its tables are computed once."""
     return DiscreteSampler(shape, scale)
 
 
 def discrete_gaussian(stream: Stream, count: int, scale: float) -> IntArray:
     """Return `count` draws with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
-    return table("gaussian", scale).draw(stream, count, signed=True)
+    return sampler("gaussian", scale).draw(stream, count, signed=True)
 
 
 def discrete_laplace(stream: Stream, count: int, scale: float) -> IntArray:
     """Return `count` draws with P(x) ~ e^(-|x| / scale) on all integers x."""
-    return table("laplace", scale).draw(stream, count, signed=True)
+    return sampler("laplace", scale).draw(stream, count, signed=True)
 
 
 def rounded_laplace(stream: Stream, count: int, scale: float) -> IntArray:
@@ -244,7 +264,8 @@ def rounded_laplace(stream: Stream, count: int, scale: float) -> IntArray:
     P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1: nothing is rounded to 0 but what lies within
     1/2, and beyond, the distance is geometric.
     """
-    distance = 1 + table("laplace", scale).draw(stream, count, signed=False)
+    distance = 1 + sampler("laplace", scale).draw(stream, count, signed=False)
     away = bernoulli(stream, count, scaled_exp(1 / (2 * Fraction(scale)), Fraction(1)))
+    # The distance from 1 on is geometric; within 1/2 of 0, with the rest of the probability, 0.
     sign = 1 - 2 * (stream.integers64(count) >> np.uint64(63)).astype(np.int64)
     return np.where(away, sign * distance, 0)

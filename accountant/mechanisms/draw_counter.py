@@ -1,4 +1,4 @@
-"""Counts what a round draws against what its intent announced."""
+"""The count of what a round draws, against what its intent announced."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class DrawCounter:
 
     def __init__(self, noise: records.Noise) -> None:
         self._noise = noise
-        self._least = noise.shares - noise.tolerated_dropouts
-        self._whole: dict[str, list[int]] = {}  # the shares of each sum
-        self._begun: dict[str, set[str]] = {}  # whose shares an unfinished sum has so far
+        self._min_shares = noise.shares - noise.tolerated_dropouts
+        self._finished: dict[str, list[int]] = {}  # the shares of each sum
+        self._unfinished: dict[str, set[str]] = {}  # whose shares an unfinished sum has so far
 
     def whole(self, shares: int | None, part: str, sums: int = 1) -> None:
         """Count sums with so many shares (all, if None)."""
-        made = self._noise.shares if shares is None else shares
-        if not self._least <= made <= self._noise.shares:
-            raise self._lacking(made)
+        drawn_shares = self._noise.shares if shares is None else shares
+        if not self._min_shares <= drawn_shares <= self._noise.shares:
+            raise self._lacking(drawn_shares)
         self._begin(part, sums)
-        self._whole.setdefault(part, []).extend([made] * sums)
+        self._finished.setdefault(part, []).extend([drawn_shares] * sums)
 
     def check_share(self, part: str, name: str) -> None:
         """Refuse what `share` may not count."""
@@ -35,9 +35,9 @@ class DrawCounter:
                 "Nothing would show which sum has too few of them.",
                 "Draw each sum whole, or let each be a round of its own.",
             )
-        if part not in self._begun:
+        if part not in self._unfinished:
             self._begin(part)
-        elif name in self._begun[part]:
+        elif name in self._unfinished[part]:
             raise InvalidInput(
                 "A party has drawn its share of this sum already.",
                 "Two shares of one party do not stand for the noise of two.",
@@ -47,20 +47,20 @@ class DrawCounter:
     def share(self, part: str, name: str) -> None:
         """Count one share of a sum, that of the party `name`, which has no other in it."""
         self.check_share(part, name)
-        begun = self._begun.setdefault(part, set())
-        begun.add(name)
-        if len(begun) == self._noise.shares:
-            self._whole.setdefault(part, []).append(len(self._begun.pop(part)))
+        parties = self._unfinished.setdefault(part, set())
+        parties.add(name)
+        if len(parties) == self._noise.shares:
+            self._finished.setdefault(part, []).append(len(self._unfinished.pop(part)))
 
     def done(self, arrived: int | None = None) -> tuple[int, int]:
         """Return the number of sums, and the fewest shares of one; refuse what lacks noise.
 
         `arrived` says of how many shares they were in the end, of those that were drawn.
         """
-        for begun in self._begun.values():
-            if len(begun) < self._least:
-                raise self._lacking(len(begun))
-        if not self._whole and not self._begun:
+        for parties in self._unfinished.values():
+            if len(parties) < self._min_shares:
+                raise self._lacking(len(parties))
+        if not self._finished and not self._unfinished:
             if self._noise.family == "none" and not arrived:
                 return 0, 0
             raise Unsupported(
@@ -68,24 +68,24 @@ class DrawCounter:
                 "Its intent announces noise, so what it computed must not be released.",
                 "Draw through a mechanism before closing.",
             )
-        sums = {part: list(made) for part, made in self._whole.items()}
-        for part, begun in self._begun.items():
-            sums.setdefault(part, []).append(len(begun))
-        drawn = min(min(made) for made in sums.values())
-        fewest = drawn if arrived is None else arrived
-        if fewest > drawn:
-            raise InvalidInput(f"`shares` is {fewest}, but sums of {drawn} were drawn.")
-        if fewest < self._least:
+        sums = {part: list(drawn_shares) for part, drawn_shares in self._finished.items()}
+        for part, parties in self._unfinished.items():
+            sums.setdefault(part, []).append(len(parties))
+        fewest_drawn = min(min(drawn_shares) for drawn_shares in sums.values())
+        fewest = fewest_drawn if arrived is None else arrived
+        if fewest > fewest_drawn:
+            raise InvalidInput(f"`shares` is {fewest}, but sums of {fewest_drawn} were drawn.")
+        if fewest < self._min_shares:
             raise self._lacking(fewest)
         return max(map(len, sums.values())), fewest
 
     def _begin(self, part: str, sums: int = 1) -> None:
         """Check that one more sum, or several, may be drawn."""
-        made = len(self._whole.get(part, [])) + (part in self._begun)
-        more = made + sums - self._noise.draws
+        counted = len(self._finished.get(part, [])) + (part in self._unfinished)
+        more = counted + sums - self._noise.draws
         if more > 0:
             raise Unsupported(
-                f"The intent announces {self._noise.draws} draws; this is {_one(more)} more.",
+                f"The intent announces {self._noise.draws} draws; this is {_word(more)} more.",
                 "Every noisy sum is paid for before it is drawn.",
                 "State all draws of the round in its intent.",
             )
@@ -93,10 +93,10 @@ class DrawCounter:
     def _lacking(self, shares: int) -> Unsupported:
         return Unsupported(
             f"The intent announces {self._noise.shares} noise shares; a sum has {shares}.",
-            f"Its promise needs at least {self._least} of them, and no more are announced.",
+            f"Its promise needs at least {self._min_shares} of them, and no more are announced.",
             "Abort the round, or announce how many may be missing.",
         )
 
 
-def _one(count: int) -> str:
+def _word(count: int) -> str:
     return "one" if count == 1 else str(count)

@@ -54,15 +54,15 @@ from .base import Mechanism
 from .clip import check_bound, clipped, numbers
 from .gaussian import SMOOTHING, Gaussian
 from .round_ticket import Ticket
-from .wide_gaussian import WIDEST, WideGaussian
+from .wide_gaussian import MAX_VARIANCE, WideGaussian
 
-LEAST: Final = 128
+MIN_STEPS: Final = 128
 """Fine steps that the deviation of one share holds, at least."""
 
 TAIL: Final = 40
 """Parameters after which a share of noise counts as one that does not fit."""
 
-_BITS: Final = (2, 48)
+_DIGIT_BITS: Final = (2, 48)
 """Fewest and most bits of a digit, with its sign."""
 
 
@@ -78,8 +78,8 @@ class FineGaussian(Mechanism):
     Range: as `Gaussian`; `multiple` 1 or above, `digits` 2 to 48, and one share's deviation from
     128 steps of P/m to 2^399.  Raises `InvalidInput`.
 
-    >>> own = FineGaussian(bound=1.0, std=5.0, multiple=60, shares=3)
-    >>> own.event("add-remove"), own.unit_grid == 2.0**-14, own.largest
+    >>> mechanism = FineGaussian(bound=1.0, std=5.0, multiple=60, shares=3)
+    >>> mechanism.event("add-remove"), mechanism.unit_grid == 2.0**-14, mechanism.largest
     (Gaussian(noise_multiplier=5.0), True, 16384)
     """
 
@@ -94,29 +94,30 @@ class FineGaussian(Mechanism):
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             multiple=_multiple(self.multiple),
             digits=validate.count(digits=self.digits),
         )
-        least, most = _BITS
+        least, most = _DIGIT_BITS
         if not least <= self.digits <= most:
             raise InvalidInput(f"`digits` must be from {least} to {most} bits.")
-        own = self._plain
-        self._keep(
-            bound=own.bound,
-            std=own.std,
-            shares=own.shares,
-            tolerated_dropouts=own.tolerated_dropouts,
+        # What a plain Gaussian of the same bound and noise checks holds here as well.
+        plain = self._plain
+        self._set_checked(
+            bound=plain.bound,
+            std=plain.std,
+            shares=plain.shares,
+            tolerated_dropouts=plain.tolerated_dropouts,
         )
         check_bound(self.unit_grid, self.bound)
-        if self._share_square < LEAST**2:
+        if self._share_square < MIN_STEPS**2:
             raise InvalidInput(
-                f"One share of the noise must be at least {LEAST} steps of the grid wide.",
+                f"One share of the noise must be at least {MIN_STEPS} steps of the grid wide.",
                 "The grid is that of the digits, divided by the multiple.",
                 "Give more noise or a larger multiple; that of private weighting follows from "
                 "`count_limit`.",
             )
-        if self._share_square > WIDEST / 4:
+        if self._share_square > MAX_VARIANCE / 4:
             raise InvalidInput(
                 "One share of the noise must be at most 2^399 steps of the grid wide.",
                 "The grid is that of the digits, divided by the multiple.",
@@ -184,14 +185,14 @@ class FineGaussian(Mechanism):
     @cached_property
     def tail(self) -> int:
         """T, in fine steps: a share of noise beyond it, in any coordinate, ends the round."""
-        return self._law.tail(TAIL)
+        return self._share_noise.tail(TAIL)
 
     @cached_property
     def _share_square(self) -> Fraction:
         return (Fraction(self.share_std) / self.step) ** 2
 
     @cached_property
-    def _law(self) -> WideGaussian:
+    def _share_noise(self) -> WideGaussian:
         """The noise of one share, in fine steps."""
         return WideGaussian.of(self._share_square + SMOOTHING)
 
@@ -229,8 +230,8 @@ class FineGaussian(Mechanism):
                 "`rows` must be a table of numbers, one row per term.",
                 next_step="Give an array of shape (terms, dimensions).",
             )
-        most = np.full(len(table), float(self.largest))
-        return clipped(table, np.ones(len(table)), most, self.unit_grid, "l2")
+        limits = np.full(len(table), float(self.largest))
+        return clipped(table, np.ones(len(table)), limits, self.unit_grid, "l2")
 
     def share(self, ticket: Ticket, count: int, name: str, part: str = "") -> list[int]:
         """Return one party's share of the noise, in fine steps: `count` integers.
@@ -241,7 +242,8 @@ class FineGaussian(Mechanism):
         """
         width = validate.count(count=count)
         self.check_ticket(ticket)
-        noise = self._law.draw(ticket.draw_share(name, part), width)
+        noise = self._share_noise.draw(ticket.draw_share(name, part), width)
+        # The bound T depends on the noise alone: a share beyond it ends the round on any data.
         if max(noise) > self.tail or -min(noise) > self.tail:
             ticket.abort()  # whatever the caller makes of the error
             raise PrivplanError(
@@ -261,8 +263,8 @@ class FineGaussian(Mechanism):
 
     def units(self, total: Sequence[int]) -> FloatArray:
         """Return a sum of fine steps in units, (D,): each number rounded once, to the nearest."""
-        over, under = self.step.numerator, self.step.denominator
-        return np.array([int(steps) * over / under for steps in total], dtype=np.float64)
+        numerator, denominator = self.step.numerator, self.step.denominator
+        return np.array([int(steps) * numerator / denominator for steps in total], dtype=np.float64)
 
 
 def _multiple(multiple: object) -> int:

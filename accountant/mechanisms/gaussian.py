@@ -51,7 +51,7 @@ from .discrete_sampler import discrete_gaussian
 from .noisy_sums import NoisySums
 from .round_ticket import Ticket
 
-STEPS: Final = 20
+LOG2_STEPS: Final = 20
 """One share's standard deviation is from 2^20 to 2^21 steps of the grid."""
 
 SMOOTHING: Final = 64
@@ -88,7 +88,7 @@ class Gaussian(Mechanism):
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.positive(bound=self.bound),
             std=validate.positive(std=self.std),
             shares=validate.count(shares=self.shares),
@@ -121,13 +121,13 @@ class Gaussian(Mechanism):
     ) -> Self:
         """Return the mechanism whose event has at least this noise multiplier, and hardly more.
 
-        >>> own = Gaussian.with_multiplier(5.0, bound=0.1, relation="add-remove")
-        >>> own.event("add-remove")
+        >>> mechanism = Gaussian.with_multiplier(5.0, bound=0.1, relation="add-remove")
+        >>> mechanism.event("add-remove")
         Gaussian(noise_multiplier=5.0)
         """
         rule = weights or records.Weights()
-        of_one = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
-        moved = Fraction(of_one.sensitivity(relation)) / sensitivity_multiplier(
+        unit_noise = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
+        moved = Fraction(unit_noise.sensitivity(relation)) / sensitivity_multiplier(
             as_neighbours(relation)
         )
         std = up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * moved)
@@ -141,7 +141,7 @@ class Gaussian(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The step on which sums and noise stand: a power of two, below share_std / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.share_std)[1] - 1 - STEPS)
+        return math.ldexp(1.0, math.frexp(self.share_std)[1] - 1 - LOG2_STEPS)
 
     @cached_property
     def _parameter(self) -> float:
@@ -160,8 +160,8 @@ class Gaussian(Mechanism):
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` sums."""
-        own = (self.std, self.shares, self.share_std, self.tolerated_dropouts)
-        return records.Noise("gaussian", *own, draws, self.grid)
+        stated = (self.std, self.shares, self.share_std, self.tolerated_dropouts)
+        return records.Noise("gaussian", *stated, draws, self.grid)
 
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L2, one unit moves the whole sum, rounded up.
@@ -244,8 +244,8 @@ class Gaussian(Mechanism):
         self.check_ticket(ticket)
         ticket.draw(len(sums), part)
         return [
-            self._with_noise(ticket.stream(name), own)
-            for own, name in zip(sums, names, strict=True)
+            self._with_noise(ticket.stream(name), total)
+            for total, name in zip(sums, names, strict=True)
         ]
 
     def steps(
@@ -281,9 +281,9 @@ class Gaussian(Mechanism):
         Every party's total is below 2^62 here; that all of them together stay below it, whoever
         adds them up must know.
         """
-        (own,) = check_totals([total], [name])
+        (total,) = check_totals([total], [name])
         self.check_ticket(ticket)
-        return self._with_noise(ticket.draw_share(name, part), own)
+        return self._with_noise(ticket.draw_share(name, part), total)
 
     def units(self, steps: IntArray) -> FloatArray:
         """Return integers on the grid as floats, in units; sums are made before, of integers."""

@@ -34,7 +34,7 @@ from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
 from ..sensitivity.release import down, root_down, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import ROOM, Norm, check_totals, clipped, numbers, too_large
+from .clip import MAX_SUM, Norm, check_totals, clipped, numbers, too_large
 from .discrete_sampler import discrete_gaussian, discrete_laplace
 from .gaussian import SMOOTHING
 from .laplace import check_dimensions
@@ -43,12 +43,12 @@ from .round_ticket import Ticket
 CONTINUOUS_FROM: Final = 80.0
 """Parameter from which discrete Gaussian vectors are accounted as continuous ones."""
 
-_LARGEST: Final = 2**40
+_MAX_SENSITIVITY: Final = 2**40
 """Largest sensitivity: sums and noise stay far from the end of 64-bit integers."""
 
 
 @dataclass(frozen=True)
-class _Discrete(Mechanism):
+class _DiscreteNoise(Mechanism):
     """The sum of integer terms of norm at most `bound`, with discrete noise of parameter `scale`.
 
     All of one `unit` is one term, of `dimensions` integers.  Range: `bound` 1 to 2^40, `scale` in
@@ -65,12 +65,12 @@ class _Discrete(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.count(bound=self.bound),
             scale=validate.positive(scale=self.scale),
             dimensions=validate.count(dimensions=self.dimensions),
         )
-        if self.bound > _LARGEST or not 2.0**-20 <= self.scale <= 2.0**40:
+        if self.bound > _MAX_SENSITIVITY or not 2.0**-20 <= self.scale <= 2.0**40:
             raise InvalidInput(
                 "`bound` must be at most 2^40, and `scale` in [2^-20, 2^40].",
                 next_step="Count in larger units.",
@@ -97,10 +97,10 @@ class _Discrete(Mechanism):
         """
         rows = _integers(values)
         check_dimensions(rows.shape[1], self.dimensions)
-        if len(rows) * self.bound > ROOM:
+        if len(rows) * self.bound > MAX_SUM:
             raise too_large()
-        kept = clipped_integers(rows, self.bound, self.norm)
-        return np.asarray(kept.sum(axis=0, dtype=np.int64))
+        terms = clipped_integers(rows, self.bound, self.norm)
+        return np.asarray(terms.sum(axis=0, dtype=np.int64))
 
     def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
         """Return a total with noise, (D,): one draw of the round.
@@ -108,14 +108,14 @@ class _Discrete(Mechanism):
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
         more dimensions than the event covers.
         """
-        (own,) = check_totals([total], [name])
-        check_dimensions(len(own), self.dimensions)
+        (steps,) = check_totals([total], [name])
+        check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
         ticket.draw(part=part)
-        return np.asarray(own + self._drawn(ticket.stream(name), len(own)))
+        return np.asarray(steps + self._draw_noise(ticket.stream(name), len(steps)))
 
     @abstractmethod
-    def _drawn(self, stream: Stream, count: int) -> IntArray:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         """Return the noise."""
 
     def _multiplier(self) -> float:
@@ -123,7 +123,7 @@ class _Discrete(Mechanism):
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(_Discrete):
+class DiscreteGaussian(_DiscreteNoise):
     """A sum of integers of L2 norm at most `bound`, with noise P(z) ~ e^(-z^2 / (2 scale^2)).
 
     >>> DiscreteGaussian(bound=2, scale=5.0).event("add-remove")
@@ -145,12 +145,12 @@ class DiscreteGaussian(_Discrete):
             up((sensitivity_multiplier(relation) * self.bound / Fraction(self.scale)) ** 2 / 2)
         )
 
-    def _drawn(self, stream: Stream, count: int) -> IntArray:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return discrete_gaussian(stream, count, self.scale)
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(_Discrete):
+class DiscreteLaplace(_DiscreteNoise):
     """A sum of integers of L1 norm at most `bound`, with noise P(z) ~ e^(-|z| / scale).
 
     >>> DiscreteLaplace(bound=1, scale=2.0).event("replace-one")
@@ -170,7 +170,7 @@ class DiscreteLaplace(_Discrete):
             )
         return ev.DiscreteLaplace(self._multiplier(), self.bound)
 
-    def _drawn(self, stream: Stream, count: int) -> IntArray:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return discrete_laplace(stream, count, self.scale)
 
 
@@ -180,19 +180,23 @@ def clipped_integers(rows: IntArray, bound: int, norm: Norm) -> IntArray:
     Norms are compared as integers; only rows beyond the bound are shrunk, by floats with a margin
     (`clip.clipped`), or cut off where D is 1.
     """
-    cut = np.clip(rows, -bound, bound)
+    # No entry may exceed the bound; that alone clips single integers, and makes squares fit.
+    clipped_rows = np.clip(rows, -bound, bound)
     if rows.shape[1] == 1:
-        return cut
-    beyond = (cut != rows).any(axis=1)
+        return clipped_rows
+    outside = (clipped_rows != rows).any(axis=1)
+    # Norms against the bound, in int64 where D bound^2 fits, else in Python's integers: exact.
     if norm == "l1" or rows.shape[1] * bound**2 < 2**62:
-        reach_of = np.abs(cut) if norm == "l1" else cut * cut
-        beyond |= reach_of.sum(axis=1) > bound ** (1 if norm == "l1" else 2)
+        sizes = np.abs(clipped_rows) if norm == "l1" else clipped_rows * clipped_rows
+        outside |= sizes.sum(axis=1) > bound ** (1 if norm == "l1" else 2)
     else:
-        beyond |= np.array([sum(int(z) ** 2 for z in row) > bound**2 for row in cut], dtype=bool)
-    places = np.flatnonzero(beyond)
-    ones, largest = np.ones(len(places)), np.full(len(places), float(bound))
-    cut[places] = clipped(rows[places], ones, largest, 1.0, norm)
-    return cut
+        outside |= np.array(
+            [sum(int(z) ** 2 for z in row) > bound**2 for row in clipped_rows], dtype=bool
+        )
+    indices = np.flatnonzero(outside)
+    ones, largest = np.ones(len(indices)), np.full(len(indices), float(bound))
+    clipped_rows[indices] = clipped(rows[indices], ones, largest, 1.0, norm)
+    return clipped_rows
 
 
 def _integers(values: ArrayLike) -> IntArray:

@@ -27,7 +27,7 @@ from .clip import check_bound, check_totals, clipped_sum
 from .discrete_sampler import rounded_laplace
 from .round_ticket import Ticket
 
-STEPS: Final = 20
+LOG2_STEPS: Final = 20
 """The scale is from 2^20 to 2^21 steps of the grid."""
 
 
@@ -53,7 +53,7 @@ class Laplace(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.positive(bound=self.bound),
             scale=validate.positive(scale=self.scale),
             dimensions=validate.count(dimensions=self.dimensions),
@@ -64,7 +64,7 @@ class Laplace(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The step on which sums and noise stand: a power of two, below scale / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.scale)[1] - 1 - STEPS)
+        return math.ldexp(1.0, math.frexp(self.scale)[1] - 1 - LOG2_STEPS)
 
     @property
     def contribution(self) -> records.Contribution:
@@ -82,8 +82,8 @@ class Laplace(Mechanism):
 
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L1, one unit moves the sum: bound x largest_sum x 1 or 2, up."""
-        own = Fraction(self.bound) * Fraction(self.weights.largest_sum)
-        return up(own * sensitivity_multiplier(as_neighbours(relation)))
+        moved = Fraction(self.bound) * Fraction(self.weights.largest_sum)
+        return up(moved * sensitivity_multiplier(as_neighbours(relation)))
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
         """Return one sum: Laplace noise of scale / (sensitivity / sensitivity multiplier), down.
@@ -116,13 +116,13 @@ class Laplace(Mechanism):
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
         more dimensions than the event covers.
         """
-        (own,) = check_totals([total], [name])
-        check_dimensions(len(own), self.dimensions)
+        (steps,) = check_totals([total], [name])
+        check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
         ticket.draw(part=part)
         scale = Fraction(self.scale) / Fraction(self.grid)
-        noise = rounded_laplace(ticket.stream(name), len(own), float(scale))
-        return (own + noise).astype(np.float64) * self.grid
+        noise = rounded_laplace(ticket.stream(name), len(steps), float(scale))
+        return (steps + noise).astype(np.float64) * self.grid
 
 
 def check_dimensions(given: int, stated: int) -> None:

@@ -1,4 +1,4 @@
-"""Noise for many sums, one after the other, of which some is drawn ahead.
+"""Noise for many sums, one after the other, drawn in blocks ahead of the sums.
 
 DP-SGD adds noise to a few numbers thousands of times, and a call for each takes longer than its
 noise.  So the noise of the next sums is drawn together.  That changes no promise: noise does not
@@ -17,10 +17,10 @@ from .. import validate
 from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
 from ..randomness import Stream
-from .clip import ROOM
+from .clip import MAX_SUM
 from .round_ticket import Ticket
 
-_AHEAD: Final = 2**18
+_PREFETCHED_NUMBERS: Final = 2**18
 """How many numbers of noise a party draws at once: 2 MB."""
 
 
@@ -52,8 +52,8 @@ class NoisySums:
         self._ticket, self._draw, self._grid = ticket, draw, grid
         self._names, self._parts = tuple(names), tuple(parts)
         self._shape = (len(names), validate.count(width=width))
-        self._left = validate.count(count=count)
-        self._ahead: Iterator[IntArray] = iter(())
+        self._sums_left = validate.count(count=count)
+        self._prefetched: Iterator[IntArray] = iter(())
 
     def noisy(self, totals: IntArray) -> FloatArray:
         """Return each party's next sum with its noise, in units: (parties, width).
@@ -68,24 +68,25 @@ class NoisySums:
                 "Noise on floats can be told from what it covers.",
                 "Use what `totals` returns.",
             )
-        if max(int(totals.max()), -int(totals.min())) > 2 * ROOM:
+        if max(int(totals.max()), -int(totals.min())) > 2 * MAX_SUM:
             raise InvalidInput("A sum is too large for 64-bit integers with noise.")
-        noise = next(self._ahead, None)
+        noise = next(self._prefetched, None)
         if noise is None:
-            self._ahead = iter(self._drawn())
-            noise = next(self._ahead)
+            self._prefetched = iter(self._draw_block())
+            noise = next(self._prefetched)
         return np.asarray((totals + noise) * self._grid)
 
-    def _drawn(self) -> IntArray:
+    def _draw_block(self) -> IntArray:
         """Return noise for the next sums, (sums, parties, width), all of them counted."""
         parties, width = self._shape
-        sums = min(self._left, max(1, _AHEAD // width))
+        sums = min(self._sums_left, max(1, _PREFETCHED_NUMBERS // width))
         if not sums:
             raise Unsupported(
                 "The noise of all announced sums is used up.",
                 next_step="State all sums of the round.",
             )
-        self._left -= sums
+        # Counted by the ticket, sum by sum, before any of the block is drawn.
+        self._sums_left -= sums
         noise = np.empty((sums, parties, width), dtype=np.int64)
         for party, (name, part) in enumerate(zip(self._names, self._parts, strict=True)):
             self._ticket.draw(1, part, sums)

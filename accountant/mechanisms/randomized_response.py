@@ -39,7 +39,7 @@ class RandomizedResponse(Mechanism):
     unit: Literal["record", "user", "silo", "entry"] = "user"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             epsilon=validate.non_negative(epsilon=self.epsilon),
             categories=validate.count_from(2, categories=self.categories),
         )
@@ -84,9 +84,10 @@ class RandomizedResponse(Mechanism):
         self.check_ticket(ticket)
         ticket.draw(part=part, sums=values.shape[1] if values.ndim == 2 else 1)
         stream = ticket.stream(name)
-        true = bernoulli(stream, len(given), self._truth)
-        other = 1 + uniform(stream, len(given), self.categories - 1)
-        sent = np.where(true, given, (given + other) % self.categories)
+        # True with the exact probability, else shifted by 1 to k - 1 categories: each as likely.
+        truthful = bernoulli(stream, len(given), self._truth)
+        shift = 1 + uniform(stream, len(given), self.categories - 1)
+        sent = np.where(truthful, given, (given + shift) % self.categories)
         return np.asarray(sent.reshape(values.shape))
 
     def _values(self, values: ArrayLike) -> IntArray:
@@ -100,6 +101,7 @@ class RandomizedResponse(Mechanism):
 
     def _truth(self, bits: int) -> tuple[Fraction, Fraction]:
         """Enclose the probability of the true value, 1 / (1 + (k - 1) e^-epsilon)."""
+        # Falls in e^-epsilon, so the ends of the enclosure change places.
         low, high = exp_enclosure(Fraction(self.epsilon), bits)
         others = self.categories - 1
         return 1 / (1 + others * high), 1 / (1 + others * low)

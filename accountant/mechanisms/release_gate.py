@@ -1,4 +1,4 @@
-"""The only door to noise: budget, then intent, then noise, then release.
+"""The gate through which all noise is drawn: budget, then intent, then noise, then release.
 
     gate.open(intent)     the odometer is asked, and the intent is safe in the log
     ticket.stream, draw   only now is anything drawn
@@ -100,7 +100,8 @@ class Gate:
         """Record, or shut the gate for good; for tickets."""
         with self._lock:
             self.check()
-            self._broken = True  # until the recorder has kept it
+            # Shut until the recorder has kept it: if it raises, nobody knows what it kept.
+            self._broken = True
             seq = self._recorder.append(record)
             self._broken = False
             if isinstance(record, records.RoundRelease):
@@ -149,10 +150,14 @@ class Gate:
         elif odometer.mode == "planned":
             odometer.spend(intent.event)
         else:
-            seen = {one: _view(intent, one) for one in odometer.observers}
-            refused = [o for o in seen if odometer.would_exceed(seen[o], observers=[o])]
-            for observer in refused or seen:  # the first to refuse raises, before any is charged
-                odometer.spend(seen[observer], observers=[observer])
+            views = {observer: _view(intent, observer) for observer in odometer.observers}
+            refused = [
+                observer
+                for observer in views
+                if odometer.would_exceed(views[observer], observers=[observer])
+            ]
+            for observer in refused or views:  # the first to refuse raises, before any is charged
+                odometer.spend(views[observer], observers=[observer])
 
 
 def _check(intent: records.RoundIntent) -> None:

@@ -51,7 +51,7 @@ class Ticket:
         self.admitted: object = None  # the mechanism that was found to be the intent's
         self._gate = gate
         self._lock = threading.RLock()
-        self._over = False
+        self._closed = False
         self._streams: dict[str, tuple[Stream, int]] = {}
         self._draws = DrawCounter(intent.noise)
 
@@ -65,7 +65,7 @@ class Ticket:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._over:
+        if self._closed:
             return
         if kind is None or error is None:
             self.abort("error")
@@ -81,7 +81,7 @@ class Ticket:
 
     def check(self) -> None:
         """Raise where nothing may be drawn any more: this round is over, or its log failed."""
-        if self._over:
+        if self._closed:
             raise PrivplanError(
                 "This round is over.",
                 "Its line in the log says what was drawn, and no more may be.",
@@ -97,8 +97,8 @@ class Ticket:
         with self._lock:
             self.check()
             if name not in self._streams:
-                lent = self._gate.lend(name, self)
-                self._streams[name] = (lent, lent.position)
+                stream = self._gate.lend(name, self)
+                self._streams[name] = (stream, stream.position)
             return self._streams[name][0]
 
     def draw(self, shares: int | None = None, part: str = "", sums: int = 1) -> None:
@@ -148,6 +148,7 @@ class Ticket:
         """
         with self._lock:
             self.check()
+            # Refused before the release is recorded: sums that lack shares of their noise.
             arrived = None if shares is None else validate.count_from(0, shares=shares)
             draws, fewest = self._draws.done(arrived)
             digest = None if aggregate is None else hashlib.sha256(aggregate).hexdigest()
@@ -181,8 +182,9 @@ class Ticket:
         return self._gate.seal(items)
 
     def _end(self, record: records.Record) -> int:
-        """Let nothing more be drawn, then record; if that fails, the intent dangles: spent."""
-        self._over = True
+        """Close the ticket, then record how it ended."""
+        # First nothing more can be drawn: if the log fails, the intent dangles and counts as spent.
+        self._closed = True
         self._gate.take_back(set(self._streams))
         return self._gate.append(record)
 

@@ -66,8 +66,8 @@ class ShuffledRound:
                     "Who receives them sees which belong together.",
                     "Give granularity = 'coordinate', or state the local event.",
                 )
-            mixed = ev.Shuffle(self.users, message)
-            return mixed if draws == 1 else ev.Repeat(draws, mixed)
+            shuffle = ev.Shuffle(self.users, message)
+            return shuffle if draws == 1 else ev.Repeat(draws, shuffle)
         if draws != self.chosen:
             raise InvalidInput(
                 f"Each unit sends {self.chosen} coordinates, so a round has as many draws; it has "
@@ -91,17 +91,17 @@ class ShuffledRound:
         A cap that may be needed becomes a refusal (`overflow_beside`).  Raises `InvalidInput` where
         nothing is left.
         """
-        told = validate.count_from(0, colluders=colluders)
-        left = None if self.padded_to is None else self.padded_to - told
-        if self.users - told < 1 or (left is not None and left < 1):
+        colluding = validate.count_from(0, colluders=colluders)
+        padding = None if self.padded_to is None else self.padded_to - colluding
+        if self.users - colluding < 1 or (padding is not None and padding < 1):
             raise InvalidInput(
-                f"Of {self.users:,} users {told:,} tell the observer all they know.",
+                f"Of {self.users:,} users {colluding:,} tell the observer all they know.",
                 "Nobody, or no place of a coordinate, is left to hide among.",
                 "Have more users, or more places for each coordinate.",
             )
-        users = self.users - told
-        overflow = overflow_beside(told, users, left, self.overflow)
-        return replace(self, users=users, padded_to=left, overflow=overflow)
+        users = self.users - colluding
+        overflow = overflow_beside(colluding, users, padding, self.overflow)
+        return replace(self, users=users, padded_to=padding, overflow=overflow)
 
     def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
         """Return what reaches who sees the mix of these, which are all who send.

@@ -47,15 +47,15 @@ from typing import Final, Self
 from ..errors import InvalidInput
 from ..randomness import Stream
 from ..sensitivity.release import root_up
-from .discrete_sampler import LARGEST_SCALE, discrete_gaussian
+from .discrete_sampler import MAX_SCALE, discrete_gaussian
 
-SHIFT: Final = 32
+SHIFT_BITS: Final = 32
 """B = 2^32."""
 
-LOWER: Final = 2.0**36
+FINE_PARAMETER: Final = 2.0**36
 """The parameter of every draw but the last."""
 
-WIDEST: Final = 2**800
+MAX_VARIANCE: Final = 2**800
 """Largest variance."""
 
 
@@ -70,7 +70,7 @@ class WideGaussian:
     """
 
     scales: tuple[float, ...]
-    shift: int = SHIFT
+    shift: int = SHIFT_BITS
 
     @classmethod
     def of(cls, variance: Fraction | int) -> Self:
@@ -78,17 +78,18 @@ class WideGaussian:
 
         Range: 1 to 2^800.  Raises `InvalidInput`.
         """
-        left = Fraction(variance)
-        if not 1 <= left <= WIDEST:
+        remaining = Fraction(variance)
+        if not 1 <= remaining <= MAX_VARIANCE:
             raise InvalidInput(
                 "The variance of discrete noise must lie between 1 and 2^800.",
                 next_step="Choose another grid.",
             )
+        # Take fine draws off until one discrete Gaussian makes up the rest, rounded up.
         scales: tuple[float, ...] = ()
-        while left > Fraction(LARGEST_SCALE) ** 2:
-            left = (left - Fraction(LOWER) ** 2) / 4**SHIFT
-            scales += (LOWER,)
-        return cls((*scales, root_up(left)))
+        while remaining > Fraction(MAX_SCALE) ** 2:
+            remaining = (remaining - Fraction(FINE_PARAMETER) ** 2) / 4**SHIFT_BITS
+            scales += (FINE_PARAMETER,)
+        return cls((*scales, root_up(remaining)))
 
     @cached_property
     def variance(self) -> Fraction:
@@ -104,16 +105,17 @@ class WideGaussian:
         steps = len(self.scales) - 1
         if not steps:
             return -math.inf
-        least = float(min(map(self._overlap, range(1, len(self.scales)))))
-        found = math.log(8 * steps) - 2 * math.pi**2 * least
-        return found if least >= 0.25 and found <= math.log(0.4) else math.inf
+        smallest = float(min(map(self._overlap, range(1, len(self.scales)))))
+        log_bound = math.log(8 * steps) - 2 * math.pi**2 * smallest
+        return log_bound if smallest >= 0.25 and log_bound <= math.log(0.4) else math.inf
 
     def draw(self, stream: Stream, count: int) -> list[int]:
         """Return `count` draws; how many bytes of the stream they take is independent of them."""
         *lower, last = [discrete_gaussian(stream, count, scale) for scale in self.scales]
+        # Horner's rule in base B, from the coarsest draw, in integers of any size.
         total = last.astype(object)
-        for part in reversed(lower):
-            total = (total << self.shift) + part
+        for draws in reversed(lower):
+            total = (total << self.shift) + draws
         return list(total.tolist())
 
     def tail(self, times: int) -> int:
@@ -128,10 +130,12 @@ class WideGaussian:
 
     def _below(self, level: int) -> Fraction:
         """Return the variance of the sum of the first draws, as many as `level`."""
-        own = enumerate(self.scales[:level])
-        return sum((Fraction(scale) ** 2 * 4 ** (self.shift * k) for k, scale in own), Fraction(0))
+        levels = enumerate(self.scales[:level])
+        return sum(
+            (Fraction(scale) ** 2 * 4 ** (self.shift * k) for k, scale in levels), Fraction(0)
+        )
 
     def _overlap(self, level: int) -> Fraction:
         """Return w^2 of the step that adds the draw at `level`."""
-        apart = Fraction(4 ** (self.shift * level)) / self._below(level)
-        return 1 / (1 / Fraction(self.scales[level]) ** 2 + apart)
+        coarse_precision = Fraction(4 ** (self.shift * level)) / self._below(level)
+        return 1 / (1 / Fraction(self.scales[level]) ** 2 + coarse_precision)

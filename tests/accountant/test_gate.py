@@ -313,7 +313,7 @@ def test_an_intent_that_cannot_be_kept_is_spent_and_draws_nothing(error: BaseExc
 
 
 def _positions(scene: Scene) -> list[int]:
-    return [one.position for one in scene.streams._made.values()]
+    return [one.position for one in scene.streams._streams.values()]
 
 
 def test_after_the_log_failed_nothing_opens_draws_or_closes() -> None:

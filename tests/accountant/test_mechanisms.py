@@ -39,7 +39,7 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.mechanisms.integers import clipped_integers
-from privplan.accountant.mechanisms.round_description import covers
+from privplan.accountant.mechanisms.sampled_events import covers
 from privplan.accountant.neighbours import NEIGHBOURS
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams

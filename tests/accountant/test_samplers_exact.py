@@ -188,22 +188,22 @@ def test_every_point_comes_with_its_probability(shape: Shape, scale: float) -> N
     own = DiscreteSampler(shape, scale)
     width = 1 << own._width_bits
     capacity = 1 << own._rest_bits
-    weights = Counter(dict.fromkeys(range(len(own._others)), 0))
+    weights = Counter(dict.fromkeys(range(len(own._alternatives)), 0))
     for column, (limit, other) in enumerate(
-        zip(own._limits.tolist(), own._others.tolist(), strict=True)
+        zip(own._limits.tolist(), own._alternatives.tolist(), strict=True)
     ):
         weights[column] += limit
         weights[other] += capacity - limit
     blocks = own._blocks
     assert sum(weights.values()) == 1 << (63 - own._width_bits)
-    assert all(weights[item] == 0 for item in range(blocks + 2, len(own._others)))
+    assert all(weights[item] == 0 for item in range(blocks + 2, len(own._alternatives)))
     constant = own._factors[0] * weights[0]
     assert all(own._factors[n] * weights[n] == constant for n in range(blocks + 1))
     for block in {0, 1, blocks // 2, blocks - 1}:
         at_first = exactly(own.exponent(block * width)) * own._factors[block]
         assert at_first <= 1
         at_last = exactly(own.exponent((block + 1) * width - 1)) * own._factors[block]
-        assert Fraction(int(own._surely[block]), 2**53) <= at_last
+        assert Fraction(int(own._sure_below[block]), 2**53) <= at_last
         assert abs(Fraction(own._starts[block]) - at_first) <= at_first * Fraction(1, 2**51)
     # the tail: a(x) = C e^-g(x) v 2^(m+1) / (w W) at the first point of each of its blocks
     for far in range(4):
@@ -232,7 +232,7 @@ def test_floats_stay_within_the_granted_error(shape: Shape, scale: float) -> Non
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(discrete_sampler, "exp_minus", spy)
-        own._compared(stream(), x, block, offset, np.full(300, 2**53 - 1, dtype=np.uint64))
+        own._compared_exactly(stream(), x, block, offset, np.full(300, 2**53 - 1, dtype=np.uint64))
     for index in range(300):
         true = exactly(own.exponent(int(x[index]))) * own._factors[int(block[index])]
         found = Fraction(float(seen[0][index] * own._starts[block[index]]))
@@ -254,8 +254,8 @@ def test_points_are_kept_by_the_comparison_of_real_numbers(shape: Shape, scale: 
             for word in more:
                 number = Fraction(coin * 2**64 + word, 2**67)
                 one = np.array([coin], dtype=np.uint64)
-                kept = bool(coin < own._surely[block]) or bool(
-                    own._compared(
+                kept = bool(coin < own._sure_below[block]) or bool(
+                    own._compared_exactly(
                         Scripted(word),  # type: ignore[arg-type]
                         np.array([x]),
                         np.array([block]),
@@ -464,8 +464,8 @@ def test_low_bits_of_large_noise_are_uniform() -> None:
 
 def test_tiny_scales() -> None:
     assert not discrete_sampler.discrete_gaussian(stream(), 10_000, 0.01).any()
-    assert not discrete_sampler.discrete_gaussian(stream(), 100, discrete_sampler.LEAST_SCALE).any()
-    assert not discrete_sampler.rounded_laplace(stream(), 100, discrete_sampler.LEAST_SCALE).any()
+    assert not discrete_sampler.discrete_gaussian(stream(), 100, discrete_sampler.MIN_SCALE).any()
+    assert not discrete_sampler.rounded_laplace(stream(), 100, discrete_sampler.MIN_SCALE).any()
     fifth = discrete_sampler.discrete_gaussian(stream(), 1_000_000, 0.2)  # P(+-1) = 2 e^-12.5
     found = int(np.count_nonzero(fifth))
     assert stats.binomtest(found, 1_000_000, 2 * math.exp(-12.5)).pvalue > FALSE_ALARM
@@ -492,13 +492,13 @@ def test_the_number_of_bytes_tells_only_how_many_proposals_were_made(
 ) -> None:
     """Further bits and tails depend on the noise; they come from a fork, at 32 bytes a call."""
     made = [0]
-    inner = DiscreteSampler._kept
+    inner = DiscreteSampler._accepted
 
     def counting(own: DiscreteSampler, words: np.ndarray, rare: Stream, signed: bool) -> np.ndarray:
         made[0] += len(words) // 2
         return inner(own, words, rare, signed)
 
-    monkeypatch.setattr(DiscreteSampler, "_kept", counting)
+    monkeypatch.setattr(DiscreteSampler, "_accepted", counting)
     own = stream()
     DiscreteSampler("gaussian", 40.0, precision).draw(own, 500, signed=True)
     assert own.position == 32 + 16 * made[0]

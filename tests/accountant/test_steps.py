@@ -69,7 +69,7 @@ def test_the_noise_has_its_law_and_is_never_used_twice(
     ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kolmogorov and Smirnov's test on seeded streams; false alarm on fresh ones: 1e-6."""
-    monkeypatch.setattr(noisy_sums, "_AHEAD", ahead)
+    monkeypatch.setattr(noisy_sums, "_PREFETCHED_NUMBERS", ahead)
     ticket, _, _ = opened(400)
     noise = made(ticket, 400)
     found = np.array([noise.noisy(zeros()) for _ in range(400)])
@@ -86,7 +86,7 @@ def test_every_sum_is_counted_before_its_noise_is_drawn() -> None:
 
 
 def test_a_part_pays_for_its_own_sums(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisy_sums, "_AHEAD", 2 * WIDTH)
+    monkeypatch.setattr(noisy_sums, "_PREFETCHED_NUMBERS", 2 * WIDTH)
     ticket, _, _ = opened(3)
     OWN.noisy(ticket, [np.zeros(WIDTH, np.int64)], ["other"], part="silo-1")
     noise = made(ticket, 3)
