@@ -227,19 +227,19 @@ def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[li
     exact.  Source: Walker 1977; this order of filling: Vose 1991.
     """
     remaining = [*weights, *([0] * (columns - len(weights)))]
-    own_shares, alternatives = [capacity] * columns, list(range(columns))
+    column_shares, alternatives = [capacity] * columns, list(range(columns))
     small = [item for item, weight in enumerate(remaining) if weight < capacity]
     large = [item for item, weight in enumerate(remaining) if weight > capacity]
     # Robin Hood: each column below capacity is filled up by one above it.
     while small:
         item, donor = small.pop(), large[-1]
-        own_shares[item], alternatives[item] = remaining[item], donor
+        column_shares[item], alternatives[item] = remaining[item], donor
         remaining[donor] -= capacity - remaining[item]
         if remaining[donor] <= capacity:
             large.pop()
             if remaining[donor] < capacity:
                 small.append(donor)
-    return own_shares, alternatives
+    return column_shares, alternatives
 
 
 @lru_cache(maxsize=64)

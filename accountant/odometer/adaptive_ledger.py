@@ -1,4 +1,4 @@
-"""The adaptive mode: earlier results may choose releases; the currency is fixed at first."""
+"""The adaptive mode: earlier results may choose releases; the currency is fixed beforehand."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from fractions import Fraction
 from typing import Final
 
 from .. import events as ev
+from ..arrays import IntArray
 from ..composition import leaves
 from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Bounds, Guarantee, Step
 from ..neighbours import Neighbours
 from .budget_currencies import Currency, Gdp, Rdp, Target, Zcdp, best_order
 from .budget_reading import BudgetReading, Mode
-from .unit_balances import PARTS, Balances, Parts, price
+from .unit_balances import BUDGET_UNITS, Balances, price
 
 CURRENCIES: Final = ("zcdp", "gdp", "rdp")
 
@@ -22,7 +23,7 @@ _CONDITIONS: Final = (
     "which units take part is decided by earlier results and public facts, not by their data",
     "what an observer does not see influences nothing that it sees later",
 )
-_NOT_A_GUARANTEE: Final = (
+_ADAPTIVE_NOTE: Final = (
     "A reading, not a guarantee: where a run stops or goes on because of its results, only the "
     "whole budget is guaranteed."
 )
@@ -46,58 +47,64 @@ class AdaptiveLedger:
         self._currency = currency
         self._relation = relation
         self._size = size
-        purses = len(currency.budgets)
-        self._balances = {observer: Balances(purses) for observer in observers}
+        budgets = len(currency.budgets)
+        self._balances = {observer: Balances(budgets) for observer in observers}
 
     def admits(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> bool:
         """Return whether every balance concerned can pay."""
         cost = self._cost(event)
-        return all(self._balances[one].admits(cost, units) for one in observers or self.observers)
+        return all(
+            self._balances[observer].admits(cost, units) for observer in observers or self.observers
+        )
 
     def spend(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> None:
         """Spend before every observer concerned, or raise `BudgetExceeded` before the first."""
-        cost, whom = self._cost(event), observers or self.observers
-        for one in whom:
-            if not self._balances[one].admits(cost, units):
-                raise self._refusal(event, one, units)
-        for one in whom:
-            self._balances[one].add(cost, units)
+        cost, concerned = self._cost(event), observers or self.observers
+        # All observers are asked before the first is charged.
+        for observer in concerned:
+            if not self._balances[observer].admits(cost, units):
+                raise self._refusal(event, observer, units)
+        for observer in concerned:
+            self._balances[observer].add(cost, units)
 
     def rounds(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> int:
         """Return how many releases every balance concerned can pay."""
         cost = self._cost(event)
-        return min(self._balances[one].rounds(cost, units) for one in observers or self.observers)
+        return min(
+            self._balances[observer].rounds(cost, units) for observer in observers or self.observers
+        )
 
     def guarantee(self, observer: str | None) -> Guarantee:
         """Return the whole budget."""
-        target, own = self._currency.target, self._currency
-        aside = f", of which {target.slack:.6g} is for the releases' own deltas"
+        target, currency = self._currency.target, self._currency
+        slack_note = f", of which {target.slack:.6g} is for the releases' own deltas"
         return Guarantee(
             Bounds(0.0, target.epsilon),
             Bounds.exactly(target.delta),
             self._relation,
-            "gdp" if own.name == "gdp" else "rdp",
+            "gdp" if currency.name == "gdp" else "rdp",
             self.unit,
             observer or self._worst(None),
             derivation=(
                 Step(
                     "composition",
                     "Adaptive mode: each release may be chosen by earlier results. On every path "
-                    f"the costs add up to at most {own.said()}; what would exceed it is refused.",
-                    own.source,
+                    f"the costs add up to at most {currency.described()}; what would exceed it is "
+                    "refused.",
+                    currency.source,
                     _CONDITIONS,
                 ),
                 Step(
                     "conversion",
                     f"All of it spent is epsilon {target.epsilon:.6g} at delta {target.delta:.6g}"
-                    f"{aside if target.slack else ''}.",
-                    own.conversion,
+                    f"{slack_note if target.slack else ''}.",
+                    currency.conversion,
                 ),
             ),
         )
@@ -105,31 +112,32 @@ class AdaptiveLedger:
     def reading(self, observer: str | None, unit: str | None) -> BudgetReading:
         """Return epsilon so far, and the share of the budget."""
         units = None if unit is None else (unit,)
-        epsilon, share = self._so_far(observer or self._worst(units), units)
-        return BudgetReading(epsilon, self._currency.target.delta, share, _NOT_A_GUARANTEE)
+        epsilon, share = self._spent(observer or self._worst(units), units)
+        return BudgetReading(epsilon, self._currency.target.delta, share, _ADAPTIVE_NOTE)
 
-    def _cost(self, event: ev.Event) -> Parts:
+    def _cost(self, event: ev.Event) -> IntArray:
         return price(seen(event, self._size), self._currency, self._relation)
 
     def _worst(self, units: Sequence[str] | None) -> str:
-        return max(self.observers, key=lambda one: self._so_far(one, units)[1])
+        return max(self.observers, key=lambda observer: self._spent(observer, units)[1])
 
-    def _so_far(self, observer: str, units: Sequence[str] | None) -> tuple[float, float]:
-        """Return epsilon so far and the share of the budget, for whoever spent most."""
+    def _spent(self, observer: str, units: Sequence[str] | None) -> tuple[float, float]:
+        """Return epsilon so far and the share of the budget, of the unit that spent most."""
+        # A unit has spent what its least spent budget says: the others need not survive.
         rows = self._balances[observer].spent(units)
         shares = rows[:, :-1].min(axis=1)
-        row = rows[int(shares.argmax())]
+        most_spent = rows[int(shares.argmax())]
         amounts = [
-            Fraction(int(parts), PARTS) * budget if parts <= PARTS else None
-            for parts, budget in zip(row[:-1], self._currency.budgets, strict=True)
+            Fraction(int(spent), BUDGET_UNITS) * budget if spent <= BUDGET_UNITS else None
+            for spent, budget in zip(most_spent[:-1], self._currency.budgets, strict=True)
         ]
-        share = max(float(shares.max()), float(rows[:, -1].max())) / PARTS
+        share = max(float(shares.max()), float(rows[:, -1].max())) / BUDGET_UNITS
         return self._currency.epsilon(amounts), share
 
     def _refusal(
         self, event: ev.Event, observer: str, units: Sequence[str] | None
     ) -> BudgetExceeded:
-        share, target = self._so_far(observer, units)[1], self._currency.target
+        share, target = self._spent(observer, units)[1], self._currency.target
         return BudgetExceeded(
             f"This `{event.type}` release would exceed the budget: epsilon {target.epsilon:g} at "
             f"delta {target.delta:g}, before {observer!r}.",

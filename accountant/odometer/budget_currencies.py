@@ -44,25 +44,25 @@ from typing import Final, Literal, Protocol
 import numpy as np
 
 from .. import events as ev
+from ..arrays import FloatArray
 from ..composition import Leaf
 from ..engines.base import contribution
 from ..engines.gdp import GdpEngine
 from ..engines.rdp import RdpEngine
 from ..engines.rdp.curves import curve
-from ..engines.rdp.moments import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..neighbours import Neighbours
 from .zcdp_rho import least_rho
 
 CurrencyName = Literal["zcdp", "gdp", "rdp"]
 
-RENYI: Final = (
+RENYI_SOURCE: Final = (
     "Feldman and Zrnic 2021, arXiv 2008.11193; with deltas, Whitehouse, Ramdas, Rogers and Wu "
     "2023, arXiv 2203.05481"
 )
-GAUSSIAN: Final = "Smith and Thakurta 2022, arXiv 2210.17520"
-CONVERSION: Final = "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4"
-GAUSSIAN_PROFILE: Final = "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2"
+GAUSSIAN_SOURCE: Final = "Smith and Thakurta 2022, arXiv 2210.17520"
+CONVERSION_SOURCE: Final = "Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4"
+GAUSSIAN_PROFILE_SOURCE: Final = "Balle and Wang 2018, Theorem 8, arXiv 1805.06530v2"
 
 
 @dataclass(frozen=True)
@@ -74,21 +74,21 @@ class Target:
     slack: float = 0.0
 
     @property
-    def kept(self) -> float:
+    def conversion_delta(self) -> float:
         """The delta that is left for the conversion, rounded down."""
         return self.delta if self.slack == 0.0 else (self.delta - self.slack) * (1.0 - 4e-16)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release costs: an amount in each purse (infinite if it cannot pay), and a delta."""
+    """What one release costs: an amount in each budget (infinite if it cannot pay), and a delta."""
 
     amounts: tuple[Fraction | float, ...]
     delta: float = 0.0
 
 
 class Currency(Protocol):
-    """A way of keeping a budget; it has one purse, or one for each order."""
+    """The quantity in which a budget is kept; it has one budget, or one for each order."""
 
     def __hash__(self) -> int:
         """Return the hash, by value."""
@@ -111,15 +111,15 @@ class Currency(Protocol):
 
     @property
     def budgets(self) -> tuple[Fraction, ...]:
-        """What each purse holds at first: with all of it spent, the target is still met."""
+        """The budgets before the first release: with all of them spent, the target is still met."""
 
     def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
         """Return the cost of one leaf, rounded up; raise `Unsupported` where there is none."""
 
     def epsilon(self, spent: Sequence[Fraction | None]) -> float:
-        """Return epsilon at the target's delta, rounded up; None stands for an exhausted purse."""
+        """Return epsilon at the target's delta, rounded up; None stands for an exhausted budget."""
 
-    def said(self) -> str:
+    def described(self) -> str:
         """Return the budget in words."""
 
 
@@ -132,13 +132,13 @@ class Zcdp:
 
     target: Target
     name: CurrencyName = "zcdp"
-    source: str = RENYI
-    conversion: str = CONVERSION
+    source: str = RENYI_SOURCE
+    conversion: str = CONVERSION_SOURCE
 
     @cached_property
     def budgets(self) -> tuple[Fraction, ...]:
         """The largest rho that meets the target, by the rdp engine."""
-        return (Fraction(_last(self._converted, 1e-18, 1e12, self.target)),)
+        return (Fraction(_largest_amount(self._epsilon_of, 1e-18, 1e12, self.target)),)
 
     def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
         """Return the least rho: in closed form, or by a search over the orders."""
@@ -149,30 +149,30 @@ class Zcdp:
             return Cost((shift * shift / 2,))
         if isinstance(event, ev.ZCDP):
             return Cost((Fraction(event.rho),))
-        found = curve(event, relation)
-        rho = least_rho(found)
+        renyi = curve(event, relation)
+        rho = least_rho(renyi)
         if math.isinf(rho):
             raise Unsupported(
                 f"No finite rho is known for `{event.type}` events with this noise.",
                 "Sampled Gaussian noise has none: R(a) grows faster than any multiple of a.",
                 "Fix an order beforehand: Odometer(..., currency='rdp', like=event).",
             )
-        return Cost((Fraction(rho),), found.slack)
+        return Cost((Fraction(rho),), renyi.slack)
 
     def epsilon(self, spent: Sequence[Fraction | None]) -> float:
         """Return the epsilon of the rho that is spent."""
         (rho,) = spent
-        return math.inf if rho is None else self._converted(_up(rho))
+        return math.inf if rho is None else self._epsilon_of(_round_up(rho))
 
-    def said(self) -> str:
+    def described(self) -> str:
         """Return the budget in words."""
         return f"rho = {float(self.budgets[0]):.6g} (zero-concentrated privacy)"
 
-    def _converted(self, rho: float) -> float:
+    def _epsilon_of(self, rho: float) -> float:
         if rho == 0.0:
             return 0.0
         leaf = Leaf(ev.ZCDP(rho), 1)
-        return RdpEngine().epsilon((leaf,), self.target.kept, "add-remove").bounds.upper
+        return RdpEngine().epsilon((leaf,), self.target.conversion_delta, "add-remove").bounds.upper
 
 
 @dataclass(frozen=True)
@@ -181,14 +181,14 @@ class Gdp:
 
     target: Target
     name: CurrencyName = "gdp"
-    source: str = GAUSSIAN
-    conversion: str = GAUSSIAN_PROFILE
+    source: str = GAUSSIAN_SOURCE
+    conversion: str = GAUSSIAN_PROFILE_SOURCE
 
     @cached_property
     def budgets(self) -> tuple[Fraction, ...]:
         """The largest mu^2 that meets the target, by the gdp engine."""
         # What is certified is the noise: 1 / mu rounds to the same noise here as there.
-        noise = 1.0 / _last(lambda mu: self._converted(1.0 / mu), 1e-9, 1e3, self.target)
+        noise = 1.0 / _largest_amount(lambda mu: self._epsilon_of(1.0 / mu), 1e-9, 1e3, self.target)
         return (1 / Fraction(noise) ** 2,)
 
     def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
@@ -211,16 +211,16 @@ class Gdp:
             return math.inf
         if squared == 0:
             return 0.0
-        noise = 1.0 / math.sqrt(_up(squared))
-        return self._converted(math.nextafter(math.nextafter(noise, 0.0), 0.0))
+        noise = 1.0 / math.sqrt(_round_up(squared))
+        return self._epsilon_of(math.nextafter(math.nextafter(noise, 0.0), 0.0))
 
-    def said(self) -> str:
+    def described(self) -> str:
         """Return the budget in words."""
         return f"mu^2 = {float(self.budgets[0]):.6g} (Gaussian privacy)"
 
-    def _converted(self, noise: float) -> float:
+    def _epsilon_of(self, noise: float) -> float:
         leaf = Leaf(ev.Gaussian(noise), 1)
-        return GdpEngine().epsilon((leaf,), self.target.kept, "add-remove").bounds.upper
+        return GdpEngine().epsilon((leaf,), self.target.conversion_delta, "add-remove").bounds.upper
 
 
 @dataclass(frozen=True)
@@ -230,34 +230,34 @@ class Rdp:
     target: Target
     orders: tuple[float, ...]
     name: CurrencyName = "rdp"
-    source: str = RENYI
-    conversion: str = CONVERSION
+    source: str = RENYI_SOURCE
+    conversion: str = CONVERSION_SOURCE
 
     @cached_property
     def budgets(self) -> tuple[Fraction, ...]:
         """The largest R at each order that meets the target; at least one is above 0."""
         epsilon = Fraction(self.target.epsilon)
-        found = tuple(max(Fraction(0), epsilon - overhead) for overhead in self._overheads)
-        if not any(found):
+        budgets = tuple(max(Fraction(0), epsilon - overhead) for overhead in self._overheads)
+        if not any(budgets):
             raise InvalidInput(
                 f"Epsilon {self.target.epsilon:g} at delta {self.target.delta:g} leaves nothing to "
                 f"spend at order {', '.join(f'{order:g}' for order in self.orders)}.",
                 "Turning a divergence into epsilon costs log(1/delta) / (order - 1) by itself.",
                 "Fix a larger order.",
             )
-        return found
+        return budgets
 
     def cost(self, event: ev.Event, relation: Neighbours) -> Cost:
         """Return R at each order."""
-        found = curve(event, relation)
-        if found.limit == 0.0:
-            return Cost((Fraction(0),) * len(self.orders), found.slack)
+        renyi = curve(event, relation)
+        if renyi.limit == 0.0:
+            return Cost((Fraction(0),) * len(self.orders), renyi.slack)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = found.at(np.array(self.orders, dtype=np.float64))
+            values = renyi.at(np.array(self.orders, dtype=np.float64))
         amounts = tuple(
             Fraction(float(value)) if math.isfinite(value) else math.inf for value in values
         )
-        return Cost(amounts, found.slack)
+        return Cost(amounts, renyi.slack)
 
     def epsilon(self, spent: Sequence[Fraction | None]) -> float:
         """Return the least epsilon over the orders that are not exhausted."""
@@ -265,14 +265,14 @@ class Rdp:
             return 0.0
         return min(
             (
-                max(0.0, _up(amount + overhead))
+                max(0.0, _round_up(amount + overhead))
                 for amount, overhead in zip(spent, self._overheads, strict=True)
                 if amount is not None
             ),
             default=math.inf,
         )
 
-    def said(self) -> str:
+    def described(self) -> str:
         """Return the budget in words."""
         pairs = zip(self.orders, self.budgets, strict=True)
         shown = ", ".join(f"R({order:g}) = {float(amount):.6g}" for order, amount in pairs)
@@ -280,8 +280,8 @@ class Rdp:
 
     @cached_property
     def _overheads(self) -> tuple[Fraction, ...]:
-        found = overheads(np.array(self.orders), self.target.kept, len(self.orders))
-        return tuple(Fraction(float(value)) for value in found)
+        values = overheads(np.array(self.orders), self.target.conversion_delta, len(self.orders))
+        return tuple(Fraction(float(value)) for value in values)
 
 
 def overheads(orders: FloatArray, delta: float, shares: int = 1) -> FloatArray:
@@ -291,9 +291,11 @@ def overheads(orders: FloatArray, delta: float, shares: int = 1) -> FloatArray:
     Source: Canonne, Kamath and Steinke 2020, Proposition 12, arXiv 2004.00010v4.
     """
     b = orders - 1.0
-    asked, log_a, log_ratio = math.log(shares) - math.log(delta), np.log(orders), -np.log1p(1.0 / b)
-    size = (abs(asked) + log_a) / b - log_ratio
-    return np.asarray((asked - log_a) / b + log_ratio + 8e-15 * size)
+    log_inverse_delta = math.log(shares) - math.log(delta)
+    log_a, log_ratio = np.log(orders), -np.log1p(1.0 / b)
+    # Rounded up by the size of the terms: their difference may cancel.
+    size = (abs(log_inverse_delta) + log_a) / b - log_ratio
+    return np.asarray((log_inverse_delta - log_a) / b + log_ratio + 8e-15 * size)
 
 
 def best_order(
@@ -308,38 +310,44 @@ def best_order(
         total = np.zeros_like(orders)
         for leaf in leaves:
             total += leaf.count * curve(leaf.event, relation).at(orders)
-        left = target.epsilon - overheads(orders, target.kept)
-        worth = np.where((left > 0.0) & np.isfinite(total), left / np.maximum(total, 1e-300), 0.0)
-    if not worth.max() >= 1.0:
+        left = target.epsilon - overheads(orders, target.conversion_delta)
+        affordable = np.where(
+            (left > 0.0) & np.isfinite(total), left / np.maximum(total, 1e-300), 0.0
+        )
+    if not affordable.max() >= 1.0:
         raise Unsupported(
             f"No order leaves room for a single `{event.type}` release like this one.",
             "At every order it costs more than the whole budget.",
             "Ask for a larger epsilon or delta, or more noise.",
         )
-    return float(orders[int(worth.argmax())])
+    return float(orders[int(affordable.argmax())])
 
 
-def _last(converted: Callable[[float], float], low: float, high: float, target: Target) -> float:
-    """Return the largest amount whose epsilon was found to meet the target, to a relative 1e-12."""
-    if converted(low) > target.epsilon:
+def _largest_amount(
+    epsilon_of: Callable[[float], float], low: float, high: float, target: Target
+) -> float:
+    """Return the largest amount whose epsilon was found to meet the target, to 1e-12."""
+    if epsilon_of(low) > target.epsilon:
         raise InvalidInput(
             f"Epsilon {target.epsilon:g} at delta {target.delta:g} leaves nothing to spend.",
             next_step="Ask for a larger epsilon or delta, or a smaller slack.",
         )
-    if converted(high) <= target.epsilon:
+    if epsilon_of(high) <= target.epsilon:
         return high
+    # Bisection on a log scale: the epsilon of `low` meets the target at every step, so the budget
+    # errs on the side of less to spend.
     while high > low * (1.0 + 1e-12):
         middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
             break
-        if converted(middle) <= target.epsilon:
+        if epsilon_of(middle) <= target.epsilon:
             low = middle
         else:
             high = middle
     return low
 
 
-def _up(value: Fraction) -> float:
+def _round_up(value: Fraction) -> float:
     """Return the value as a float, rounded up."""
     near = float(value)
     return near if Fraction(near) >= value else math.nextafter(near, math.inf)

@@ -19,7 +19,7 @@ from .plan_ledger import PlanLedger, ReleasePlan
 
 
 class _Ledger(Protocol):
-    """How a budget is kept: one class for each mode."""
+    """The bookkeeping of a budget: one class for each mode."""
 
     @property
     def mode(self) -> Mode: ...
@@ -95,27 +95,27 @@ class Odometer:
         fixed = None if orders is None else _orders(orders)
         example = None if like is None else seen(_event(like), records)
         chosen = currency_named(currency, target, relation, fixed, example)
-        whom = _names(observers=observers)
-        self._keeper: _Ledger = AdaptiveLedger(chosen, relation, whom, kind, records)
+        seen_by = _names(observers=observers)
+        self._ledger: _Ledger = AdaptiveLedger(chosen, relation, seen_by, kind, records)
         self._lock = threading.RLock()
 
     @classmethod
     def for_plan(cls, plan: ReleasePlan) -> Odometer:
         """Return the odometer of a plan: it admits the planned releases, in their order."""
-        own = cls.__new__(cls)
-        own._keeper = PlanLedger(plan)
-        own._lock = threading.RLock()
-        return own
+        odometer = cls.__new__(cls)
+        odometer._ledger = PlanLedger(plan)
+        odometer._lock = threading.RLock()
+        return odometer
 
     @property
     def mode(self) -> Mode:
         """Which mathematics is at work: `adaptive` or `planned`."""
-        return self._keeper.mode
+        return self._ledger.mode
 
     @property
     def observers(self) -> tuple[str, ...]:
         """Those before whom a balance is kept."""
-        return self._keeper.observers
+        return self._ledger.observers
 
     def would_exceed(
         self,
@@ -129,9 +129,9 @@ class Odometer:
         `observers` are those who see the release or anything that depends on it (all of them if
         None), `units` those whose data it may touch (all if None).
         """
-        asked = self._asked(event, observers, units)
+        query = self._query(event, observers, units)
         with self._lock:
-            return not self._keeper.admits(*asked)
+            return not self._ledger.admits(*query)
 
     def spend(
         self,
@@ -145,9 +145,9 @@ class Odometer:
         Arguments as for `would_exceed`.  Call it before noise is drawn; what was spent stays
         spent, even if the release is never made.
         """
-        asked = self._asked(event, observers, units)
+        query = self._query(event, observers, units)
         with self._lock:
-            self._keeper.spend(*asked)
+            self._ledger.spend(*query)
 
     def remaining_rounds(
         self,
@@ -160,9 +160,9 @@ class Odometer:
 
         Of a plan: how many of its next rounds are this release.  Arguments as for `would_exceed`.
         """
-        asked = self._asked(event, observers, units)
+        query = self._query(event, observers, units)
         with self._lock:
-            return self._keeper.rounds(*asked)
+            return self._ledger.rounds(*query)
 
     def spent(self, observer: str | None = None) -> Guarantee:
         """Return what is guaranteed wherever the run stops: the whole budget, or the whole plan.
@@ -170,38 +170,38 @@ class Odometer:
         Without an `observer`, it is for the one before whom most is spent or planned.
         """
         with self._lock:
-            return self._keeper.guarantee(self._observer(observer))
+            return self._ledger.guarantee(self._observer(observer))
 
     def reading(self, observer: str | None = None, unit: str | None = None) -> BudgetReading:
         """Return how much is spent before an observer: by a unit, or by whichever spent most."""
         with self._lock:
-            return self._keeper.reading(self._observer(observer), unit)
+            return self._ledger.reading(self._observer(observer), unit)
 
-    def _asked(
+    def _query(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> tuple[ev.Event, tuple[str, ...] | None, tuple[str, ...] | None]:
-        whom = None if observers is None else _names(observers=observers)
-        for one in whom or ():
-            self._observer(one)
-        return _event(event), whom, None if units is None else _names(units=units)
+        seen_by = None if observers is None else _names(observers=observers)
+        for name in seen_by or ():
+            self._observer(name)
+        return _event(event), seen_by, None if units is None else _names(units=units)
 
     def _observer(self, observer: str | None) -> str | None:
         return None if observer is None else validate.choice(self.observers, observer=observer)
 
 
 def _target(epsilon: float, delta: float, slack: float) -> Target:
-    own = Target(
+    target = Target(
         validate.positive(epsilon=epsilon),
         validate.open_probability(delta=delta),
         validate.non_negative(slack=slack),
     )
-    if own.slack >= own.delta:
+    if target.slack >= target.delta:
         raise InvalidInput(
-            f"`slack` must be below `delta` ({own.delta:g}); it is {own.slack:g}.",
+            f"`slack` must be below `delta` ({target.delta:g}); it is {target.slack:g}.",
             "It is the part of delta that is kept for the releases' own deltas.",
             "Give a smaller slack.",
         )
-    return own
+    return target
 
 
 def _event(event: object) -> ev.Event:
@@ -214,7 +214,7 @@ def _event(event: object) -> ev.Event:
 def _names(**field: Sequence[str]) -> tuple[str, ...]:
     ((name, values),) = field.items()
     listed = isinstance(values, (list, tuple)) and len(values) > 0
-    if not listed or not all(isinstance(one, str) and one.strip() for one in values):
+    if not listed or not all(isinstance(name, str) and name.strip() for name in values):
         raise InvalidInput(
             f"`{name}` must be a list of one or more names; it is {values!r:.60}.",
             next_step=f"Give `{name}` names such as ['model'].",
@@ -227,10 +227,10 @@ def _orders(orders: Sequence[float]) -> tuple[float, ...]:
         raise InvalidInput(
             "`orders` must be a list of Renyi orders.", next_step="Give orders such as [16]."
         )
-    found = tuple(dict.fromkeys(validate.positive(order=order) for order in orders))
-    if min(found) < 1.0 + 1e-6:
+    checked = tuple(dict.fromkeys(validate.positive(order=order) for order in orders))
+    if min(checked) < 1.0 + 1e-6:
         raise InvalidInput(
-            f"Every Renyi order must be above 1; one is {min(found):g}.",
+            f"Every Renyi order must be above 1; one is {min(checked):g}.",
             next_step="Give orders such as [8, 16, 32].",
         )
-    return found
+    return checked

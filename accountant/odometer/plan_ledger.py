@@ -18,14 +18,14 @@ from ..errors import BudgetExceeded, InvalidInput
 from ..guarantee import Guarantee, Step
 from .budget_reading import BudgetReading, Mode
 
-_FIXED: Final = Step(
+_PLAN_STEP: Final = Step(
     "composition",
     "Planned mode: every release, its noise and their number were fixed before the first one, and "
     "only they are admitted, in their order.",
     "a run that stops early is a post-processing of the whole plan",
     ("each release is spent before it is made, with fresh randomness",),
 )
-_NOT_A_GUARANTEE: Final = (
+_PLANNED_NOTE: Final = (
     "A reading, not a guarantee: it holds where the run was always going to stop here. Where it "
     "stops because of its results, what is guaranteed is the whole plan's epsilon."
 )
@@ -71,7 +71,7 @@ class PlanLedger:
         self.observers = tuple(plan.guarantees)
         self._plan = plan
         self._done = [0] * len(plan.phases)
-        self._due: tuple[ev.Event, ...] = ()  # what the round under way has still to release
+        self._remaining: tuple[ev.Event, ...] = ()  # what the round under way has still to release
 
     def admits(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
@@ -88,92 +88,94 @@ class PlanLedger:
         """
         _refuse_choices(observers, units)
         if self._continues(event):
-            self._due = self._due[1:]
+            self._remaining = self._remaining[1:]
             return
         rounds = self._matched(event, observers, units)
         if not rounds:
             raise self._refusal()
-        place = self._place
-        assert place is not None
-        planned = self._plan.phases[place].event
-        self._done[place] += rounds
-        self._due = () if _is_whole(event, planned) else _parts(planned)[1:]
+        phase_index = self._next_phase
+        assert phase_index is not None
+        planned = self._plan.phases[phase_index].event
+        self._done[phase_index] += rounds
+        self._remaining = () if _is_whole(event, planned) else _releases(planned)[1:]
 
     def rounds(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> int:
         """Return how many of the next rounds of the plan are this event."""
         _refuse_choices(observers, units)
-        place = self._place
-        if place is None or event != self._plan.phases[place].event:
+        phase_index = self._next_phase
+        if phase_index is None or event != self._plan.phases[phase_index].event:
             return 0
-        return self._left(place)
+        return self._rounds_left(phase_index)
 
     def guarantee(self, observer: str | None) -> Guarantee:
         """Return what the whole plan proves."""
-        proven = self._proven(observer)
-        return replace(proven, derivation=(_FIXED, *proven.derivation))
+        whole = self._whole_plan(observer)
+        return replace(whole, derivation=(_PLAN_STEP, *whole.derivation))
 
     def reading(self, observer: str | None, unit: str | None) -> BudgetReading:
         """Return what the rounds that were made prove, were they all that was ever planned."""
         _refuse_choices(None, None if unit is None else [unit])
-        proven = self._proven(observer)
-        made = self._plan.seen_by(proven.observer, self._done)
-        found = account(made, delta=proven.delta.upper, neighbours=proven.neighbours)
+        whole = self._whole_plan(observer)
+        released = self._plan.seen_by(whole.observer, self._done)
+        so_far = account(released, delta=whole.delta.upper, neighbours=whole.neighbours)
         share = sum(self._done) / sum(phase.rounds for phase in self._plan.phases)
-        epsilon = min(found.epsilon.upper, proven.epsilon.upper)
-        return BudgetReading(epsilon, proven.delta.upper, share, _NOT_A_GUARANTEE)
+        epsilon = min(so_far.epsilon.upper, whole.epsilon.upper)
+        return BudgetReading(epsilon, whole.delta.upper, share, _PLANNED_NOTE)
 
     @property
-    def _place(self) -> int | None:
+    def _next_phase(self) -> int | None:
         """Where the next round stands; None after the last one."""
-        places = range(len(self._done))
-        return next((place for place in places if self._left(place) > 0), None)
+        indices = range(len(self._done))
+        return next(
+            (phase_index for phase_index in indices if self._rounds_left(phase_index) > 0), None
+        )
 
-    def _left(self, place: int) -> int:
-        return self._plan.phases[place].rounds - self._done[place]
+    def _rounds_left(self, phase_index: int) -> int:
+        return self._plan.phases[phase_index].rounds - self._done[phase_index]
 
     def _continues(self, event: ev.Event) -> bool:
         """Return whether `event` is what the round under way has next."""
-        return bool(self._due) and event == self._due[0]
+        return bool(self._remaining) and event == self._remaining[0]
 
     def _matched(
         self, event: ev.Event, observers: Sequence[str] | None, units: Sequence[str] | None
     ) -> int:
         """Return how many of the next rounds `event` is; 0 if it is not what comes next."""
         _refuse_choices(observers, units)
-        place = self._place
-        if place is None:
+        phase_index = self._next_phase
+        if phase_index is None:
             return 0
-        planned = self._plan.phases[place].event
+        planned = self._plan.phases[phase_index].event
         if event == planned:
             return 1
         if isinstance(event, ev.Repeat) and event.event == planned:
-            return event.count if event.count <= self._left(place) else 0
-        return int(_parts(planned)[:1] == (event,))
+            return event.count if event.count <= self._rounds_left(phase_index) else 0
+        return int(_releases(planned)[:1] == (event,))
 
-    def _proven(self, observer: str | None) -> Guarantee:
+    def _whole_plan(self, observer: str | None) -> Guarantee:
         if observer is not None:
             return self._plan.guarantees[observer]
-        return max(self._plan.guarantees.values(), key=lambda one: one.epsilon.upper)
+        return max(self._plan.guarantees.values(), key=lambda guarantee: guarantee.epsilon.upper)
 
     def _refusal(self) -> BudgetExceeded:
-        place = self._place
-        if place is None:
+        phase_index = self._next_phase
+        if phase_index is None:
             return BudgetExceeded(
                 "The plan is carried out: no release is left.",
                 "Its guarantee covers what was planned before the first release, and no more.",
                 "Make a new plan, with a budget of its own.",
             )
-        phase = self._plan.phases[place]
+        phase = self._plan.phases[phase_index]
         return BudgetExceeded(
             "This release is not the next one of the plan.",
-            f"Next: {self._left(place):,} x {phase.event}, of {phase.name!r}.",
+            f"Next: {self._rounds_left(phase_index):,} x {phase.event}, of {phase.name!r}.",
             "Follow the plan; for releases that depend on results, use Odometer(epsilon, delta).",
         )
 
 
-def _parts(planned: ev.Event) -> tuple[ev.Event, ...]:
+def _releases(planned: ev.Event) -> tuple[ev.Event, ...]:
     """Return the releases that a round may be made of; () where it is one."""
     return planned.events if isinstance(planned, ev.Compose) else ()
 

@@ -39,15 +39,16 @@ def affordable(
     at_delta = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
     size = validate.count(group=group)
-    asked = validate.count(most=most)
+    limit = validate.count(most=most)
 
     def within(rounds: int) -> bool:
         seen = grouped([*before, ev.Repeat(rounds, event)], size)
         return account(seen, delta=at_delta, neighbours=relation).epsilon.upper <= budget
 
-    if within(asked):
-        return asked
-    fits, exceeds = 0, asked
+    if within(limit):
+        return limit
+    # `fits` is within the budget (0 rounds are), `exceeds` is not: both certified.
+    fits, exceeds = 0, limit
     while exceeds - fits > 1:
         middle = (fits + exceeds) // 2
         fits, exceeds = (middle, exceeds) if within(middle) else (fits, middle)

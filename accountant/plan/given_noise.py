@@ -34,24 +34,24 @@ def plan_given_noise(
     Range: `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput` where the noise of a phase
     is not known, `Unsupported` where no engine has sound mathematics for what an observer sees.
 
-    >>> found = plan_given_noise([Phase("train", ev.Gaussian(5.0), 50)], delta=1e-5)
-    >>> round(found.guarantees["model"].epsilon.upper, 2)
+    >>> plan = plan_given_noise([Phase("train", ev.Gaussian(5.0), 50)], delta=1e-5)
+    >>> round(plan.guarantees["model"].epsilon.upper, 2)
     6.57
     """
-    made = tuple(_known(phase) for phase in _listed(phases))
-    refuse_twice([phase.name for phase in made])
+    planned = tuple(_known(phase) for phase in _listed(phases))
+    refuse_twice([phase.name for phase in planned])
     at_delta = validate.open_probability(delta=delta)
     relation = as_neighbours(neighbours)
     size = validate.count(group=group)
     guarantees = {
-        name: proven(made, name, delta=at_delta, relation=relation, group=size)
-        for name in observers_of([phase.observers for phase in made])
+        name: proven(planned, name, delta=at_delta, relation=relation, group=size)
+        for name in observers_of([phase.observers for phase in planned])
     }
-    whole = grouped([one.event for one in made], size)
+    whole = grouped([phase.event for phase in planned], size)
     return Plan(
-        made,
+        planned,
         of_units(guarantees, unit),
-        max(one.epsilon.upper for one in guarantees.values()),
+        max(guarantee.epsilon.upper for guarantee in guarantees.values()),
         at_delta,
         relation,
         SPLIT,
@@ -63,13 +63,13 @@ def plan_given_noise(
 
 
 def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhase, ...]:
-    found = tuple(phases) if isinstance(phases, (list, tuple)) else ()
-    if not found or not all(isinstance(phase, (Phase, PlannedPhase)) for phase in found):
+    listed = tuple(phases) if isinstance(phases, (list, tuple)) else ()
+    if not listed or not all(isinstance(phase, (Phase, PlannedPhase)) for phase in listed):
         raise InvalidInput(
             "A plan needs a list of one or more phases.",
             next_step="Give [Phase('train', Gaussian(5.0), 10)].",
         )
-    return found
+    return listed
 
 
 def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
@@ -82,7 +82,7 @@ def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
                 "State its event among them, as `Phase.at` does.",
             )
         return phase
-    if not all(isinstance(made, ev.Event) for made in phase.seen.values()):
+    if not all(isinstance(event, ev.Event) for event in phase.seen.values()):
         raise InvalidInput(
             f"The noise of phase {phase.name!r} is not given.",
             "Its event is a function of the noise multiplier.",

@@ -16,16 +16,16 @@ def observers_of(seen: Sequence[Iterable[str]]) -> tuple[str, ...]:
     """Return all observers, the one that sees most phases first; `seen` lists them by phase."""
     by_phase = [tuple(names) for names in seen]
     names = list(dict.fromkeys(name for names in by_phase for name in names))
-    return tuple(sorted(names, key=lambda name: -sum(name in one for one in by_phase)))
+    return tuple(sorted(names, key=lambda name: -sum(name in phase for phase in by_phase)))
 
 
 def proven(
-    made: Sequence[PlannedPhase], observer: str, *, delta: float, relation: Neighbours, group: int
+    phases: Sequence[PlannedPhase], observer: str, *, delta: float, relation: Neighbours, group: int
 ) -> Guarantee:
     """Return the guarantee of all that an observer sees, with the scope that the plan gives it."""
-    found = account(composed(made, observer, group), delta=delta, neighbours=relation)
-    names = [phase.name for phase in made if observer in phase.views]
-    hidden = [phase.name for phase in made if observer not in phase.views]
+    guarantee = account(composed(phases, observer, group), delta=delta, neighbours=relation)
+    names = [phase.name for phase in phases if observer in phase.views]
+    hidden = [phase.name for phase in phases if observer not in phase.views]
     scope = Step(
         "composition",
         f"What {observer!r} sees: {', '.join(names)}.",
@@ -35,12 +35,14 @@ def proven(
             *(f"nothing it sees depends on what {name!r} released" for name in hidden),
         ),
     )
-    return replace(found, observer=observer, derivation=(scope, *found.derivation))
+    return replace(guarantee, observer=observer, derivation=(scope, *guarantee.derivation))
 
 
 def of_units(guarantees: Mapping[str, Guarantee], unit: str) -> dict[str, Guarantee]:
     """Return guarantees that call a record by the name of the unit that it stands for."""
-    return {who: replace(one, unit=unit_named(one.unit, unit)) for who, one in guarantees.items()}
+    return {
+        who: replace(known, unit=unit_named(known.unit, unit)) for who, known in guarantees.items()
+    }
 
 
 def unit_named(counted: str, unit: str) -> str:

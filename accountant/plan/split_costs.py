@@ -21,26 +21,26 @@ from .phases import Phase
 Cost: TypeAlias = Callable[[Mapping[str, float]], float]
 """From the noise multiplier of each phase, by name, to what the plan costs."""
 
-_Known: TypeAlias = Callable[[Sequence[float], Sequence[int]], float]
+_NamedCost: TypeAlias = Callable[[Sequence[float], Sequence[int]], float]
 
 
 def _variance(noise: Sequence[float], rounds: Sequence[int]) -> float:
-    return math.fsum(count * one * one for one, count in zip(noise, rounds, strict=True))
+    return math.fsum(count * std * std for std, count in zip(noise, rounds, strict=True))
 
 
 def _deviation(noise: Sequence[float], rounds: Sequence[int]) -> float:
-    return math.fsum(count * one for one, count in zip(noise, rounds, strict=True))
+    return math.fsum(count * std for std, count in zip(noise, rounds, strict=True))
 
 
 def _average(noise: Sequence[float], rounds: Sequence[int]) -> float:
-    return math.fsum(one * one / count for one, count in zip(noise, rounds, strict=True))
+    return math.fsum(std * std / count for std, count in zip(noise, rounds, strict=True))
 
 
 def _largest(noise: Sequence[float], rounds: Sequence[int]) -> float:  # noqa: ARG001
     return max(noise)
 
 
-_COSTS: Final[Mapping[str, _Known]] = {
+_COSTS: Final[Mapping[str, _NamedCost]] = {
     "variance": _variance,
     "deviation": _deviation,
     "average": _average,
@@ -60,11 +60,14 @@ def cost_of(cost: str | Cost, phases: Sequence[Phase]) -> Callable[[Sequence[flo
         known = _COSTS[validate.choice(NAMES, cost=cost)]
         rounds = [phase.rounds for phase in phases]
         return lambda noise: known(
-            [phase.scale * one for phase, one in zip(phases, noise, strict=True)], rounds
+            [phase.scale * multiplier for phase, multiplier in zip(phases, noise, strict=True)],
+            rounds,
         )
 
-    def given(noise: Sequence[float]) -> float:
-        named = {phase.name: float(one) for phase, one in zip(phases, noise, strict=True)}
+    def by_name(noise: Sequence[float]) -> float:
+        named = {
+            phase.name: float(multiplier) for phase, multiplier in zip(phases, noise, strict=True)
+        }
         value = cost(named)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or math.isnan(value):
             raise InvalidInput(
@@ -73,7 +76,7 @@ def cost_of(cost: str | Cost, phases: Sequence[Phase]) -> Callable[[Sequence[flo
             )
         return float(value)
 
-    return given
+    return by_name
 
 
 def name_of(cost: str | Cost) -> str:

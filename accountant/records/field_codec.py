@@ -27,6 +27,7 @@ MAX_INTEGER = 2**63 - 1
 """Larger integers are refused: no counter of a run reaches them."""
 
 
+# Filled once for each class: a run checks many records of few classes.
 _HINTS: dict[type[Any], dict[str, Any]] = {}
 _TESTS: dict[type[Any], tuple[tuple[str, Callable[[object], bool]], ...]] = {}
 
@@ -52,7 +53,7 @@ def field_tests(cls: type[Any]) -> tuple[tuple[str, Callable[[object], bool]], .
 def _test(hint: Any) -> Callable[[object], bool]:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        (inner,) = (_test(one) for one in arguments if one is not type(None))
+        (inner,) = (_test(member) for member in arguments if member is not type(None))
         return lambda value: value is None or inner(value)
     if origin is Literal:
         return lambda value: type(value) is str and value in arguments
@@ -78,6 +79,7 @@ def encoded(fact: Any) -> dict[str, object]:
         result["type"] = kind
     for item in fields(fact):
         value = getattr(fact, item.name)
+        # A later field that is None is left out, as in the logs of earlier versions.
         if value is not None or item.metadata != LATER:
             result[item.name] = _encoded(value, hints(type(fact))[item.name])
     return result
@@ -102,7 +104,7 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
                 "A reader that skips what it does not know would miss what it means.",
                 f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
             )
-    known = {name: own for name, own in known.items() if name in source or own.metadata != LATER}
+    known = {name: item for name, item in known.items() if name in source or item.metadata != LATER}
     missing = next((name for name in known if name not in source), None)
     if missing is not None:
         raise InvalidInput(f"`{where}` lacks the field `{missing}`.")
@@ -127,7 +129,7 @@ def _checked(value: object, hint: Any, where: str) -> object:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in arguments:
             return None
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (member for member in arguments if member is not type(None))
         return _checked(value, inner, where)
     if origin is Literal:
         if value not in arguments:
@@ -137,7 +139,8 @@ def _checked(value: object, hint: Any, where: str) -> object:
         if not isinstance(value, (list, tuple)):
             raise _refused(where, "a list", value)
         return tuple(
-            _checked(one, arguments[0], f"{where}[{place}]") for place, one in enumerate(value)
+            _checked(element, arguments[0], f"{where}[{index}]")
+            for index, element in enumerate(value)
         )
     if origin is not None and issubclass(origin, Mapping):
         return _checked_mapping(value, arguments[1], where)
@@ -148,8 +151,8 @@ def _checked_mapping(value: object, inner: Any, where: str) -> dict[str, object]
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise _refused(where, "an object with text keys", value)
     if inner is object:
-        return {str(key): one for key, one in value.items()}
-    return {str(key): _checked(one, inner, f"{where}.{key}") for key, one in value.items()}
+        return {str(key): element for key, element in value.items()}
+    return {str(key): _checked(element, inner, f"{where}.{key}") for key, element in value.items()}
 
 
 def _checked_plain(value: object, hint: type[Any], where: str) -> object:
@@ -181,17 +184,17 @@ def _encoded(value: object, hint: Any) -> object:
     if value is None:
         return None
     if origin in (Union, types.UnionType):
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (member for member in arguments if member is not type(None))
         return _encoded(value, inner)
     if isinstance(value, ev.Event):
         return value.to_json()
     if origin is tuple:
-        return [_encoded(one, arguments[0]) for one in cast("tuple[object, ...]", value)]
+        return [_encoded(element, arguments[0]) for element in cast("tuple[object, ...]", value)]
     if origin is not None and origin is not Literal and issubclass(origin, Mapping):
         pairs = cast("Mapping[str, object]", value).items()
         if arguments[1] is object:
             return dict(pairs)
-        return {key: _encoded(one, arguments[1]) for key, one in pairs}
+        return {key: _encoded(element, arguments[1]) for key, element in pairs}
     if hint is float:
         return repr(float(cast(float, value)))
     if hasattr(value, "to_json"):
@@ -204,14 +207,19 @@ def _decoded(value: object, hint: Any, where: str) -> object:
     if origin in (Union, types.UnionType):
         if value is None:
             return None
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (member for member in arguments if member is not type(None))
         return _decoded(value, inner, where)
     if origin is tuple and isinstance(value, list):
-        return [_decoded(one, arguments[0], f"{where}[{place}]") for place, one in enumerate(value)]
+        return [
+            _decoded(element, arguments[0], f"{where}[{index}]")
+            for index, element in enumerate(value)
+        ]
     if origin is not None and isinstance(value, dict) and arguments[1:] and origin is not Literal:
         if arguments[1] is object:
             return value
-        return {key: _decoded(one, arguments[1], f"{where}.{key}") for key, one in value.items()}
+        return {
+            key: _decoded(element, arguments[1], f"{where}.{key}") for key, element in value.items()
+        }
     if hint is float:
         return _decoded_float(value, where)
     if isinstance(hint, type) and issubclass(hint, ev.Event):
@@ -232,6 +240,7 @@ def _decoded_float(value: object, where: str) -> float:
         number = float(value)
     except ValueError:
         raise _refused(where, "a number as a decimal string", value) from None
+    # One spelling for each float, so that equal records have equal bytes.
     if repr(number) != value:
         raise _refused(where, "a number in its shortest decimal form", value)
     return number

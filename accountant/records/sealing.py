@@ -28,9 +28,9 @@ def bound(
     items: Mapping[str, object], run_id: str, intent: int, aggregate: str | None
 ) -> dict[str, object]:
     """Return sealed items of which every one that is an object says of which release it is."""
-    own = of_release(run_id, intent, aggregate)
+    release = of_release(run_id, intent, aggregate)
     return {
-        name: {**value, KEY: own} if isinstance(value, Mapping) else value
+        name: {**value, KEY: release} if isinstance(value, Mapping) else value
         for name, value in items.items()
     }
 

@@ -156,7 +156,11 @@ def test_it_never_states_more_noise_than_there_is(
     least = noise.shares - noise.tolerated_dropouts
     assert least * Fraction(noise.share_std) ** 2 >= Fraction(noise.std) ** 2
     share = (Fraction(noise.share_std) / own.step) ** 2
-    assert share + SMOOTHING <= own._share_noise.variance <= (share + SMOOTHING) * (1 + Fraction(1, 2**50))
+    assert (
+        share + SMOOTHING
+        <= own._share_noise.variance
+        <= (share + SMOOTHING) * (1 + Fraction(1, 2**50))
+    )
     assert share >= 128**2
     assert own._share_noise.log_error < -2175 * math.log(10)
 

@@ -19,7 +19,7 @@ from privplan.accountant.engines.rdp.moments import Pair, renyi
 from privplan.accountant.errors import BudgetExceeded, InvalidInput, Unsupported
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.odometer.budget_currencies import Gdp, Rdp, Target, Zcdp
-from privplan.accountant.odometer.unit_balances import EXHAUSTED, PARTS, Balances, price
+from privplan.accountant.odometer.unit_balances import BUDGET_UNITS, EXHAUSTED, Balances, price
 from privplan.accountant.odometer.zcdp_rho import least_rho
 from privplan.accountant.plan import Phase
 
@@ -149,9 +149,9 @@ def test_prices_are_rounded_up(currency):
     for noise in (0.5, 3.0, 33.3, 1e6, 1e12):
         (parts, slack) = map(int, price(ev.Gaussian(noise), currency, "add-remove"))
         amount = currency.cost(ev.Gaussian(noise), "add-remove").amounts[0]
-        exact = amount * PARTS / currency.budgets[0]
+        exact = amount * BUDGET_UNITS / currency.budgets[0]
         assert slack == 0
-        assert parts == EXHAUSTED if exact > PARTS else exact <= parts < exact + 1
+        assert parts == EXHAUSTED if exact > BUDGET_UNITS else exact <= parts < exact + 1
 
 
 @pytest.mark.parametrize("currency", ["zcdp", "gdp"])
@@ -491,14 +491,16 @@ def test_balances_of_many_units_are_those_of_one_at_a_time():
     names = [f"u{i}" for i in range(60)]
     slow = dict.fromkeys(names, (0, 0, 0))
     for _ in range(300):
-        cost = np.array([pick.randrange(PARTS // 20), pick.randrange(PARTS // 9), 0], np.int64)
+        cost = np.array(
+            [pick.randrange(BUDGET_UNITS // 20), pick.randrange(BUDGET_UNITS // 9), 0], np.int64
+        )
         units = None if pick.random() < 0.02 else pick.sample(names, pick.randint(1, 20))
         concerned = names if units is None else units
         after = {
             name: tuple(a + int(b) for a, b in zip(slow[name], cost, strict=True))
             for name in concerned
         }
-        fits = all(min(one[:2]) <= PARTS for one in after.values())
+        fits = all(min(one[:2]) <= BUDGET_UNITS for one in after.values())
         assert many.admits(cost, units) == fits
         if fits:
             many.add(cost, units)
