@@ -47,7 +47,8 @@ class Phase:
         listed = isinstance(observers, (list, tuple)) and len(observers) > 0
         if not listed or not all(isinstance(name, str) and name.strip() for name in observers):
             raise InvalidInput(
-                f"`observer` of phase {self.name!r} must be one or more names; it is {observers!r:.60}.",
+                f"`observer` of phase {self.name!r} must be one or more names; it is "
+                f"{observers!r:.60}.",
                 next_step="Name who sees the release, for example 'model'.",
             )
         if not all(isinstance(name, str) and name.strip() for name in self.views):

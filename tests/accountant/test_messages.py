@@ -38,7 +38,7 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.mechanisms.messages import Messages
 from privplan.accountant.randomness import Streams, grouped_order
 
-from .test_mechanisms import Memory
+from .mechanism_tickets import Memory
 
 FALSE_ALARM = 1e-6
 

@@ -39,7 +39,7 @@ from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 from privplan.fl.uldp.weighting.terms import WeightingTerms
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 LONG: Final = 10**7
 LITTLE: Final = 2_000_000

@@ -20,7 +20,7 @@ from privplan.fl.secagg.decentralised import Partial, Total
 from privplan.fl.secagg.shares import Shares
 from privplan.fl.settings import SecuritySettings
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 
 def sends(value: int, length: int) -> Callable[[], Any]:

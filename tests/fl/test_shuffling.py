@@ -35,7 +35,7 @@ from privplan.fl.shuffling import Received, Shuffling, Terms
 from privplan.fl.shuffling.parties import Analyzer
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, Mixed
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 FALSE_ALARM = 1e-9
 OWN = LaplaceMessages(1.0, 4.0)

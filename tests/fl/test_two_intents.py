@@ -31,7 +31,7 @@ from privplan.fl.resumption import taken_up
 from privplan.fl.runner import RunResult, carry_out
 from privplan.fl.settings import Settings
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 from ..audit import forging
 from ..audit.forging import Lines
 from ..cli.killing import before_each_write
