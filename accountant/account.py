@@ -69,6 +69,7 @@ def account(
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     parts = leaves(event)
     chosen = None if engine is None else engine_named(engine)
+    # Nothing released, one engine by name, or the tightest of those that know the leaves.
     if not parts:
         step = Step("composition", "Nothing is released.", "by definition")
         answer, name = Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
@@ -99,6 +100,7 @@ def with_scope(
 
     scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
     answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))
+    # Caveats are words about the event; where they cannot be computed the bounds still hold.
     with contextlib.suppress(Unsupported), guarded("pld"):
         answer = with_caveats(event, answer, relation, delta=delta, epsilon=epsilon)
     return answer
@@ -130,6 +132,7 @@ def tightest(
         reasoned = [refusal for refusal in refusals if refusal.why]
         raise (reasoned or refusals)[-1].unforced()
     merged, best = combine(answers)
+    # Renyi curves are a fallback: say that the bound is not tight.
     if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."
         merged = Answer(merged.bounds, merged.steps, (note, *merged.warnings))

@@ -113,6 +113,7 @@ def calibrate(
                 event, certificate = event_at(better.value), better.certificate
                 guarantee = _guarantee(event, certificate, at_delta, relation, other, engine)
                 best = better
+    # No epsilon below the lower end is true of the event: nothing better than `gap` was missed.
     gap = target - guarantee.epsilon.lower
     return Calibration(best.value, guarantee, gap, target, event_at(best.value))
 

@@ -44,6 +44,7 @@ def allows_publishing(delta: float, units: int) -> bool:
     >>> allows_publishing(0.001, 1000), allows_publishing(0.000999, 1000)
     (True, False)
     """
+    # Exactly, as the float and as the decimal that a person wrote: 0.001 of 1,000 units counts.
     return max(Fraction(delta), Fraction(repr(float(delta)))) * units >= 1
 
 

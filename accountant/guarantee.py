@@ -53,6 +53,7 @@ class Bounds:
         return NotImplemented
 
     def __hash__(self) -> int:
+        # Equal to a number means hashed like it.
         return hash(self.lower) if self.lower == self.upper else hash((self.lower, self.upper))
 
     @property

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAX_DEPTH: Final = 64
 """Deepest nesting that is read from JSON or accounted."""
 
-_HASH: Final = "_hash"
+_HASH_FIELD: Final = "_hash"
 """Where an event keeps its hash."""
 
 
@@ -73,17 +73,18 @@ class Event:
     export: ClassVar[Callable[[Event], DpEvent]]
 
     def __post_init__(self) -> None:
+        # Each field has its check; frozen instances are set to the canonical value.
         for item in fields(self):
             value = item.metadata["check"](**{item.name: getattr(self, item.name)})
             object.__setattr__(self, item.name, value)
 
     def __hash__(self) -> int:
-        # Kept with the object: a part that is shared on many levels is hashed once.
-        kept: int | None = self.__dict__.get(_HASH)
-        if kept is None:
-            kept = hash((self.type, *_values(self)))
-            object.__setattr__(self, _HASH, kept)
-        return kept
+        # Cached with the object: an event that is shared on many levels is hashed once.
+        cached: int | None = self.__dict__.get(_HASH_FIELD)
+        if cached is None:
+            cached = hash((self.type, *_values(self)))
+            object.__setattr__(self, _HASH_FIELD, cached)
+        return cached
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Event):
@@ -92,7 +93,7 @@ class Event:
 
     def __getstate__(self) -> dict[str, object]:
         # Hashes of text differ from process to process, so a hash does not travel.
-        return {name: value for name, value in self.__dict__.items() if name != _HASH}
+        return {name: value for name, value in self.__dict__.items() if name != _HASH_FIELD}
 
     def to_json(self) -> dict[str, object]:
         """Return the JSON object of this event; see `to_json`."""
@@ -381,12 +382,13 @@ def _values(event: Event) -> tuple[object, ...]:
     return tuple(getattr(event, item.name) for item in fields(event))
 
 
-def _equal(one: Event, other: Event) -> bool:
+def _equal(first: Event, second: Event) -> bool:
     """Return whether two events have the same types and fields, all the way down.
 
     Each pair of parts is compared once, however often both are shared.
     """
-    waiting: list[tuple[object, object]] = [(one, other)]
+    # A stack in place of recursion: pairs of shared events are compared once each.
+    waiting: list[tuple[object, object]] = [(first, second)]
     compared: set[tuple[int, int]] = set()
     while waiting:
         left, right = waiting.pop()

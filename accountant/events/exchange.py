@@ -125,6 +125,7 @@ def _randomized_response(event: ev.RandomizedResponse, at: _Position) -> Any:
         raise _no_counterpart(
             at, event.type, f"at epsilon {event.epsilon} the chance of a uniform answer is 0.0"
         ) from None
+    # k / (k - 1 + e^epsilon), refused where a float of it loses epsilon.
     parameter = event.categories / (odds + event.categories)
     if parameter == 0.0 or abs(_response_epsilon(parameter, event.categories) - event.epsilon) > (
         1e-6 * event.epsilon
@@ -230,6 +231,7 @@ def _import(source: Any, at: _Position) -> ev.Event:
         )
     name = type(source).__name__
     function = _imports.get(name)
+    # Exactly their classes: a subclass may mean something else.
     if function is None or type(source) is not getattr(dp_events, name, None):
         raise _no_counterpart(at, name, f"there is no event here that means `{name}`")
     try:
@@ -365,6 +367,7 @@ def _dp_events() -> Any:
 
 def _inverse_scale(parameter: float, sensitivity: int) -> float:
     """Return the noise multiplier whose export is `parameter` again, where a float has that."""
+    # The reciprocal of a reciprocal may be off by one step: try the neighbours.
     multiplier = 1.0 / (parameter * sensitivity)
     for candidate in (
         multiplier,

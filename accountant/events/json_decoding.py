@@ -33,6 +33,7 @@ def _parse(text: str | bytes) -> object:
     def refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
         result: dict[str, object] = {}
         for name, value in pairs:
+            # Python's parser would keep the last of two, others the first.
             if name in result:
                 raise InvalidInput(f"The field `{name}` stands twice in one object.")
             result[name] = value
@@ -76,6 +77,7 @@ def _decode(source: object, path: str, depth: int) -> Event:
             f"`{path}.type` is {name!r}, which is not a known event.",
             next_step=_suggest(name, TYPES, "Known types"),
         )
+    # Closed lists: a field that is not known, or not there, is refused before any is read.
     expected = {item.name for item in fields(cls)}
     for key in source:
         if not isinstance(key, str):

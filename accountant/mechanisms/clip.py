@@ -249,10 +249,10 @@ def numbers(values: ArrayLike, kinds: str = "fiu") -> NDArray[Any] | None:
     What numpy raises names the value that it does not understand, and values are private.
     """
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         return None
-    return given if given.dtype.kind in kinds else None
+    return array if array.dtype.kind in kinds else None
 
 
 def _table(rows: ArrayLike) -> NDArray[Any]:
@@ -266,25 +266,25 @@ def _table(rows: ArrayLike) -> NDArray[Any]:
 
 
 def _groups(groups: ArrayLike, rows: int, count: int) -> IntArray:
-    given = numbers(groups, "iu")
+    array = numbers(groups, "iu")
     limit = validate.count(count=count)
-    if given is None or given.shape != (rows,) or not ((given >= 0) & (given < limit)).all():
+    if array is None or array.shape != (rows,) or not ((array >= 0) & (array < limit)).all():
         raise InvalidInput(
             f"`groups` must be integers from 0 to {limit - 1}, one for each row.",
             next_step="Give an array of shape (terms,).",
         )
-    return given.astype(np.int64)
+    return array.astype(np.int64)
 
 
 def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> FloatArray:
     limit = validate.positive(heaviest=heaviest)
     if weights is None and limit >= 1.0:
         return np.ones(count)
-    given = np.ones(count) if weights is None else numbers(weights)
-    if given is None or given.shape != (count,) or not ((given >= 0.0) & (given <= limit)).all():
+    array = np.ones(count) if weights is None else numbers(weights)
+    if array is None or array.shape != (count,) or not ((array >= 0.0) & (array <= limit)).all():
         raise InvalidInput(
             f"`weights` must be numbers in [0, {limit:g}], one for each row.",
             "A unit's weights are promised to sum to no more.",
             "Give an array of shape (terms,).",
         )
-    return given.astype(np.float64)
+    return array.astype(np.float64)

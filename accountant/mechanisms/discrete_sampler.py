@@ -96,13 +96,13 @@ class DiscreteSampler:
                 f"The scale of noise on integers must lie in [2^-20, 2^40]; it is {scale:g}.",
                 next_step="Choose another grid.",
             )
-        given = precision or Precision()
+        settings = precision or Precision()
         self._scale = Fraction(scale)
         self._shape = shape
-        self._bits, self._error = given.bits, given.error
+        self._bits, self._error = settings.bits, settings.error
         self._width_bits = max(0, math.floor(math.log2(scale)) - 5)
         width = 1 << self._width_bits
-        reach = given.reach or _TAIL_FROM_SCALES[shape]
+        reach = settings.reach or _TAIL_FROM_SCALES[shape]
         self._blocks = math.ceil(reach * self._scale / width) + 1
         self._tail_width = 1 << max(self._width_bits, math.ceil(math.log2(scale)) + 1, 0)
         self._fill(width)
@@ -133,11 +133,11 @@ class DiscreteSampler:
         heights[-1] *= 2 * (self._tail_width // width)
         total = 1 << (63 - self._width_bits)
         columns = (len(heights) + 1).bit_length()
-        room, whole = total - len(heights), sum(heights)
+        room, height_sum = total - len(heights), sum(heights)
         # Weights W, integers rounded up in a total of 2^(63 - width bits); what is left of it means
         # "draw anew".  C e^-g(x) / W is exact as a fraction: rounding moves no probability.
-        weights = [-(-height * room // whole) for height in heights]
-        self._factors = [Fraction(room * _HEIGHT_UNITS, whole * weight) for weight in weights]
+        weights = [-(-height * room // height_sum) for height in heights]
+        self._factors = [Fraction(room * _HEIGHT_UNITS, height_sum * weight) for weight in weights]
         weights.append(total - sum(weights))  # draw anew
         self._rest_bits = 63 - self._width_bits - columns
         limits, alternatives = alias_table(weights, 1 << columns, 1 << self._rest_bits)
@@ -165,9 +165,9 @@ class DiscreteSampler:
         word >>= np.uint64(self._width_bits)
         negative = (word & np.uint64(1)).astype(np.int64)
         word >>= np.uint64(1)
-        rest = word & np.uint64((1 << self._rest_bits) - 1)
+        remainder = word & np.uint64((1 << self._rest_bits) - 1)
         column = (word >> np.uint64(self._rest_bits)).astype(np.int64)
-        block = np.where(rest < self._limits[column], column, self._alternatives[column])
+        block = np.where(remainder < self._limits[column], column, self._alternatives[column])
         # Sure, unsure and tail proposals; rejected ones are redrawn by the caller.
         accepted = coin < self._sure_below[block]
         x = (block << self._width_bits) + offset

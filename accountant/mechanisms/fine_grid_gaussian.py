@@ -110,6 +110,7 @@ class FineGaussian(Mechanism):
             tolerated_dropouts=plain.tolerated_dropouts,
         )
         check_bound(self.unit_grid, self.bound)
+        # From 128 steps on a sum of shares is a discrete Gaussian to all digits of a float.
         if self._share_square < MIN_STEPS**2:
             raise InvalidInput(
                 f"One share of the noise must be at least {MIN_STEPS} steps of the grid wide.",
@@ -258,6 +259,7 @@ class FineGaussian(Mechanism):
 
         units x m B x `largest_sum` + shares x T: what one slot must hold, with a sign.
         """
+        # Weighted digits of all units, and every share of noise at its tail.
         moved = self.multiple * self.largest * Fraction(self.weights.largest_sum)
         return math.ceil(validate.count(units=units) * moved) + self.shares * self.tail
 

@@ -126,6 +126,7 @@ class Gaussian(Mechanism):
         Gaussian(noise_multiplier=5.0)
         """
         rule = weights or records.Weights()
+        # Sensitivity does not depend on the noise: any noise does to read it off.
         unit_noise = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
         moved = Fraction(unit_noise.sensitivity(relation)) / sensitivity_multiplier(
             as_neighbours(relation)
@@ -169,6 +170,8 @@ class Gaussian(Mechanism):
         bound x largest_sum, twice that under `replace-one`; 2 x bound x shares for silos' updates,
         one share for each silo, under every relation.
         """
+        # A unit's clipped term goes (1 bound) or is exchanged (2); the clipped update of a silo may
+        # cross the ball, in every silo, whatever the relation.
         times = sensitivity_multiplier(as_neighbours(relation))
         if self.terms == "silo-delta":
             times = 2 * self.shares
@@ -240,6 +243,7 @@ class Gaussian(Mechanism):
 
         Their sum fits in 64 bits, and is the same whoever adds them up, and in whatever order.
         """
+        # Everything is checked and counted before the first random byte is drawn.
         sums = check_totals(totals, names)
         self.check_ticket(ticket)
         ticket.draw(len(sums), part)

@@ -200,13 +200,14 @@ def clipped_integers(rows: IntArray, bound: int, norm: Norm) -> IntArray:
 
 
 def _integers(values: ArrayLike) -> IntArray:
-    given = numbers(values, "biu")
-    if given is None or given.ndim not in (1, 2):
+    array = numbers(values, "biu")
+    if array is None or array.ndim not in (1, 2):
         raise InvalidInput(
             "Terms must be integers, one row for each: (n,) or (n, D).",
             next_step="Count in whole units; for real vectors use Gaussian or Laplace.",
         )
-    if given.dtype == np.uint64:
-        given = np.minimum(given, np.uint64(2**62))
-    whole: IntArray = given.astype(np.int64)
+    # Beyond 2^62 every bound cuts anyway; int64 holds the rest.
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(2**62))
+    whole: IntArray = array.astype(np.int64)
     return whole[:, None] if whole.ndim == 1 else whole

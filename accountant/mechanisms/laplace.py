@@ -91,6 +91,7 @@ class Laplace(Mechanism):
         Raises `Unsupported` for vectors on a sample under `replace-one`: the pair of outcomes that
         covers it is proven in one dimension.
         """
+        # With, without, and with other data: three laws meet, covered in one dimension only.
         if on_sample and relation == "replace-one" and self.dimensions > 1:
             raise Unsupported(
                 "Laplace noise on sampled vectors has no event under replace-one.",
@@ -120,6 +121,7 @@ class Laplace(Mechanism):
         check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
         ticket.draw(part=part)
+        # sum + round(L) = round(sum + L): the rounded Laplace noise of `scale` / `grid` steps.
         scale = Fraction(self.scale) / Fraction(self.grid)
         noise = rounded_laplace(ticket.stream(name), len(steps), float(scale))
         return (steps + noise).astype(np.float64) * self.grid

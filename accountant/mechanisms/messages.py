@@ -120,6 +120,7 @@ class Messages(Mechanism):
             require_public("private", what="A bound on messages")
         seen = as_neighbours(relation)
         message = self.base_event(seen, is_random(sampling or records.Sampling()))
+        # Without a shuffler each message is seen with its sender.
         if self.shuffled is None:
             return self.local_event(relation, draws)
         return self.shuffled.event(message, validate.count(draws=draws))

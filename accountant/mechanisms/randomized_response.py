@@ -80,24 +80,24 @@ class RandomizedResponse(Mechanism):
 
     def _reported(self, ticket: Ticket, values: IntArray, name: str, part: str) -> IntArray:
         """Return a report for each value, (n,) or (n, j): j draws."""
-        given = self._values(values.reshape(-1))
+        array = self._values(values.reshape(-1))
         self.check_ticket(ticket)
         ticket.draw(part=part, sums=values.shape[1] if values.ndim == 2 else 1)
         stream = ticket.stream(name)
         # True with the exact probability, else shifted by 1 to k - 1 categories: each as likely.
-        truthful = bernoulli(stream, len(given), self._truth)
-        shift = 1 + uniform(stream, len(given), self.categories - 1)
-        sent = np.where(truthful, given, (given + shift) % self.categories)
+        truthful = bernoulli(stream, len(array), self._truth)
+        shift = 1 + uniform(stream, len(array), self.categories - 1)
+        sent = np.where(truthful, array, (array + shift) % self.categories)
         return np.asarray(sent.reshape(values.shape))
 
     def _values(self, values: ArrayLike) -> IntArray:
-        given = numbers(values, "iu")
-        if given is None or given.ndim != 1 or ((given < 0) | (given >= self.categories)).any():
+        array = numbers(values, "iu")
+        if array is None or array.ndim != 1 or ((array < 0) | (array >= self.categories)).any():
             raise InvalidInput(
                 f"Values must be integers from 0 to {self.categories - 1}, one for each unit.",
                 next_step="Give an array of shape (n,).",
             )
-        return given.astype(np.int64)
+        return array.astype(np.int64)
 
     def _truth(self, bits: int) -> tuple[Fraction, Fraction]:
         """Enclose the probability of the true value, 1 / (1 + (k - 1) e^-epsilon)."""

@@ -129,6 +129,7 @@ class Gate:
                     "Two rounds cannot state the same bytes as theirs.",
                     "Close the other round first, or name the streams apart.",
                 )
+            # The stream checks its ticket at every draw: after the round it gives no bytes.
             stream = self._streams.stream(name).guarded(ticket.check)
             self._lent.add(name)
             return stream
@@ -170,6 +171,7 @@ def _check(intent: records.RoundIntent) -> None:
             "Its `event` is what they see, and its views say otherwise.",
             "Leave `model` out of the views.",
         )
+    # A promise without noise would be a release in the clear under a private event.
     promises = not isinstance(intent.event, ev.NoGuarantee) and intent.event != ev.Compose(())
     if promises and intent.noise.family == "none":
         raise Unsupported(

@@ -44,6 +44,7 @@ class RoundDescription:
         event = make_event()
         if self.event_override is None:
             return event
+        # What is stated may be less private than what is done, never more.
         if not covers(self.event_override, event):
             raise Unsupported(
                 "The event given for this round is not what its mechanism does.",

@@ -102,7 +102,7 @@ class Exponential(Mechanism):
         numbers, without naming them, and for more choices than candidates; `Unsupported` for
         several choices on one sample, since an intent's draws have samples of their own.
         """
-        given = _scores(scores, validate.count(count=count))
+        array = _scores(scores, validate.count(count=count))
         self.check_ticket(ticket)
         if count > 1 and is_random(ticket.intent.sampling):
             raise Unsupported(
@@ -114,9 +114,9 @@ class Exponential(Mechanism):
             ticket.draw()
         # How many bytes the draws take depends on the scores: they come from a fork.
         stream = ticket.stream(name).fork()
-        remaining, chosen = np.arange(len(given)), []
+        remaining, chosen = np.arange(len(array)), []
         for _ in range(count):
-            index = self._draw(stream, given[remaining])
+            index = self._draw(stream, array[remaining])
             chosen.append(int(remaining[index]))
             remaining = np.delete(remaining, index)
         return chosen
@@ -155,10 +155,10 @@ class Exponential(Mechanism):
 
 
 def _scores(scores: ArrayLike, count: int) -> FloatArray:
-    given = numbers(scores)
-    if given is not None and given.ndim == 1 and count <= len(given) <= _MAX_CANDIDATES:
+    array = numbers(scores)
+    if array is not None and array.ndim == 1 and count <= len(array) <= _MAX_CANDIDATES:
         with np.errstate(over="ignore"):
-            finite = given.astype(np.float64)
+            finite = array.astype(np.float64)
         if np.isfinite(finite).all():
             return finite
     raise InvalidInput(

@@ -26,7 +26,7 @@ class ShuffledRound:
     do.
     Where they may not, a cap may keep the message of a user instead of one that the observer knows,
     which no randomizer hides: so beside colluders a cap is accounted as a refusal
-    (`overflow_beside`).
+    (`overflow_with_colluders`).
 
     Range: `users` 1 or above; `dimensions`, `chosen` and `padded_to` together or not at all.
     Raises `InvalidInput`.
@@ -52,7 +52,8 @@ class ShuffledRound:
                 "They say which coordinates are sent, and what hides how many.",
                 "Give all three, or none.",
             )
-        self.event(ev.Local(1.0), self.chosen or 1)  # refused now
+        # Any message shows whether the round has an event: refuse now, not in the first round.
+        self.event(ev.Local(1.0), self.chosen or 1)
 
     def event(self, message: ev.Event, draws: int) -> ev.Event:
         """Return the round of messages, each of the event `message`, `draws` from each unit.
@@ -88,8 +89,8 @@ class ShuffledRound:
     def without(self, colluders: int) -> ShuffledRound:
         """Return what is left for the others where so many of the users tell all they know.
 
-        A cap that may be needed becomes a refusal (`overflow_beside`).  Raises `InvalidInput` where
-        nothing is left.
+        A cap that may be needed becomes a refusal (`overflow_with_colluders`).  Raises
+        `InvalidInput` where nothing is left.
         """
         colluding = validate.count_from(0, colluders=colluders)
         padding = None if self.padded_to is None else self.padded_to - colluding
@@ -99,8 +100,9 @@ class ShuffledRound:
                 "Nobody, or no place of a coordinate, is left to hide among.",
                 "Have more users, or more places for each coordinate.",
             )
+        # The observer takes off what the colluders sent: a round of the others, with fewer places.
         users = self.users - colluding
-        overflow = overflow_beside(colluding, users, padding, self.overflow)
+        overflow = overflow_with_colluders(colluding, users, padding, self.overflow)
         return replace(self, users=users, padded_to=padding, overflow=overflow)
 
     def reach(self, *rests_on: str, colluders: int = 0) -> records.Reach:
@@ -123,7 +125,7 @@ class ShuffledRound:
         )
 
 
-def overflow_beside(
+def overflow_with_colluders(
     colluders: int, users: int, padded_to: int | None, overflow: Literal["refuse", "cap"]
 ) -> Literal["refuse", "cap"]:
     """Return the overflow by which a round is accounted beside those who tell what they sent.
@@ -140,7 +142,7 @@ def overflow_beside(
     sends 0 they are seen with positive probability, at every epsilon, while two users padded to 1
     are promised the local one.
 
-    >>> overflow_beside(1, 2, 1, "cap"), overflow_beside(0, 2, 1, "cap")
+    >>> overflow_with_colluders(1, 2, 1, "cap"), overflow_with_colluders(0, 2, 1, "cap")
     ('refuse', 'cap')
     """
     fits = padded_to is None or users <= padded_to

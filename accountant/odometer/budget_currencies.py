@@ -145,6 +145,7 @@ class Zcdp:
         if isinstance(event, ev.NoGuarantee):
             return Cost((math.inf,))
         if isinstance(event, (ev.Gaussian, ev.DiscreteGaussian)):
+            # rho = (distance of neighbours / noise)^2 / 2, exactly, as a fraction.
             shift = Fraction(contribution(relation)) / Fraction(event.noise_multiplier)
             return Cost((shift * shift / 2,))
         if isinstance(event, ev.ZCDP):
@@ -211,6 +212,7 @@ class Gdp:
             return math.inf
         if squared == 0:
             return 0.0
+        # Two steps down: the square root and the quotient round by one each.
         noise = 1.0 / math.sqrt(_round_up(squared))
         return self._epsilon_of(math.nextafter(math.nextafter(noise, 0.0), 0.0))
 
@@ -254,6 +256,7 @@ class Rdp:
             return Cost((Fraction(0),) * len(self.orders), renyi.slack)
         with np.errstate(over="ignore", invalid="ignore"):
             values = renyi.at(np.array(self.orders, dtype=np.float64))
+        # Infinite where the divergence is: that order's budget can never pay.
         amounts = tuple(
             Fraction(float(value)) if math.isfinite(value) else math.inf for value in values
         )
@@ -310,6 +313,7 @@ def best_order(
         total = np.zeros_like(orders)
         for leaf in leaves:
             total += leaf.count * curve(leaf.event, relation).at(orders)
+        # Releases that fit at each order: what conversion leaves of epsilon, over one's divergence.
         left = target.epsilon - overheads(orders, target.conversion_delta)
         affordable = np.where(
             (left > 0.0) & np.isfinite(total), left / np.maximum(total, 1e-300), 0.0

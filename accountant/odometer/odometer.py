@@ -93,6 +93,7 @@ class Odometer:
         (kind,) = _names(unit=[unit])
         validate.choice(CURRENCIES, currency=currency)
         fixed = None if orders is None else _orders(orders)
+        # The order is fixed by an example event, before any result is seen.
         example = None if like is None else seen(_event(like), records)
         chosen = currency_named(currency, target, relation, fixed, example)
         seen_by = _names(observers=observers)

@@ -96,6 +96,7 @@ class PlanLedger:
         phase_index = self._next_phase
         assert phase_index is not None
         planned = self._plan.phases[phase_index].event
+        # The first release of a round counts as the whole round; the rest of it may follow.
         self._done[phase_index] += rounds
         self._remaining = () if _is_whole(event, planned) else _releases(planned)[1:]
 
@@ -120,6 +121,7 @@ class PlanLedger:
         whole = self._whole_plan(observer)
         released = self._plan.seen_by(whole.observer, self._done)
         so_far = account(released, delta=whole.delta.upper, neighbours=whole.neighbours)
+        # Stopped here by plan, it would have proven this; never more than the whole plan.
         share = sum(self._done) / sum(phase.rounds for phase in self._plan.phases)
         epsilon = min(so_far.epsilon.upper, whole.epsilon.upper)
         return BudgetReading(epsilon, whole.delta.upper, share, _PLANNED_NOTE)

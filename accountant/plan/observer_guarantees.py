@@ -24,6 +24,7 @@ def proven(
 ) -> Guarantee:
     """Return the guarantee of all that an observer sees, with the scope that the plan gives it."""
     guarantee = account(composed(phases, observer, group), delta=delta, neighbours=relation)
+    # The scope states what was counted, and that the rest reaches this observer in no way.
     names = [phase.name for phase in phases if observer in phase.views]
     hidden = [phase.name for phase in phases if observer not in phase.views]
     scope = Step(

@@ -87,6 +87,7 @@ class Phase:
             observer: self.event_at(make_event, noise) for observer, make_event in self.seen.items()
         }
         event = self.event_at(self.make_event, noise)
+        # A fixed event has no noise multiplier to show.
         shown = None if self.fixed else noise
         return PlannedPhase(self.name, shown, event, self.rounds, views)
 

@@ -129,6 +129,7 @@ def plan(
             "They are the noise of each phase, relative to the others.",
             "Give split='weights', or leave the weights out.",
         )
+    # Equal noise is always a candidate, so the cheapest split never costs more.
     candidates = [tuple(phase.weight for phase in task.phases)]
     if split == "cheapest":
         target = task.epsilon, task.delta, task.relation, task.group
@@ -138,6 +139,7 @@ def plan(
         price([phase.noise_multiplier for phase in planned if phase.noise_multiplier is not None])
         for planned, _ in certified
     ]
+    # The search proves nothing: both candidates are certified, then the cheaper one is taken.
     best = min(range(len(certified)), key=costs.__getitem__)
     planned, guarantees = certified[best]
     # An event may be about a group already; then a guarantee is about that, not about one record.

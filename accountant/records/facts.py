@@ -28,6 +28,7 @@ class Fact:
     def __post_init__(self) -> None:
         for name, is_canonical in field_tests(type(self)):
             value = getattr(self, name)
+            # The quick test passes almost every value of a run; the slow check names what is wrong.
             if not is_canonical(value):
                 object.__setattr__(self, name, checked(value, type(self), name))
 

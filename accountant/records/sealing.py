@@ -28,6 +28,7 @@ def bound(
     items: Mapping[str, object], run_id: str, intent: int, aggregate: str | None
 ) -> dict[str, object]:
     """Return sealed items of which every one that is an object says of which release it is."""
+    # Inside the committed value: it cannot be moved to another release and still open.
     release = of_release(run_id, intent, aggregate)
     return {
         name: {**value, KEY: release} if isinstance(value, Mapping) else value

@@ -98,6 +98,7 @@ def release(
             "Draws are without replacement.",
             "Draw fewer.",
         )
+    # Draws without replacement compose: what was drawn is public, the rest a new selection.
     count = drawn_each * validate.count(layers=layers) * validate.count(rounds=rounds)
     range_each = draw_range(exponent, score_bound, change=change)
     event: ev.Event = repeated(count, ev.Exponential(range_each))
