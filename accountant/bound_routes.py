@@ -229,6 +229,7 @@ def _of_engines(event: ev.Event, delta: float, relation: Neighbours) -> Iterator
     if not parts:
         yield Route("nothing is released", Bounds.exactly(0.0), "by definition")
         return
+    # Group events at the leaves are mixtures of all records' draws, which pld takes together.
     mixed = any(isinstance(leaf.event, ev.Group) for leaf in parts)
     order = engine_order(parts)
     for name in (*order.engines, *order.shown):

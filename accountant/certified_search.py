@@ -138,6 +138,7 @@ class _Search:
         excess, coordinate = certificate.log_excess + self._offset, self._unknown.coordinate(value)
         self._learn(coordinate, excess)
         near = excess >= -self._tolerance
+        # Accepted only if both the delta and the epsilon of the certificate meet the target.
         if excess <= 0.0 and certificate.epsilon_upper <= certificate.epsilon:
             self.best = CertifiedValue(value, certificate)
             if value == self._unknown.weakest:
@@ -236,6 +237,7 @@ def _estimated(unknown: Unknown, estimate: Callable[[float], float]) -> tuple[fl
         return (highest, -10.0) if at(unknown.coordinate(unknown.start)) > 0.0 else (lowest, -10.0)
     crossing = narrow(at, bracket, absolute=1e-6, value=ESTIMATE_LOG_EXCESS, steps=40)
     coordinate = crossing.low if crossing.f_low < -crossing.f_high else crossing.high
+    # A one-sided difference: the search only needs a slope of the right sign and size.
     nudge = 0.01
     slope = (at(min(coordinate + nudge, highest)) - at(coordinate)) / nudge
     return coordinate, slope if slope < 0.0 and math.isfinite(slope) else -10.0

@@ -52,6 +52,7 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     """
     check_depth(event)
     counts = _counts(event, {})
+    # No run is that long: a larger count is a mistake.
     total = sum(counts.values())
     if total > MAX_ROUNDS:
         raise InvalidInput(
@@ -201,6 +202,7 @@ def _normal(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.Poisson):
         return event
     rate, inner = event.rate, event.event
+    # A unit survives nested draws with the product of the rates.
     while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)):
         if isinstance(inner, ev.Poisson):
             # A product that underflows is rounded up to the least float: rate 0 would say that
@@ -291,6 +293,7 @@ def _merged_gaussian(event: ev.Event) -> ev.Event:
                 "One sample that several releases share is only understood for Gaussian noise.",
                 "Sample each release by itself, or write the Repeat outside the Poisson.",
             )
+        # Jointly sampled Gaussians are one: 1/noise^2 adds up (a sufficient statistic).
         precision += part.count * (least / part.event.noise_multiplier) ** 2
     if precision == 0.0:
         raise Unsupported("Poisson sampling of an empty composition has no meaning.")

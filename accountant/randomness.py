@@ -219,6 +219,7 @@ class Streams:
         _refuse_other_process(self._process)
         with self._lock:
             if name not in self._streams:
+                # Keyed BLAKE2b of the name: names give unrelated keys, and none tells the root.
                 key = self._root.copy()
                 key.update(name.encode("utf-8", "surrogatepass"))
                 self._streams[name] = _stream(Secret(key.digest()), None)
@@ -268,6 +269,7 @@ def permutation(stream: Stream, count: int) -> IntArray:
     """
     while True:
         words = stream.integers64(count)
+        # Distinct uniform words are in every order equally often; a tie draws all again.
         order = np.argsort(words, kind="stable")
         ranked = words[order]
         if not (ranked[1:] == ranked[:-1]).any():

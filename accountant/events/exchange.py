@@ -229,6 +229,7 @@ def _import(source: Any, at: _Position) -> ev.Event:
             f"`{at.path}` must be a dp_accounting event; it is {kind_of(source)}.",
             next_step="Give an event such as dp_accounting.GaussianDpEvent(1.0).",
         )
+    # Converters are entered by class name: entering them must not load dp_accounting.
     name = type(source).__name__
     function = _imports.get(name)
     # Exactly their classes: a subclass may mean something else.

@@ -65,7 +65,7 @@ def cheapest_ratios(
         if not math.isfinite(factor):
             return math.inf
         value = cost(np.exp(ratios[free] + factor).tolist())
-        # Outside of the box the cost of its edge, and a little more.
+        # Outside of the box: the cost at its edge and a penalty, so that the simplex comes back.
         return value + abs(value) * float(np.abs(log_ratios - clipped).sum())
 
     # Nelder-Mead over the logs of all ratios but the last, from equal noise, then once more nearby.
@@ -139,6 +139,7 @@ class _Tables:
 
 def _table(phase: Phase, observer: str, relation: Neighbours, group: int) -> FloatArray:
     make_event = phase.seen[observer]
+    # log R(a), (noises, orders), of all rounds of the phase as this observer sees them.
     rows = [
         _divergence(
             grouped([ev.Repeat(phase.rounds, phase.event_at(make_event, noise))], group), relation

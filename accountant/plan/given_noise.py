@@ -75,6 +75,7 @@ def _listed(phases: Sequence[Phase | PlannedPhase]) -> tuple[Phase | PlannedPhas
 def _known(phase: Phase | PlannedPhase) -> PlannedPhase:
     if isinstance(phase, PlannedPhase):
         validate.count(rounds=phase.rounds)
+        # A guarantee is about views: an event that nobody sees would be proven nothing about.
         if phase.event not in phase.views.values():
             raise InvalidInput(
                 f"Nobody sees what phase {phase.name!r} releases.",

@@ -56,6 +56,7 @@ class Phase:
                 f"`views` of phase {self.name!r} must be by name; it is {list(self.views)!r:.60}.",
                 next_step="Name who sees the release, for example 'server'.",
             )
+        # One observer sees one thing of a release: the event itself, or a view of its own.
         in_both = set(observers) & set(self.views)
         if in_both:
             raise InvalidInput(

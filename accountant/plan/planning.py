@@ -185,12 +185,12 @@ class _Task:
     def certified(self, ratios: Sequence[float]) -> _Certified:
         """Return the phases at these ratios of noise, with the least certified common factor."""
         factor = self._factor(ratios)
+        # Certify all observers at one factor; where one is a hair above the target, more noise.
         for _ in range(_MAX_INCREMENTS):
             planned = self._at(factor, ratios)
             guarantees = {name: self._guarantee(planned, name) for name in self.observers}
             if all(proof.epsilon.upper <= self.epsilon for proof in guarantees.values()):
                 return planned, guarantees
-            # Each observer's crossing was found to a relative precision: a hair more noise.
             factor *= _NOISE_INCREMENT
         raise Unsupported(
             "The noise that was found does not meet the target for every observer.",

@@ -87,6 +87,7 @@ class Population(Fact):
         `most_records` is a public bound on the records of one user.
         """
         records = self.records
+        # Where their number is not public, a public cap on each user's records bounds it.
         if records is None and most_records is not None:
             records = self.users * most_records
         return {"user": self.users, "silo": self.silos, "record": records}.get(unit)

@@ -57,6 +57,7 @@ def _test(hint: Any) -> Callable[[object], bool]:
         return lambda value: value is None or inner(value)
     if origin is Literal:
         return lambda value: type(value) is str and value in arguments
+    # `type(...) is`: True is no integer of a record, and a subclass may format itself otherwise.
     if hint is int:
         return lambda value: type(value) is int and 0 <= value <= MAX_INTEGER
     if hint is float:
@@ -96,6 +97,7 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
     kind = getattr(cls, "type", "")
     if kind and source.get("type", kind) != kind:
         raise _refused(f"{where}.type", repr(kind), source["type"])
+    # A reader that skipped an unknown field would miss what it means.
     for key in source:
         if key not in known and not (kind and key == "type"):
             close = difflib.get_close_matches(str(key)[:60], list(known), n=1)
@@ -104,6 +106,7 @@ def decoded(cls: type[FactT], source: object, where: str) -> FactT:
                 "A reader that skips what it does not know would miss what it means.",
                 f"Did you mean `{close[0]}`?" if close else "Read it with a newer privplan.",
             )
+    # Fields that came later may be missing in lines of earlier versions; no other may.
     known = {name: item for name, item in known.items() if name in source or item.metadata != LATER}
     missing = next((name for name in known if name not in source), None)
     if missing is not None:
@@ -195,6 +198,7 @@ def _encoded(value: object, hint: Any) -> object:
         if arguments[1] is object:
             return dict(pairs)
         return {key: _encoded(element, arguments[1]) for key, element in pairs}
+    # The shortest decimal string that reads back as the same float: JSON numbers may lose digits.
     if hint is float:
         return repr(float(cast(float, value)))
     if hasattr(value, "to_json"):
@@ -222,6 +226,7 @@ def _decoded(value: object, hint: Any, where: str) -> object:
         }
     if hint is float:
         return _decoded_float(value, where)
+    # An event says itself what is wrong with it; here only where it stands is added.
     if isinstance(hint, type) and issubclass(hint, ev.Event):
         try:
             return ev.from_json(value)

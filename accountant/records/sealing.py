@@ -38,6 +38,7 @@ def bound(
 
 def is_foreign(value: object, run_id: str, intent: int, aggregate: str | None) -> bool:
     """Return whether a sealed value says that it is of another release than this one."""
+    # Items of earlier versions state nothing: they are not foreign, only unbound.
     stated = value.get(KEY) if isinstance(value, Mapping) else None
     return stated is not None and stated != of_release(run_id, intent, aggregate)
 

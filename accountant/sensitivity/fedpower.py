@@ -208,6 +208,7 @@ def entry_shift(
     after = a.copy()
     after[column] += change
     z_row, seen = basis[column], basis.T @ after
+    # |a z_j^T + e_j (Z^T a')^T|_F^2, expanded: exact for this row, and no bound on others.
     square = (a @ a) * (z_row @ z_row) + seen @ seen + 2.0 * a[column] * (z_row @ seen)
     return abs(change) / divisor * math.sqrt(max(float(square), 0.0))
 
@@ -264,6 +265,7 @@ def client_sensitivity(
     whose rows are all equal.  The number of clients is public and stays the same.  Derived here.
     """
     relation = as_neighbours(neighbours)
+    # A client's data is a mean of a a^T: the bound of one row, zeroed or replaced.
     factor = step.replaced_factor if relation == "replace-one" else 1
     square = factor * Fraction(step.row_norm) ** 4 * step.spectral_square
     condition = "each client divides by its own number of rows, which is not released"
@@ -285,6 +287,7 @@ def drifting_sensitivity(step: PowerStep, neighbours: str = "add-remove") -> Sen
     Derived here.
     """
     relation: Neighbours = as_neighbours(neighbours)
+    # (2 R^2 zeta)^2: nothing relates two products with different matrices.
     square = 4 * Fraction(step.row_norm) ** 4 * step.spectral_square
     conditions = (
         *step.conditions(),

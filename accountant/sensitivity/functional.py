@@ -168,6 +168,7 @@ def _replaced_l2(objective: Objective) -> float:
     """See the module: 2 p^2 (d + tau) + m f (d^2 - tau^2), or p^2 beta + g f beta (4 - beta)/2."""
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
+        # m f, from the way in which the quadratic part is released.
         times = {"full": 2, "upper-triangle": 1, "monomials": 4}[objective.quadratic]
         weight = times * t.squares
         # The square is concave in tau with its peak at p^2 / (m f), cut off at d.
@@ -194,6 +195,7 @@ def _replaced_l1(objective: Objective) -> float:
     else:
         l1_reach, whole = Fraction(root_up(d)), Fraction(root_up(2 * d * d))
         diagonal = Fraction(2)
+    # k sum |E_jl| over the whole matrix; the upper triangle counts the diagonal twice, halved.
     quadratic = t.sizes * whole
     if objective.quadratic == "upper-triangle":
         quadratic = (quadratic + t.diagonal_sizes * diagonal) / 2
@@ -201,6 +203,7 @@ def _replaced_l1(objective: Objective) -> float:
     bounds = [up(2 * t.linear * l1_reach + quadratic), up(2 * Fraction(_present_l1(objective)))]
     if objective.model in ("linear", "logistic"):
         bounds.append(up(_joint(objective, t.linear, t.sizes)))
+    # The ball lies in the cube: a bound for the larger domain holds.
     if objective.data == "l2":
         bounds.append(_replaced_l1(replace(objective, data="coordinate")))
     return min(bounds)
@@ -273,6 +276,8 @@ def release(
     validate.choice(("laplace", "gaussian"), noise=noise)
     _check_schedule(schedule, validate.count(rounds=rounds), rate)
     b = Fraction(validate.positive(scale=scale))
+    # On a Poisson sample a replaced record is drawn or not: the noise multiplier is that of a record
+    # that comes or goes, and the engine accounts for the pair of replaced data.
     sampled = schedule == "poisson"
     moved = sensitivity(objective, relation)
     bound = sensitivity(objective, "add-remove") if sampled else moved
@@ -286,6 +291,7 @@ def release(
         once = ev.Poisson(rate if rate is not None else 1.0, once)
     alternatives: tuple[ev.Event, ...] = ()
     if noise == "laplace" and not sampled:
+        # Coordinate j is (s_j/b)^2/2-zCDP; rho adds up over coordinates and rounds, rounded up.
         alternatives = (ev.ZCDP(up(rounds * (Fraction(moved.l2) / b) ** 2 / 2)),)
     schedule_conditions = {
         "once": "noise is drawn once; later steps see the noisy objective only",

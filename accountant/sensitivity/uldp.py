@@ -145,6 +145,7 @@ def weighted_sensitivity(
     """
     relation = as_neighbours(neighbours)
     c = Fraction(validate.positive(clip=clip))
+    # C times the largest weight sum, twice that for exchanged records; rounded up.
     bound = up(sensitivity_multiplier(relation) * c * Fraction(weight_sum(weights)))
     return Sensitivity(bound, relation, unit="user", conditions=_conditions())
 
@@ -283,6 +284,7 @@ def insider_release(
     event: ev.Event = ev.Gaussian(root_down(square))
     if hidden:
         event = ev.Poisson(rate, event)
+    # Weights in the clear tell the silo N_u without noise: no event covers that.
     if weighting == "records" and holds_user and not hidden_weights:
         event = CLEAR_WEIGHTS
     return Release(
@@ -377,6 +379,7 @@ def _square_left(
             "Tolerate fewer dropouts.",
         )
     square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
+    # Shares that are left over all shares that are counted on: the rest may be missing or known.
     square *= Fraction(counted - without, counted)
     return square * Fraction(silos, silos - without) ** 2 if weighting == "uniform" else square
 

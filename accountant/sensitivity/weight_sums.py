@@ -27,6 +27,7 @@ def weight_sum(weights: ArrayLike) -> float:
     """
     table = table_of(weights)
     sums = row_sums(table)
+    # Fractions that sum to 1 may come to a little more in floats: allowed, and counted as it is.
     too_large = np.flatnonzero(sums > 1.0 + table.shape[1] * FLOAT_EPSILON)
     if too_large.size:
         raise InvalidInput(

@@ -106,6 +106,7 @@ def one_row_delta(
     at = validate.non_negative(epsilon=epsilon)
     freedom = validate.count(extra_freedom=extra_freedom) + 1
     c, n = validate.positive(scale=scale), validate.positive(norm_square=norm_square)
+    # The mechanism is as hard to tell apart as c chi^2_m and n + c chi^2_m.
     law = chi2(freedom, scale=c)
     power, rate = freedom / 2.0 - 1.0, n / (2.0 * c)
     if extra_freedom > MAX_FREEDOM or not 1e-280 < rate < math.inf:
@@ -160,6 +161,7 @@ def gaussian_sensitivity(
     validate.choice(LAYOUTS, layout=layout)
     relation = as_neighbours(neighbours)
     b = Fraction(validate.positive(row_norm=row_norm))
+    # |x x^T - x' x'^T|_F^2 <= 2 B^4 in two dimensions or more, else B^4.
     factor = 2 if relation == "replace-one" and validate.count(dimension=dimension) > 1 else 1
     noise_conditions = {
         "isometric": "noise sigma on the diagonal and sigma / sqrt(2) above it, mirrored below",
