@@ -276,7 +276,7 @@ def release(
     validate.choice(("laplace", "gaussian"), noise=noise)
     _check_schedule(schedule, validate.count(rounds=rounds), rate)
     b = Fraction(validate.positive(scale=scale))
-    # On a Poisson sample a replaced record is drawn or not: the noise multiplier is that of a record
+    # On a Poisson sample a replaced record is drawn or not: the multiplier is that of a record
     # that comes or goes, and the engine accounts for the pair of replaced data.
     sampled = schedule == "poisson"
     moved = sensitivity(objective, relation)
