@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .accountant import errors, events
     from .accountant.account import account
+    from .accountant.account_release import account_release
     from .accountant.calibrate import Calibration, calibrate
     from .accountant.guarantee import Bounds, Guarantee, Step
     from .accountant.odometer import Odometer
     from .accountant.plan import Phase, Plan, plan
-    from .accountant.released import account_release
     from .fl.running import plan_run, resume, run
 
 __version__ = "0.1.0"
@@ -53,7 +53,7 @@ _HOME = {
     "Plan": "accountant.plan",
     "Step": "accountant.guarantee",
     "account": "accountant.account",
-    "account_release": "accountant.released",
+    "account_release": "accountant.account_release",
     "calibrate": "accountant.calibrate",
     "plan": "accountant.plan",
     "plan_run": "fl.running",

@@ -12,10 +12,11 @@ from typing import Final, Literal, cast
 from . import events as ev
 from . import validate
 from .composition import Leaf, group_sizes, leaves, observer_of, unit_of
+from .engine_order import engines_for
 from .engines.base import Answer, Engine
 from .errors import EnginesDisagree, InvalidInput, Unsupported, kind_of
-from .guarantee import Bounds, Guarantee, Neighbours, Step, as_neighbours, unique_steps
-from .preferences import engines_for
+from .guarantee import Bounds, Guarantee, Step, unique_steps
+from .neighbours import Neighbours, as_neighbours
 
 EngineName = Literal["rdp", "pld", "gdp", "blanket", "google", "microsoft"]
 
@@ -68,20 +69,21 @@ def account(
         raise InvalidInput(f"`event` must be an event; it is {kind_of(event)}.")
     parts = leaves(event)
     chosen = None if engine is None else engine_named(engine)
+    # Nothing released, one engine by name, or the tightest of those that know the leaves.
     if not parts:
         step = Step("composition", "Nothing is released.", "by definition")
         answer, name = Answer(Bounds.exactly(0.0), (step,)), engine or "gdp"
     elif chosen is not None:
-        answer, name = question.put_to(chosen, parts, relation), chosen.name
+        answer, name = question.ask(chosen, parts, relation), chosen.name
     else:
         answer, name = tightest(
-            engines_for(parts), lambda name: question.put_to(engine_named(name), parts, relation)
+            engines_for(parts), lambda name: question.ask(engine_named(name), parts, relation)
         )
-    answer = said_of(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
+    answer = with_scope(event, answer, relation, delta=question.delta, epsilon=question.epsilon)
     return question.guarantee(answer, relation, name, unit_of(event), observer_of(event))
 
 
-def said_of(
+def with_scope(
     event: ev.Event,
     answer: Answer,
     relation: Neighbours,
@@ -91,13 +93,14 @@ def said_of(
 ) -> Answer:
     """Return an answer with what the event as a whole adds: scope of groups, ends, warnings.
 
-    `delta` or `epsilon` is the question that was asked.
+    The one of `delta` and `epsilon` that was given is the query.
     """
     from .amplification.group import group_step
     from .engines.pld.caveats import with_caveats
 
     scope = tuple(group_step(size, relation) for size in group_sizes(event) if size > 1)
     answer = replace(answer, steps=unique_steps((*scope, *answer.steps)))
+    # Caveats are words about the event; where they cannot be computed the bounds still hold.
     with contextlib.suppress(Unsupported), guarded("pld"):
         answer = with_caveats(event, answer, relation, delta=delta, epsilon=epsilon)
     return answer
@@ -105,7 +108,7 @@ def said_of(
 
 def tightest(
     names: Iterable[str],
-    ask: Callable[[str], Answer],
+    query: Callable[[str], Answer],
     enough: Callable[[str, Answer], bool] = lambda *_: False,
 ) -> tuple[Answer, str]:
     """Return the tightest bounds that the named engines support, and the engine of the upper end.
@@ -118,17 +121,18 @@ def tightest(
     for name in names:
         try:
             with guarded(name):
-                answers[name] = ask(name)
+                answers[name] = query(name)
         except Unsupported as refusal:
             refusals.append(refusal)
             continue
         if enough(name, answers[name]):
             break
     if not answers:
-        # One that gives a reason says more than one that merely does not know the event.
+        # A refusal that gives a reason says more than one that merely does not know the event.
         reasoned = [refusal for refusal in refusals if refusal.why]
         raise (reasoned or refusals)[-1].unforced()
     merged, best = combine(answers)
+    # Renyi curves are a fallback: say that the bound is not tight.
     if refusals and set(answers) == {"rdp"}:
         note = f"{refusals[0].what} The rdp engine answers instead; its bound is not tight."
         merged = Answer(merged.bounds, merged.steps, (note, *merged.warnings))
@@ -140,12 +144,13 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
 
     Raises `EnginesDisagree` when one answer's lower end lies above another's upper end.
     """
+    # Every upper end is a guarantee, and every lower end a limit on all: take the tightest of each.
     best = min(answers, key=lambda name: answers[name].bounds.upper)
-    highest = max(answers, key=lambda name: answers[name].bounds.lower)
-    upper, lower = answers[best].bounds.upper, answers[highest].bounds.lower
+    highest_lower = max(answers, key=lambda name: answers[name].bounds.lower)
+    upper, lower = answers[best].bounds.upper, answers[highest_lower].bounds.lower
     if lower > upper:
         raise EnginesDisagree(
-            f"The {highest} engine shows at least {lower:.9g}, the {best} engine at most "
+            f"The {highest_lower} engine shows at least {lower:.9g}, the {best} engine at most "
             f"{upper:.9g}.",
             "Both cannot be true, so one of them is wrong and no number is given.",
             "Please report this event to the authors of privplan.",
@@ -161,7 +166,8 @@ def combine(answers: dict[str, Answer], *, forced: bool = False) -> tuple[Answer
         )
         for name in others
     )
-    lower_steps = answers[highest].steps if highest != best and lower > 0.0 else ()
+    # The derivation holds the steps of both ends.
+    lower_steps = answers[highest_lower].steps if highest_lower != best and lower > 0.0 else ()
     steps = unique_steps((*answers[best].steps, *lower_steps, *checks))
     if not others:
         why = "was asked for" if forced else "has an answer here"
@@ -200,7 +206,7 @@ class _Question:
         self.delta = None if delta is None else validate.open_probability(delta=delta)
         self.epsilon = None if epsilon is None else validate.non_negative(epsilon=epsilon)
 
-    def put_to(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
+    def ask(self, engine: Engine, parts: Sequence[Leaf], relation: Neighbours) -> Answer:
         with guarded(engine.name):
             if self.delta is not None:
                 return engine.epsilon(parts, self.delta, relation)

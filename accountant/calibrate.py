@@ -12,19 +12,20 @@ from dataclasses import dataclass, replace
 
 from . import events as ev
 from . import validate
-from .account import combine, engine_named, said_of, tightest
+from .account import combine, engine_named, tightest, with_scope
+from .certified_search import UNKNOWNS, CertifiedValue, Unknown, find_certified_value
+from .certifiers import Certificate, Certifier, certifiers_for
 from .composition import leaves, observer_of, unit_of
-from .edge import UNKNOWNS, Edge, Unknown, find_edge
+from .engine_order import engines_for
 from .engines.base import Answer
 from .errors import InvalidInput, TargetUnreachable, Unsupported, kind_of
-from .guarantee import Bounds, Guarantee, Neighbours, as_neighbours
-from .judge import Judge, Verdict, judges
-from .preferences import engines_for
+from .guarantee import Bounds, Guarantee
+from .neighbours import Neighbours, as_neighbours
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The value found, what it proves, and how far that is from the target.
+    """The value that was found, what it proves, and how far that is from the target.
 
     `value` is the unknown; `event` the event at that value; `guarantee.epsilon.upper` is at most
     `target`; `gap` is `target` minus the proven lower end, so no epsilon below `target - gap` is
@@ -55,7 +56,7 @@ def calibrate(
     relative 1e-4 of what is true where a two-sided engine is at work (`gap` says so); its
     certificate is never above the target.  Range: `epsilon` above 0, `delta` in (0, 1).  `engine`
     forces one engine; the default is led by the engine that is expected to be tightest, and checked
-    by the others that `account` asks (see `preferences`).
+    by the others that `account` asks (see `engine_order`).
 
     Raises `TargetUnreachable` if no value meets the target, `TargetTrivial` if every value does,
     `InvalidInput` and `Unsupported` as `account` does.
@@ -70,80 +71,90 @@ def calibrate(
     validate.choice(tuple(UNKNOWNS), unknown=unknown)
     if engine is not None:
         engine_named(engine)
-    search = UNKNOWNS[unknown]
+    quantity = UNKNOWNS[unknown]
 
     if not callable(make_event):
         raise InvalidInput(f"`make_event` must be callable; it is {kind_of(make_event)}.")
-    made: dict[float, ev.Event] = {}
+    events: dict[float, ev.Event] = {}
 
     def event_at(value: float) -> ev.Event:
-        # Each value is asked for once: what is judged is what is returned.
-        if value not in made:
-            event = make_event(int(value) if search.whole else value)
+        # One call for each value: the event that is certified is the event that is returned.
+        if value not in events:
+            event = make_event(int(value) if quantity.whole else value)
             if not isinstance(event, ev.Event):
                 raise InvalidInput(
                     f"`make_event` must return an event; it returned {kind_of(event)}."
                 )
-            made[value] = event
-        return made[value]
+            events[value] = event
+        return events[value]
 
-    candidates = judges(event_at(search.start), target, at_delta, relation, engine)
-    for place, judge in enumerate(candidates):
+    candidates = certifiers_for(event_at(quantity.start), target, at_delta, relation, engine)
+    # The first engine that can bring the epsilon below the target leads the search.
+    for index, certifier in enumerate(candidates):
         try:
-            found = _edge(search, judge, event_at)
+            best = _search(quantity, certifier, event_at)
             break
         except (Unsupported, TargetUnreachable) as refusal:
-            if place == len(candidates) - 1:
+            if index == len(candidates) - 1:
                 if engine is None and isinstance(refusal, Unsupported):
                     raise refusal.unforced() from None
                 raise
-    guarantee = _guarantee(event_at(found.value), found.verdict, at_delta, relation, judge, engine)
-    if engine is None and guarantee.engine != judge.name:
-        # Another engine than the one that led the search proves more here: let it lead, from here.
+    guarantee = _guarantee(
+        event_at(best.value), best.certificate, at_delta, relation, certifier, engine
+    )
+    if engine is None and guarantee.engine != certifier.name:
+        # Another engine proves more here than the one that led the search: search again by it.
         with contextlib.suppress(Unsupported):
-            (other,) = judges(event_at(found.value), target, at_delta, relation, guarantee.engine)
-            better = _edge(replace(search, start=found.value), other, event_at)
-            if search.place(better.value) < search.place(found.value):
-                event, verdict = event_at(better.value), better.verdict
-                guarantee = _guarantee(event, verdict, at_delta, relation, other, engine)
-                found = better
+            (other,) = certifiers_for(
+                event_at(best.value), target, at_delta, relation, guarantee.engine
+            )
+            better = _search(replace(quantity, start=best.value), other, event_at)
+            if quantity.coordinate(better.value) < quantity.coordinate(best.value):
+                event, certificate = event_at(better.value), better.certificate
+                guarantee = _guarantee(event, certificate, at_delta, relation, other, engine)
+                best = better
+    # No epsilon below the lower end is true of the event: nothing better than `gap` was missed.
     gap = target - guarantee.epsilon.lower
-    return Calibration(found.value, guarantee, gap, target, event_at(found.value))
+    return Calibration(best.value, guarantee, gap, target, event_at(best.value))
 
 
-def _edge(search: Unknown, judge: Judge, event_at: Callable[[float], ev.Event]) -> Edge:
-    return find_edge(
-        search,
-        verdict=lambda value: judge.verdict(leaves(event_at(value))),
-        rough=lambda value: judge.rough(leaves(event_at(value))),
-        estimate=lambda value: judge.estimate(leaves(event_at(value))),
-        answered=judge.answered,
+def _search(
+    quantity: Unknown, certifier: Certifier, event_at: Callable[[float], ev.Event]
+) -> CertifiedValue:
+    return find_certified_value(
+        quantity,
+        certify=lambda value: certifier.certify(leaves(event_at(value))),
+        coarse=lambda value: certifier.coarse_log_excess(leaves(event_at(value))),
+        estimate=lambda value: certifier.estimated_log_excess(leaves(event_at(value))),
+        delta_excess=certifier.delta_log_excess,
     )
 
 
 def _guarantee(
     event: ev.Event,
-    verdict: Verdict,
+    certificate: Certificate,
     delta: float,
     relation: Neighbours,
-    judge: Judge,
+    certifier: Certifier,
     engine: str | None,
 ) -> Guarantee:
-    """Return what is proven at the value found: by the judge, and by all that `account` asks."""
+    """Return what the certifier, and all engines that `account` asks, prove at a value."""
     parts = leaves(event)
-    own = Answer(verdict.bounds(), verdict.steps, verdict.warnings)
+    certified = Answer(certificate.bounds(), certificate.steps, certificate.warnings)
     if engine is not None:
-        answer, name = combine({judge.name: own}, forced=True)
+        answer, name = combine({certifier.name: certified}, forced=True)
     else:
         names = engines_for(parts)
-        names = names if judge.name in names else (judge.name, *names)
+        names = names if certifier.name in names else (certifier.name, *names)
         answer, name = tightest(
             names,
-            lambda one: (
-                own if one == judge.name else engine_named(one).epsilon(parts, delta, relation)
+            lambda name: (
+                certified
+                if name == certifier.name
+                else engine_named(name).epsilon(parts, delta, relation)
             ),
         )
-    answer = said_of(event, answer, relation, delta=delta)
+    answer = with_scope(event, answer, relation, delta=delta)
     return Guarantee(
         answer.bounds,
         Bounds.exactly(delta),

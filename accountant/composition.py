@@ -12,10 +12,10 @@ from . import events as ev
 from . import validate
 from .errors import InvalidInput, Unsupported
 
-LEAST_RATE: Final = 5e-324
+SMALLEST_POSITIVE_RATE: Final = 5e-324
 """The smallest rate above 0."""
 
-MOST_ROUNDS: Final = 10**15
+MAX_ROUNDS: Final = 10**15
 """Most rounds that are accounted; beyond, a count is surely a mistake."""
 
 
@@ -45,17 +45,18 @@ def leaves(event: ev.Event) -> tuple[Leaf, ...]:
     composition is forgotten: no engine here depends on it.
 
     Raises `Unsupported` for a sample of any other composition, `InvalidInput` for nesting
-    deeper than `MAX_DEPTH` and for more than `MOST_ROUNDS` rounds.
+    deeper than `MAX_DEPTH` and for more than `MAX_ROUNDS` rounds.
 
     >>> leaves(ev.Repeat(3, ev.Compose([ev.Gaussian(1.0), ev.Gaussian(1.0)])))
     (Leaf(event=Gaussian(noise_multiplier=1.0), count=6, fully_observed=True),)
     """
     check_depth(event)
     counts = _counts(event, {})
+    # No run is that long: a larger count is a mistake.
     total = sum(counts.values())
-    if total > MOST_ROUNDS:
+    if total > MAX_ROUNDS:
         raise InvalidInput(
-            f"The event has more than {MOST_ROUNDS:.0e} rounds.",
+            f"The event has more than {MAX_ROUNDS:.0e} rounds.",
             next_step="Check the counts of its Repeat events.",
         )
     return tuple(Leaf(leaf, count, attained) for (leaf, attained), count in counts.items())
@@ -84,13 +85,13 @@ def observer_of(event: ev.Event) -> str:
     return "analyzer" if _is_shuffled(event, {}) else "model"
 
 
-def _is_shuffled(event: ev.Event, known: dict[int, bool]) -> bool:
-    if id(event) not in known:
+def _is_shuffled(event: ev.Event, results: dict[int, bool]) -> bool:
+    if id(event) not in results:
         inner = getattr(event, "event", None)
         parts = getattr(event, "events", () if inner is None else (inner,))
-        own = isinstance(event, (ev.Shuffle, ev.SampledShuffle))
-        known[id(event)] = own or any(_is_shuffled(part, known) for part in parts)
-    return known[id(event)]
+        shuffles = isinstance(event, (ev.Shuffle, ev.SampledShuffle))
+        results[id(event)] = shuffles or any(_is_shuffled(part, results) for part in parts)
+    return results[id(event)]
 
 
 def rewritten(event: ev.Event, rule: Callable[[ev.Event], ev.Event]) -> ev.Event:
@@ -103,21 +104,21 @@ def rewritten(event: ev.Event, rule: Callable[[ev.Event], ev.Event]) -> ev.Event
 
 
 def _rewritten(
-    event: ev.Event, rule: Callable[[ev.Event], ev.Event], known: dict[int, ev.Event]
+    event: ev.Event, rule: Callable[[ev.Event], ev.Event], results: dict[int, ev.Event]
 ) -> ev.Event:
-    """Return it; `known` holds what shared sub-events came to, by identity."""
-    if id(event) in known:
-        return known[id(event)]
-    found = event
+    """Return it; `results` holds those of shared sub-events, by identity."""
+    if id(event) in results:
+        return results[id(event)]
+    result = event
     if isinstance(event, ev.Compose):
-        parts = tuple(_rewritten(part, rule, known) for part in event.events)
+        parts = tuple(_rewritten(part, rule, results) for part in event.events)
         if any(new is not old for new, old in zip(parts, event.events, strict=True)):
-            found = ev.Compose(parts)
+            result = ev.Compose(parts)
     elif isinstance(inner := getattr(event, "event", None), ev.Event):
-        new = _rewritten(inner, rule, known)
-        found = event if new is inner else replace(event, event=new)  # type: ignore[call-arg]
-    known[id(event)] = rule(found)
-    return known[id(event)]
+        new = _rewritten(inner, rule, results)
+        result = event if new is inner else replace(event, event=new)  # type: ignore[call-arg]
+    results[id(event)] = rule(result)
+    return results[id(event)]
 
 
 def group_sizes(event: ev.Event) -> tuple[int, ...]:
@@ -126,16 +127,16 @@ def group_sizes(event: ev.Event) -> tuple[int, ...]:
     return tuple(sorted(_sizes(event, {})))
 
 
-def _sizes(event: ev.Event, known: dict[int, frozenset[int]]) -> frozenset[int]:
+def _sizes(event: ev.Event, results: dict[int, frozenset[int]]) -> frozenset[int]:
     """Return how many records a unit has in each release of an event."""
-    if id(event) not in known:
+    if id(event) not in results:
         inner = getattr(event, "event", None)
         parts = getattr(event, "events", () if inner is None else (inner,))
-        below = frozenset().union(*(_sizes(part, known) for part in parts))
+        below = frozenset().union(*(_sizes(part, results) for part in parts))
         if isinstance(event, ev.Group):
             below = frozenset(event.size * size for size in below)
-        known[id(event)] = below if parts or isinstance(event, ev.Compose) else frozenset({1})
-    return known[id(event)]
+        results[id(event)] = below if parts or isinstance(event, ev.Compose) else frozenset({1})
+    return results[id(event)]
 
 
 def check_depth(event: ev.Event) -> None:
@@ -162,34 +163,36 @@ def _descend(event: ev.Event, depth: int, seen: dict[int, int]) -> None:
 _Counts = dict[tuple[ev.Event, bool], int]
 
 
-def _counts(event: ev.Event, known: dict[int, _Counts]) -> _Counts:
-    """Return leaves with counts; `known` holds what shared sub-events came to, by identity."""
-    if id(event) in known:
-        return known[id(event)]
+def _counts(event: ev.Event, results: dict[int, _Counts]) -> _Counts:
+    """Return leaves with counts; `results` holds those of shared sub-events, by identity."""
+    if id(event) in results:
+        return results[id(event)]
     counts: _Counts = {}
-    for (leaf, attained), count in _inside(event, known):
+    for (leaf, attained), count in _inside(event, results):
         counts[leaf, attained] = counts.get((leaf, attained), 0) + count
-    known[id(event)] = counts
+    results[id(event)] = counts
     return counts
 
 
 def _inside(
-    event: ev.Event, known: dict[int, _Counts]
+    event: ev.Event, results: dict[int, _Counts]
 ) -> Iterator[tuple[tuple[ev.Event, bool], int]]:
     """Yield the leaves of an event, with counts; a leaf may come several times."""
     match event:
         case ev.Compose(parts):
             for part in parts:
-                yield from _counts(part, known).items()
+                yield from _counts(part, results).items()
         case ev.Repeat(rounds, inner):
-            for key, count in _counts(inner, known).items():
+            for key, count in _counts(inner, results).items():
                 yield key, count * rounds
+        # One relation between data sets, whatever is released: the group goes to each leaf.
         case ev.Group(size, inner):
-            for (leaf, attained), count in _counts(inner, known).items():
+            for (leaf, attained), count in _counts(inner, results).items():
                 yield (_grouped(size, leaf), attained), count
+        # Post-processing of all runs: an upper bound counts each, a lower bound none of several.
         case ev.BestOf("fixed", mean, inner):
             runs = int(mean)
-            for (leaf, attained), count in _counts(inner, known).items():
+            for (leaf, attained), count in _counts(inner, results).items():
                 yield (leaf, attained and runs == 1), count * runs
         case _:
             yield (_normal(event), True), 1
@@ -199,13 +202,15 @@ def _normal(event: ev.Event) -> ev.Event:
     if not isinstance(event, ev.Poisson):
         return event
     rate, inner = event.rate, event.event
+    # A unit survives nested draws with the product of the rates.
     while isinstance(inner, (ev.Poisson, ev.Compose, ev.Repeat, ev.Group)):
         if isinstance(inner, ev.Poisson):
-            # A product that underflows is still not 0.
-            least = LEAST_RATE if rate > 0.0 and inner.rate > 0.0 else 0.0
+            # A product that underflows is rounded up to the least float: rate 0 would say that
+            # nothing is seen.
+            least = SMALLEST_POSITIVE_RATE if rate > 0.0 and inner.rate > 0.0 else 0.0
             rate, inner = max(rate * inner.rate, least), inner.event
         else:
-            inner = _one_gaussian(inner)
+            inner = _merged_gaussian(inner)
             if isinstance(inner, ev.Group):
                 break
     return inner if rate == 1.0 else ev.Poisson(rate, inner)
@@ -224,6 +229,7 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             f"A group of {size:,} records moves `{leaf.type}` by more than can be counted.",
             next_step="Use a smaller group, or continuous noise.",
         )
+    # Noise per moved bound is rounded down, a bare epsilon or rho up: never too private.
     match leaf:
         case ev.Gaussian(noise):
             return ev.Gaussian(math.nextafter(noise / size, 0.0))
@@ -234,9 +240,9 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
         case ev.DiscreteLaplace(noise, sensitivity):
             return ev.DiscreteLaplace(math.nextafter(noise / size, 0.0), sensitivity * size)
         case ev.Pure(epsilon) | ev.Local(epsilon) | ev.RandomizedResponse(epsilon):
-            return ev.Pure(_times(size, epsilon))
+            return ev.Pure(_times_up(size, epsilon))
         case ev.Exponential(epsilon):
-            return ev.Exponential(_times(size, epsilon))
+            return ev.Exponential(_times_up(size, epsilon))
         case ev.ZCDP(rho):
             return ev.ZCDP(size * size * rho * (1.0 + 1e-15))
         case ev.Approximate(epsilon, delta):
@@ -249,7 +255,7 @@ def _grouped(size: int, leaf: ev.Event) -> ev.Event:
             return ev.Group(size, leaf)
 
 
-def _times(size: int, epsilon: float) -> float:
+def _times_up(size: int, epsilon: float) -> float:
     """Return the product, rounded up."""
     product = size * epsilon
     exact = math.isinf(product) or Fraction(product) >= size * Fraction(epsilon)
@@ -258,7 +264,8 @@ def _times(size: int, epsilon: float) -> float:
 
 def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
     """Return Approximate(k epsilon, delta sum_{i<k} e^(i epsilon)), rounded up, delta at most 1."""
-    grown = _times(size, epsilon)
+    grown = _times_up(size, epsilon)
+    # log of (e^(k epsilon) - 1) / (e^epsilon - 1), without overflow where k epsilon is large.
     if grown > 700.0:
         log_factor = grown - (math.log(math.expm1(epsilon)) if epsilon > 0.0 else 0.0)
     elif epsilon == 0.0:
@@ -270,7 +277,7 @@ def _grouped_approximate(size: int, epsilon: float, delta: float) -> ev.Event:
     return ev.Approximate(grown, total)
 
 
-def _one_gaussian(event: ev.Event) -> ev.Event:
+def _merged_gaussian(event: ev.Event) -> ev.Event:
     parts = leaves(event)
     if len(parts) == 1 and parts[0].count == 1 and parts[0].fully_observed:
         return parts[0].event
@@ -286,6 +293,7 @@ def _one_gaussian(event: ev.Event) -> ev.Event:
                 "One sample that several releases share is only understood for Gaussian noise.",
                 "Sample each release by itself, or write the Repeat outside the Poisson.",
             )
+        # Jointly sampled Gaussians are one: 1/noise^2 adds up (a sufficient statistic).
         precision += part.count * (least / part.event.noise_multiplier) ** 2
     if precision == 0.0:
         raise Unsupported("Poisson sampling of an empty composition has no meaning.")

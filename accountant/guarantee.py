@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
-from . import validate
 from .errors import InvalidInput
+from .neighbours import NEIGHBOURS, Neighbours, as_neighbours
 
-Neighbours = Literal["add-remove", "replace-one", "zero-out"]
-"""What one step between neighbouring data sets is: one unit present or absent, one unit's data
-replaced by other data, or one unit's data replaced by zeros."""
-
-NEIGHBOURS: Final[tuple[Neighbours, ...]] = ("add-remove", "replace-one", "zero-out")
-
-
-def as_neighbours(neighbours: object) -> Neighbours:
-    """Return `neighbours` if it is a known relation; raise `InvalidInput` otherwise."""
-    validate.choice(NEIGHBOURS, neighbours=neighbours)
-    return next(known for known in NEIGHBOURS if known == neighbours)
+__all__ = [
+    "NEIGHBOURS",
+    "Bounds",
+    "Guarantee",
+    "Neighbours",
+    "Step",
+    "as_neighbours",
+    "unique_steps",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +53,7 @@ class Bounds:
         return NotImplemented
 
     def __hash__(self) -> int:
+        # Equal to a number means hashed like it.
         return hash(self.lower) if self.lower == self.upper else hash((self.lower, self.upper))
 
     @property

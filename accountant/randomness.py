@@ -22,27 +22,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NoReturn, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from . import records, validate
+from .arrays import BoolArray, IntArray, UInt64Array
 from .errors import InvalidInput, MissingExtra, PrivplanError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
 Octets: TypeAlias = bytes
-Words: TypeAlias = NDArray[np.uint64]
 
-_BLOCK: Final = 64
+_BLOCK_BYTES: Final = 64
 """Bytes of one ChaCha20 block."""
 
-_LAP: Final = _BLOCK << 32
-"""Bytes until the 32-bit block counter is used up and the nonce moves on."""
+_COUNTER_BYTES: Final = _BLOCK_BYTES << 32
+"""Bytes until the 32-bit block counter wraps around and the nonce grows."""
 
-_CHUNK: Final = bytes(1 << 18)
+_ZEROS: Final = bytes(1 << 18)
 """Zeros to encrypt, a cache's worth at a time."""
 
-_LONGEST: Final = 1 << 62
+_MAX_STREAM_BYTES: Final = 1 << 62
 """Bytes of one stream; no run comes near."""
 
 _forks = [0]
@@ -66,55 +65,58 @@ class Secret(bytes):
         return "<secret>"
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
+        raise _not_picklable()
 
 
 class _Keystream:
-    """The ChaCha20 keystream of one key, read from the front.
+    """The ChaCha20 keystream of one key, read from its start.
 
     `position` moves before bytes are made, so that a draw that is interrupted has used up its own,
-    and the cipher is put in its place again before the next one.
+    and the cipher is set to `position` again before the next one.
     """
 
-    __slots__ = ("_at", "_encryptor", "_key", "_lock", "_process", "position")
+    __slots__ = ("_encryptor", "_key", "_lock", "_offset", "_process", "position")
 
     def __init__(self, key: Secret) -> None:
         self._key = key
         self._lock = threading.Lock()
-        self._process = _here()
+        self._process = _process_id()
         self._encryptor = _encryptor(key, 0)
-        self._at = 0  # where the cipher stands
+        self._offset = 0  # of the cipher, in bytes
         self.position = 0
 
     def fill(self, out: memoryview) -> None:
         """Fill a buffer with the next bytes."""
         with self._lock:
-            _refuse_elsewhere(self._process)
+            _refuse_other_process(self._process)
             first = self.position
-            if first + len(out) > _LONGEST:
+            if first + len(out) > _MAX_STREAM_BYTES:
                 raise InvalidInput("A stream of randomness is used up.")
+            # Moved first: bytes of a draw that is interrupted are never handed out again.
             self.position = first + len(out)
-            if self._at != first:
+            if self._offset != first:
                 self._seek(first)
             done = 0
             while done < len(out):
-                to_the_lap = _LAP - self._at % _LAP
-                step = min(len(out) - done, len(_CHUNK), to_the_lap)
-                zeros = memoryview(_CHUNK)[:step]
+                # The cipher encrypts zeros, a chunk at a time and never past the 32-bit counter.
+                until_wrap = _COUNTER_BYTES - self._offset % _COUNTER_BYTES
+                step = min(len(out) - done, len(_ZEROS), until_wrap)
+                zeros = memoryview(_ZEROS)[:step]
                 self._encryptor.update_into(zeros, out[done : done + step])
-                if step == to_the_lap:
-                    self._encryptor = _encryptor(self._key, (self._at + step) // _BLOCK)
+                if step == until_wrap:
+                    self._encryptor = _encryptor(self._key, (self._offset + step) // _BLOCK_BYTES)
                 done += step
-                self._at += step
+                self._offset += step
 
-    def _seek(self, place: int) -> None:
-        block, skipped = divmod(place, _BLOCK)
+    def _seek(self, offset: int) -> None:
+        # Ciphers start at whole blocks: the bytes before the offset are drawn and dropped.
+        block, skipped = divmod(offset, _BLOCK_BYTES)
         self._encryptor = _encryptor(self._key, block)
         self._encryptor.update(bytes(skipped))
-        self._at = place
+        self._offset = offset
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
+        raise _not_picklable()
 
 
 class Stream:
@@ -124,17 +126,17 @@ class Stream:
     use from several threads.  Raises `PrivplanError` in a forked process.
     """
 
-    __slots__ = ("_allowed", "_flow", "id")
+    __slots__ = ("_check", "_keystream", "id")
 
-    def __init__(self, flow: _Keystream, name: str, allowed: Callable[[], None] | None) -> None:
-        self._flow = flow
-        self._allowed = allowed
+    def __init__(self, keystream: _Keystream, name: str, check: Callable[[], None] | None) -> None:
+        self._keystream = keystream
+        self._check = check
         self.id = name
 
     @property
     def position(self) -> int:
         """How many bytes were drawn."""
-        return self._flow.position
+        return self._keystream.position
 
     def bytes(self, count: int) -> Octets:
         """Return the next `count` bytes."""
@@ -142,7 +144,7 @@ class Stream:
         self._fill(memoryview(out))
         return bytes(out)
 
-    def integers64(self, count: int) -> Words:
+    def integers64(self, count: int) -> UInt64Array:
         """Return the next `count` integers, uniform in [0, 2^64): shape (count,)."""
         out = bytearray(8 * validate.count_from(0, count=count))
         self._fill(memoryview(out))
@@ -158,22 +160,22 @@ class Stream:
         It takes as many bytes as its use needs, where the use must not show: the parent moves on
         by 32 bytes, whatever the data.
         """
-        return _stream(Secret(self.bytes(32)), self._allowed)
+        return _stream(Secret(self.bytes(32)), self._check)
 
-    def guarded(self, allowed: Callable[[], None]) -> Stream:
-        """Return the same stream, which calls `allowed` (it may raise) before it gives bytes."""
-        return Stream(self._flow, self.id, allowed)
+    def guarded(self, check: Callable[[], None]) -> Stream:
+        """Return the same stream, which calls `check` (it may raise) before it gives bytes."""
+        return Stream(self._keystream, self.id, check)
 
     def _fill(self, out: memoryview) -> None:
-        if self._allowed is not None:
-            self._allowed()
-        self._flow.fill(out)
+        if self._check is not None:
+            self._check()
+        self._keystream.fill(out)
 
     def __repr__(self) -> str:
         return f"Stream(id={self.id!r}, position={self.position})"
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
+        raise _not_picklable()
 
 
 class Streams:
@@ -184,14 +186,14 @@ class Streams:
     ('seeded', 0)
     """
 
-    __slots__ = ("_lock", "_made", "_process", "_root", "facts")
+    __slots__ = ("_lock", "_process", "_root", "_streams", "facts")
 
     def __init__(self, root: Secret, facts: records.Randomness) -> None:
         """Take the root key; `secure` and `seeded` call this."""
         self._root = hashlib.blake2b(key=root, digest_size=32, person=b"privplan-stream")
-        self._made: dict[str, Stream] = {}
+        self._streams: dict[str, Stream] = {}
         self._lock = threading.Lock()
-        self._process = _here()
+        self._process = _process_id()
         self.facts = facts
 
     @classmethod
@@ -214,27 +216,29 @@ class Streams:
         """Return the stream of a name: the same one, further on, whenever it is asked for."""
         if not isinstance(name, str) or not name:
             raise InvalidInput("A stream needs a name.", next_step="Give `name` some text.")
-        _refuse_elsewhere(self._process)
+        _refuse_other_process(self._process)
         with self._lock:
-            if name not in self._made:
-                own = self._root.copy()
-                own.update(name.encode("utf-8", "surrogatepass"))
-                self._made[name] = _stream(Secret(own.digest()), None)
-            return self._made[name]
+            if name not in self._streams:
+                # Keyed BLAKE2b of the name: names give unrelated keys, and none tells the root.
+                key = self._root.copy()
+                key.update(name.encode("utf-8", "surrogatepass"))
+                self._streams[name] = _stream(Secret(key.digest()), None)
+            return self._streams[name]
 
     def __repr__(self) -> str:
-        return f"Streams(source={self.facts.source!r}, streams={len(self._made)})"
+        return f"Streams(source={self.facts.source!r}, streams={len(self._streams)})"
 
     def __reduce_ex__(self, _: object) -> NoReturn:
-        raise _kept_here()
+        raise _not_picklable()
 
 
-def poisson(stream: Stream, count: int, rate: float) -> NDArray[np.bool_]:
+def poisson(stream: Stream, count: int, rate: float) -> BoolArray:
     """Return who takes part: each of `count` independently, with probability at most `rate`.
 
     The probability is floor(2^64 rate) / 2^64: `rate` itself from 2^-11 on (a float has 53 bits),
     else less by under 2^-64.  A smaller rate reveals less, so the accounted rate covers it.
     """
+    # floor(2^64 rate): errs towards fewer units, which the accounted rate covers.
     threshold = int(Fraction(validate.probability(rate=rate)) * 2**64)
     words = stream.integers64(count)
     if threshold >= 2**64:
@@ -242,21 +246,22 @@ def poisson(stream: Stream, count: int, rate: float) -> NDArray[np.bool_]:
     return np.asarray(words < np.uint64(threshold))
 
 
-def uniform(stream: Stream, count: int, below: int) -> NDArray[np.int64]:
+def uniform(stream: Stream, count: int, below: int) -> IntArray:
     """Return `count` integers, exactly uniform in [0, `below`), by rejection.
 
     Range: 1 <= `below` <= 10^18.
     """
-    whole = np.uint64(2**64 // validate.count(below=below) * below - 1)
-    found: Words = np.empty(0, dtype=np.uint64)
-    wanted = validate.count_from(0, count=count)
-    while len(found) < wanted:
-        words = stream.integers64(wanted - len(found))
-        found = np.concatenate((found, words[words <= whole] % np.uint64(below)))
-    return found.astype(np.int64)
+    # The largest word of whole multiples of `below`: words above it would favour small residues.
+    largest_fair = np.uint64(2**64 // validate.count(below=below) * below - 1)
+    drawn: UInt64Array = np.empty(0, dtype=np.uint64)
+    needed = validate.count_from(0, count=count)
+    while len(drawn) < needed:
+        words = stream.integers64(needed - len(drawn))
+        drawn = np.concatenate((drawn, words[words <= largest_fair] % np.uint64(below)))
+    return drawn.astype(np.int64)
 
 
-def permutation(stream: Stream, count: int) -> NDArray[np.int64]:
+def permutation(stream: Stream, count: int) -> IntArray:
     """Return the integers below `count` in an order that is exactly uniform.
 
     Sorted by random words; where two are equal, all are drawn again, and given that they differ
@@ -264,14 +269,15 @@ def permutation(stream: Stream, count: int) -> NDArray[np.int64]:
     """
     while True:
         words = stream.integers64(count)
+        # Distinct uniform words are in every order equally often; a tie draws all again.
         order = np.argsort(words, kind="stable")
         ranked = words[order]
         if not (ranked[1:] == ranked[:-1]).any():
             return order.astype(np.int64)
 
 
-def grouped_order(stream: Stream, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return places by their group, ascending, and within each in an order that is exactly uniform.
+def grouped_order(stream: Stream, groups: IntArray) -> IntArray:
+    """Return indices sorted by group, and within each group in an order that is exactly uniform.
 
     `groups` (n,); the result is (n,).  A uniform order of all, sorted by group where it stays as it
     is within one: what it makes of disjoint groups is uniform for each, and independent.
@@ -280,16 +286,16 @@ def grouped_order(stream: Stream, groups: NDArray[np.int64]) -> NDArray[np.int64
     return np.asarray(order[np.argsort(groups[order], kind="stable")])
 
 
-def choice(stream: Stream, count: int, chosen: int) -> NDArray[np.int64]:
+def choice(stream: Stream, count: int, chosen: int) -> IntArray:
     """Return a uniformly random set of `chosen` integers below `count`, ascending."""
     if validate.count_from(0, chosen=chosen) > validate.count_from(0, count=count):
         raise InvalidInput(f"`chosen` must be at most {count}; it is {chosen}.")
     return np.sort(permutation(stream, count)[:chosen])
 
 
-def _stream(key: Secret, allowed: Callable[[], None] | None) -> Stream:
+def _stream(key: Secret, check: Callable[[], None] | None) -> Stream:
     name = hashlib.blake2b(key=key, digest_size=16, person=b"privplan-name").hexdigest()
-    return Stream(_Keystream(key), name, allowed)
+    return Stream(_Keystream(key), name, check)
 
 
 def _encryptor(key: Secret, block: int) -> CipherContext:
@@ -306,13 +312,13 @@ def _encryptor(key: Secret, block: int) -> CipherContext:
     return cipher.encryptor()
 
 
-def _here() -> tuple[int, int]:
+def _process_id() -> tuple[int, int]:
     return os.getpid(), _forks[0]
 
 
-def _refuse_elsewhere(process: tuple[int, int]) -> None:
+def _refuse_other_process(process: tuple[int, int]) -> None:
     """Refuse to draw in another process than the one where a stream was made."""
-    if process != _here():
+    if process != _process_id():
         raise PrivplanError(
             "A stream of randomness cannot be used in a forked process.",
             "The parent would draw the same bytes again, and equal noise cancels out.",
@@ -320,5 +326,5 @@ def _refuse_elsewhere(process: tuple[int, int]) -> None:
         )
 
 
-def _kept_here() -> TypeError:
+def _not_picklable() -> TypeError:
     return TypeError("Streams of randomness and their keys are not pickled or copied.")

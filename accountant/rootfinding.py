@@ -1,4 +1,4 @@
-"""Where a falling function crosses zero, with few evaluations and a bracket that is kept."""
+"""The root of a falling function, with few evaluations and a bracket that always holds it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def log_odds_over(log_delta: float, target: float) -> float:
     delta = math.exp(min(log_delta, 0.0))
     if delta == target:
         return 0.0
+    # The odds of 1 - delta: the margin that is left to 1 is kept above a rounding unit.
     rest = math.log1p(-target) - math.log(max(-math.expm1(min(log_delta, 0.0)), 1e-16))
     return log_delta - math.log(target) + rest
 
@@ -58,6 +59,7 @@ def narrow(
         if width <= allowed:
             break
         middle = 0.5 * (low + high)
+        # Three steps that did not halve the bracket: bisect once.
         slow = width > 0.5 * widths.pop(0)
         widths.append(width)
         if not slow and math.isfinite(weight_low) and math.isfinite(weight_high):
@@ -68,16 +70,17 @@ def narrow(
                 middle = secant
         if not low < middle < high:
             break
-        here = falling(middle)
-        if here > 0.0:
-            low, f_low, weight_low = middle, here, here
+        value_at = falling(middle)
+        # Illinois: the weight of an end that stays twice is halved, so that it moves as well.
+        if value_at > 0.0:
+            low, f_low, weight_low = middle, value_at, value_at
             weight_high = weight_high / 2 if side == 1 else weight_high
             side = 1
         else:
-            high, f_high, weight_high = middle, here, here
+            high, f_high, weight_high = middle, value_at, value_at
             weight_low = weight_low / 2 if side == -1 else weight_low
             side = -1
-        if abs(here) < value:
+        if abs(value_at) < value:
             break
     return Bracket(low, f_low, high, f_high)
 
@@ -89,16 +92,16 @@ def enclose(
 
     Returns None when the function does not change sign on the way to `least` or `most`.
     """
-    here, value = start, falling(start)
-    outwards = 1.0 if value > 0.0 else -1.0
+    argument, value = start, falling(start)
+    direction = 1.0 if value > 0.0 else -1.0
     while True:
-        there = min(max(here + outwards * step, least), most)
-        if there == here:
+        next_argument = min(max(argument + direction * step, least), most)
+        if next_argument == argument:
             return None
-        following = falling(there)
-        if (following > 0.0) != (value > 0.0):
+        next_value = falling(next_argument)
+        if (next_value > 0.0) != (value > 0.0):
             if value > 0.0:
-                return Bracket(here, value, there, following)
-            return Bracket(there, following, here, value)
-        here, value = there, following
+                return Bracket(argument, value, next_argument, next_value)
+            return Bracket(next_argument, next_value, argument, value)
+        argument, value = next_argument, next_value
         step *= 2.0

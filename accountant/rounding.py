@@ -60,13 +60,15 @@ def _shown(number: float, digits: int, rounding: str) -> str:
 
     if math.isinf(number):
         return "infinite"
-    exact = Decimal(repr(number))  # read back as a float, it is `number` itself
+    # The shortest decimal that reads back as `number`: rounding starts from what a person gave.
+    exact = Decimal(repr(number))
     if exact == 0:
         return "0"
     places = exact.adjusted() - digits + 1
     plain = -5 <= exact.adjusted() < 9
     if plain:
         places = min(places, 0)
+    # Towards the side that stays true: up for what is guaranteed, down for lower bounds.
     rounded = exact.quantize(Decimal((0, (1,), places)), context=Context(50, rounding))
     if plain:
         return f"{rounded:,f}"

@@ -1,6 +1,6 @@
 """Schedules: many leaves that differ only in their noise or rate.
 
-What is said of them, and where a bound is expected to lie, need not look at every one.  Bounds do.
+Estimates and the text of a derivation look at a sample of the leaves; bounds look at every one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from . import events as ev
 from .composition import Leaf
 from .guarantee import Step
 
-MOST_SKETCHED: Final = 48
+SKETCH_LEAVES: Final = 48
 """About how many leaves of one kind a sketch holds."""
 
-MOST_SHOWN: Final = 8
+MAX_LEAVES_SHOWN: Final = 8
 """More different leaves of one kind than this are summed up in one step of a derivation."""
 
 
@@ -34,15 +34,16 @@ def kind(event: ev.Event) -> tuple[str, ...]:
 def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
     """Return few leaves that stand for all, for estimates: their counts have the same sum.
 
-    Of each kind they are taken evenly along how much one release tells.
+    Of each kind they are taken evenly in the order of their leakage.
     """
-    if len(leaves) <= MOST_SKETCHED:
+    if len(leaves) <= SKETCH_LEAVES:
         return tuple(leaves)
     sketch: list[Leaf] = []
     for alike in _by_kind(leaves):
-        ordered = sorted(alike, key=lambda leaf: _telling(leaf.event))
-        blocks = min(MOST_SKETCHED, len(ordered))
+        ordered = sorted(alike, key=lambda leaf: _log_leakage(leaf.event))
+        blocks = min(SKETCH_LEAVES, len(ordered))
         for index in range(blocks):
+            # The median leaf of each block stands for it, with the counts of all.
             block = ordered[index * len(ordered) // blocks : (index + 1) * len(ordered) // blocks]
             count = sum(leaf.count for leaf in block)
             sketch.append(replace(block[len(block) // 2], count=count))
@@ -52,15 +53,15 @@ def sketched(leaves: Sequence[Leaf]) -> tuple[Leaf, ...]:
 def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:
     """Return the leaves whose own steps a derivation shows, and a step that sums up the others.
 
-    Of many leaves of one kind the most telling one is shown.
+    Of many leaves of one kind the one with the largest leakage is shown.
     """
-    kept: list[Leaf] = []
-    said: list[Step] = []
+    shown_leaves: list[Leaf] = []
+    summaries: list[Step] = []
     for alike in _by_kind(leaves):
-        if len(alike) <= MOST_SHOWN:
-            kept += alike
+        if len(alike) <= MAX_LEAVES_SHOWN:
+            shown_leaves += alike
             continue
-        kept.append(max(alike, key=lambda leaf: _telling(leaf.event)))
+        shown_leaves.append(max(alike, key=lambda leaf: _log_leakage(leaf.event)))
         ranges = [
             f"{word} {min(values):g} to {max(values):g}"
             for word, values in (
@@ -70,7 +71,7 @@ def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:
             if not any(map(math.isnan, values))
         ]
         over = f", {' and '.join(ranges)}" if ranges else ""
-        said.append(
+        summaries.append(
             Step(
                 "mechanism",
                 f"{len(alike):,} different releases of this kind{over}. The steps shown are those "
@@ -78,7 +79,7 @@ def shown(leaves: Sequence[Leaf]) -> tuple[tuple[Leaf, ...], tuple[Step, ...]]:
                 "by definition",
             )
         )
-    return tuple(kept), tuple(said)
+    return tuple(shown_leaves), tuple(summaries)
 
 
 def _by_kind(leaves: Sequence[Leaf]) -> list[list[Leaf]]:
@@ -99,16 +100,16 @@ def _field(event: ev.Event, name: str) -> float:
     return math.nan
 
 
-def _telling(event: ev.Event) -> float:
-    """Return about how much one release tells, as a log: q^2 (e^(1/s^2) - 1) for noisy sums."""
+def _log_leakage(event: ev.Event) -> float:
+    """Return about how much one release leaks, as a log: q^2 (e^(1/s^2) - 1) for noisy sums."""
     noise, rate = _field(event, "noise_multiplier"), _field(event, "rate")
     bare = _field(event, "epsilon")
-    telling = 0.0
+    leakage = 0.0
     if not math.isnan(rate):
-        telling += 2.0 * math.log(max(rate, 1e-300))
+        leakage += 2.0 * math.log(max(rate, 1e-300))
     if not math.isnan(noise):
         inverse = min(max(1.0 / noise, 1e-150), 1e150) ** 2
-        telling += inverse + math.log(-math.expm1(-inverse))
+        leakage += inverse + math.log(-math.expm1(-inverse))
     elif not math.isnan(bare):
-        telling += math.log(max(bare, 1e-300))
-    return telling
+        leakage += math.log(max(bare, 1e-300))
+    return leakage

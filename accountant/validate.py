@@ -100,6 +100,7 @@ def count_from(least: int, **field: object) -> int:
 
 def _integer(field: Mapping[str, object], least: int, allowed: str) -> int:
     name, value = _single(field)
+    # True is an integer in Python, and never a count.
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise _refuse(name, allowed, value)
     number = int(value)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
-from ..accountant.records.shape import LATER
+from ..accountant.records.field_codec import LATER
 from ..fl.frame import expected_log
 from ..fl.frame.expected_log import AtMost, NotStated
 from ..fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in

@@ -12,9 +12,9 @@ from . import options
 from .output import Report, show
 
 if TYPE_CHECKING:
+    from ..accountant.bound_routes import Route
     from ..accountant.events import Event
     from ..accountant.guarantee import Guarantee
-    from ..accountant.routes import Route
     from .describe import Asked
 
 EventPath = Annotated[
@@ -87,8 +87,8 @@ class Question:
     ) -> Question:
         """Return the question that the options ask; raise `InvalidInput` if they ask none."""
         from ..accountant import validate
+        from ..accountant.delta_checks import delta_below_half
         from ..accountant.errors import InvalidInput
-        from ..accountant.slack import slack as below_half
 
         options.word(options.NEIGHBOURS, neighbours=neighbours)
         if engine is not None:
@@ -105,19 +105,21 @@ class Question:
             value = options.checked(validate.non_negative, epsilon=epsilon)
             return cls("delta", value, neighbours, engine, True)
         slack = delta if given else options.DEFAULT_DELTA
-        value = options.checked(below_half, delta=slack)
+        value = options.checked(delta_below_half, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
     def compared(self, units: int | None, accepted: bool) -> int | None:
         """Return how many units there are; raise `InvalidInput` where delta allows one of them."""
         from ..accountant import validate
-        from ..accountant.slack import require_small
+        from ..accountant.delta_checks import require_delta_below_units
 
         if units is None:
             return None
         count = options.checked(validate.count, units=units)
         if self.asked == "epsilon":
-            require_small(self.given, count, "unit", accepted=accepted, accept=options.ACCEPT)
+            require_delta_below_units(
+                self.given, count, "unit", accepted=accepted, accept=options.ACCEPT
+            )
         return count
 
     def check_routes(self) -> None:
@@ -143,7 +145,7 @@ class Question:
         guarantee = run(event, neighbours=self.neighbours, engine=self.engine, **given)
         if not routes:
             return Answer(event, guarantee, self)
-        from ..accountant.routes import routes as ways
+        from ..accountant.bound_routes import routes as ways
 
         listed = ways(event, delta=self.given, neighbours=self.neighbours)
         return Answer(event, guarantee, self, listed)

@@ -103,11 +103,11 @@ def calibrate(
     compared with 1 / units, where --units says how many there are.
     """
     from ..accountant import validate
-    from ..accountant.slack import require_small, slack
+    from ..accountant.delta_checks import delta_below_half, require_delta_below_units
 
     target = (
         _required(validate.positive, epsilon=epsilon),
-        _required(slack, delta=delta),
+        _required(delta_below_half, delta=delta),
     )
     options.word(options.MECHANISMS, mechanism=mechanism)
     options.word(options.NEIGHBOURS, neighbours=neighbours)
@@ -120,7 +120,7 @@ def calibrate(
     else:
         schedule = from_rounds(rate, rounds)
     units, unit = _protected(context, kind, records, units)
-    require_small(target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT)
+    require_delta_below_units(target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT)
     plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, unit)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 

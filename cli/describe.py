@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ..accountant import rounding
 from ..accountant.errors import with_article
+from ..accountant.neighbours import CHANGE_WORDS
 from ..fl.observers.names import phrase as whom
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:
+    from ..accountant.bound_routes import Route
     from ..accountant.events import Event
     from ..accountant.guarantee import Bounds, Guarantee
-    from ..accountant.routes import Route
 
 Asked = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
 
-_CHANGE: Final[Mapping[str, str]] = {
-    "add-remove": "adding or removing one {unit}",
-    "replace-one": "replacing one {unit} by another",
-    "zero-out": "replacing one {unit} by zeros",
-}
 _NAMES: Final[Mapping[str, str]] = {
     "rdp": "RDP",
     "pld": "PLD",
@@ -91,7 +87,7 @@ _STATED: Final = (
 
 def change(neighbours: str, unit: str) -> str:
     """Return what one step between neighbouring data sets is, in words."""
-    return _CHANGE.get(neighbours, neighbours).format(unit=unit)
+    return CHANGE_WORDS.get(neighbours, neighbours).format(unit=unit)
 
 
 def engine(name: str) -> str:

@@ -8,7 +8,9 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
-NEIGHBOURS: Final = ("add-remove", "replace-one", "zero-out")
+from ..accountant import neighbours as relations
+
+NEIGHBOURS: Final = relations.NEIGHBOURS
 ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
 MECHANISMS: Final = ("gaussian", "laplace")
 
@@ -105,11 +107,11 @@ def uncompared(delta: float, units: int | None) -> tuple[str, ...]:
 
 def accepted(delta: float, units: int | None, unit: str = "record") -> tuple[str, ...]:
     """Return the warning of a delta that is 1 / units or more, and was accepted."""
-    from ..accountant.slack import allows_publishing, what_it_allows
+    from ..accountant.delta_checks import allows_publishing, publishing_sentences
 
     if units is None or not allows_publishing(delta, units):
         return ()
-    return (" ".join(what_it_allows(delta, units, unit)),)
+    return (" ".join(publishing_sentences(delta, units, unit)),)
 
 
 def word(options: Sequence[str], **field: str) -> str:

@@ -96,7 +96,7 @@ def plan(
     observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is
     refused without --accept-delta.
     """
-    from ..accountant.slack import require_small
+    from ..accountant.delta_checks import require_delta_below_units
 
     values = {
         "epsilon": epsilon,
@@ -133,7 +133,7 @@ def plan(
         split=own.word("split", design.split, SPLITS) or design.split,
         cost=own.word("cost", design.cost, COSTS) or design.cost,
     )
-    require_small(
+    require_delta_below_units(
         design.delta or 0.0, design.records, "record", accepted=accept_delta, accept=options.ACCEPT
     )
     varied = variations(
@@ -202,8 +202,8 @@ class _Given:
     def number(self, name: str, usual: float | None, check: str) -> float:
         """Return a number, checked; raise `InvalidInput` where nothing gives one."""
         from ..accountant import validate
+        from ..accountant.delta_checks import delta_below_half
         from ..accountant.errors import InvalidInput
-        from ..accountant.slack import slack
 
         if self.takes(name) or usual is None:
             usual = self.values[name]
@@ -211,7 +211,7 @@ class _Given:
             raise InvalidInput(
                 f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
             )
-        checks = slack if check == "slack" else getattr(validate, check)
+        checks = delta_below_half if check == "slack" else getattr(validate, check)
         return float(options.checked(checks, **{name: usual}))
 
     def word(self, name: str, usual: str | None, words: Sequence[str]) -> str | None:

@@ -191,11 +191,11 @@ class _Reader:
         return self._checked(getattr(validate, check), where, **{key: table[key]})
 
     def _slack(self, target: Mapping[str, Any]) -> float | None:
-        from ..accountant.slack import slack
+        from ..accountant.delta_checks import delta_below_half
 
         if "delta" not in target:
             return None
-        return self._checked(slack, "[target]", delta=target["delta"])
+        return self._checked(delta_below_half, "[target]", delta=target["delta"])
 
     def _checked(self, check: Callable[..., T], where: str, **given: object) -> T:
         from ..accountant.errors import InvalidInput

@@ -34,6 +34,7 @@ from .. import validate
 from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
 from ..guarantee import Neighbours, Step
+from ..neighbours import GROUP_WORDS
 
 Divergence: TypeAlias = Callable[[FloatArray], FloatArray]
 """From orders above 1 to upper bounds on both Renyi divergences of neighbours, in nats."""
@@ -43,12 +44,6 @@ MIRONOV_STATED_MIN_ORDER: Final = 2.0
 
 MIRONOV_PROVEN_MIN_ORDER: Final = 1.5
 """Least final order for which its proof holds."""
-
-_RECORDS_OF_UNIT: Final = {
-    "add-remove": "come or go together",
-    "zero-out": "are all set to zero, or all there",
-    "replace-one": "may all be replaced by as many others",
-}
 
 
 def group_step(size: int, neighbours: Neighbours) -> Step:
@@ -66,7 +61,7 @@ def group_step(size: int, neighbours: Neighbours) -> Step:
         )
     return Step(
         "group",
-        f"A unit is {size:,} records, which {_RECORDS_OF_UNIT[neighbours]}.",
+        f"A unit is {size:,} records, which {GROUP_WORDS[neighbours]}.",
         "definition of the relation between data sets",
         tuple(conditions),
     )

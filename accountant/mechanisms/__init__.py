@@ -1,19 +1,18 @@
 """Mechanisms: they state the event, and draw its noise through the gate, exactly."""
 
-from .about import About
-from .fine import FineGaussian
-from .gate import Gate
+from .fine_grid_gaussian import FineGaussian
 from .gaussian import Gaussian
 from .integers import DiscreteGaussian, DiscreteLaplace
 from .laplace import Laplace
 from .messages import GaussianMessages, LaplaceMessages, Messages, ResponseMessages
-from .response import RandomizedResponse
+from .randomized_response import RandomizedResponse
+from .release_gate import Gate
+from .round_description import RoundDescription
+from .round_ticket import Ticket
 from .selection import Exponential
-from .shuffled import Shuffled
-from .ticket import Ticket
+from .shuffled_round import ShuffledRound
 
 __all__ = [
-    "About",
     "DiscreteGaussian",
     "DiscreteLaplace",
     "Exponential",
@@ -26,6 +25,7 @@ __all__ = [
     "Messages",
     "RandomizedResponse",
     "ResponseMessages",
-    "Shuffled",
+    "RoundDescription",
+    "ShuffledRound",
     "Ticket",
 ]

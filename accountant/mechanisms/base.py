@@ -1,4 +1,4 @@
-"""What every mechanism offers: it states how far a unit reaches, its noise and its event."""
+"""What every mechanism states: contribution bound, noise, sensitivity and event."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from abc import ABC, abstractmethod
 from .. import events as ev
 from .. import records
 from ..errors import Unsupported
-from ..guarantee import NEIGHBOURS, Neighbours, as_neighbours
+from ..neighbours import NEIGHBOURS, Neighbours, as_neighbours
 from ..sensitivity.release import require_public
-from .about import About, covers, is_by_chance, sampled
-from .ticket import Ticket
+from .round_description import RoundDescription
+from .round_ticket import Ticket
+from .sampled_events import covers, is_random, sampled
 
 
 class Mechanism(ABC):
@@ -23,7 +24,7 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def contribution(self) -> records.Contribution:
-        """How far one term can reach, as the log states it."""
+        """The bound on one term, as the log states it."""
 
     @abstractmethod
     def noise(self, draws: int = 1) -> records.Noise:
@@ -35,7 +36,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
-        """Return one release to everybody who takes part; `on_sample`: they are drawn at random."""
+        """Return the event of one release, on all units or on a random sample (`on_sample`)."""
 
     @property
     def weights_used(self) -> records.Weights:
@@ -51,12 +52,13 @@ class Mechanism(ABC):
         where no event is known to cover this combination, and for a bound from private data.
         """
         if self.contribution.source == "private":
+            # A bound that depends on the data bounds nothing a neighbour could have.
             require_public("private", what="A bound on contributions")
-        drawn = sampling or records.Sampling()
-        base = self.base_event(as_neighbours(relation), is_by_chance(drawn))
-        return sampled(base, self.contribution.unit, drawn, draws)
+        sample = sampling or records.Sampling()
+        base = self.base_event(as_neighbours(relation), is_random(sample))
+        return sampled(base, self.contribution.unit, sample, draws)
 
-    def intent(self, about: About, relation: str) -> records.RoundIntent:
+    def intent(self, about: RoundDescription, relation: str) -> records.RoundIntent:
         """Return the intent of a round, with the event of this mechanism.
 
         Raises `Unsupported` for a bound taken from private data, unless the round is run as
@@ -65,7 +67,7 @@ class Mechanism(ABC):
         return records.RoundIntent(
             round=about.round,
             phase=about.phase,
-            event=about.chosen(lambda: self.event(relation, about.sampling, about.draws)),
+            event=about.stated_event(lambda: self.event(relation, about.sampling, about.draws)),
             contribution=self.contribution,
             noise=self.noise(about.draws),
             sensitivity=self.sensitivity(relation),
@@ -78,12 +80,13 @@ class Mechanism(ABC):
 
     def check_ticket(self, ticket: Ticket) -> None:
         """Raise `Unsupported` for a ticket whose intent states another mechanism."""
+        # Checked once for each mechanism: the gate admitted this very object before.
         if ticket.admitted is self:
             return
         stated = ticket.intent
-        own = (self.contribution, self.weights_used, self.noise(stated.noise.draws))
-        same = (stated.contribution, stated.weights, stated.noise) == own
-        if not same or not any(self._is_promised(stated, one) for one in NEIGHBOURS):
+        statement = (self.contribution, self.weights_used, self.noise(stated.noise.draws))
+        same = (stated.contribution, stated.weights, stated.noise) == statement
+        if not same or not any(self._is_promised(stated, relation) for relation in NEIGHBOURS):
             raise Unsupported(
                 "This ticket was opened for another mechanism.",
                 "Its intent states other noise, another bound or another event than this one's.",
@@ -100,12 +103,12 @@ class Mechanism(ABC):
             return True
         try:
             moved = self.sensitivity(relation)
-            own = self.event(relation, stated.sampling, stated.noise.draws)
+            event = self.event(relation, stated.sampling, stated.noise.draws)
         except Unsupported:
             return False
-        return moved == stated.sensitivity and covers(stated.event, own)
+        return moved == stated.sensitivity and covers(stated.event, event)
 
-    def _keep(self, **checked: object) -> None:
-        """Keep fields as they were checked: numbers of Python, whose arithmetic is exact."""
+    def _set_checked(self, **checked: object) -> None:
+        """Set fields to their checked values: numbers of Python, whose arithmetic is exact."""
         for name, value in checked.items():
             object.__setattr__(self, name, value)

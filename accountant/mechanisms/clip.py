@@ -1,4 +1,4 @@
-"""Rows of floats become rows of integers whose norm is at most what was promised, exactly.
+"""Clipping: rows of floats become rows of integers whose norm is at most the bound, exactly.
 
 A row r with weight v stands on the grid g as z = trunc(k r v / g), where k <= 1 shrinks it so that
 the norm of z is at most L = floor(bound v / g).  The arithmetic is done in float64 with a margin
@@ -25,22 +25,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput
 
-Integers: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Norm: TypeAlias = Literal["l1", "l2"]
 
-_CHUNK: Final = 1 << 16
-"""Numbers that are worked on at once, so that they stay in the cache."""
+_BLOCK_NUMBERS: Final = 1 << 16
+"""Numbers in one block of rows, so that it stays in the cache."""
 
-_EXACT: Final = 2.0**52
+_MAX_ROW_NORM: Final = 2.0**52
 """Largest norm of an integer row."""
 
-_FINEST: Final = 2.0**-1000
+_MIN_GRID: Final = 2.0**-1000
 """Smallest step of a grid: weights in steps stay finite."""
 
-ROOM: Final = 2**61
+MAX_SUM: Final = 2**61
 """Largest sum; noise has as much room again in a 64-bit integer, and its tails end long before."""
 
 
@@ -57,8 +56,8 @@ class Sparse:
     [4, 4, 0, 0, 5]
     """
 
-    columns: Integers
-    values: Floats
+    columns: IntArray
+    values: FloatArray
     width: int
 
     def __post_init__(self) -> None:
@@ -83,7 +82,7 @@ class Sparse:
         """Return some of the rows."""
         return Sparse(self.columns[chosen], self.values[chosen], self.width)
 
-    def dense(self) -> Floats:
+    def dense(self) -> FloatArray:
         """Return the table that this stands for: (n, width)."""
         table = np.zeros((len(self), self.width))
         np.put_along_axis(table, self.columns, self.values, axis=1)
@@ -98,7 +97,7 @@ def clipped_sum(
     grid: float,
     norm: Norm,
     heaviest: float = 1.0,
-) -> Integers:
+) -> IntArray:
     """Return the sum of the weighted rows on the grid, each clipped to bound x weight; see above.
 
     `rows` is (n, D), `weights` (n,) in [0, `heaviest`] or None for ones; the result is (D,).
@@ -122,7 +121,7 @@ def clipped_sums(
     grid: float,
     norm: Norm,
     heaviest: float = 1.0,
-) -> Integers:
+) -> IntArray:
     """Return what `clipped_sum` does of each of `count` groups of rows by itself: (count, D).
 
     `groups` (n,) says which group each row belongs to, from 0.  Raises as `clipped_sum`, for all
@@ -132,8 +131,11 @@ def clipped_sums(
     factors = _weights(weights, len(table), heaviest)
     owners = _groups(groups, len(table), count)
     largest = limits(bound, grid, factors)
-    top = float(largest.max(initial=0.0))
-    if top > _EXACT or (top * len(table) > ROOM // 2 and sum(map(int, largest)) > ROOM):
+    heaviest_term = float(largest.max(initial=0.0))
+    # The norm bounds of all rows together bound every coordinate of the sum: no overflow.
+    if heaviest_term > _MAX_ROW_NORM or (
+        heaviest_term * len(table) > MAX_SUM // 2 and sum(map(int, largest)) > MAX_SUM
+    ):
         raise too_large()
     if isinstance(rows, Sparse):
         totals = np.zeros((count, rows.width), dtype=np.int64)
@@ -145,55 +147,64 @@ def clipped_sums(
         order = np.argsort(owners, kind="stable")
         table, owners = table[order], owners[order]
         factors, largest = factors[order], largest[order]
-    step = max(1, _CHUNK // max(1, table.shape[1]))
+    # Block by block of rows: clip, then sum by group as differences of cumulative sums.
+    step = max(1, _BLOCK_NUMBERS // max(1, table.shape[1]))
     for start in range(0, len(table), step):
-        some = slice(start, start + step)
-        part = clipped(table[some], factors[some], largest[some], grid, norm)
-        # Sums of integers are exact, so those of a group are what lies between two of all.
-        sums = np.zeros((len(part) + 1, table.shape[1]), dtype=np.int64)
-        np.cumsum(part, axis=0, out=sums[1:])
-        ends = sums[np.searchsorted(owners[some], np.arange(count + 1))]
+        block = slice(start, start + step)
+        terms = clipped(table[block], factors[block], largest[block], grid, norm)
+        # Exact, as these are integers: a group's sum is the difference of two cumulative sums.
+        sums = np.zeros((len(terms) + 1, table.shape[1]), dtype=np.int64)
+        np.cumsum(terms, axis=0, out=sums[1:])
+        ends = sums[np.searchsorted(owners[block], np.arange(count + 1))]
         totals += ends[1:] - ends[:-1]
     return totals
 
 
-def limits(bound: float, grid: float, weights: Floats) -> Floats:
+def limits(bound: float, grid: float, weights: FloatArray) -> FloatArray:
     """Return L, at most floor(bound weight / grid), for each weight; shape as `weights`."""
+    # Rounded down before the floor: L is never above bound x weight / grid.
     product = np.nextafter(bound * weights, 0.0)
     return np.asarray(np.floor(product / grid))
 
 
-def clipped(rows: ArrayLike, weights: Floats, largest: Floats, grid: float, norm: Norm) -> Integers:
+def clipped(
+    rows: ArrayLike, weights: FloatArray, largest: FloatArray, grid: float, norm: Norm
+) -> IntArray:
     """Return the integer rows, (n, D): the norm of each is at most its `largest`."""
     with np.errstate(over="ignore"):  # wider floats: beyond range is infinite, and counts as zero
-        scaled: Floats = np.array(rows, dtype=np.float64)
-    top = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
-    broken = ~np.isfinite(top)
-    scaled[broken], top[broken] = 0.0, 0.0
-    exponent = np.minimum(np.maximum(np.frexp(top)[1], -1000), 1000)
+        scaled: FloatArray = np.array(rows, dtype=np.float64)
+    largest_entry = np.maximum(scaled.max(axis=1, initial=0.0), -scaled.min(axis=1, initial=0.0))
+    # A row with an infinity or nan counts as zero: an error would tell that a unit has it.
+    not_finite = ~np.isfinite(largest_entry)
+    scaled[not_finite], largest_entry[not_finite] = 0.0, 0.0
+    # y = r 2^-e: the largest coordinate is near 1, so squares neither overflow nor vanish.
+    exponent = np.minimum(np.maximum(np.frexp(largest_entry)[1], -1000), 1000)
     scaled *= np.ldexp(1.0, -exponent)[:, None]
+    # n = |y|, (rows,), computed: at least |y| (1 - (D + 4) u).
     if norm == "l2":
         size = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
     else:
         size = np.abs(scaled).sum(axis=1)
+    # f = min(v 2^e / g, L (1 - m) / n): to the grid, and no farther than the bound allows.  The
+    # margin m is twice all rounding, so |f y| <= L holds exactly: it errs towards shorter rows.
     margin = (scaled.shape[1] + 16) * 2.0**-52
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        asked = np.ldexp(weights / grid, exponent)
-        allowed = largest * (1.0 - margin) / size
-    factor = np.where(size > 0.0, np.minimum(asked, allowed), 0.0)
+        to_grid = np.ldexp(weights / grid, exponent)
+        to_bound = largest * (1.0 - margin) / size
+    factor = np.where(size > 0.0, np.minimum(to_grid, to_bound), 0.0)
     scaled *= factor[:, None]
-    return scaled.astype(np.int64)  # towards zero
+    return scaled.astype(np.int64)  # truncation: no coordinate moves outwards
 
 
 def check_bound(grid: float, bound: float) -> None:
     """Raise `InvalidInput` where a bound is less than one step of the grid, or far too many."""
-    if grid < _FINEST:
+    if grid < _MIN_GRID:
         raise InvalidInput(
             "The noise is too small to compute with.",
             "Its grid is near the smallest numbers that there are.",
             "Give bound and noise in other units.",
         )
-    if not 1.0 <= bound / grid <= _EXACT:
+    if not 1.0 <= bound / grid <= _MAX_ROW_NORM:
         raise InvalidInput(
             f"The bound must hold from 1 to 2^52 steps of the grid; it holds {bound / grid:.3g}.",
             "Below, every term is rounded to zero; above, sums overflow.",
@@ -201,7 +212,7 @@ def check_bound(grid: float, bound: float) -> None:
         )
 
 
-def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integers]:
+def check_totals(totals: Sequence[IntArray], names: Sequence[str]) -> list[IntArray]:
     """Return sums on a grid, each with a stream; raise `InvalidInput` for anything else."""
     if len(totals) != len(names) or len(set(names)) != len(names) or not names:
         raise InvalidInput(
@@ -209,18 +220,18 @@ def check_totals(totals: Sequence[Integers], names: Sequence[str]) -> list[Integ
             "Noise that is used twice cancels out.",
             "Give as many different names as sums.",
         )
-    found = [np.asarray(total) for total in totals]
-    if any(one.dtype != np.int64 or one.ndim != 1 for one in found):
+    sums = [np.asarray(total) for total in totals]
+    if any(total.dtype != np.int64 or total.ndim != 1 for total in sums):
         raise InvalidInput(
             "A sum that is given noise must be integers on the grid, (D,) of int64.",
             "Noise on floats can be told from what it covers.",
             "Use what `total` returns.",
         )
-    if len({one.shape for one in found}) > 1:
+    if len({total.shape for total in sums}) > 1:
         raise InvalidInput("All sums of one draw must have the same length.")
-    if sum(max(int(one.max()), -int(one.min())) for one in found if one.size) > 2 * ROOM:
+    if sum(max(int(total.max()), -int(total.min())) for total in sums if total.size) > 2 * MAX_SUM:
         raise InvalidInput("A sum is too large for 64-bit integers with noise.")
-    return found
+    return sums
 
 
 def too_large() -> InvalidInput:
@@ -238,10 +249,10 @@ def numbers(values: ArrayLike, kinds: str = "fiu") -> NDArray[Any] | None:
     What numpy raises names the value that it does not understand, and values are private.
     """
     try:
-        given = np.asarray(values)
+        array = np.asarray(values)
     except (ValueError, TypeError, OverflowError):
         return None
-    return given if given.dtype.kind in kinds else None
+    return array if array.dtype.kind in kinds else None
 
 
 def _table(rows: ArrayLike) -> NDArray[Any]:
@@ -254,26 +265,26 @@ def _table(rows: ArrayLike) -> NDArray[Any]:
     return table
 
 
-def _groups(groups: ArrayLike, rows: int, count: int) -> Integers:
-    given = numbers(groups, "iu")
-    most = validate.count(count=count)
-    if given is None or given.shape != (rows,) or not ((given >= 0) & (given < most)).all():
+def _groups(groups: ArrayLike, rows: int, count: int) -> IntArray:
+    array = numbers(groups, "iu")
+    limit = validate.count(count=count)
+    if array is None or array.shape != (rows,) or not ((array >= 0) & (array < limit)).all():
         raise InvalidInput(
-            f"`groups` must be integers from 0 to {most - 1}, one for each row.",
+            f"`groups` must be integers from 0 to {limit - 1}, one for each row.",
             next_step="Give an array of shape (terms,).",
         )
-    return given.astype(np.int64)
+    return array.astype(np.int64)
 
 
-def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> Floats:
-    most = validate.positive(heaviest=heaviest)
-    if weights is None and most >= 1.0:
+def _weights(weights: ArrayLike | None, count: int, heaviest: float) -> FloatArray:
+    limit = validate.positive(heaviest=heaviest)
+    if weights is None and limit >= 1.0:
         return np.ones(count)
-    given = np.ones(count) if weights is None else numbers(weights)
-    if given is None or given.shape != (count,) or not ((given >= 0.0) & (given <= most)).all():
+    array = np.ones(count) if weights is None else numbers(weights)
+    if array is None or array.shape != (count,) or not ((array >= 0.0) & (array <= limit)).all():
         raise InvalidInput(
-            f"`weights` must be numbers in [0, {most:g}], one for each row.",
+            f"`weights` must be numbers in [0, {limit:g}], one for each row.",
             "A unit's weights are promised to sum to no more.",
             "Give an array of shape (terms,).",
         )
-    return given.astype(np.float64)
+    return array.astype(np.float64)

@@ -20,26 +20,25 @@ from fractions import Fraction
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import BoolArray, FloatArray
 from ..randomness import Stream
 
-Floats: TypeAlias = NDArray[np.float64]
 Enclosure: TypeAlias = Callable[[int], tuple[Fraction, Fraction]]
-"""From a number of bits to an interval that holds one probability; it shrinks as they grow."""
+"""From a number of bits to an interval that holds a probability; it shrinks as the bits grow."""
 
-BITS: Final = 53
+FIRST_BITS: Final = 53
 """Bits of a uniform number that are drawn at first: a float holds them exactly."""
 
-ERROR: Final = 2.0**-40
+EXP_ERROR_RELATIVE: Final = 2.0**-40
 """Granted relative error of a probability in floats; 2^-44 is proven, see `exp_minus`."""
 
 _LN2_HIGH: Final = float.fromhex("0x1.62e42fe000000p-1")  # 28 bits, so that k times it is exact
 _LN2_LOW: Final = float.fromhex("0x1.f473de6af278fp-30")
-_TERMS: Final = [1.0 / math.factorial(power) for power in range(18)]
+_TAYLOR_COEFFICIENTS: Final = [1.0 / math.factorial(power) for power in range(18)]
 
 
-def exp_minus(x: Floats) -> Floats:
+def exp_minus(x: FloatArray) -> FloatArray:
     """Return e^-x for x >= 0, with a relative error below 2^-44 up to x = 600; 0 beyond.
 
     With k = round(x / ln 2) and r = x - k ln 2, |r| < 0.35, it is 2^-k times the Taylor series of
@@ -50,11 +49,13 @@ def exp_minus(x: Floats) -> Floats:
     shrink by r each, under 8 in all.  The sum stays below 16 units, and 2^-k is exact.
     """
     bounded = np.minimum(x, 600.0)
+    # k = round(x / ln 2), r = x - k ln 2 by the two halves of ln 2.
     k = np.rint(bounded * (1.0 / math.log(2.0)))
     r = (bounded - k * _LN2_HIGH) - k * _LN2_LOW
-    total = np.full_like(r, _TERMS[-1])
-    for term in _TERMS[-2::-1]:
-        total = term - r * total
+    # Horner's rule for e^-r, from the power 17 down; then the exact factor 2^-k.
+    total = np.full_like(r, _TAYLOR_COEFFICIENTS[-1])
+    for coefficient in _TAYLOR_COEFFICIENTS[-2::-1]:
+        total = coefficient - r * total
     return np.where(x <= 600.0, np.ldexp(total, -k.astype(np.int32)), 0.0)
 
 
@@ -68,6 +69,7 @@ def exp_enclosure(x: Fraction, bits: int) -> tuple[Fraction, Fraction]:
         return Fraction(1), Fraction(1)
     if x > 2 * bits:  # e^-x < 2^-x
         return Fraction(0), Fraction(1, 1 << 2 * bits)
+    # Decimal digits for so many bits, and a few more than the roundings below can cost.
     digits = bits * 3 // 10 + 8
     down = Context(prec=digits, rounding=ROUND_FLOOR)
     up = Context(prec=digits, rounding=ROUND_CEILING)
@@ -94,6 +96,7 @@ def decide(stream: Stream, first: int, bits: int, chance: Enclosure) -> bool:
     that interval and the enclosure of the probability are apart.
     """
     while True:
+        # [first, first + 1) / 2^bits against the enclosure: apart from it, the outcome is decided.
         low, high = chance(bits + 32)
         if Fraction(first + 1, 1 << bits) <= low:
             return True
@@ -105,20 +108,21 @@ def decide(stream: Stream, first: int, bits: int, chance: Enclosure) -> bool:
 
 def bernoulli(
     stream: Stream, count: int, chance: Enclosure, rare: Stream | None = None
-) -> NDArray[np.bool_]:
+) -> BoolArray:
     """Return `count` independent outcomes, each true with exactly the probability enclosed.
 
     It takes 8 bytes for each, and 32 for a fork of the stream that gives further bits (if `rare`
     does not give them): how many bytes are used does not tell the outcomes.
     """
     low, high = chance(128)
-    sure, never = math.floor(low * 2**64), math.ceil(high * 2**64)
-    further = stream.fork() if rare is None else rare
+    surely_true, surely_false = math.floor(low * 2**64), math.ceil(high * 2**64)
+    more_bits = stream.fork() if rare is None else rare
     words = stream.integers64(count)
-    if sure >= 2**64:
+    if surely_true >= 2**64:
         return np.ones(count, dtype=bool)
-    result = np.asarray(words < np.uint64(sure))
-    open_still = ~result if never >= 2**64 else ~result & (words < np.uint64(never))
-    for place in np.flatnonzero(open_still):
-        result[place] = decide(further, int(words[place]), 64, chance)
+    # Words below floor(2^64 low) are surely true, from ceil(2^64 high) on surely false.
+    result = np.asarray(words < np.uint64(surely_true))
+    undecided = ~result if surely_false >= 2**64 else ~result & (words < np.uint64(surely_false))
+    for index in np.flatnonzero(undecided):
+        result[index] = decide(more_bits, int(words[index]), 64, chance)
     return result

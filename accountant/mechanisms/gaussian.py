@@ -2,8 +2,8 @@
 
 Floats leak: the sum of a float and a float Gaussian shows by its last bits what was added to what
 (Mironov 2012).  Here terms stand on a grid of step g (`clip`), their sum is an integer, and so is
-the noise: a discrete Gaussian whose parameter t is over 2^20 steps, drawn exactly (`samplers`).
-Only the noisy integer becomes a float.
+the noise: a discrete Gaussian whose parameter t is over 2^20 steps, drawn exactly
+(`discrete_sampler`).  Only the noisy integer becomes a float.
 
 **Why the event is `Gaussian`, not an approximation of it.**  Let a^2 = t^2 - 64, and let K(y) round
 a real number y to an integer k with probability ~ e^(-(k - y)^2 / 128).  K commutes with integer
@@ -40,17 +40,18 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported, kind_of
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
-from ..sensitivity.release import multiplier, reach, root_up, up
+from ..sensitivity.release import multiplier, root_up, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, Sparse, check_bound, check_totals, clipped_sum, clipped_sums
-from .samplers import discrete_gaussian
-from .steps import Steps
-from .ticket import Ticket
+from .clip import Sparse, check_bound, check_totals, clipped_sum, clipped_sums
+from .discrete_sampler import discrete_gaussian
+from .noisy_sums import NoisySums
+from .round_ticket import Ticket
 
-STEPS: Final = 20
+LOG2_STEPS: Final = 20
 """One share's standard deviation is from 2^20 to 2^21 steps of the grid."""
 
 SMOOTHING: Final = 64
@@ -87,7 +88,7 @@ class Gaussian(Mechanism):
     tolerated_dropouts: int = 0
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.positive(bound=self.bound),
             std=validate.positive(std=self.std),
             shares=validate.count(shares=self.shares),
@@ -120,13 +121,16 @@ class Gaussian(Mechanism):
     ) -> Self:
         """Return the mechanism whose event has at least this noise multiplier, and hardly more.
 
-        >>> own = Gaussian.with_multiplier(5.0, bound=0.1, relation="add-remove")
-        >>> own.event("add-remove")
+        >>> mechanism = Gaussian.with_multiplier(5.0, bound=0.1, relation="add-remove")
+        >>> mechanism.event("add-remove")
         Gaussian(noise_multiplier=5.0)
         """
         rule = weights or records.Weights()
-        of_one = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
-        moved = Fraction(of_one.sensitivity(relation)) / reach(as_neighbours(relation))
+        # Sensitivity does not depend on the noise: any noise does to read it off.
+        unit_noise = cls(bound, bound, shares, terms, rule, unit, "public", tolerated_dropouts)
+        moved = Fraction(unit_noise.sensitivity(relation)) / sensitivity_multiplier(
+            as_neighbours(relation)
+        )
         std = up(Fraction(validate.positive(noise_multiplier=noise_multiplier)) * moved)
         return cls(bound, std, shares, terms, rule, unit, "public", tolerated_dropouts)
 
@@ -138,7 +142,7 @@ class Gaussian(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The step on which sums and noise stand: a power of two, below share_std / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.share_std)[1] - 1 - STEPS)
+        return math.ldexp(1.0, math.frexp(self.share_std)[1] - 1 - LOG2_STEPS)
 
     @cached_property
     def _parameter(self) -> float:
@@ -157,8 +161,8 @@ class Gaussian(Mechanism):
 
     def noise(self, draws: int = 1) -> records.Noise:
         """Return the noise of `draws` sums."""
-        own = (self.std, self.shares, self.share_std, self.tolerated_dropouts)
-        return records.Noise("gaussian", *own, draws, self.grid)
+        stated = (self.std, self.shares, self.share_std, self.tolerated_dropouts)
+        return records.Noise("gaussian", *stated, draws, self.grid)
 
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L2, one unit moves the whole sum, rounded up.
@@ -166,13 +170,15 @@ class Gaussian(Mechanism):
         bound x largest_sum, twice that under `replace-one`; 2 x bound x shares for silos' updates,
         one share for each silo, under every relation.
         """
-        times = reach(as_neighbours(relation))
+        # A unit's clipped term goes (1 bound) or is exchanged (2); the clipped update of a silo may
+        # cross the ball, in every silo, whatever the relation.
+        times = sensitivity_multiplier(as_neighbours(relation))
         if self.terms == "silo-delta":
             times = 2 * self.shares
         return up(Fraction(self.bound) * Fraction(self.weights.largest_sum) * times)
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
-        """Return one sum: Gaussian noise of std / (sensitivity / reach), rounded down.
+        """Return one sum: Gaussian noise of std / (sensitivity / sensitivity multiplier), down.
 
         Refuses silos' updates on a sample unless units come or go: without the unit an update may
         be 2 x bound away from what it is with either of its data, and no event says so.
@@ -185,7 +191,7 @@ class Gaussian(Mechanism):
             )
         return ev.Gaussian(multiplier(self.std, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> Integers:
+    def total(self, rows: ArrayLike | Sparse, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to `bound`, weighted, in steps of the grid.
 
         `rows` (n, D) or `Sparse`, `weights` (n,) or None for ones, each at most `largest_sum`; the
@@ -202,7 +208,7 @@ class Gaussian(Mechanism):
         groups: ArrayLike,
         count: int,
         weights: ArrayLike | None = None,
-    ) -> Integers:
+    ) -> IntArray:
         """Return the `total` of each of `count` groups of rows, say of each silo: (count, D).
 
         `groups` (n,) says which group each row belongs to, from 0.
@@ -220,8 +226,8 @@ class Gaussian(Mechanism):
         )
 
     def noisy(
-        self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
-    ) -> list[Floats]:
+        self, ticket: Ticket, totals: Sequence[IntArray], names: Sequence[str], part: str = ""
+    ) -> list[FloatArray]:
         """Return each total with a share of noise of its own, in units: one draw of the round.
 
         `totals` are sums on the grid, (D,) each, one for every share that takes part; `names` name
@@ -231,18 +237,19 @@ class Gaussian(Mechanism):
         return [self.units(steps) for steps in self.noisy_steps(ticket, totals, names, part)]
 
     def noisy_steps(
-        self, ticket: Ticket, totals: Sequence[Integers], names: Sequence[str], part: str = ""
-    ) -> list[Integers]:
+        self, ticket: Ticket, totals: Sequence[IntArray], names: Sequence[str], part: str = ""
+    ) -> list[IntArray]:
         """Return what `noisy` does, as integers: in steps of the grid.
 
         Their sum fits in 64 bits, and is the same whoever adds them up, and in whatever order.
         """
+        # Everything is checked and counted before the first random byte is drawn.
         sums = check_totals(totals, names)
         self.check_ticket(ticket)
         ticket.draw(len(sums), part)
         return [
-            self._with_noise(ticket.stream(name), own)
-            for own, name in zip(sums, names, strict=True)
+            self._with_noise(ticket.stream(name), total)
+            for total, name in zip(sums, names, strict=True)
         ]
 
     def steps(
@@ -253,37 +260,39 @@ class Gaussian(Mechanism):
         *,
         width: int,
         count: int,
-    ) -> Steps:
-        """Return what gives `count` sums of each party noise, one after the other; see `Steps`.
+    ) -> NoisySums:
+        """Return what gives `count` sums of each party noise, one after the other; see `NoisySums`.
 
         What comes of it is what `noisy` makes for each sum by itself, of other random numbers.
         `names` name the streams, `parts` the disjoint sets of units.  Raises as `noisy`.
         """
         self.check_ticket(ticket)
         draw = partial(discrete_gaussian, scale=self._parameter)
-        return Steps(ticket, draw, self.grid, names=names, parts=parts, width=width, count=count)
+        return NoisySums(
+            ticket, draw, self.grid, names=names, parts=parts, width=width, count=count
+        )
 
-    def share(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
+    def share(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
         """Return one party's total with its share of the noise; a draw is made of all shares.
 
         For parties that draw their shares apart; `noisy` draws all of them.
         """
         return self.units(self.share_steps(ticket, total, name, part))
 
-    def share_steps(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Integers:
+    def share_steps(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
         """Return what `share` does, as integers: in steps of the grid, (D,).
 
         Every party's total is below 2^62 here; that all of them together stay below it, whoever
         adds them up must know.
         """
-        (own,) = check_totals([total], [name])
+        (total,) = check_totals([total], [name])
         self.check_ticket(ticket)
-        return self._with_noise(ticket.draw_share(name, part), own)
+        return self._with_noise(ticket.draw_share(name, part), total)
 
-    def units(self, steps: Integers) -> Floats:
+    def units(self, steps: IntArray) -> FloatArray:
         """Return integers on the grid as floats, in units; sums are made before, of integers."""
         return steps.astype(np.float64) * self.grid
 
-    def _with_noise(self, stream: Stream, total: Integers) -> Integers:
+    def _with_noise(self, stream: Stream, total: IntArray) -> IntArray:
         noise = discrete_gaussian(stream, len(total), self._parameter)
         return np.asarray(total + noise)

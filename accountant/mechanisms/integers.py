@@ -11,9 +11,9 @@ whole steps.  What covers a vector of them:
   continuous log-concave noise; the thresholds make it carry over).  On a sample under
   `replace-one` three distributions meet, and it is not proven: refused.
 - *Gaussian*, L2 norm D, parameter t: continuous noise.  For t >= 80 it is a post-processing of
-  N(0, t^2 - 64) (see `gaussian`), at a cost of half a percent of t; for smaller t it is
-  (reach D / t)^2 / 2-zCDP, in any dimension (Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5,
-  Theorem 14; coordinates add up).
+  N(0, t^2 - 64) (see `gaussian`), at a cost of half a percent of t; for smaller t it is (m D / t)^2
+  / 2-zCDP, m the sensitivity multiplier, in any dimension (Canonne, Kamath and Steinke 2020, arXiv
+  2004.00010v5, Theorem 14; coordinates add up).
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import IntArray
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream
-from ..sensitivity.release import down, reach, root_down, up
+from ..sensitivity.release import down, root_down, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import ROOM, Integers, Norm, check_totals, clipped, numbers, too_large
+from .clip import MAX_SUM, Norm, check_totals, clipped, numbers, too_large
+from .discrete_sampler import discrete_gaussian, discrete_laplace
 from .gaussian import SMOOTHING
 from .laplace import check_dimensions
-from .samplers import discrete_gaussian, discrete_laplace
-from .ticket import Ticket
+from .round_ticket import Ticket
 
 CONTINUOUS_FROM: Final = 80.0
 """Parameter from which discrete Gaussian vectors are accounted as continuous ones."""
 
-_LARGEST: Final = 2**40
+_MAX_SENSITIVITY: Final = 2**40
 """Largest sensitivity: sums and noise stay far from the end of 64-bit integers."""
 
 
 @dataclass(frozen=True)
-class _Discrete(Mechanism):
+class _DiscreteNoise(Mechanism):
     """The sum of integer terms of norm at most `bound`, with discrete noise of parameter `scale`.
 
     All of one `unit` is one term, of `dimensions` integers.  Range: `bound` 1 to 2^40, `scale` in
@@ -64,12 +65,12 @@ class _Discrete(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.count(bound=self.bound),
             scale=validate.positive(scale=self.scale),
             dimensions=validate.count(dimensions=self.dimensions),
         )
-        if self.bound > _LARGEST or not 2.0**-20 <= self.scale <= 2.0**40:
+        if self.bound > _MAX_SENSITIVITY or not 2.0**-20 <= self.scale <= 2.0**40:
             raise InvalidInput(
                 "`bound` must be at most 2^40, and `scale` in [2^-20, 2^40].",
                 next_step="Count in larger units.",
@@ -86,9 +87,9 @@ class _Discrete(Mechanism):
 
     def sensitivity(self, relation: str) -> float:
         """Return how far one unit moves the sum, in this mechanism's norm: bound, or twice that."""
-        return up(Fraction(self.bound) * reach(as_neighbours(relation)))
+        return up(Fraction(self.bound) * sensitivity_multiplier(as_neighbours(relation)))
 
-    def total(self, values: ArrayLike) -> Integers:
+    def total(self, values: ArrayLike) -> IntArray:
         """Return the sum of the terms, each clipped to norm `bound`: integers (n, D) to (D,).
 
         (n,) is taken for n single integers.  A term within the bound is left as it is; a vector
@@ -96,25 +97,25 @@ class _Discrete(Mechanism):
         """
         rows = _integers(values)
         check_dimensions(rows.shape[1], self.dimensions)
-        if len(rows) * self.bound > ROOM:
+        if len(rows) * self.bound > MAX_SUM:
             raise too_large()
-        kept = clipped_integers(rows, self.bound, self.norm)
-        return np.asarray(kept.sum(axis=0, dtype=np.int64))
+        terms = clipped_integers(rows, self.bound, self.norm)
+        return np.asarray(terms.sum(axis=0, dtype=np.int64))
 
-    def noisy(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Integers:
+    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> IntArray:
         """Return a total with noise, (D,): one draw of the round.
 
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
         more dimensions than the event covers.
         """
-        (own,) = check_totals([total], [name])
-        check_dimensions(len(own), self.dimensions)
+        (steps,) = check_totals([total], [name])
+        check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
         ticket.draw(part=part)
-        return np.asarray(own + self._drawn(ticket.stream(name), len(own)))
+        return np.asarray(steps + self._draw_noise(ticket.stream(name), len(steps)))
 
     @abstractmethod
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         """Return the noise."""
 
     def _multiplier(self) -> float:
@@ -122,7 +123,7 @@ class _Discrete(Mechanism):
 
 
 @dataclass(frozen=True)
-class DiscreteGaussian(_Discrete):
+class DiscreteGaussian(_DiscreteNoise):
     """A sum of integers of L2 norm at most `bound`, with noise P(z) ~ e^(-z^2 / (2 scale^2)).
 
     >>> DiscreteGaussian(bound=2, scale=5.0).event("add-remove")
@@ -140,14 +141,16 @@ class DiscreteGaussian(_Discrete):
             return ev.DiscreteGaussian(self._multiplier(), self.bound)
         if self.scale >= CONTINUOUS_FROM:
             return ev.Gaussian(root_down((Fraction(self.scale) ** 2 - SMOOTHING) / self.bound**2))
-        return ev.ZCDP(up((reach(relation) * self.bound / Fraction(self.scale)) ** 2 / 2))
+        return ev.ZCDP(
+            up((sensitivity_multiplier(relation) * self.bound / Fraction(self.scale)) ** 2 / 2)
+        )
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return discrete_gaussian(stream, count, self.scale)
 
 
 @dataclass(frozen=True)
-class DiscreteLaplace(_Discrete):
+class DiscreteLaplace(_DiscreteNoise):
     """A sum of integers of L1 norm at most `bound`, with noise P(z) ~ e^(-|z| / scale).
 
     >>> DiscreteLaplace(bound=1, scale=2.0).event("replace-one")
@@ -167,39 +170,44 @@ class DiscreteLaplace(_Discrete):
             )
         return ev.DiscreteLaplace(self._multiplier(), self.bound)
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return discrete_laplace(stream, count, self.scale)
 
 
-def clipped_integers(rows: Integers, bound: int, norm: Norm) -> Integers:
+def clipped_integers(rows: IntArray, bound: int, norm: Norm) -> IntArray:
     """Return integer rows, (n, D), whose norm is at most `bound`; those within it unchanged.
 
     Norms are compared as integers; only rows beyond the bound are shrunk, by floats with a margin
     (`clip.clipped`), or cut off where D is 1.
     """
-    cut = np.clip(rows, -bound, bound)
+    # No entry may exceed the bound; that alone clips single integers, and makes squares fit.
+    clipped_rows = np.clip(rows, -bound, bound)
     if rows.shape[1] == 1:
-        return cut
-    beyond = (cut != rows).any(axis=1)
+        return clipped_rows
+    outside = (clipped_rows != rows).any(axis=1)
+    # Norms against the bound, in int64 where D bound^2 fits, else in Python's integers: exact.
     if norm == "l1" or rows.shape[1] * bound**2 < 2**62:
-        reach_of = np.abs(cut) if norm == "l1" else cut * cut
-        beyond |= reach_of.sum(axis=1) > bound ** (1 if norm == "l1" else 2)
+        sizes = np.abs(clipped_rows) if norm == "l1" else clipped_rows * clipped_rows
+        outside |= sizes.sum(axis=1) > bound ** (1 if norm == "l1" else 2)
     else:
-        beyond |= np.array([sum(int(z) ** 2 for z in row) > bound**2 for row in cut], dtype=bool)
-    places = np.flatnonzero(beyond)
-    ones, largest = np.ones(len(places)), np.full(len(places), float(bound))
-    cut[places] = clipped(rows[places], ones, largest, 1.0, norm)
-    return cut
+        outside |= np.array(
+            [sum(int(z) ** 2 for z in row) > bound**2 for row in clipped_rows], dtype=bool
+        )
+    indices = np.flatnonzero(outside)
+    ones, largest = np.ones(len(indices)), np.full(len(indices), float(bound))
+    clipped_rows[indices] = clipped(rows[indices], ones, largest, 1.0, norm)
+    return clipped_rows
 
 
-def _integers(values: ArrayLike) -> Integers:
-    given = numbers(values, "biu")
-    if given is None or given.ndim not in (1, 2):
+def _integers(values: ArrayLike) -> IntArray:
+    array = numbers(values, "biu")
+    if array is None or array.ndim not in (1, 2):
         raise InvalidInput(
             "Terms must be integers, one row for each: (n,) or (n, D).",
             next_step="Count in whole units; for real vectors use Gaussian or Laplace.",
         )
-    if given.dtype == np.uint64:
-        given = np.minimum(given, np.uint64(2**62))
-    whole: Integers = given.astype(np.int64)
+    # Beyond 2^62 every bound cuts anyway; int64 holds the rest.
+    if array.dtype == np.uint64:
+        array = np.minimum(array, np.uint64(2**62))
+    whole: IntArray = array.astype(np.int64)
     return whole[:, None] if whole.ndim == 1 else whole

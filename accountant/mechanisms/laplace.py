@@ -18,15 +18,16 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import Unsupported
-from ..guarantee import Neighbours, as_neighbours
-from ..sensitivity.release import multiplier, reach, up
+from ..neighbours import Neighbours, as_neighbours
+from ..sensitivity.release import multiplier, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, check_bound, check_totals, clipped_sum
-from .samplers import rounded_laplace
-from .ticket import Ticket
+from .clip import check_bound, check_totals, clipped_sum
+from .discrete_sampler import rounded_laplace
+from .round_ticket import Ticket
 
-STEPS: Final = 20
+LOG2_STEPS: Final = 20
 """The scale is from 2^20 to 2^21 steps of the grid."""
 
 
@@ -52,7 +53,7 @@ class Laplace(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             bound=validate.positive(bound=self.bound),
             scale=validate.positive(scale=self.scale),
             dimensions=validate.count(dimensions=self.dimensions),
@@ -63,7 +64,7 @@ class Laplace(Mechanism):
     @cached_property
     def grid(self) -> float:
         """The step on which sums and noise stand: a power of two, below scale / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.scale)[1] - 1 - STEPS)
+        return math.ldexp(1.0, math.frexp(self.scale)[1] - 1 - LOG2_STEPS)
 
     @property
     def contribution(self) -> records.Contribution:
@@ -81,15 +82,16 @@ class Laplace(Mechanism):
 
     def sensitivity(self, relation: str) -> float:
         """Return by how much, in L1, one unit moves the sum: bound x largest_sum x 1 or 2, up."""
-        own = Fraction(self.bound) * Fraction(self.weights.largest_sum)
-        return up(own * reach(as_neighbours(relation)))
+        moved = Fraction(self.bound) * Fraction(self.weights.largest_sum)
+        return up(moved * sensitivity_multiplier(as_neighbours(relation)))
 
     def base_event(self, relation: Neighbours, on_sample: bool) -> ev.Event:
-        """Return one sum: Laplace noise of scale / (sensitivity / reach), rounded down.
+        """Return one sum: Laplace noise of scale / (sensitivity / sensitivity multiplier), down.
 
         Raises `Unsupported` for vectors on a sample under `replace-one`: the pair of outcomes that
         covers it is proven in one dimension.
         """
+        # With, without, and with other data: three laws meet, covered in one dimension only.
         if on_sample and relation == "replace-one" and self.dimensions > 1:
             raise Unsupported(
                 "Laplace noise on sampled vectors has no event under replace-one.",
@@ -98,7 +100,7 @@ class Laplace(Mechanism):
             )
         return ev.Laplace(multiplier(self.scale, self.sensitivity(relation), relation))
 
-    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> Integers:
+    def total(self, rows: ArrayLike, weights: ArrayLike | None = None) -> IntArray:
         """Return the sum of the rows, clipped to L1 norm `bound`, weighted, in steps of the grid.
 
         `rows` (n, D), `weights` (n,) or None for ones, each at most `largest_sum`; the result is
@@ -109,19 +111,20 @@ class Laplace(Mechanism):
             rows, weights, bound=self.bound, grid=self.grid, norm="l1", heaviest=heaviest
         )
 
-    def noisy(self, ticket: Ticket, total: Integers, name: str, part: str = "") -> Floats:
+    def noisy(self, ticket: Ticket, total: IntArray, name: str, part: str = "") -> FloatArray:
         """Return a total with noise, (D,), in units: one draw of the round.
 
         Raises `Unsupported` for a ticket of another mechanism, more draws than it announces, and
         more dimensions than the event covers.
         """
-        (own,) = check_totals([total], [name])
-        check_dimensions(len(own), self.dimensions)
+        (steps,) = check_totals([total], [name])
+        check_dimensions(len(steps), self.dimensions)
         self.check_ticket(ticket)
         ticket.draw(part=part)
+        # sum + round(L) = round(sum + L): the rounded Laplace noise of `scale` / `grid` steps.
         scale = Fraction(self.scale) / Fraction(self.grid)
-        noise = rounded_laplace(ticket.stream(name), len(own), float(scale))
-        return (own + noise).astype(np.float64) * self.grid
+        noise = rounded_laplace(ticket.stream(name), len(steps), float(scale))
+        return (steps + noise).astype(np.float64) * self.grid
 
 
 def check_dimensions(given: int, stated: int) -> None:

@@ -50,20 +50,21 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
-from ..sensitivity.release import multiplier, reach, require_public, root_up, up
-from .about import is_by_chance
+from ..sensitivity.release import multiplier, require_public, root_up, sensitivity_multiplier, up
 from .base import Mechanism
-from .clip import Floats, Integers, Norm, check_bound, clipped, numbers
+from .clip import Norm, check_bound, clipped, numbers
+from .discrete_sampler import discrete_gaussian, rounded_laplace
+from .gaussian import LOG2_STEPS as GAUSSIAN_LOG2_STEPS
 from .gaussian import SMOOTHING
-from .gaussian import STEPS as GAUSSIAN_STEPS
-from .laplace import STEPS as LAPLACE_STEPS
-from .response import RandomizedResponse
-from .samplers import discrete_gaussian, rounded_laplace
-from .shuffled import Shuffled
-from .ticket import Ticket
+from .laplace import LOG2_STEPS as LAPLACE_LOG2_STEPS
+from .randomized_response import RandomizedResponse
+from .round_ticket import Ticket
+from .sampled_events import is_random
+from .shuffled_round import ShuffledRound
 
 
 class Messages(Mechanism):
@@ -74,10 +75,10 @@ class Messages(Mechanism):
     with its sender sees, whatever is shuffled later.
     """
 
-    shuffled: Shuffled | None
+    shuffled: ShuffledRound | None
 
     @abstractmethod
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return `count` samples of the blanket, as messages are: integers, (count,).
 
         They are drawn under an open ticket, from the stream `name`, and count as no draw: they
@@ -118,21 +119,22 @@ class Messages(Mechanism):
         if self.contribution.source == "private":
             require_public("private", what="A bound on messages")
         seen = as_neighbours(relation)
-        message = self.base_event(seen, is_by_chance(sampling or records.Sampling()))
+        message = self.base_event(seen, is_random(sampling or records.Sampling()))
+        # Without a shuffler each message is seen with its sender.
         if self.shuffled is None:
             return self.local_event(relation, draws)
         return self.shuffled.event(message, validate.count(draws=draws))
 
     def _seen_to_send(self, relation: str) -> Neighbours:
-        kind = as_neighbours(relation)
-        if kind == "add-remove":
+        known = as_neighbours(relation)
+        if known == "add-remove":
             raise Unsupported(
                 "A message does not hide that it was sent, so there is no event under add-remove.",
                 "A unit that is absent sends nothing, and that is seen.",
                 "State replace-one; or zero-out, where a place without a unit sends a message of "
                 "the value 0.",
             )
-        return kind
+        return known
 
     def _may_draw(self, ticket: Ticket) -> None:
         """Raise for a ticket that is over, or of another mechanism."""
@@ -141,7 +143,7 @@ class Messages(Mechanism):
 
 
 @dataclass(frozen=True)
-class _Numbers(Messages):
+class _NumberMessages(Messages):
     """Messages that are numbers on a grid, each with noise of its own around it."""
 
     norm: ClassVar[Norm]
@@ -151,10 +153,12 @@ class _Numbers(Messages):
     std: float
     unit: Literal["record", "user", "silo", "entry"] = "user"
     source: Literal["public", "released", "private"] = "public"
-    shuffled: Shuffled | None = None
+    shuffled: ShuffledRound | None = None
 
     def __post_init__(self) -> None:
-        self._keep(bound=validate.positive(bound=self.bound), std=validate.positive(std=self.std))
+        self._set_checked(
+            bound=validate.positive(bound=self.bound), std=validate.positive(std=self.std)
+        )
         check_bound(self.grid, self.bound)
 
     @property
@@ -178,13 +182,13 @@ class _Numbers(Messages):
 
     def sensitivity(self, relation: str) -> float:
         """Return how far one message can move: the bound, twice that under replace-one."""
-        return up(Fraction(self.bound) * reach(as_neighbours(relation)))
+        return up(Fraction(self.bound) * sensitivity_multiplier(as_neighbours(relation)))
 
     def multiplier(self, relation: Neighbours) -> float:
         """Return the noise in bounds, rounded down."""
         return multiplier(self.std, self.sensitivity(relation), relation)
 
-    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> IntArray:
         """Return a message for each value, in steps of the grid, of the shape of `values`.
 
         `values` (n, k) are k numbers of each of n units, (n,) one of each; each is clipped to
@@ -193,38 +197,39 @@ class _Numbers(Messages):
         `Unsupported` for a ticket of another mechanism and for more draws than it announces; then
         nothing is drawn.
         """
+        # Clip first: values out of shape are refused before anything is drawn or counted.
         steps = self.steps(values)
         self._may_draw(ticket)
-        ticket.draw(part=part, sums=self._sent(steps))
-        noise = self._drawn(ticket.stream(name), steps.size).reshape(steps.shape)
+        ticket.draw(part=part, sums=self._messages_each(steps))
+        noise = self._draw_noise(ticket.stream(name), steps.size).reshape(steps.shape)
         return np.asarray(steps + noise)
 
     @abstractmethod
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid, clipped: integers of the same shape."""
 
-    def units(self, steps: Integers) -> Floats:
+    def units(self, steps: IntArray) -> FloatArray:
         """Return integers on the grid as floats, in units; sums are made before, of integers."""
         return steps.astype(np.float64) * self.grid
 
-    def _sent(self, steps: Integers) -> int:
+    def _messages_each(self, steps: IntArray) -> int:
         return steps.shape[1] if steps.ndim == 2 else 1
 
     @abstractmethod
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         """Return the noise of so many numbers."""
 
 
 @dataclass(frozen=True)
-class LaplaceMessages(_Numbers):
+class LaplaceMessages(_NumberMessages):
     """Each message is one number in [-bound, bound] with Laplace noise of scale `std`.
 
     Range: `bound` and `std` above 0, `std` below 2^20 bounds.  Raises `InvalidInput`.
 
-    >>> own = LaplaceMessages(bound=1.0, std=4.0)
-    >>> own.event("replace-one"), own.sensitivity("replace-one")
+    >>> mechanism = LaplaceMessages(bound=1.0, std=4.0)
+    >>> mechanism.event("replace-one"), mechanism.sensitivity("replace-one")
     (Laplace(noise_multiplier=4.0), 2.0)
-    >>> LaplaceMessages(1.0, 4.0, shuffled=Shuffled(1000)).event("replace-one", draws=2)
+    >>> LaplaceMessages(1.0, 4.0, shuffled=ShuffledRound(1000)).event("replace-one", draws=2)
     Repeat(count=2, event=Shuffle(users=1000, event=Laplace(noise_multiplier=4.0)))
     """
 
@@ -234,27 +239,27 @@ class LaplaceMessages(_Numbers):
     @cached_property
     def grid(self) -> float:
         """The step of values and messages: below std / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - LAPLACE_STEPS)
+        return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - LAPLACE_LOG2_STEPS)
 
     def message_event(self, relation: Neighbours) -> ev.Event:
         """Return Laplace noise of std / bound, rounded down."""
         return ev.Laplace(self.multiplier(relation))
 
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid: rounded towards 0, at most `largest` from it."""
-        return _cut(_table(values), self.grid, self.largest)
+        return _clipped_steps(_table(values), self.grid, self.largest)
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return samples of omega, Laplace noise around 0, on the grid: see the module."""
         self._may_draw(ticket)
-        return self._drawn(ticket.stream(name), validate.count_from(0, count=count))
+        return self._draw_noise(ticket.stream(name), validate.count_from(0, count=count))
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return rounded_laplace(stream, count, float(Fraction(self.std) / Fraction(self.grid)))
 
 
 @dataclass(frozen=True)
-class GaussianMessages(_Numbers):
+class GaussianMessages(_NumberMessages):
     """Each message is a vector of L2 norm at most `bound`, with Gaussian noise of deviation `std`.
 
     It has `dimensions` numbers; at 1 it is a number in [-bound, bound].  A vector has a local event
@@ -273,7 +278,7 @@ class GaussianMessages(_Numbers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._keep(dimensions=validate.count(dimensions=self.dimensions))
+        self._set_checked(dimensions=validate.count(dimensions=self.dimensions))
         if self.dimensions > 1 and self.shuffled is not None:
             raise InvalidInput(
                 "Shuffled vectors with Gaussian noise have no event.",
@@ -285,7 +290,7 @@ class GaussianMessages(_Numbers):
     @cached_property
     def grid(self) -> float:
         """The step of values and messages: below std / 2^20."""
-        return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - GAUSSIAN_STEPS)
+        return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - GAUSSIAN_LOG2_STEPS)
 
     @cached_property
     def _parameter(self) -> float:
@@ -296,24 +301,24 @@ class GaussianMessages(_Numbers):
         """Return Gaussian noise of std / bound, rounded down."""
         return ev.Gaussian(self.multiplier(relation))
 
-    def steps(self, values: ArrayLike) -> Integers:
+    def steps(self, values: ArrayLike) -> IntArray:
         """Return values on the grid; vectors, (n, `dimensions`), are clipped to L2 norm `bound`.
 
         Where `dimensions` is 1 they are numbers, (n,) or (n, k), clipped one by one.  A vector with
         an infinity or no number in it counts as 0.
         """
-        given = _table(values)
+        table = _table(values)
         if self.dimensions == 1:
-            return _cut(given, self.grid, self.largest)
-        if given.ndim != 2 or given.shape[1] != self.dimensions:
+            return _clipped_steps(table, self.grid, self.largest)
+        if table.ndim != 2 or table.shape[1] != self.dimensions:
             raise InvalidInput(
                 f"Messages are vectors of {self.dimensions} numbers, one row for each unit.",
                 next_step="Give an array of shape (units, dimensions).",
             )
-        most = np.full(len(given), float(self.largest))
-        return clipped(given, np.ones(len(given)), most, self.grid, "l2")
+        limits = np.full(len(table), float(self.largest))
+        return clipped(table, np.ones(len(table)), limits, self.grid, "l2")
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:  # noqa: ARG002
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:  # noqa: ARG002
         """Refuse: the blanket of Gaussian noise is no Gaussian, and is not drawn here."""
         raise Unsupported(
             "Dummies of messages with Gaussian noise are not drawn.",
@@ -322,10 +327,10 @@ class GaussianMessages(_Numbers):
             "Use Laplace noise or randomized response, or no dummies.",
         )
 
-    def _sent(self, steps: Integers) -> int:
-        return 1 if self.dimensions > 1 else super()._sent(steps)
+    def _messages_each(self, steps: IntArray) -> int:
+        return 1 if self.dimensions > 1 else super()._messages_each(steps)
 
-    def _drawn(self, stream: Stream, count: int) -> Integers:
+    def _draw_noise(self, stream: Stream, count: int) -> IntArray:
         return discrete_gaussian(stream, count, self._parameter)
 
 
@@ -336,11 +341,11 @@ class ResponseMessages(RandomizedResponse, Messages):
     The draws are those of `RandomizedResponse`, exact; under replace-one only, since no word stands
     for an absent unit.  Range: as there.
 
-    >>> ResponseMessages(1.0, 4, shuffled=Shuffled(500)).event("replace-one")
+    >>> ResponseMessages(1.0, 4, shuffled=ShuffledRound(500)).event("replace-one")
     Shuffle(users=500, event=RandomizedResponse(epsilon=1.0, categories=4))
     """
 
-    shuffled: Shuffled | None = None
+    shuffled: ShuffledRound | None = None
 
     @property
     def contribution(self) -> records.Contribution:
@@ -361,40 +366,41 @@ class ResponseMessages(RandomizedResponse, Messages):
         """Return all messages of a round; see `Messages.event`."""
         return Messages.event(self, relation, sampling, draws)
 
-    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> Integers:
+    def messages(self, ticket: Ticket, values: ArrayLike, name: str, part: str = "") -> IntArray:
         """Return a message for each value: integers in [0, k) of the shape (n,) or (n, j).
 
         j words of each of n units are j draws.  Raises as `RandomizedResponse.reports`.
         """
-        given = numbers(values, "iu")
-        if given is None or given.ndim not in (1, 2) or 0 in given.shape[1:]:
+        table = numbers(values, "iu")
+        if table is None or table.ndim not in (1, 2) or 0 in table.shape[1:]:
             raise InvalidInput("Values must be integers, (n,) or (n, j) with j above 0.")
-        return self._reported(ticket, given, name, part)
+        return self._reported(ticket, table, name, part)
 
-    def dummies(self, ticket: Ticket, count: int, name: str) -> Integers:
+    def dummies(self, ticket: Ticket, count: int, name: str) -> IntArray:
         """Return samples of omega: uniform words."""
         self._may_draw(ticket)
-        wanted = validate.count_from(0, count=count)
-        return uniform(ticket.stream(name), wanted, self.categories)
+        needed = validate.count_from(0, count=count)
+        return uniform(ticket.stream(name), needed, self.categories)
 
 
-def _table(values: ArrayLike) -> Floats:
+def _table(values: ArrayLike) -> FloatArray:
     """Return numbers as float64, (n,) or (n, k)."""
-    given = numbers(values)
-    if given is None or given.ndim not in (1, 2) or 0 in given.shape[1:]:
+    table = numbers(values)
+    if table is None or table.ndim not in (1, 2) or 0 in table.shape[1:]:
         raise InvalidInput(
             "Values must be a table of numbers: (n,) or (n, k), k messages of each unit.",
             next_step="Give an array of shape (units, messages).",
         )
     with np.errstate(over="ignore"):
-        return np.array(given, dtype=np.float64)
+        return np.array(table, dtype=np.float64)
 
 
-def _cut(values: Floats, grid: float, largest: int) -> Integers:
+def _clipped_steps(values: FloatArray, grid: float, largest: int) -> IntArray:
     """Return numbers in steps of the grid, towards 0, at most `largest`: division is exact.
 
     What is infinite or no number counts as 0: an error would tell that a unit has it.
     """
     with np.errstate(over="ignore", invalid="ignore"):
+        # The grid is a power of two, so the quotient is exact; truncation moves no value outwards.
         steps = np.where(np.isfinite(values), np.trunc(values / grid), 0.0)
     return np.clip(steps, -float(largest), float(largest)).astype(np.int64)

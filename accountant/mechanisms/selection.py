@@ -11,21 +11,22 @@ from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import records, validate
+from ..arrays import FloatArray, IntArray
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from ..randomness import Stream, uniform
 from ..sensitivity.release import up
 from ..sensitivity.selection import CHANGES
-from .about import is_by_chance
 from .base import Mechanism
-from .clip import Floats, Integers, numbers
+from .clip import numbers
 from .exponentials import bernoulli, exp_minus, scaled_exp
-from .ticket import Ticket
+from .round_ticket import Ticket
+from .sampled_events import is_random
 
-_HEIGHT: Final = 1 << 39
+_TOP_WEIGHT: Final = 1 << 39
 """Weight of the best candidate in the proposal; all together stay below 10^18."""
 
-_MOST: Final = 1 << 20
+_MAX_CANDIDATES: Final = 1 << 20
 """Most candidates."""
 
 
@@ -56,7 +57,7 @@ class Exponential(Mechanism):
     source: Literal["public", "released", "private"] = "public"
 
     def __post_init__(self) -> None:
-        self._keep(
+        self._set_checked(
             epsilon=validate.positive(epsilon=self.epsilon),
             score_bound=validate.positive(score_bound=self.score_bound),
         )
@@ -101,9 +102,9 @@ class Exponential(Mechanism):
         numbers, without naming them, and for more choices than candidates; `Unsupported` for
         several choices on one sample, since an intent's draws have samples of their own.
         """
-        given = _scores(scores, validate.count(count=count))
+        array = _scores(scores, validate.count(count=count))
         self.check_ticket(ticket)
-        if count > 1 and is_by_chance(ticket.intent.sampling):
+        if count > 1 and is_random(ticket.intent.sampling):
             raise Unsupported(
                 "Several choices by the scores of one sample have no event here.",
                 "The intent states a new sample for each draw, which hides more than one for all.",
@@ -111,33 +112,37 @@ class Exponential(Mechanism):
             )
         for _ in range(count):
             ticket.draw()
+        # How many bytes the draws take depends on the scores: they come from a fork.
         stream = ticket.stream(name).fork()
-        left, chosen = np.arange(len(given)), []
+        remaining, chosen = np.arange(len(array)), []
         for _ in range(count):
-            place = self._one(stream, given[left])
-            chosen.append(int(left[place]))
-            left = np.delete(left, place)
+            index = self._draw(stream, array[remaining])
+            chosen.append(int(remaining[index]))
+            remaining = np.delete(remaining, index)
         return chosen
 
-    def _one(self, stream: Stream, scores: Floats) -> int:
+    def _draw(self, stream: Stream, scores: FloatArray) -> int:
         """Return one candidate.
 
         It is proposed with an integer weight W_i at least 2^39 e^-g_i, g_i = eta (max u - u_i),
         from floats, and kept with probability 2^39 e^-g_i / W_i, exactly; else drawn anew.  So its
         probability is proportional to e^-g_i, whatever the floats were.
         """
+        # g_i = eta (max u - u_i) in floats, and W_i = floor of a bit more than 2^39 e^-g_i, plus 1:
+        # never below 2^39 e^-g_i, as the acceptance test needs.
         best = float(scores.max())
         with np.errstate(over="ignore"):
             behind = (best - scores) * float(self.exponent)
-        raised = exp_minus(behind) * (_HEIGHT * (1.0 + 2.0**-38))
-        weights: Integers = raised.astype(np.int64) + 1
+        raised = exp_minus(behind) * (_TOP_WEIGHT * (1.0 + 2.0**-38))
+        weights: IntArray = raised.astype(np.int64) + 1
         ends = np.cumsum(weights)
         while True:
-            place = int(uniform(stream, 1, int(ends[-1]))[0])
-            index = int(np.searchsorted(ends, place, side="right"))
+            # A candidate by its weight, then the exact acceptance test.
+            point = int(uniform(stream, 1, int(ends[-1]))[0])
+            index = int(np.searchsorted(ends, point, side="right"))
             true = self.exponent * (Fraction(best) - Fraction(float(scores[index])))
-            kept = scaled_exp(true, Fraction(_HEIGHT, int(weights[index])))
-            if bernoulli(stream, 1, kept, rare=stream)[0]:
+            acceptance = scaled_exp(true, Fraction(_TOP_WEIGHT, int(weights[index])))
+            if bernoulli(stream, 1, acceptance, rare=stream)[0]:
                 return index
 
     def _check_relation(self, relation: str) -> None:
@@ -149,14 +154,15 @@ class Exponential(Mechanism):
             )
 
 
-def _scores(scores: ArrayLike, count: int) -> Floats:
-    given = numbers(scores)
-    if given is not None and given.ndim == 1 and count <= len(given) <= _MOST:
+def _scores(scores: ArrayLike, count: int) -> FloatArray:
+    array = numbers(scores)
+    if array is not None and array.ndim == 1 and count <= len(array) <= _MAX_CANDIDATES:
         with np.errstate(over="ignore"):
-            found = given.astype(np.float64)
-        if np.isfinite(found).all():
-            return found
+            finite = array.astype(np.float64)
+        if np.isfinite(finite).all():
+            return finite
     raise InvalidInput(
-        f"Scores must be from {count} to {_MOST:,} finite numbers, one for each candidate.",
+        f"Scores must be from {count} to {_MAX_CANDIDATES:,} finite numbers, "
+        "one for each candidate.",
         next_step="Give an array of shape (n,).",
     )

@@ -1,6 +1,6 @@
 """A budget that refuses before the release, and says which mathematics it is kept in."""
 
-from .meter import Odometer
-from .reading import Reading
+from .budget_reading import BudgetReading
+from .odometer import Odometer
 
-__all__ = ["Odometer", "Reading"]
+__all__ = ["BudgetReading", "Odometer"]

@@ -1,8 +1,8 @@
 """Noise for every phase of a run, so that no observer's epsilon exceeds one target."""
 
-from .given import given
+from .affordable_rounds import affordable
+from .given_noise import plan_given_noise
 from .phases import Phase, PlannedPhase
 from .planning import Plan, plan
-from .rounds import affordable
 
-__all__ = ["Phase", "Plan", "PlannedPhase", "affordable", "given", "plan"]
+__all__ = ["Phase", "Plan", "PlannedPhase", "affordable", "plan", "plan_given_noise"]

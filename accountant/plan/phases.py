@@ -1,4 +1,4 @@
-"""What a plan is made of: phases whose noise is to be found, and phases whose noise is known."""
+"""What a plan is made of: phases whose noise is to be listed, and phases whose noise is known."""
 
 from __future__ import annotations
 
@@ -43,29 +43,31 @@ class Phase:
         validate.count(rounds=self.rounds)
         validate.positive(weight=self.weight)
         validate.positive(scale=self.scale)
-        whom = (self.observer,) if isinstance(self.observer, str) else self.observer
-        listed = isinstance(whom, (list, tuple)) and len(whom) > 0
-        if not listed or not all(isinstance(one, str) and one.strip() for one in whom):
+        observers = (self.observer,) if isinstance(self.observer, str) else self.observer
+        listed = isinstance(observers, (list, tuple)) and len(observers) > 0
+        if not listed or not all(isinstance(name, str) and name.strip() for name in observers):
             raise InvalidInput(
-                f"`observer` of phase {self.name!r} must be one or more names; it is {whom!r:.60}.",
+                f"`observer` of phase {self.name!r} must be one or more names; it is "
+                f"{observers!r:.60}.",
                 next_step="Name who sees the release, for example 'model'.",
             )
-        if not all(isinstance(one, str) and one.strip() for one in self.views):
+        if not all(isinstance(name, str) and name.strip() for name in self.views):
             raise InvalidInput(
                 f"`views` of phase {self.name!r} must be by name; it is {list(self.views)!r:.60}.",
                 next_step="Name who sees the release, for example 'server'.",
             )
-        twice = set(whom) & set(self.views)
-        if twice:
+        # One observer sees one thing of a release: the event itself, or a view of its own.
+        in_both = set(observers) & set(self.views)
+        if in_both:
             raise InvalidInput(
-                f"Phase {self.name!r} names {sorted(twice)[0]!r} as observer and in `views`.",
+                f"Phase {self.name!r} names {sorted(in_both)[0]!r} as observer and in `views`.",
                 next_step="Name it in one of them.",
             )
-        for made in (self.make_event, *self.views.values()):
-            if not callable(made) and not isinstance(made, ev.Event):
+        for event in (self.make_event, *self.views.values()):
+            if not callable(event) and not isinstance(event, ev.Event):
                 raise InvalidInput(
                     f"`make_event` of phase {self.name!r} must be callable, or an event; it is "
-                    f"{kind_of(made)}.",
+                    f"{kind_of(event)}.",
                     next_step="Give a function from the noise multiplier to an event.",
                 )
 
@@ -77,17 +79,20 @@ class Phase:
     @property
     def seen(self) -> dict[str, MakeEvent]:
         """What each observer sees, as a function of the noise."""
-        whom = (self.observer,) if isinstance(self.observer, str) else self.observer
-        return {**dict.fromkeys(whom, self.make_event), **self.views}
+        observers = (self.observer,) if isinstance(self.observer, str) else self.observer
+        return {**dict.fromkeys(observers, self.make_event), **self.views}
 
     def at(self, noise: float) -> PlannedPhase:
         """Return the phase with its noise."""
-        views = {observer: self.made(make, noise) for observer, make in self.seen.items()}
-        event = self.made(self.make_event, noise)
+        views = {
+            observer: self.event_at(make_event, noise) for observer, make_event in self.seen.items()
+        }
+        event = self.event_at(self.make_event, noise)
+        # A fixed event has no noise multiplier to show.
         shown = None if self.fixed else noise
         return PlannedPhase(self.name, shown, event, self.rounds, views)
 
-    def made(self, make_event: MakeEvent, noise: float) -> ev.Event:
+    def event_at(self, make_event: MakeEvent, noise: float) -> ev.Event:
         """Return the event at this noise; raise `InvalidInput` if it is none."""
         event = make_event if isinstance(make_event, ev.Event) else make_event(noise)
         if not isinstance(event, ev.Event):
@@ -125,20 +130,20 @@ class PlannedPhase:
 
 def checked(phases: Sequence[Phase]) -> tuple[Phase, ...]:
     """Return the phases; raise `InvalidInput` if there are none or two have one name."""
-    found = tuple(phases)
-    if not found or not all(isinstance(phase, Phase) for phase in found):
+    listed = tuple(phases)
+    if not listed or not all(isinstance(phase, Phase) for phase in listed):
         raise InvalidInput(
             "A plan needs a list of one or more phases.",
             next_step="Give [Phase('train', lambda noise: Gaussian(noise), 10)].",
         )
-    if all(phase.fixed for phase in found):
+    if all(phase.fixed for phase in listed):
         raise InvalidInput(
             "Every phase is fixed, so there is no noise to find.",
             "A fixed event has a cost, which `account` states.",
             "Give at least one phase a function of the noise multiplier.",
         )
-    refuse_twice([phase.name for phase in found])
-    return found
+    refuse_twice([phase.name for phase in listed])
+    return listed
 
 
 def refuse_twice(names: Sequence[str]) -> None:

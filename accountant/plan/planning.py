@@ -11,18 +11,19 @@ from .. import validate
 from ..calibrate import calibrate
 from ..composition import unit_of
 from ..errors import InvalidInput, PrivplanError, TargetTrivial, Unsupported
-from ..guarantee import Guarantee, Neighbours, as_neighbours
-from .cheapest import cheapest_ratios
-from .costs import Cost, cost_of, name_of
+from ..guarantee import Guarantee
+from ..neighbours import Neighbours, as_neighbours
+from .cheapest_split import cheapest_ratios
+from .observer_guarantees import observers_of, of_units, proven, unit_named
 from .phases import Phase, PlannedPhase, checked, composed, grouped
-from .proven import observers_of, of_units, proven, unit_named
+from .split_costs import Cost, cost_of, name_of
 
 SPLITS: Final = ("equal-noise", "weights", "cheapest")
 
-_NUDGE: Final = 1.0 + 2e-5
+_NOISE_INCREMENT: Final = 1.0 + 2e-5
 """The noise grows by this factor where an observer's epsilon lies a hair above the target."""
 
-_MOST_NUDGES: Final = 8
+_MAX_INCREMENTS: Final = 8
 
 
 @dataclass(frozen=True)
@@ -47,21 +48,21 @@ class Plan:
     @property
     def noise(self) -> dict[str, float]:
         """The noise multiplier of each phase whose noise was not fixed, by name."""
-        found = {phase.name: phase.noise_multiplier for phase in self.phases}
-        return {name: noise for name, noise in found.items() if noise is not None}
+        noises = {phase.name: phase.noise_multiplier for phase in self.phases}
+        return {name: noise for name, noise in noises.items() if noise is not None}
 
     @property
     def event(self) -> ev.Event:
-        """All phases, in order, each as its own event: what somebody sees who sees all of it."""
-        return grouped([ev.Repeat(one.rounds, one.event) for one in self.phases], self.group)
+        """All phases, in order, each as its task event: what somebody sees who sees all of it."""
+        return grouped([ev.Repeat(phase.rounds, phase.event) for phase in self.phases], self.group)
 
     def seen_by(self, observer: str, rounds: Sequence[int] | None = None) -> ev.Event:
         """Return what an observer sees of the first so many rounds of each phase (all, if None)."""
         validate.choice(tuple(self.guarantees), observer=observer)
         if rounds is None:
             return composed(self.phases, observer, self.group)
-        made = zip(self.phases, rounds, strict=True)
-        parts = [part for phase, count in made if (part := phase.seen_by(observer, count))]
+        counted = zip(self.phases, rounds, strict=True)
+        parts = [part for phase, count in counted if (part := phase.seen_by(observer, count))]
         return grouped(parts, self.group)
 
     def to_json(self) -> dict[str, object]:
@@ -74,7 +75,7 @@ class Plan:
             "split": self.split,
             "cost": {"name": self.cost_name, "value": self.cost},
             "phases": [_phase_json(phase) for phase in self.phases],
-            "guarantees": [_guarantee_json(one) for one in self.guarantees.values()],
+            "guarantees": [_guarantee_json(guarantee) for guarantee in self.guarantees.values()],
             "event": self.event.to_json(),
         }
 
@@ -95,23 +96,23 @@ def plan(
     `split` says how noise is divided: `equal-noise` (one noise multiplier for all phases),
     `weights` (`phase.weight` x a common factor), or `cheapest` (the ratios at which `cost` is
     least).  `cost` is `variance` (the default), `deviation`, `average` or `largest` of the noise,
-    see `accountant.plan.costs`, or a function of the noise multipliers by name.  The common factor
-    is certified in every case; that no other ratios cost less is not proven, but the cheapest
-    split never costs more than equal noise.  `group` is the number of records of one unit, `unit`
-    the name of what `make_event` calls one record.
+    see `accountant.plan.split_costs`, or a function of the noise multipliers by name.  The common
+    factor is certified in every case; that no other ratios cost less is not proven, but the
+    cheapest split never costs more than equal noise.  `group` is the number of records of one unit,
+    `unit` the name of what `make_event` calls one record.
 
     Range: `epsilon` above 0, `delta` in (0, 1), `group` 1 or above.  Raises `InvalidInput`,
     `TargetUnreachable` if no noise meets the target, `TargetTrivial` if every noise does,
     `Unsupported` where no engine has sound mathematics for what an observer sees.
 
-    >>> found = plan(
+    >>> planned = plan(
     ...     [Phase("clip", ev.Gaussian, 1), Phase("train", ev.Gaussian, 100)],
     ...     epsilon=1, delta=1e-5,
     ... )
-    >>> round(found.noise["train"], 1), found.guarantees["model"].epsilon.upper <= 1.0
+    >>> round(planned.noise["train"], 1), planned.guarantees["model"].epsilon.upper <= 1.0
     (37.5, True)
     """
-    own = _Task(
+    task = _Task(
         checked(phases),
         validate.positive(epsilon=epsilon),
         validate.open_probability(delta=delta),
@@ -120,37 +121,39 @@ def plan(
     )
     validate.choice(SPLITS, split=split)
     price = cost_of(
-        "variance" if cost is None else cost, [one for one in own.phases if not one.fixed]
+        "variance" if cost is None else cost, [phase for phase in task.phases if not phase.fixed]
     )
-    if split != "weights" and any(phase.weight != 1.0 for phase in own.phases):
+    if split != "weights" and any(phase.weight != 1.0 for phase in task.phases):
         raise InvalidInput(
             f"Weights have no use in the split {split!r}.",
             "They are the noise of each phase, relative to the others.",
             "Give split='weights', or leave the weights out.",
         )
-    candidates = [tuple(phase.weight for phase in own.phases)]
+    # Equal noise is always a candidate, so the cheapest split never costs more.
+    candidates = [tuple(phase.weight for phase in task.phases)]
     if split == "cheapest":
-        target = own.epsilon, own.delta, own.relation, own.group
-        candidates.append(cheapest_ratios(own.phases, price, *target))
-    found = [own.certified(ratios) for ratios in candidates]
+        target = task.epsilon, task.delta, task.relation, task.group
+        candidates.append(cheapest_ratios(task.phases, price, *target))
+    certified = [task.certified(ratios) for ratios in candidates]
     costs = [
-        price([one.noise_multiplier for one in made if one.noise_multiplier is not None])
-        for made, _ in found
+        price([phase.noise_multiplier for phase in planned if phase.noise_multiplier is not None])
+        for planned, _ in certified
     ]
-    best = min(range(len(found)), key=costs.__getitem__)
-    made, guarantees = found[best]
+    # The search proves nothing: both candidates are certified, then the cheaper one is taken.
+    best = min(range(len(certified)), key=costs.__getitem__)
+    planned, guarantees = certified[best]
     # An event may be about a group already; then a guarantee is about that, not about one record.
-    whole = grouped([one.event for one in made], own.group)
+    whole = grouped([phase.event for phase in planned], task.group)
     return Plan(
-        made,
+        planned,
         of_units(guarantees, unit),
-        own.epsilon,
-        own.delta,
-        own.relation,
+        task.epsilon,
+        task.delta,
+        task.relation,
         split,
         costs[best],
         name_of("variance" if cost is None else cost),
-        own.group,
+        task.group,
         unit_named(unit_of(whole), unit),
     )
 
@@ -182,12 +185,13 @@ class _Task:
     def certified(self, ratios: Sequence[float]) -> _Certified:
         """Return the phases at these ratios of noise, with the least certified common factor."""
         factor = self._factor(ratios)
-        for _ in range(_MOST_NUDGES):
-            made = self._at(factor, ratios)
-            guarantees = {name: self._guarantee(made, name) for name in self.observers}
-            if all(one.epsilon.upper <= self.epsilon for one in guarantees.values()):
-                return made, guarantees
-            factor *= _NUDGE
+        # Certify all observers at one factor; where one is a hair above the target, more noise.
+        for _ in range(_MAX_INCREMENTS):
+            planned = self._at(factor, ratios)
+            guarantees = {name: self._guarantee(planned, name) for name in self.observers}
+            if all(proof.epsilon.upper <= self.epsilon for proof in guarantees.values()):
+                return planned, guarantees
+            factor *= _NOISE_INCREMENT
         raise Unsupported(
             "The noise that was found does not meet the target for every observer.",
             "An observer's epsilon does not fall as the noise grows.",
@@ -199,16 +203,17 @@ class _Task:
         factor: float | None = None
         trivial: TargetTrivial | None = None
         for name in self.observers:
+            # The factor so far may suffice for this observer as well.
             if factor is not None:
-                made = self._at(factor, ratios)
-                if self._guarantee(made, name).epsilon.upper <= self.epsilon:
+                planned = self._at(factor, ratios)
+                if self._guarantee(planned, name).epsilon.upper <= self.epsilon:
                     continue
             try:
-                found = self._calibrated(name, ratios)
+                needed = self._calibrated(name, ratios)
             except TargetTrivial as error:
                 trivial = error
                 continue
-            factor = found if factor is None else max(factor, found)
+            factor = needed if factor is None else max(factor, needed)
         if factor is None:
             assert trivial is not None
             raise trivial
@@ -236,8 +241,8 @@ class _Task:
         pairs = zip(self.phases, ratios, strict=True)
         return tuple(phase.at(ratio * factor) for phase, ratio in pairs)
 
-    def _guarantee(self, made: Sequence[PlannedPhase], observer: str) -> Guarantee:
-        return proven(made, observer, delta=self.delta, relation=self.relation, group=self.group)
+    def _guarantee(self, planned: Sequence[PlannedPhase], observer: str) -> Guarantee:
+        return proven(planned, observer, delta=self.delta, relation=self.relation, group=self.group)
 
 
 def _phase_json(phase: PlannedPhase) -> dict[str, object]:
@@ -252,14 +257,14 @@ def _phase_json(phase: PlannedPhase) -> dict[str, object]:
     }
 
 
-def _guarantee_json(one: Guarantee) -> dict[str, object]:
+def _guarantee_json(guarantee: Guarantee) -> dict[str, object]:
     return {
-        "observer": one.observer,
-        "epsilon": {"lower": one.epsilon.lower, "upper": one.epsilon.upper},
-        "delta": one.delta.upper,
-        "neighbours": one.neighbours,
-        "unit": one.unit,
-        "engine": one.engine,
+        "observer": guarantee.observer,
+        "epsilon": {"lower": guarantee.epsilon.lower, "upper": guarantee.epsilon.upper},
+        "delta": guarantee.delta.upper,
+        "neighbours": guarantee.neighbours,
+        "unit": guarantee.unit,
+        "engine": guarantee.engine,
         "derivation": [
             {
                 "stage": step.stage,
@@ -267,7 +272,7 @@ def _guarantee_json(one: Guarantee) -> dict[str, object]:
                 "source": step.source,
                 "conditions": list(step.conditions),
             }
-            for step in one.derivation
+            for step in guarantee.derivation
         ],
-        "warnings": list(one.warnings),
+        "warnings": list(guarantee.warnings),
     }

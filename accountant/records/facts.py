@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from typing import Literal, Self, TypeAlias
 
 from .. import events as ev
-from .shape import LATER, checked, decoded, encoded, field_tests
+from ..neighbours import Neighbours
+from .field_codec import LATER, checked, decoded, encoded, field_tests
 
 Json: TypeAlias = Mapping[str, object]
 """A JSON object that is only kept, never interpreted."""
 
 Unit: TypeAlias = Literal["record", "user", "silo", "entry"]
-Relation: TypeAlias = Literal["add-remove", "replace-one", "zero-out"]
+Relation: TypeAlias = Neighbours
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Fact:
     def __post_init__(self) -> None:
         for name, is_canonical in field_tests(type(self)):
             value = getattr(self, name)
+            # The quick test passes almost every value of a run; the slow check names what is wrong.
             if not is_canonical(value):
                 object.__setattr__(self, name, checked(value, type(self), name))
 
@@ -85,6 +87,7 @@ class Population(Fact):
         `most_records` is a public bound on the records of one user.
         """
         records = self.records
+        # Where their number is not public, a public cap on each user's records bounds it.
         if records is None and most_records is not None:
             records = self.users * most_records
         return {"user": self.users, "silo": self.silos, "record": records}.get(unit)

@@ -24,7 +24,7 @@ from .facts import (
     Tuning,
     Weights,
 )
-from .shape import LATER
+from .field_codec import LATER
 
 SCHEMA: Final = "privplan-log/1"
 

@@ -33,4 +33,5 @@ class Progress:
     @property
     def dangling(self) -> tuple[int, ...]:
         """Intents without a release; they count as spent."""
+        # Noise may have been drawn for them, and something may have been sent.
         return tuple(sorted(set(self.intents) - set(self.releases)))

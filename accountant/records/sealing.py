@@ -28,15 +28,17 @@ def bound(
     items: Mapping[str, object], run_id: str, intent: int, aggregate: str | None
 ) -> dict[str, object]:
     """Return sealed items of which every one that is an object says of which release it is."""
-    own = of_release(run_id, intent, aggregate)
+    # Inside the committed value: it cannot be moved to another release and still open.
+    release = of_release(run_id, intent, aggregate)
     return {
-        name: {**value, KEY: own} if isinstance(value, Mapping) else value
+        name: {**value, KEY: release} if isinstance(value, Mapping) else value
         for name, value in items.items()
     }
 
 
 def is_foreign(value: object, run_id: str, intent: int, aggregate: str | None) -> bool:
     """Return whether a sealed value says that it is of another release than this one."""
+    # Items of earlier versions state nothing: they are not foreign, only unbound.
     stated = value.get(KEY) if isinstance(value, Mapping) else None
     return stated is not None and stated != of_release(run_id, intent, aggregate)
 

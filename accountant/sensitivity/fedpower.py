@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 
 from .. import validate
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from .release import Sensitivity, require_public, root_up, up
 
 
@@ -185,6 +185,7 @@ def entry_sensitivity(step: PowerStep, largest_change: float) -> Sensitivity:
     change = Fraction(validate.positive(largest_change=largest_change))
     row, divisor = Fraction(step.row_norm), Fraction(step.divisor)
     nu, zeta = (Fraction(root_up(square)) for square in (step.z_row_square, step.spectral_square))
+    # Triangle inequality, D <= sqrt(2) R, and a whole row replaced: the least bound counts.
     bounds = [up(change * row * (nu + zeta) / divisor)]
     squares = [step.replaced_factor * row**4]
     if change**2 <= 2 * row**2:
@@ -207,6 +208,7 @@ def entry_shift(
     after = a.copy()
     after[column] += change
     z_row, seen = basis[column], basis.T @ after
+    # |a z_j^T + e_j (Z^T a')^T|_F^2, expanded: exact for this row, and no bound on others.
     square = (a @ a) * (z_row @ z_row) + seen @ seen + 2.0 * a[column] * (z_row @ seen)
     return abs(change) / divisor * math.sqrt(max(float(square), 0.0))
 
@@ -239,16 +241,17 @@ def row_sensitivity(
     elif renormalised and relation == "add-remove":
         validate.count(divisor=int(divisor) if divisor.denominator == 1 else step.divisor)
         factor, divisor = Fraction(step.replaced_factor), divisor + 1
+    # ||a a^T Z||_F^2 <= R^4 zeta^2, times the factor of a replaced row.
     square = factor * row**4 * step.spectral_square / divisor**2
     if l1_norm is not None and factor == 1 and not renormalised and relation != "replace-one":
         length = Fraction(validate.positive(l1_norm=l1_norm))
         square = min(square, (row * length / divisor) ** 2 * step.z_row_square)
-    said = (
+    condition = (
         f"M is the mean of at least {step.divisor:g} rows, a public number, on both sides"
         if renormalised
         else f"the divisor {step.divisor:g} is public and the same on both sides"
     )
-    return Sensitivity(root_up(square), relation, conditions=(*step.conditions(), said))
+    return Sensitivity(root_up(square), relation, conditions=(*step.conditions(), condition))
 
 
 def client_sensitivity(
@@ -262,14 +265,15 @@ def client_sensitivity(
     whose rows are all equal.  The number of clients is public and stays the same.  Derived here.
     """
     relation = as_neighbours(neighbours)
+    # A client's data is a mean of a a^T: the bound of one row, zeroed or replaced.
     factor = step.replaced_factor if relation == "replace-one" else 1
     square = factor * Fraction(step.row_norm) ** 4 * step.spectral_square
-    said = "each client divides by its own number of rows, which is not released"
+    condition = "each client divides by its own number of rows, which is not released"
     if rows is not None:
         validate.count(rows=rows)
         square *= (rows / Fraction(step.divisor)) ** 2
-        said = f"no client has more than {rows} rows"
-    conditions = (*step.conditions(), said, "the number of clients is public and fixed")
+        condition = f"no client has more than {rows} rows"
+    conditions = (*step.conditions(), condition, "the number of clients is public and fixed")
     return Sensitivity(root_up(square), relation, unit="silo", conditions=conditions)
 
 
@@ -283,6 +287,7 @@ def drifting_sensitivity(step: PowerStep, neighbours: str = "add-remove") -> Sen
     Derived here.
     """
     relation: Neighbours = as_neighbours(neighbours)
+    # (2 R^2 zeta)^2: nothing relates two products with different matrices.
     square = 4 * Fraction(step.row_norm) ** 4 * step.spectral_square
     conditions = (
         *step.conditions(),

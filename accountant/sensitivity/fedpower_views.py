@@ -37,11 +37,11 @@ from .release import Release, Sensitivity, as_sensitivity, moved_by, repeated, u
 ALGORITHMS: Final = ("original", "utility", "private")
 OBSERVERS: Final = ("server", "client", "outsider")
 
-_DRIFT: Final = ev.NoGuarantee(
+_DRIFT_EVENT: Final = ev.NoGuarantee(
     "Local steps without noise make Z depend on private data, so noise calibrated to one product "
     "proves nothing: use local_steps 1, or give `drift` for the bound 2 R^2."
 )
-_BIASED: Final = ev.NoGuarantee(
+_BIASED_EVENT: Final = ev.NoGuarantee(
     "A server that picks the index, or asks every client for its noise, sees the sum without "
     "noise; nothing in the protocol proves that it does not."
 )
@@ -102,19 +102,22 @@ def release(
     central = Fraction(validate.non_negative(server_noise=server_noise)) ** 2
     event: ev.Event
     if algorithm == "private":
-        event, said = run.private(), f"no client but {colluding} tells its noise or drops out"
+        event, condition = run.private(), f"no client but {colluding} tells its noise or drops out"
     elif run.unsound:
-        event, said = _DRIFT, "local steps release nothing"
+        event, condition = _DRIFT_EVENT, "local steps release nothing"
     elif algorithm == "original":
-        event, said = run.original(equal_weights, central), "local steps release nothing"
+        event, condition = run.original(equal_weights, central), "local steps release nothing"
     else:
-        event, said = run.utility(biased_server), "the index is uniform, hidden, and always new"
+        event, condition = (
+            run.utility(biased_server),
+            "the index is uniform, hidden, and always new",
+        )
     return Release(
         event,
         sensitivity.neighbours,
         run.seen_by,
         sensitivity.unit,
-        conditions=(*run.moved.conditions, "all noise is drawn freshly and kept secret", said),
+        conditions=(*run.moved.conditions, "all noise is drawn freshly and kept secret", condition),
         warnings=run.warnings(algorithm),
     )
 
@@ -162,6 +165,7 @@ class _Run:
         return replace(self, moved=drifting_sensitivity(drift, self.moved.neighbours))
 
     def original(self, equal_weights: bool, central: Fraction) -> ev.Event:
+        # The server knows its own noise, so only what a client adds to its own product counts.
         seen = self.variance
         if equal_weights and self.observer != "server":
             seen = (self.clients - self.colluding) * self.variance + central
@@ -169,7 +173,8 @@ class _Run:
 
     def utility(self, biased_server: bool) -> ev.Event:
         if biased_server and self.observer == "server":
-            return _BIASED
+            return _BIASED_EVENT
+        # With probability c/n the noise that stays belongs to a colluder: delta c/n each time.
         once = moved_by(self.variance, self.moved)
         if self.colluding:
             exact = ev.Approximate(0.0, up(Fraction(self.colluding, self.clients)))
@@ -177,6 +182,7 @@ class _Run:
         return repeated(self.syncs, once)
 
     def private(self) -> ev.Event:
+        # Shares of honest clients alone hide the sum; local steps are counted as if published.
         honest = Fraction(self.clients - self.colluding, self.clients)
         summed = moved_by(self.variance * honest, self.moved, self.syncs)
         local = self.rounds - self.rounds // self.local_steps

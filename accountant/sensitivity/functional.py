@@ -53,13 +53,13 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput
-from ..guarantee import Neighbours, as_neighbours
+from ..neighbours import Neighbours, as_neighbours
 from .release import Release, Sensitivity, multiplier, repeated, require_public, root_up, up
 
 MODELS: Final = ("linear", "logistic", "softmax", "statistics")
 DATA: Final = ("coordinate", "l2")
 QUADRATIC: Final = ("upper-triangle", "monomials", "full")
-_ROUNDING: Final = Fraction(1, 10**14)
+_JOINT_ROUNDING_RELATIVE: Final = Fraction(1, 10**14)
 """Allowance for a dozen operations in floating point."""
 
 
@@ -102,9 +102,12 @@ class _Tensors:
 
 def _tensors(objective: Objective) -> _Tensors:
     if objective.model == "softmax":
+        # l_y = (1, ..., 1)/c - e_y and K = (I - 11^T/c)/(2c), summed over their entries.
         c = Fraction(objective.classes)
-        kept = 1 - 1 / c
-        return _Tensors(2 * kept, kept, kept, kept / (4 * c), kept / 2, kept**2 / (4 * c))
+        spread = 1 - 1 / c
+        return _Tensors(
+            2 * spread, spread, spread, spread / (4 * c), spread / 2, spread**2 / (4 * c)
+        )
     scalars = {"linear": ("2", "1"), "logistic": ("1/2", "1/8"), "statistics": ("1", "1")}
     p, k = (Fraction(word) for word in scalars[objective.model])
     return _Tensors(p, p * p, k, k * k, k, k * k)
@@ -137,13 +140,13 @@ def _present_l1(objective: Objective) -> float:
     """p |x|_1 + k |x|_1^2, or half the quadratic part with the diagonal counted twice."""
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
-        reach, square = d, d
+        l1_reach, square = d, d
     else:
-        reach, square = Fraction(root_up(d)), Fraction(1)
+        l1_reach, square = Fraction(root_up(d)), Fraction(1)
     quadratic = t.sizes * (d * d if objective.data == "coordinate" else d)
     if objective.quadratic == "upper-triangle":
         quadratic = (quadratic + t.diagonal_sizes * square) / 2
-    return up(t.linear * reach + quadratic)
+    return up(t.linear * l1_reach + quadratic)
 
 
 def _present_l2(objective: Objective) -> float:
@@ -165,8 +168,10 @@ def _replaced_l2(objective: Objective) -> float:
     """See the module: 2 p^2 (d + tau) + m f (d^2 - tau^2), or p^2 beta + g f beta (4 - beta)/2."""
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
+        # m f, from the way in which the quadratic part is released.
         times = {"full": 2, "upper-triangle": 1, "monomials": 4}[objective.quadratic]
         weight = times * t.squares
+        # The square is concave in tau with its peak at p^2 / (m f), cut off at d.
         best = min(t.linear_square / weight, d)
         candidates = [best]
         if t.linear_square >= max(times, 2) * t.squares:  # only signs, so d + tau is even
@@ -177,6 +182,7 @@ def _replaced_l2(objective: Objective) -> float:
     weight = t.squares * (2 if objective.quadratic == "monomials" else 1)
     if objective.dimension == 1:
         return root_up(4 * t.linear_square)  # u.v is 0 only where u or v is
+    # Concave in beta = |v|^2 <= 4: the peak, or the end of the range.
     beta = min(2 + t.linear_square / weight, Fraction(4))
     return root_up(beta * (t.linear_square + weight * (4 - beta) / 2))
 
@@ -185,16 +191,19 @@ def _replaced_l1(objective: Objective) -> float:
     """The least of: twice a record, the parts apart, both at once, and the larger domain."""
     t, d = _tensors(objective), Fraction(objective.dimension)
     if objective.data == "coordinate":
-        reach, whole, diagonal = d, d * d, d
+        l1_reach, whole, diagonal = d, d * d, d
     else:
-        reach, whole = Fraction(root_up(d)), Fraction(root_up(2 * d * d))
+        l1_reach, whole = Fraction(root_up(d)), Fraction(root_up(2 * d * d))
         diagonal = Fraction(2)
+    # k sum |E_jl| over the whole matrix; the upper triangle counts the diagonal twice, halved.
     quadratic = t.sizes * whole
     if objective.quadratic == "upper-triangle":
         quadratic = (quadratic + t.diagonal_sizes * diagonal) / 2
-    bounds = [up(2 * t.linear * reach + quadratic), up(2 * Fraction(_present_l1(objective)))]
+    # Each is an upper bound, so the least of them is one.
+    bounds = [up(2 * t.linear * l1_reach + quadratic), up(2 * Fraction(_present_l1(objective)))]
     if objective.model in ("linear", "logistic"):
         bounds.append(up(_joint(objective, t.linear, t.sizes)))
+    # The ball lies in the cube: a bound for the larger domain holds.
     if objective.data == "l2":
         bounds.append(_replaced_l1(replace(objective, data="coordinate")))
     return min(bounds)
@@ -224,9 +233,10 @@ def _joint(objective: Objective, p: Fraction, k: Fraction) -> Fraction:
     root = math.sqrt(objective.dimension)
     count = (float(d) + root) / 2.0 if objective.quadratic == "upper-triangle" else float(d)
     a, b = 2.0 * float(p) * root, math.sqrt(2.0) * float(k) * count
+    # The positive root of 4 b c^2 + a c = 2 b: at a maximum, so its rounding is of second order.
     cosine = (math.hypot(a, math.sqrt(32.0) * b) - a) / (8.0 * b)
     sine = math.sqrt(1.0 - cosine * cosine)
-    return Fraction(a * sine + 2.0 * b * sine * cosine) * (1 + _ROUNDING)
+    return Fraction(a * sine + 2.0 * b * sine * cosine) * (1 + _JOINT_ROUNDING_RELATIVE)
 
 
 def release(
@@ -266,6 +276,8 @@ def release(
     validate.choice(("laplace", "gaussian"), noise=noise)
     _check_schedule(schedule, validate.count(rounds=rounds), rate)
     b = Fraction(validate.positive(scale=scale))
+    # On a Poisson sample a replaced record is drawn or not: the multiplier is that of a record
+    # that comes or goes, and the engine accounts for the pair of replaced data.
     sampled = schedule == "poisson"
     moved = sensitivity(objective, relation)
     bound = sensitivity(objective, "add-remove") if sampled else moved
@@ -279,8 +291,9 @@ def release(
         once = ev.Poisson(rate if rate is not None else 1.0, once)
     alternatives: tuple[ev.Event, ...] = ()
     if noise == "laplace" and not sampled:
+        # Coordinate j is (s_j/b)^2/2-zCDP; rho adds up over coordinates and rounds, rounded up.
         alternatives = (ev.ZCDP(up(rounds * (Fraction(moved.l2) / b) ** 2 / 2)),)
-    said = {
+    schedule_conditions = {
         "once": "noise is drawn once; later steps see the noisy objective only",
         "fresh": "noise is drawn freshly in every round",
         "poisson": "each record joins each round independently, and who joins stays hidden",
@@ -290,7 +303,7 @@ def release(
         relation,
         "model",
         alternatives=alternatives,
-        conditions=(*moved.conditions, said[schedule]),
+        conditions=(*moved.conditions, schedule_conditions[schedule]),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a sensitivity is, and what it makes of noise: the words that the systems share.
+"""Sensitivity and release: what the systems share, with roundings that never err towards privacy.
 
 Bounds here are rational numbers or square roots of rational numbers.  They are computed exactly
 as fractions and rounded once: sensitivities up, noise multipliers down.
@@ -13,15 +13,15 @@ from fractions import Fraction
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput, Unsupported, kind_of
-from ..guarantee import Neighbours
+from ..neighbours import Neighbours
 
-_LEAST, _MOST = Fraction(1, 10**280), Fraction(10**280)
+_MIN_SQUARE, _MAX_SQUARE = Fraction(1, 10**280), Fraction(10**280)
 """Squares outside of this range are refused: they are mistakes, and would overflow."""
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How far one unit can move a release, for one relation between data sets.
+    """The sensitivity of a release to one unit, for one relation between data sets.
 
     `l2` and `l1` bound the norm of the difference (`l1` is infinite where none is stated) under
     `neighbours`, for one `unit`; `conditions` is what must hold for them.
@@ -58,25 +58,25 @@ class Release:
         return (self.event, *self.alternatives)
 
 
-def reach(neighbours: Neighbours) -> int:
-    """Return how many contribution bounds an event lets a sum move: 2 under replace-one, else 1."""
+def sensitivity_multiplier(neighbours: Neighbours) -> int:
+    """Return the sensitivity multiplier: 2 if one unit is replaced, otherwise 1."""
     return 2 if neighbours == "replace-one" else 1
 
 
 def multiplier(noise: float | Fraction, bound: float | Fraction, neighbours: Neighbours) -> float:
     """Return the noise multiplier of an event whose sum moves by `bound` under `neighbours`.
 
-    reach noise / bound, rounded down: under replace-one an engine moves a sum by two contribution
-    bounds, so one of them is `bound` / 2.
+    sensitivity multiplier x noise / bound, rounded down: under replace-one an engine moves a sum by
+    two contribution bounds, so one of them is `bound` / 2.
     """
-    return down(reach(neighbours) * Fraction(noise) / Fraction(bound))
+    return down(sensitivity_multiplier(neighbours) * Fraction(noise) / Fraction(bound))
 
 
 def root_multiplier(
     noise_square: Fraction, bound: float | Fraction, neighbours: Neighbours
 ) -> float:
     """Return `multiplier` for noise that is known by its square."""
-    return root_down(noise_square * (reach(neighbours) / Fraction(bound)) ** 2)
+    return root_down(noise_square * (sensitivity_multiplier(neighbours) / Fraction(bound)) ** 2)
 
 
 def moved_by(noise_square: float | Fraction, sensitivity: Sensitivity, rounds: int = 1) -> ev.Event:
@@ -92,6 +92,7 @@ def repeated(count: int, event: ev.Event) -> ev.Event:
 
 def up(value: Fraction) -> float:
     """Return the smallest float at or above a fraction."""
+    # `float` rounds to the nearest: one step up where that is below.
     number = float(_in_range(value))
     return number if Fraction(number) >= value else math.nextafter(number, math.inf)
 
@@ -104,6 +105,7 @@ def down(value: Fraction) -> float:
 
 def root_up(square: Fraction) -> float:
     """Return the smallest float at or above the square root of a fraction."""
+    # The float root, then exact comparisons of squares as fractions, one ulp at a time.
     root = math.sqrt(float(_in_range(square)))
     while Fraction(root) ** 2 < square:
         root = math.nextafter(root, math.inf)
@@ -119,7 +121,7 @@ def root_down(square: Fraction) -> float:
 
 
 def _in_range(value: Fraction) -> Fraction:
-    if not _LEAST <= value <= _MOST:
+    if not _MIN_SQUARE <= value <= _MAX_SQUARE:
         raise Unsupported(
             "The bounds or the noise are too extreme to compute with.",
             "Squares must lie between 1e-280 and 1e280.",

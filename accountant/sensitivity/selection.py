@@ -22,7 +22,7 @@ from typing import Final
 from .. import events as ev
 from .. import validate
 from ..errors import InvalidInput
-from ..guarantee import as_neighbours
+from ..neighbours import as_neighbours
 from .release import Release, repeated, require_public, up
 
 CHANGES: Final = ("generic", "one-sided", "single")
@@ -91,16 +91,17 @@ def release(
     relation = as_neighbours(neighbours)
     require_public(bound_source, what="A bound on the scores")
     validate.choice(SCORES, scores=scores)
-    kept = validate.count(draws=draws)
-    if kept > validate.count(candidates=candidates):
+    drawn_each = validate.count(draws=draws)
+    if drawn_each > validate.count(candidates=candidates):
         raise InvalidInput(
-            f"`draws` must be at most `candidates` ({candidates}); it is {kept}.",
+            f"`draws` must be at most `candidates` ({candidates}); it is {drawn_each}.",
             "Draws are without replacement.",
             "Draw fewer.",
         )
-    count = kept * validate.count(layers=layers) * validate.count(rounds=rounds)
-    spread = draw_range(exponent, score_bound, change=change)
-    event: ev.Event = repeated(count, ev.Exponential(spread))
+    # Draws without replacement compose: what was drawn is public, the rest a new selection.
+    count = drawn_each * validate.count(layers=layers) * validate.count(rounds=rounds)
+    range_each = draw_range(exponent, score_bound, change=change)
+    event: ev.Event = repeated(count, ev.Exponential(range_each))
     moves = {
         "generic": f"one unit changes each score by at most {score_bound:g}",
         "one-sided": f"one unit moves all scores the same way, by at most {score_bound:g}",

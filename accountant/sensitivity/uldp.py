@@ -32,14 +32,15 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import events as ev
 from .. import validate
+from ..arrays import FloatArray
 from ..errors import InvalidInput, Unsupported
-from ..guarantee import as_neighbours
-from .release import Release, Sensitivity, reach, repeated, root_down, up
-from .weight_sums import ULP, row_sums, table_of, weight_sum
+from ..neighbours import as_neighbours
+from .release import Release, Sensitivity, repeated, root_down, sensitivity_multiplier, up
+from .weight_sums import FLOAT_EPSILON, row_sums, table_of, weight_sum
 
 CLEAR_WEIGHTS: Final = ev.NoGuarantee(
     "a silo that holds a record of a user applies the weight n_su/N_u, so it knows N_u without any "
@@ -105,24 +106,26 @@ def naive_release(
     relation = as_neighbours(neighbours)
     sigma = Fraction(validate.positive(noise_multiplier=noise_multiplier))
     total = validate.count(silos=silos)
-    watched = total if seen is None else validate.count(seen=seen)
-    if watched > total:
-        raise InvalidInput(f"`seen` must be at most `silos` ({total}); it is {watched}.")
+    seen_silos = total if seen is None else validate.count(seen=seen)
+    if seen_silos > total:
+        raise InvalidInput(f"`seen` must be at most `silos` ({total}); it is {seen_silos}.")
     missing = validate.count_from(0, tolerated_dropouts=tolerated_dropouts)
-    if missing >= watched:
+    if missing >= seen_silos:
         raise Unsupported(
             "No share of the noise is left in what is seen.",
-            f"Of {watched} shares {missing} may be missing.",
+            f"Of {seen_silos} shares {missing} may be missing.",
             "Tolerate fewer dropouts.",
         )
-    left = Fraction(total, total - missing)
+    share_factor = Fraction(total, total - missing)
     if together:
-        left *= Fraction(watched - missing, watched)
-    scaled = root_down((reach(relation) * sigma / 2) ** 2 * Fraction(total, watched) * left)
+        share_factor *= Fraction(seen_silos - missing, seen_silos)
+    # 1/mu^2 times the square of the sensitivity multiplier, as the noise multiplier counts bounds.
+    noise_square = (sensitivity_multiplier(relation) * sigma / 2) ** 2
+    scaled = root_down(noise_square * Fraction(total, seen_silos) * share_factor)
     return Release(
         repeated(validate.count(rounds=rounds), ev.Gaussian(scaled)),
         relation,
-        _seen_by(watched, total, together),
+        _seen_by(seen_silos, total, together),
         "user",
         conditions=(
             "each silo clips its delta to C and adds noise sigma C sqrt(|S|)",
@@ -142,11 +145,12 @@ def weighted_sensitivity(
     """
     relation = as_neighbours(neighbours)
     c = Fraction(validate.positive(clip=clip))
-    bound = up(reach(relation) * c * Fraction(weight_sum(weights)))
+    # C times the largest weight sum, twice that for exchanged records; rounded up.
+    bound = up(sensitivity_multiplier(relation) * c * Fraction(weight_sum(weights)))
     return Sensitivity(bound, relation, unit="user", conditions=_conditions())
 
 
-def worst_weights(silos: int) -> NDArray[np.float64]:
+def worst_weights(silos: int) -> FloatArray:
     """Return weights that stand for every user: row s is a user with all its records in silo s.
 
     Over users with weights >= 0 that sum to at most 1, sum_{s in A} w_su and sum w_su^2 are
@@ -185,16 +189,16 @@ def weighted_release(
     weight_sum(weights)
     table = table_of(weights)
     silos = table.shape[1]
-    watched = _silos_seen(seen, silos)
-    scaled = _scaled(table[:, watched], silos, noise_multiplier, together)
+    seen_silos = _silos_seen(seen, silos)
+    scaled = _scaled(table[:, seen_silos], silos, noise_multiplier, together)
     event: ev.Event = ev.Gaussian(scaled)
-    drawn = validate.probability(rate=rate)
-    if drawn < 1.0 and not knows_sample:
-        event = ev.Poisson(drawn, event)
+    sampling_rate = validate.probability(rate=rate)
+    if sampling_rate < 1.0 and not knows_sample:
+        event = ev.Poisson(sampling_rate, event)
     return Release(
         repeated(validate.count(rounds=rounds), event),
         relation,
-        _seen_by(len(watched), silos, together) + (", who knows the sample" * knows_sample),
+        _seen_by(len(seen_silos), silos, together) + (", who knows the sample" * knows_sample),
         "user",
         conditions=_conditions(),
     )
@@ -274,11 +278,13 @@ def insider_release(
             "When the rest goes, the weight here grows: the sum moves in every round either way.",
             "Give rate = 1, or holds_user = False for users of whom the silo holds nothing.",
         )
+    # The silo's own weight grows as the others go: the sum moves twice as far.
     if weighting == "records" and holds_user and relation != "replace-one":
         square /= 4
     event: ev.Event = ev.Gaussian(root_down(square))
     if hidden:
         event = ev.Poisson(rate, event)
+    # Weights in the clear tell the silo N_u without noise: no event covers that.
     if weighting == "records" and holds_user and not hidden_weights:
         event = CLEAR_WEIGHTS
     return Release(
@@ -332,15 +338,15 @@ def coalition_release(
     True
     """
     relation = as_neighbours(neighbours)
-    total, told = validate.count(silos=silos), validate.count(colluders=colluders)
-    square = _square_left(noise_multiplier, total, told, tolerated_dropouts, weighting)
+    total, colluding = validate.count(silos=silos), validate.count(colluders=colluders)
+    square = _square_left(noise_multiplier, total, colluding, tolerated_dropouts, weighting)
     if not together:  # one share in each, and sum w^2 is at most 1, or (|S|-c) / |S|^2
         square = Fraction(noise_multiplier) ** 2 / (total - tolerated_dropouts)
-        square *= Fraction(total**2, total - told) if weighting == "uniform" else 1
+        square *= Fraction(total**2, total - colluding) if weighting == "uniform" else 1
     event: ev.Event = ev.Gaussian(root_down(square))
     if weighting == "records" and holds_user:
         event = CLEAR_WEIGHTS
-    which = "1 silo" if told == 1 else f"{told} silos"
+    which = "1 silo" if colluding == 1 else f"{colluding} silos"
     return Release(
         repeated(validate.count(rounds=rounds), event),
         relation,
@@ -373,6 +379,7 @@ def _square_left(
             "Tolerate fewer dropouts.",
         )
     square = Fraction(validate.positive(noise_multiplier=noise_multiplier)) ** 2
+    # Shares that are left over all shares that are counted on: the rest may be missing or known.
     square *= Fraction(counted - without, counted)
     return square * Fraction(silos, silos - without) ** 2 if weighting == "uniform" else square
 
@@ -385,16 +392,16 @@ def _counts_unknown(weighting: str, *, hidden_weights: bool) -> tuple[str, ...]:
     return ("N_u reaches nobody but the silos that hold some of the user's records",)
 
 
-def _scaled(
-    table: NDArray[np.float64], silos: int, noise_multiplier: float, together: bool
-) -> float:
+def _scaled(table: FloatArray, silos: int, noise_multiplier: float, together: bool) -> float:
     """Return 1/mu for the worst row, rounded down."""
     sigma = Fraction(validate.positive(noise_multiplier=noise_multiplier))
-    watched = table.shape[1]
+    seen_silos = table.shape[1]
     if together:
-        worst = Fraction(float(row_sums(table).max())) ** 2 / watched
+        # One sum over the silos seen: sensitivities add up, and so do the variances.
+        worst = Fraction(float(row_sums(table).max())) ** 2 / seen_silos
     else:
-        worst = Fraction(float(row_sums(np.square(table) * (1.0 + 2.0 * ULP)).max()))
+        # Separate updates: squares of sensitivities add up; each square is rounded up.
+        worst = Fraction(float(row_sums(np.square(table) * (1.0 + 2.0 * FLOAT_EPSILON)).max()))
     if worst == 0:
         raise InvalidInput(
             "No user has a weight in the silos that are seen.",
@@ -405,19 +412,23 @@ def _scaled(
 
 
 def _silos_seen(seen: Sequence[int] | None, silos: int) -> list[int]:
-    watched = list(range(silos)) if seen is None else [int(index) for index in seen]
-    if not watched or len(set(watched)) != len(watched) or not set(watched) <= set(range(silos)):
+    seen_silos = list(range(silos)) if seen is None else [int(index) for index in seen]
+    if (
+        not seen_silos
+        or len(set(seen_silos)) != len(seen_silos)
+        or not set(seen_silos) <= set(range(silos))
+    ):
         raise InvalidInput(
             f"`seen` must name different silos, from 0 to {silos - 1}.",
             next_step="Leave it out for all silos.",
         )
-    return watched
+    return seen_silos
 
 
-def _seen_by(watched: int, silos: int, together: bool) -> str:
-    which = "all silos" if watched == silos else f"{watched} of {silos} silos"
+def _seen_by(seen_silos: int, silos: int, together: bool) -> str:
+    which = "all silos" if seen_silos == silos else f"{seen_silos} of {silos} silos"
     if together:
-        return "model" if watched == silos else f"sum of {which}"
+        return "model" if seen_silos == silos else f"sum of {which}"
     return f"each of {which}"
 
 

@@ -1,15 +1,16 @@
-"""Tables of users' weights, and what the weights of one user come to, never too low."""
+"""Tables of users' weights, and upper bounds on the sum of one user's weights."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ..arrays import FloatArray
 from ..errors import InvalidInput
 
-ULP: Final = 2.0**-52
+FLOAT_EPSILON: Final = 2.0**-52
 
 
 def weight_sum(weights: ArrayLike) -> float:
@@ -26,7 +27,8 @@ def weight_sum(weights: ArrayLike) -> float:
     """
     table = table_of(weights)
     sums = row_sums(table)
-    too_large = np.flatnonzero(sums > 1.0 + table.shape[1] * ULP)
+    # Fractions that sum to 1 may come to a little more in floats: allowed, and counted as it is.
+    too_large = np.flatnonzero(sums > 1.0 + table.shape[1] * FLOAT_EPSILON)
     if too_large.size:
         raise InvalidInput(
             f"The weights of user {too_large[0]} (a row of `weights`) sum to more than 1.",
@@ -36,19 +38,21 @@ def weight_sum(weights: ArrayLike) -> float:
     return float(sums.max())
 
 
-def row_sums(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the sum of each row, rounded up: what each addition loses is added up beside it."""
-    total, lost, size = np.zeros((3, len(table)))
+def row_sums(table: FloatArray) -> FloatArray:
+    """Return the sum of each row, rounded up: the error of each addition is added up as well."""
+    total, lost, error_size = np.zeros((3, len(table)))
+    # Column by column, (users,): the running total, and exactly what each addition lost.
     for column in table.T:
         after = total + column
-        kept = after - total
-        error = (total - (after - kept)) + (column - kept)  # exact (Knuth's two-sum)
-        total, lost, size = after, lost + error, size + np.abs(error)
-    lost = lost + (len(table.T) + 2) * ULP * size
+        rounded = after - total
+        error = (total - (after - rounded)) + (column - rounded)  # exact (Knuth's two-sum)
+        total, lost, error_size = after, lost + error, error_size + np.abs(error)
+    # The lost parts were added up in floats as well: their rounding is bounded and added.
+    lost = lost + (len(table.T) + 2) * FLOAT_EPSILON * error_size
     return np.where(lost > 0.0, np.nextafter(total + lost, np.inf), total)
 
 
-def table_of(weights: ArrayLike) -> NDArray[np.float64]:
+def table_of(weights: ArrayLike) -> FloatArray:
     """Return weights as a table (users, silos); `InvalidInput` for what is none."""
     try:
         table = np.asarray(weights, np.float64)
@@ -59,10 +63,11 @@ def table_of(weights: ArrayLike) -> NDArray[np.float64]:
             "`weights` must be a table of numbers, one row per user and one column per silo.",
             next_step="Give an array of shape (users, silos).",
         )
-    bad = np.flatnonzero(~((table >= 0.0) & np.isfinite(table)).all(axis=1))
-    if bad.size:
+    invalid = np.flatnonzero(~((table >= 0.0) & np.isfinite(table)).all(axis=1))
+    if invalid.size:
         raise InvalidInput(
-            f"The weights of user {bad[0]} (a row of `weights`) are not all numbers, 0 or above.",
+            f"The weights of user {invalid[0]} (a row of `weights`) are not all numbers, "
+            "0 or above.",
             next_step="Give finite weights that are not negative.",
         )
     return table

@@ -27,13 +27,14 @@ from scipy.stats import chi2
 from .. import events as ev
 from .. import validate
 from ..errors import Unsupported
-from ..guarantee import Bounds, as_neighbours
+from ..guarantee import Bounds
+from ..neighbours import as_neighbours
 from .release import Release, Sensitivity, moved_by, require_public, root_up
 
-_SPECIAL: Final = 1e-11
+_CHI2_ERROR_RELATIVE: Final = 1e-11
 """Allowance for the relative error of a chi-square probability."""
 
-MOST_FREEDOM: Final = 10**5
+MAX_FREEDOM: Final = 10**5
 """Beyond, scipy's series for the tail of a chi-square distribution stops before it converges."""
 
 LAYOUTS: Final = ("isometric", "upper-triangle", "full")
@@ -96,7 +97,7 @@ def one_row_delta(
     monotone in t, which gives the best t in closed form.  Bounds for the rounding of F and S.
     Neighbours: one row comes or goes.  Derived in this module.
 
-    Raises `InvalidInput` below one extra degree of freedom, `Unsupported` above `MOST_FREEDOM` and
+    Raises `InvalidInput` below one extra degree of freedom, `Unsupported` above `MAX_FREEDOM` and
     where a row is too small beside the scale to compute with.
 
     >>> one_row_delta(1.0, extra_freedom=34, scale=1.0).upper < 1e-5
@@ -105,30 +106,32 @@ def one_row_delta(
     at = validate.non_negative(epsilon=epsilon)
     freedom = validate.count(extra_freedom=extra_freedom) + 1
     c, n = validate.positive(scale=scale), validate.positive(norm_square=norm_square)
+    # The mechanism is as hard to tell apart as c chi^2_m and n + c chi^2_m.
     law = chi2(freedom, scale=c)
     power, rate = freedom / 2.0 - 1.0, n / (2.0 * c)
-    if extra_freedom > MOST_FREEDOM or not 1e-280 < rate < math.inf:
+    if extra_freedom > MAX_FREEDOM or not 1e-280 < rate < math.inf:
         raise Unsupported(
             "The extra degrees of freedom, or the row beside the scale, are too extreme.",
-            f"Chi-square probabilities are only accurate up to {MOST_FREEDOM:,} degrees, and "
+            f"Chi-square probabilities are only accurate up to {MAX_FREEDOM:,} degrees, and "
             "norm_square / scale must not vanish or overflow.",
             "Use the Gaussian replacement: gaussian_release.",
         )
     # Without x against with x: the ratio falls with t, and is infinite up to n; at power 0 it is
     # flat beyond n, and below 1.
-    t = n / -math.expm1(-(at + rate) / power) if power > 0.0 else n
-    removal = _excess(float(law.cdf(t)), float(law.cdf(t - n)), at)
+    threshold = n / -math.expm1(-(at + rate) / power) if power > 0.0 else n
+    removal = _excess(float(law.cdf(threshold)), float(law.cdf(threshold - n)), at)
     if at >= rate:  # the other ratio stays below e^rate
         return Bounds(*removal)
-    t = n / -math.expm1((at - rate) / power) if power > 0.0 else n
-    addition = _excess(float(law.sf(t - n)), float(law.sf(t)), at)
+    threshold = n / -math.expm1((at - rate) / power) if power > 0.0 else n
+    addition = _excess(float(law.sf(threshold - n)), float(law.sf(threshold)), at)
     return Bounds(max(removal[0], addition[0]), max(removal[1], addition[1]))
 
 
 def _excess(first: float, second: float, epsilon: float) -> tuple[float, float]:
     """Return bounds on first - e^epsilon second, at least 0."""
     grown = math.exp(epsilon + math.log(second)) if second > 0.0 else 0.0
-    error = _SPECIAL * (first + grown) * (1.0 + epsilon) + 1e-290
+    # Outward by the error of both chi-square probabilities: the interval holds the exact delta.
+    error = _CHI2_ERROR_RELATIVE * (first + grown) * (1.0 + epsilon) + 1e-290
     return max(first - grown - error, 0.0), min(max(first - grown, 0.0) + error, 1.0)
 
 
@@ -158,15 +161,16 @@ def gaussian_sensitivity(
     validate.choice(LAYOUTS, layout=layout)
     relation = as_neighbours(neighbours)
     b = Fraction(validate.positive(row_norm=row_norm))
+    # |x x^T - x' x'^T|_F^2 <= 2 B^4 in two dimensions or more, else B^4.
     factor = 2 if relation == "replace-one" and validate.count(dimension=dimension) > 1 else 1
-    spread = {
+    noise_conditions = {
         "isometric": "noise sigma on the diagonal and sigma / sqrt(2) above it, mirrored below",
         "upper-triangle": "noise sigma on each element on and above the diagonal, mirrored below",
         "full": "noise sigma on each element, independently",
     }
     conditions = (
         f"every row is clipped to L2 norm {row_norm:g}, a public constant",
-        spread[layout],
+        noise_conditions[layout],
     )
     return Sensitivity(root_up(factor * b**4), relation, conditions=conditions)
 

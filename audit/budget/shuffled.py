@@ -22,9 +22,9 @@ in the same draw the others of the event come to n_p - c or more.  So both event
 are within those of the event, and on the rest there are at least as many places, of which more are
 a post-processing.  Missing users are smaller n.  Under add-remove a round is given up where all
 messages overflow, which is covered by the same comparison; so is a round that is cut, where c
-is not 0: a user's message may be kept instead of one that is known (`overflow_beside`).  Where c
-leaves no place, colluders may fill a dimension: then the local event counts, and none under
-add-remove.
+is not 0: a user's message may be kept instead of one that is known
+(`overflow_with_colluders`).  Where c leaves no place, colluders may fill a dimension: then the
+local event counts, and none under add-remove.
 
 A plain shuffle has no dummies, so there fewer users are the worst case.
 
@@ -35,7 +35,7 @@ a secret choice is no bound then, and that of one dimension is taken for each me
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...accountant.mechanisms.shuffled import overflow_beside
+from ...accountant.mechanisms.shuffled_round import overflow_with_colluders
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated
 from .facts import Facts, Setting, Unproven
@@ -114,7 +114,7 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
         *(senders, dimensions, chosen, left),
         "coordinate",
         selection,
-        overflow_beside(reach.colluders, senders, left, reach.overflow),
+        overflow_with_colluders(reach.colluders, senders, left, reach.overflow),
         inner,
     )
     return repeated(times(facts), round_)

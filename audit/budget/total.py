@@ -12,10 +12,10 @@ from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import engine_named, tightest
 from ...accountant.composition import Leaf, leaves
+from ...accountant.engine_order import engines_for
 from ...accountant.engines.base import Answer
 from ...accountant.errors import EnginesDisagree, PrivplanError
 from ...accountant.guarantee import Bounds, Neighbours
-from ...accountant.preferences import engines_for
 from .fewer import fewer
 
 VAST: Final = 10_000.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...accountant import events as ev
+from ...accountant.delta_checks import DELTA_LIMIT, allows_publishing
 from ...accountant.errors import with_article
-from ...accountant.slack import LARGEST, allows_publishing
 from ..budget.bounds import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
@@ -144,7 +144,7 @@ def delta_too_large(evidence: Evidence) -> Found | None:
     """
     delta, severity = evidence.delta, _if_promised(evidence)
     accepted = "; the run was begun with accept_delta" if _accepts(evidence) else ""
-    if delta >= LARGEST:
+    if delta >= DELTA_LIMIT:
         return Found(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
     unit, count = evidence.setting.unit, _count(evidence)
     if not count or not allows_publishing(delta, count):
@@ -163,7 +163,7 @@ def delta_too_large(evidence: Evidence) -> Found | None:
 )
 def delta_not_compared(evidence: Evidence) -> Found | None:
     """Fire where the number of protected units is not public, nor any bound on it."""
-    if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= LARGEST:
+    if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= DELTA_LIMIT:
         return None
     unit = evidence.setting.unit
     what = "entries" if unit == "entry" else f"{unit}s"

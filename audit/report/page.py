@@ -15,6 +15,7 @@ from importlib.resources import files
 from typing import Final, TypeAlias
 
 from ...accountant.errors import MissingExtra, PrivplanError
+from ...accountant.neighbours import UNIT_WORDS
 from ...accountant.rounding import EXACT_DIGITS, as_given, down, up
 from ...fl.observers.names import holds_part, phrase, unit_before
 from ..levels import one_in, unusual
@@ -32,12 +33,6 @@ _UNSHOWN: Final = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
 )
 """What has no place on a page: controls, what turns texts around, and halves of characters."""
-
-RELATIONS: Final[Mapping[str, str]] = {
-    "add-remove": "is there or is not",
-    "replace-one": "is replaced by another",
-    "zero-out": "is replaced by zeros",
-}
 
 TIERS: Final[Mapping[str, str]] = {
     "claim": "Is this mechanism no weaker than the one that is claimed?",
@@ -91,7 +86,7 @@ def render(facts: RunFacts) -> str:
         budget=facts.budget,
         unit=_unit(facts),
         before=phrase(facts.opened.claim.observer),
-        relation=RELATIONS[facts.opened.claim.neighbours],
+        relation=UNIT_WORDS[facts.opened.claim.neighbours],
         verdict=verdict(facts),
         odds=_odds(facts),
         refuted=bool(facts.contradicting) or not facts.budget.ok,
@@ -213,7 +208,7 @@ def _elsewhere(facts: RunFacts, one: Measurement) -> str:
 
 def _about(one: Measurement) -> str:
     delta = "" if one.delta is None else f", at delta {as_given(one.delta)}"
-    return f"one {one.unit} {RELATIONS[one.neighbours]}{delta}"
+    return f"one {one.unit} {UNIT_WORDS[one.neighbours]}{delta}"
 
 
 def _row(number: int, one: Measurement) -> dict[str, object]:

@@ -65,7 +65,7 @@ from ...accountant import validate
 from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gaussian
-from ...accountant.mechanisms.clip import ROOM
+from ...accountant.mechanisms.clip import MAX_SUM
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import up
 from ..observers.names import MODEL, PEER, Coalition
@@ -102,7 +102,7 @@ def weighted_sum(
         unit="user",
         tolerated_dropouts=tolerated_dropouts,
     )
-    if users * Fraction(bound) / Fraction(noise.grid) > ROOM:
+    if users * Fraction(bound) / Fraction(noise.grid) > MAX_SUM:
         raise InvalidInput(
             "The clip is too many steps of the noise's grid for so many users.",
             "A sum that overflows would wrap around, and no noise covers that.",

@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant import validate
+from ...accountant.delta_checks import delta_below_half
 from ...accountant.errors import InvalidInput
-from ...accountant.slack import slack
+from ...accountant.neighbours import NEIGHBOURS
 from ..observers.names import WORDS, observer_name, observer_names
 from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
 
@@ -34,7 +35,6 @@ LATER_DATASETS: Final = ("ratings",)
 MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
 
 UNITS: Final = ("record", "user", "silo", "entry")
-RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
 
 AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
 
@@ -156,14 +156,14 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
         word("unit", UNITS, "what is protected; it must suit the system", "user"),
         word(
             "neighbours",
-            RELATIONS,
+            NEIGHBOURS,
             "add-remove, replace-one, or zero-out",
             "add-remove",
             "A guarantee must say which change of the data it hides.",
         ),
         Key(
             "delta",
-            slack,
+            delta_below_half,
             "the slack of the promise, below .5, and below 1 / users",
             "1e-5",
             "Delta is a probability; it should be well below 1 / users.",

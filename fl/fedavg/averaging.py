@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.mechanisms import Gate, Ticket
-from ...accountant.plan import Plan, PlannedPhase, given
+from ...accountant.plan import Plan, PlannedPhase, plan_given_noise
 from ..aggregation.sums import float_sum
 from ..data.federation import Federation
 from ..frame.phases import Phase
@@ -112,7 +112,7 @@ class FedAvg:
     def _plan(self) -> Plan:
         own = self.setup
         phase = PlannedPhase(PHASE, None, NO_NOISE, own.rounds, {"model": NO_NOISE})
-        return given(
+        return plan_given_noise(
             [phase],
             delta=own.privacy.delta,
             neighbours=own.privacy.neighbours,

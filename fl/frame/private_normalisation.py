@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.mechanisms import About, Gate, Gaussian
+from ...accountant.mechanisms import Gate, Gaussian, RoundDescription
 from ...accountant.plan import PlannedPhase
 from ...accountant.records import Reach
 from ..aggregation.clip_check import Recomputed
@@ -166,7 +166,7 @@ class Normalising:
         """
         mechanism = self.mechanism
         others = {who: event for who, event in self.views.items() if who != "model"}
-        about = About(
+        about = RoundDescription(
             ROUND,
             NORMALISE,
             views=others,

@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from ...accountant import events as ev
 from ...accountant.account import account
 from ...accountant.errors import BudgetExceeded, InvalidInput
-from ...accountant.plan import Phase, Plan, PlannedPhase, affordable, given, plan
+from ...accountant.plan import Phase, Plan, PlannedPhase, affordable, plan, plan_given_noise
 from ...accountant.records import Claim, Planned
 from ..observers.names import SILO, SILO_WITH_RECORDS
 from .system import Privacy
@@ -92,7 +92,7 @@ def promise(
     seen = views(noise)
     event = _before(seen, privacy.observer)
     made = _rounds(event, noise, privacy, rounds, before)
-    found = given(
+    found = plan_given_noise(
         [*before, PlannedPhase(phase, noise, seen["model"], made, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
@@ -124,7 +124,7 @@ def unproven(
         )
     seen = views(noise)
     _require_among(seen, privacy.observer)
-    plan = given(
+    plan = plan_given_noise(
         [PlannedPhase(PHASE, noise, event, rounds, seen)],
         delta=privacy.delta,
         neighbours=privacy.neighbours,
@@ -148,7 +148,7 @@ def restated(made: Promise, planned: Planned, privacy: Privacy) -> Promise | Non
     phases = [replace(phase, views=own) for phase, own in zip(made.plan.phases, views, strict=True)]
     if any(phase.event != phase.views.get("model") for phase in phases):
         return None
-    plan = given(
+    plan = plan_given_noise(
         phases,
         delta=made.plan.delta,
         neighbours=made.plan.neighbours,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ...accountant import events as ev
 from ...accountant import records
 from ...accountant.errors import InvalidInput, Unsupported, there_are
-from ...accountant.mechanisms import About
+from ...accountant.mechanisms import RoundDescription
 from ...accountant.mechanisms.base import Mechanism
 from ...accountant.plan import Plan, PlannedPhase
 from ..aggregation.choice import aggregator
@@ -280,8 +280,8 @@ class Promised:
         sampling: records.Sampling | None,
         draws: int,
         model: str | None,
-    ) -> About:
-        return About(
+    ) -> RoundDescription:
+        return RoundDescription(
             number,
             planned.name,
             records.Sampling() if sampling is None else sampling,

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from ...accountant import validate
+from ...accountant.delta_checks import delta_below_half
 from ...accountant.errors import InvalidInput
-from ...accountant.guarantee import as_neighbours
+from ...accountant.neighbours import Neighbours, as_neighbours
 from ...accountant.records import Claim, Planned, Population, Security
-from ...accountant.slack import slack
 from ..declarations.registry import declaration_of
 from ..observers.names import MODEL, NAMED, observer_name, observer_names
 
@@ -55,7 +55,7 @@ class Privacy:
     """
 
     unit: Literal["record", "user", "silo", "entry"] = "user"
-    neighbours: Literal["add-remove", "replace-one", "zero-out"] = "add-remove"
+    neighbours: Neighbours = "add-remove"
     delta: float = 1e-5
     epsilon: float | None = None
     noise_multiplier: float | None = None
@@ -67,7 +67,7 @@ class Privacy:
     def __post_init__(self) -> None:
         validate.choice(("record", "user", "silo", "entry"), unit=self.unit)
         as_neighbours(self.neighbours)
-        slack(delta=self.delta)
+        delta_below_half(delta=self.delta)
         if self.epsilon is not None:
             validate.positive(epsilon=self.epsilon)
         if self.noise_multiplier is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import KINDS, SCHEMA, Fact, Record, RunOpen, StreamRange
-from ...accountant.records.shape import LATER, MAX_INTEGER, hints, part, part_to_json
+from ...accountant.records.field_codec import LATER, MAX_INTEGER, hints, part, part_to_json
 from .canonical import canonical
 
 MAX_REMEMBERED_PARTS: Final = 4096

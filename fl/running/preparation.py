@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 import numpy as np
 
+from ...accountant.delta_checks import require_delta_below_units
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.plan import Plan
 from ...accountant.randomness import Streams
 from ...accountant.records import Randomness
-from ...accountant.slack import require_small
 from ..data.federation import Federation
 from ..data.moments import Moments
 from ..datasets import federate, load
@@ -276,7 +276,7 @@ def require_small_delta(prepared: Prepared) -> None:
     claim, own = prepared.opening.claim, prepared.settings
     if claim.epsilon is None:
         return
-    require_small(
+    require_delta_below_units(
         claim.delta,
         prepared.opening.population.units(claim.unit, most_records=own.most_records),
         claim.unit,

@@ -11,7 +11,7 @@ import numpy as np
 from ...accountant import validate
 from ...accountant.arrays import IntArray
 from ...accountant.errors import InvalidInput, ProtocolFault
-from ...accountant.mechanisms import Shuffled
+from ...accountant.mechanisms import ShuffledRound
 from ..crypto.keys import framed
 from ..crypto.sealed_box import BOX_BYTES
 from ..parties.message_bodies import Body, Limits, room
@@ -110,11 +110,11 @@ class Terms:
             MixedBoxes: room(8, self.box * self.count),
         }
 
-    def shuffled(self, colluders: int = 0) -> Shuffled:
+    def shuffled(self, colluders: int = 0) -> ShuffledRound:
         """Return how the messages are mixed, for the mechanism that states the event.
 
         `colluders` of the clients tell the analyzer all they know; they hide nobody, and take up
-        places of the padding (`Shuffled.without`).  Raises `InvalidInput` for
+        places of the padding (`ShuffledRound.without`).  Raises `InvalidInput` for
         messages of several integers.
         """
         if self.width > 1:
@@ -124,9 +124,9 @@ class Terms:
                 "State the local event of the mechanism.",
             )
         if self.chosen == self.dimensions:
-            return Shuffled(self.clients).without(colluders)
+            return ShuffledRound(self.clients).without(colluders)
         sizes = (self.clients, self.dimensions, self.chosen, self.padded_to)
-        return Shuffled(*sizes, overflow=self.overflow).without(colluders)
+        return ShuffledRound(*sizes, overflow=self.overflow).without(colluders)
 
     def tag(self, session: bytes, round: int, public: bytes) -> bytes:
         """Return what every message begins with: it belongs to this round, terms and receiver."""

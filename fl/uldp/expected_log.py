@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant.mechanisms import FineGaussian, Gaussian
 from ...accountant.records import Normaliser, RoundIntent, Sampling, Security
 from ...accountant.sensitivity import uldp
-from ...accountant.sensitivity.release import reach, up
+from ...accountant.sensitivity.release import sensitivity_multiplier, up
 from ..aggregation.weighted_sum import weighted_sum
 from ..declarations.declaration import Read
 from ..frame.expected_log import Determines, Mechanism, Phase, multiplier, phase_made
@@ -36,7 +36,7 @@ def _naive_sum(read: Read, noise_multiplier: float) -> Gaussian:
     moved = uldp.naive_sensitivity_as_published(clip, silos)
     if not read("uldp", "as_published"):
         relation = read("privacy", "neighbours")
-        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
+        moved = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(relation)
     return Gaussian(
         bound=clip,
         std=up(Fraction(noise_multiplier) * Fraction(moved)),

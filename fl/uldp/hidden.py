@@ -6,7 +6,8 @@
 A user's count in a silo is a public function of the records there, capped, and one dummy is counted
 for everybody (`weighting.counts`), so weights are a little below n_su / N_u and sum to less than 1:
 a user moves the sum by less than C.  Updates are clipped as integers, and every silo's noise stands
-on the grid of what is decrypted (`accountant.mechanisms.fine`), so that no residue is without it.
+on the grid of what is decrypted (`accountant.mechanisms.fine_grid_gaussian`), so that no residue is
+without it.
 
 A silo is not told who was drawn, so it trains on all of its users in every round, and those who
 were not are weighted by an encrypted 0.

@@ -29,7 +29,7 @@ from ...accountant.claims.uldp_fl import published_user_epsilon
 from ...accountant.errors import InvalidInput
 from ...accountant.mechanisms import Gate, Gaussian, Ticket
 from ...accountant.sensitivity import uldp
-from ...accountant.sensitivity.release import reach, up
+from ...accountant.sensitivity.release import sensitivity_multiplier, up
 from ..aggregation.clip_check import Recomputed
 from ..aggregation.residuals import Residuals
 from ..aggregation.sums import noisy_sum
@@ -85,7 +85,9 @@ class Naive(Promised):
         moved = uldp.naive_sensitivity_as_published(clip, silos)
         if not self.as_published:
             relation = self.setup.privacy.neighbours
-            moved = uldp.naive_sensitivity(clip, silos, relation).l2 / reach(relation)
+            moved = uldp.naive_sensitivity(clip, silos, relation).l2 / sensitivity_multiplier(
+                relation
+            )
         return Gaussian(
             bound=clip,
             std=up(Fraction(noise_multiplier) * Fraction(moved)),
@@ -119,7 +121,9 @@ class Naive(Promised):
             elif silos == 1:
                 whom = ("model", "server")
             return dict.fromkeys((*whom, *(one.name for one in coalitions)), PUBLISHED)
-        stated = 2.0 * noise_multiplier / reach(relation)  # in the paper's unit, C |S|
+        stated = (
+            2.0 * noise_multiplier / sensitivity_multiplier(relation)
+        )  # in the paper's unit, C |S|
 
         missing = self.setup.security.dropouts
 

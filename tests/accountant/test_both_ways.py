@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.certified_search import UNKNOWNS, find_certified_value
 from privplan.accountant.composition import leaves
-from privplan.accountant.edge import UNKNOWNS, find_edge
 from privplan.accountant.engines.pld.engine import PldEngine
 from privplan.accountant.errors import TargetTrivial, TargetUnreachable
 
@@ -142,12 +142,12 @@ def test_a_value_that_fails_when_delta_is_asked_for_is_not_returned():
     def excess(value):
         return 5.0 * (2.0 - value)
 
-    edge = find_edge(
+    edge = find_certified_value(
         UNKNOWNS["noise"],
-        verdict=lambda value: _Fake(excess(value)),
-        rough=excess,
+        certify=lambda value: _Fake(excess(value)),
+        coarse=excess,
         estimate=excess,
-        answered=answered,
+        delta_excess=answered,
     )
     assert asked
     assert edge.value == pytest.approx(2.2, rel=1e-3)

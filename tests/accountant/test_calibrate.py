@@ -10,7 +10,7 @@ from dp_accounting.pld.privacy_loss_distribution import from_gaussian_mechanism
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.edge import UNKNOWNS, find_edge
+from privplan.accountant.certified_search import UNKNOWNS, find_certified_value
 from privplan.accountant.errors import (
     InvalidInput,
     TargetTrivial,
@@ -268,10 +268,10 @@ class _Fake:
 @pytest.mark.parametrize("misled", [1.0, 1.4, 0.3])
 def test_the_search_never_returns_a_value_above_the_target(excess, misled):
     """Whatever the shape, and however wrong the estimate."""
-    found = find_edge(
+    found = find_certified_value(
         UNKNOWNS["noise"],
-        verdict=lambda value: _Fake(excess(value)),
-        rough=lambda value: excess(value / misled),
+        certify=lambda value: _Fake(excess(value)),
+        coarse=lambda value: excess(value / misled),
         estimate=lambda value: excess(value * misled),
     )
     assert excess(found.value) <= 0.0

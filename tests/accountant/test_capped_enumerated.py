@@ -16,7 +16,7 @@ import pytest
 import privplan as pp
 from privplan import events as ev
 from privplan.accountant.amplification.shuffling.double import _revealed
-from privplan.accountant.mechanisms import Shuffled
+from privplan.accountant.mechanisms import ShuffledRound
 
 from ..sweeps import sweep
 from .capped import (
@@ -172,9 +172,9 @@ def beside(dimensions: int, order: Fraction, value: int = 1) -> float:
 @pytest.mark.parametrize("dimensions", [1, 2])
 def test_a_cap_may_keep_a_message_instead_of_one_that_is_known(dimensions: int) -> None:
     """The counterexample: the cap of the others alone promises too much, and is refused."""
-    mixed = Shuffled(3, dimensions, 1, 2, overflow="cap")
+    mixed = ShuffledRound(3, dimensions, 1, 2, overflow="cap")
     left = mixed.without(1)
-    assert left == Shuffled(2, dimensions, 1, 1, overflow="refuse")
+    assert left == ShuffledRound(2, dimensions, 1, 1, overflow="refuse")
     promised = ev.SampledShuffle(2, dimensions, 1, 1, "coordinate", "oblivious", "cap", response(2))
     for order in ORDERS:
         assert beside(dimensions, order) <= upper(left.event(response(2), 1), order, "add-remove")
@@ -192,7 +192,7 @@ def test_a_choice_by_the_data_beside_colluders_has_no_guarantee_where_a_cap_cuts
         for j in (0, 1)
     )
     assert hockey_stick(law_p, law_q, Fraction(100)) == Fraction(3, 16)
-    mixed = Shuffled(3, 2, 1, 2, selection="data-dependent", overflow="cap")
+    mixed = ShuffledRound(3, 2, 1, 2, selection="data-dependent", overflow="cap")
     promised = ev.SampledShuffle(2, 2, 1, 1, "coordinate", "data-dependent", "cap", response(2))
     assert upper(promised, Fraction(100), "replace-one") == 0.0
     assert upper(mixed.without(1).event(response(2), 1), Fraction(100), "replace-one") == 1.0
@@ -205,7 +205,7 @@ def test_what_is_left_beside_a_colluder_is_covered(
     users: int, padded_to: int, neighbours: str, reading: str
 ) -> None:
     """One of the users tells a message of any value in any dimension, first or last to arrive."""
-    mixed = Shuffled(users, 2, 1, padded_to, overflow="cap")
+    mixed = ShuffledRound(users, 2, 1, padded_to, overflow="cap")
     left = mixed.without(1)
     assert left.overflow == ("cap" if users <= padded_to else "refuse")
     bounds = {o: upper(left.event(response(2), 1), o, neighbours) for o in ORDERS}
@@ -220,6 +220,9 @@ def test_what_is_left_beside_a_colluder_is_covered(
 
 
 def test_who_does_not_tell_or_cannot_overflow_keeps_the_cap() -> None:
-    for mixed in (Shuffled(9, 4, 1, 5, overflow="cap"), Shuffled(5, 4, 1, 9, overflow="cap")):
+    for mixed in (
+        ShuffledRound(9, 4, 1, 5, overflow="cap"),
+        ShuffledRound(5, 4, 1, 9, overflow="cap"),
+    ):
         assert mixed.without(0) == mixed
-    assert Shuffled(5, 4, 1, 9, overflow="cap").without(3).overflow == "cap"
+    assert ShuffledRound(5, 4, 1, 9, overflow="cap").without(3).overflow == "cap"

@@ -152,7 +152,7 @@ def test_a_sum_is_the_sum_of_its_rows_in_whatever_pieces(monkeypatch: pytest.Mon
     whole = clipped_sum(rows, weights, bound=1.0, grid=grid, norm="l2")
     assert whole.dtype == np.int64
     assert whole.tolist() == integers(rows, weights, 1.0, grid, "l2").sum(axis=0).tolist()
-    monkeypatch.setattr(clip, "_CHUNK", 20)
+    monkeypatch.setattr(clip, "_BLOCK_NUMBERS", 20)
     assert clipped_sum(rows, weights, bound=1.0, grid=grid, norm="l2").tolist() == whole.tolist()
 
 
@@ -219,7 +219,7 @@ def test_sums_that_could_overflow_are_refused() -> None:
 def test_groups_are_summed_by_themselves(
     ascending: bool, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clip, "_CHUNK", chunk)
+    monkeypatch.setattr(clip, "_BLOCK_NUMBERS", chunk)
     rng = np.random.default_rng(0)
     rows, weights = rng.normal(size=(40, 3)), rng.random(40)
     groups = rng.choice([0, 1, 4], 40)  # 2, 3 and 5 have no rows

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
+from privplan.accountant.events import definitions
 
 EXAMPLES: list[tuple[ev.Event, dict[str, object]]] = [
     (ev.Gaussian(1.5), {"type": "gaussian", "noise_multiplier": 1.5}),
@@ -292,14 +293,14 @@ def _shared(levels: int, noise: float = 1.0) -> ev.Event:
 
 def test_a_shared_part_is_hashed_and_compared_once_however_often_it_is_used(monkeypatch):
     looked_at = 0
-    original = ev._values
+    original = definitions._values
 
     def counted(event: ev.Event) -> tuple[object, ...]:
         nonlocal looked_at
         looked_at += 1
         return original(event)
 
-    monkeypatch.setattr(ev, "_values", counted)
+    monkeypatch.setattr(definitions, "_values", counted)
     one, other, third = _shared(40), _shared(40), _shared(40, noise=2.0)
     assert hash(one) == hash(other)
     assert one == other

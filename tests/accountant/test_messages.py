@@ -27,18 +27,18 @@ from privplan.accountant.amplification.shuffling.randomizers import (
 )
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.accountant.mechanisms import (
-    About,
     Gate,
     GaussianMessages,
     LaplaceMessages,
     ResponseMessages,
-    Shuffled,
+    RoundDescription,
+    ShuffledRound,
     Ticket,
 )
 from privplan.accountant.mechanisms.messages import Messages
 from privplan.accountant.randomness import Streams, grouped_order
 
-from .test_mechanisms import Memory
+from .mechanism_tickets import Memory
 
 FALSE_ALARM = 1e-6
 
@@ -46,7 +46,7 @@ FALSE_ALARM = 1e-6
 def opened(mechanism: Messages, draws: int = 1, seed: int = 1) -> Ticket:
     """Return an open round of a mechanism, without a budget."""
     gate = Gate(None, Memory(), Streams.seeded(seed))
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     return gate.open(mechanism.intent(about, "replace-one"))
 
 
@@ -104,13 +104,13 @@ def test_a_number_in_a_ball_of_one_bound_is_2_over_b_ldp() -> None:
 def test_several_messages_of_a_unit_are_composed() -> None:
     own = LaplaceMessages(1.0, 4.0)
     assert own.event("zero-out", draws=5) == ev.Repeat(5, ev.Laplace(4.0))
-    mixed = replace(own, shuffled=Shuffled(100))
+    mixed = replace(own, shuffled=ShuffledRound(100))
     assert mixed.event("replace-one", draws=5) == ev.Repeat(5, ev.Shuffle(100, ev.Laplace(4.0)))
     assert mixed.local_event("replace-one", 5) == ev.Repeat(5, ev.Laplace(4.0))
 
 
 def test_flames_double_amplification_is_stated_as_an_event() -> None:
-    mixed = Shuffled(1000, dimensions=7850, chosen=157, padded_to=333)
+    mixed = ShuffledRound(1000, dimensions=7850, chosen=157, padded_to=333)
     own = LaplaceMessages(1.0, 4.0, shuffled=mixed)
     assert own.event("replace-one", draws=157) == ev.SampledShuffle(
         1000, 7850, 157, 333, "coordinate", "oblivious", "refuse", ev.Laplace(4.0)
@@ -123,17 +123,17 @@ def test_flames_double_amplification_is_stated_as_an_event() -> None:
 
 
 def test_users_who_tell_all_they_know_hide_nobody_and_take_up_places() -> None:
-    mixed = Shuffled(1000, dimensions=100, chosen=1, padded_to=80)
+    mixed = ShuffledRound(1000, dimensions=100, chosen=1, padded_to=80)
     left = mixed.without(20)
-    assert left == Shuffled(980, 100, 1, 60)
+    assert left == ShuffledRound(980, 100, 1, 60)
     slots = [
         clear_slots(one.event(ev.Laplace(4.0), 1), 1e-8)  # type: ignore[arg-type]
         for one in (mixed, left, replace(left, padded_to=80))
     ]
     assert slots[1] <= slots[0] - 19
     assert slots[2] >= slots[0]  # fewer users and as many places would promise too much
-    assert Shuffled(100).without(0) == Shuffled(100)
-    for many, own in ((80, mixed), (100, Shuffled(100))):
+    assert ShuffledRound(100).without(0) == ShuffledRound(100)
+    for many, own in ((80, mixed), (100, ShuffledRound(100))):
         with pytest.raises(InvalidInput, match="left to hide among"):
             own.without(many)
 
@@ -155,15 +155,15 @@ def test_who_sends_is_seen(own: Messages) -> None:
 
 def test_what_has_no_shuffled_event_is_refused() -> None:
     with pytest.raises(InvalidInput, match="vectors"):
-        GaussianMessages(1.0, 4.0, dimensions=2, shuffled=Shuffled(10))
+        GaussianMessages(1.0, 4.0, dimensions=2, shuffled=ShuffledRound(10))
     with pytest.raises(InvalidInput, match="go together"):
-        Shuffled(10, dimensions=4)
+        ShuffledRound(10, dimensions=4)
     with pytest.raises(InvalidInput, match="users"):
-        Shuffled(0)
+        ShuffledRound(0)
     with pytest.raises(InvalidInput, match="chosen"):
-        Shuffled(10, dimensions=4, chosen=5, padded_to=10)
+        ShuffledRound(10, dimensions=4, chosen=5, padded_to=10)
     with pytest.raises(InvalidInput, match="stay together"):
-        Shuffled(10, granularity="tuple").event(ev.Laplace(4.0), 2)
+        ShuffledRound(10, granularity="tuple").event(ev.Laplace(4.0), 2)
     with pytest.raises(Unsupported, match="two tails"):
         GaussianMessages(1.0, 4.0).dummies(opened(GaussianMessages(1.0, 4.0)), 3, "dummies")
 
@@ -312,7 +312,9 @@ def test_nothing_is_drawn_without_an_intent_of_its_own(own: Messages) -> None:
     memory, streams = Memory(), Streams.seeded(3)
     gate = Gate(None, memory, streams)
     nothing = ev.NoGuarantee("a test")
-    other = LaplaceMessages(1.0, 4.5).intent(About(1, "t", event_override=nothing), "replace-one")
+    other = LaplaceMessages(1.0, 4.5).intent(
+        RoundDescription(1, "t", event_override=nothing), "replace-one"
+    )
     ticket = gate.open(other)
     zeros = np.zeros(4, int)
     for draw in (

@@ -56,13 +56,13 @@ def test_the_counter_goes_on_in_the_nonce() -> None:
     """Beyond 2^32 blocks the 96-bit nonce moves on: other bytes, without an overflow."""
     key = Secret(bytes(32))
     flow = randomness._Keystream(key)
-    flow.position = randomness._LAP - 64
+    flow.position = randomness._COUNTER_BYTES - 64
     flow._encryptor = randomness._encryptor(key, (1 << 32) - 1)
     across = bytearray(128)
     flow.fill(memoryview(across))
     after = bytearray(64)
     randomness._encryptor(key, 1 << 32).update_into(bytes(64), after)
-    assert flow.position == randomness._LAP + 64
+    assert flow.position == randomness._COUNTER_BYTES + 64
     assert across[64:] == after
     assert across[64:] != bytes(randomness._stream(key, None).bytes(64))
 
@@ -78,7 +78,7 @@ def test_pieces_make_the_whole(pieces: list[int]) -> None:
 
 def test_long_draws_equal_short_ones() -> None:
     one, other = stream(), stream()
-    size = 3 * len(randomness._CHUNK) + 5
+    size = 3 * len(randomness._ZEROS) + 5
     long = one.bytes(size)
     short = b"".join(other.bytes(min(4096, size - at)) for at in range(0, size, 4096))
     assert long == short
@@ -87,7 +87,7 @@ def test_long_draws_equal_short_ones() -> None:
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_a_draw_that_is_interrupted_has_used_up_its_bytes(pieces: int) -> None:
     """The cipher has moved on by some of them; none may come again, nor be stated twice."""
-    size = 3 * len(randomness._CHUNK)
+    size = 3 * len(randomness._ZEROS)
     whole = stream().bytes(size + 100)
 
     class Interrupted:
@@ -102,7 +102,7 @@ def test_a_draw_that_is_interrupted_has_used_up_its_bytes(pieces: int) -> None:
 
     own = stream()
     own.bytes(7)
-    own._flow._encryptor = Interrupted(own._flow._encryptor)  # type: ignore[assignment]
+    own._keystream._encryptor = Interrupted(own._keystream._encryptor)  # type: ignore[assignment]
     with pytest.raises(KeyboardInterrupt):
         own.bytes(size - 7)
     assert own.position == size
@@ -246,12 +246,12 @@ def test_keys_show_in_no_text() -> None:
     streams, keys = secret_streams()
     own = streams.stream("noise")
     own.bytes(10)
-    held = [streams, own, own.fork(), own._flow, own._flow._key, streams._root]
+    held = [streams, own, own.fork(), own._keystream, own._keystream._key, streams._root]
     for one in held:
         for text in (repr(one), str(one), f"{one}", f"{one!s:>9}", "%s" % one, ascii(one)):  # noqa: UP031
             assert not shows(text, keys)
     assert repr(own) == f"Stream(id='{own.id}', position=42)"
-    for one in (streams, own, own._flow):
+    for one in (streams, own, own._keystream):
         with pytest.raises(TypeError):
             vars(one)
 
@@ -277,7 +277,7 @@ def test_keys_show_in_no_traceback_with_locals(monkeypatch: pytest.MonkeyPatch) 
 def test_nothing_is_pickled_or_copied(protocol: int) -> None:
     streams, _ = secret_streams()
     own = streams.stream("noise")
-    for one in (streams, own, own._flow, own._flow._key):
+    for one in (streams, own, own._keystream, own._keystream._key):
         with pytest.raises(TypeError, match="not pickled or copied"):
             pickle.dumps(one, protocol)
         for duplicate in (copy.copy, copy.deepcopy):

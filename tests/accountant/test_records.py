@@ -18,7 +18,7 @@ from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import facts
-from privplan.accountant.records.shape import LATER
+from privplan.accountant.records.field_codec import LATER
 
 PARTS: tuple[type[facts.Fact], ...] = (
     records.Claim,

@@ -9,6 +9,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
+from privplan.accountant.bound_routes import routes
 from privplan.accountant.composition import leaves
 from privplan.accountant.errors import (
     InvalidInput,
@@ -18,7 +19,6 @@ from privplan.accountant.errors import (
     with_article,
 )
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.routes import routes
 
 ROOT = Path(pp.__file__).parent
 RELATIONS = ("add-remove", "replace-one", "zero-out")

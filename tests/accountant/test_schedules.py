@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from privplan.accountant import events as ev
 from privplan.accountant.composition import Leaf
-from privplan.accountant.schedules import MOST_SHOWN, MOST_SKETCHED, shown, sketched
+from privplan.accountant.schedules import MAX_LEAVES_SHOWN, SKETCH_LEAVES, shown, sketched
 
 
 def _leaves(count):
@@ -12,14 +12,14 @@ def _leaves(count):
 
 
 def test_few_leaves_are_their_own_sketch():
-    few = _leaves(MOST_SKETCHED)
+    few = _leaves(SKETCH_LEAVES)
     assert sketched(few) == tuple(few)
 
 
 def test_a_sketch_keeps_the_counts_and_every_kind():
     many = [*_leaves(1000), Leaf(ev.Laplace(3.0), 7)]
     sketch = sketched(many)
-    assert len(sketch) == MOST_SKETCHED + 1
+    assert len(sketch) == SKETCH_LEAVES + 1
     assert sum(leaf.count for leaf in sketch) == sum(leaf.count for leaf in many)
     assert Leaf(ev.Laplace(3.0), 7) in sketch
     assert {leaf.event for leaf in sketch} <= {leaf.event for leaf in many}
@@ -36,5 +36,5 @@ def test_what_is_shown_of_many_is_the_most_telling_one_and_their_ranges():
 
 
 def test_few_leaves_are_all_shown():
-    few = _leaves(MOST_SHOWN)
+    few = _leaves(MAX_LEAVES_SHOWN)
     assert shown(few) == (tuple(few), ())

@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 from privplan.accountant.mechanisms import Gaussian, gaussian
-from privplan.accountant.mechanisms.wide import WideGaussian
+from privplan.accountant.mechanisms.wide_gaussian import WideGaussian
 from privplan.fl.aggregation.term_norms import norms_of
 from privplan.fl.uldp import group, weighted
 

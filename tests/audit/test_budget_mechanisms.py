@@ -7,13 +7,13 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.mechanisms import (
-    About,
     DiscreteGaussian,
     DiscreteLaplace,
     Exponential,
     Gaussian,
     Laplace,
     RandomizedResponse,
+    RoundDescription,
 )
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.records import RoundRelease, Sampling, StreamRange, Weights
@@ -55,7 +55,7 @@ def derived(
     mechanism: Mechanism, values: int, relation: str, sampling: Sampling
 ) -> tuple[str, ev.Event]:
     """Return the verdict on the event that a mechanism states, and what its facts support."""
-    intent = mechanism.intent(About(1, "train", sampling, draws=2), relation)
+    intent = mechanism.intent(RoundDescription(1, "train", sampling, draws=2), relation)
     streams = (StreamRange("ab" * 16, 0, 100),)
     release = RoundRelease(1, 1, streams, intent.noise.shares, 2, values)
     facts = Facts.of(Spent(2, 1, intent, ((3, release),)), single=values == 1)

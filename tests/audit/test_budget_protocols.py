@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import About, FineGaussian
+from privplan.accountant.mechanisms import FineGaussian, RoundDescription
 from privplan.accountant.records import (
     Contribution,
     Noise,
@@ -520,7 +520,7 @@ def test_noise_on_a_fine_grid_is_what_its_mechanism_states(limit: int, neighbour
         shares=5,
         weights=Weights("records", 1.0),
     )
-    intent = mechanism.intent(About(1, "train"), neighbours)
+    intent = mechanism.intent(RoundDescription(1, "train"), neighbours)
     assert 0.0 < intent.noise.grid <= 1e-5 * intent.noise.std / limit
     log = also(
         security(count_limit=limit, count_cap=(limit - 1) // 5),

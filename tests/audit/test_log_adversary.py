@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import About, Gate, Gaussian
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams, poisson
 from privplan.accountant.records import Evaluation, Normaliser, Sampling
@@ -47,7 +47,7 @@ def a_run(folder: Path, *, user: bool, seed: int = 3, leak: Leak = nothing) -> P
     streams = Streams.seeded(seed)
     mechanism = Gaussian(bound=1.0, std=8.0, shares=2)
     sampling = Sampling("poisson", "user", RATE, "server")
-    about = About(1, "training", sampling)
+    about = RoundDescription(1, "training", sampling)
     event = mechanism.intent(about, "add-remove").event
     odometer = Odometer(8.0, 1e-5, unit="user", currency="rdp", like=event)
     model, public = np.zeros(LENGTH), np.ones(LENGTH)
@@ -61,7 +61,7 @@ def a_run(folder: Path, *, user: bool, seed: int = 3, leak: Leak = nothing) -> P
         writer.append(opening)
         for number in range(1, ROUNDS + 1):
             started_from = hashlib.sha256(model.tobytes()).hexdigest()
-            about = About(number, "training", sampling, model_in=started_from)
+            about = RoundDescription(number, "training", sampling, model_in=started_from)
             with gate.open(mechanism.intent(about, "add-remove")) as ticket:
                 drawn = poisson(ticket.stream("sampling"), USERS, RATE) & present
                 halves = [drawn & (np.arange(USERS) % 2 == half) for half in (0, 1)]

@@ -12,7 +12,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.mechanisms import About, Gaussian
+from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.records import RoundIntent, RoundRelease, Sampling
 
 from .ledgers import (
@@ -44,7 +44,9 @@ def epoch(
 ) -> Records:
     """Return a log of rounds of one epoch each, that promises what its event says."""
     made = mechanism(neighbours).intent(
-        About(1, "train", sampling, draws=draws, event_override=ev.NoGuarantee("derived")),
+        RoundDescription(
+            1, "train", sampling, draws=draws, event_override=ev.NoGuarantee("derived")
+        ),
         neighbours,
     )
     base = mechanism(neighbours).event(neighbours)
@@ -214,7 +216,7 @@ def test_what_a_mechanism_states_is_what_the_facts_support(
 ) -> None:
     sampling = replace(EPOCH, most_draws=epochs, moves_others=moves, drawn_by="nobody")
     made = mechanism(neighbours)
-    intent = made.intent(About(1, "train", sampling, draws=BATCHES), neighbours)
+    intent = made.intent(RoundDescription(1, "train", sampling, draws=BATCHES), neighbours)
     base = made.event(neighbours)
     whole: ev.Event = ev.ShuffledBatches(BATCHES // epochs, base) if moves is not False else base
     assert intent.event == (whole if epochs == 1 else ev.Repeat(epochs, whole))

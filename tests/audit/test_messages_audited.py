@@ -14,12 +14,12 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.mechanisms import (
-    About,
     GaussianMessages,
     LaplaceMessages,
     Messages,
     ResponseMessages,
-    Shuffled,
+    RoundDescription,
+    ShuffledRound,
 )
 from privplan.accountant.records import (
     Claim,
@@ -63,7 +63,9 @@ def of_mechanism(
     if neighbours != "add-remove":
         event = mechanism.event(neighbours, draws=draws)
         views = {"analyzer": event, "shuffler": mechanism.local_event(neighbours, draws)}
-    about = About(1, "train", views=views, event_override=event, draws=draws, reaches=told)
+    about = RoundDescription(
+        1, "train", views=views, event_override=event, draws=draws, reaches=told
+    )
     intent = mechanism.intent(about, neighbours)
     opened = RunOpen(
         "run-1",
@@ -91,9 +93,9 @@ def same(one: ev.Event, other: ev.Event) -> bool:
     return covers(one, other, TOLERANCE) and covers(other, one, TOLERANCE)
 
 
-PLAIN: Final = Shuffled(USERS)
-SAMPLED: Final = Shuffled(USERS, 60, 6, 120)
-WHOLE: Final = Shuffled(USERS, 6, 6, 450)
+PLAIN: Final = ShuffledRound(USERS)
+SAMPLED: Final = ShuffledRound(USERS, 60, 6, 120)
+WHOLE: Final = ShuffledRound(USERS, 6, 6, 450)
 MADE: Final[dict[str, tuple[Messages, int, int]]] = {
     "laplace": (LaplaceMessages(1.0, 4.0, shuffled=PLAIN), 1, 1),
     "laplace-many": (LaplaceMessages(1.5, 4.0, shuffled=PLAIN), 5, 5),

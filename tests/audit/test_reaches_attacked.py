@@ -18,7 +18,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import LaplaceMessages, Shuffled
+from privplan.accountant.mechanisms import LaplaceMessages, ShuffledRound
 from privplan.accountant.records import Planned, Reach, RoundIntent, RunClose, RunOpen, Security
 from privplan.audit.budget import evidence as evidences
 from privplan.audit.budget.total import Total, total
@@ -49,7 +49,7 @@ def _each_sum_once() -> Iterator[None]:
         yield
 
 
-def messages(mixed: Shuffled, *, draws: int, values: int, colluders: int = 0) -> Records:
+def messages(mixed: ShuffledRound, *, draws: int, values: int, colluders: int = 0) -> Records:
     """Return the log of one round of messages, of whose senders some tell all they know."""
     reaches = {
         "model": Reach("sum"),
@@ -148,11 +148,11 @@ LOGS: Final[dict[str, Honest]] = {
     ),
     "epoch": Honest(lambda: epoch(draws=59), {"model": 1 / EPOCH_SIGMA}),
     "shuffled": Honest(
-        lambda: messages(Shuffled(40), draws=2, values=2, colluders=10),
+        lambda: messages(ShuffledRound(40), draws=2, values=2, colluders=10),
         {"model": MIXED, "analyzer": MIXED, "shuffler": ev.Repeat(2, LAPLACE)},
     ),
     "coordinates": Honest(
-        lambda: messages(Shuffled(12, 3, 2, 15), draws=2, values=3, colluders=3),
+        lambda: messages(ShuffledRound(12, 3, 2, 15), draws=2, values=3, colluders=3),
         {"model": COORDINATES, "analyzer": COORDINATES, "shuffler": ev.Repeat(2, LAPLACE)},
     ),
 }

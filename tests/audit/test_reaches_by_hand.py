@@ -14,7 +14,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import LaplaceMessages, Shuffled
+from privplan.accountant.mechanisms import LaplaceMessages, ShuffledRound
 from privplan.accountant.records import Noise, Reach, RoundIntent
 from privplan.audit.budget.derive import supported
 
@@ -273,7 +273,7 @@ def test_which_coordinates_are_sent_may_tell_unless_it_is_said_that_no_data_choo
 
 def test_one_message_more_than_was_announced_counts_in_full() -> None:
     """Seven messages under an intent of six each: whose sender is known shows seven."""
-    mixed = LaplaceMessages(1.0, 4.0, shuffled=Shuffled(40, 60, 6, 50))
+    mixed = LaplaceMessages(1.0, 4.0, shuffled=ShuffledRound(40, 60, 6, 50))
     assert mixed.shuffled is not None
     reaches = {"analyzer": mixed.shuffled.reach(), "shuffler": EACH}
     log = of_mechanism(mixed, draws=6, values=60, users=40, reaches=reaches)

@@ -15,7 +15,7 @@ from scipy import stats
 
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
-from privplan.accountant.mechanisms import About, Gaussian
+from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
 from privplan.audit.residual.items import Run
 from privplan.audit.residual.tier import judged
@@ -147,7 +147,9 @@ def test_a_weight_that_is_lost_in_rounding_has_no_norm() -> None:
     mechanism = Gaussian(
         bound=0.25, std=3.0, shares=1, weights=records.Weights("records", 1.0), unit="user"
     )
-    again = Recomputed(mechanism.intent(About(1, "train"), "add-remove"), mechanism, 1, 3)
+    again = Recomputed(
+        mechanism.intent(RoundDescription(1, "train"), "add-remove"), mechanism, 1, 3
+    )
     rows, weights = np.ones((1, 3)), np.array([5e-324])
     again.add(rows, np.zeros(1, np.int64), norms_of(rows), weights)
     found: Any = again.items(np.zeros((1, 3), np.int64))["recomputed"]

@@ -11,7 +11,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import Shuffled
+from privplan.accountant.mechanisms import ShuffledRound
 from privplan.accountant.records import Noise, Reach, RoundRelease, Sampling
 
 from .ledgers import Records, audited, changed, evidence, intents, opening, part, upper
@@ -451,7 +451,7 @@ def test_a_round_that_was_cut_off_sends_what_the_others_do() -> None:
     """What it would have released is not known; a run that was killed is no worse for that."""
     reaches = {"analyzer": Reach("shuffled", users=1000, granularity="coordinate")}
     noise = Noise("laplace", 4.0, draws=8, grid=2.0**-24)
-    honest = Shuffled(1000).event(ev.Laplace(4.0), 8)
+    honest = ShuffledRound(1000).event(ev.Laplace(4.0), 8)
 
     def cut(values: int) -> Records:
         log = sent(reaches, security=mixing(1000), values=values, rounds=2, noise=noise)

@@ -88,7 +88,7 @@ def test_the_analyzer_has_the_plain_sum_of_messages_and_dummies(
     sent: list[Any] = []
     dummies: list[Any] = []
     drawn: list[Any] = []
-    carried, dummy, noise = Shuffling.round, LaplaceMessages.dummies, LaplaceMessages._drawn
+    carried, dummy, noise = Shuffling.round, LaplaceMessages.dummies, LaplaceMessages._draw_noise
 
     def kept(self: Any, *given: Any, **more: Any) -> Any:
         sent.append((given[2], more["places"]))
@@ -104,7 +104,7 @@ def test_the_analyzer_has_the_plain_sum_of_messages_and_dummies(
 
     monkeypatch.setattr(Shuffling, "round", kept)
     monkeypatch.setattr(LaplaceMessages, "dummies", kept_dummies)
-    monkeypatch.setattr(LaplaceMessages, "_drawn", kept_noise)
+    monkeypatch.setattr(LaplaceMessages, "_draw_noise", kept_noise)
     settings = shuffled.settings(rounds=1)
     result = run(settings, tmp_path / "out")
     ((messages, places),) = sent

@@ -9,9 +9,13 @@ import pytest
 
 from privplan import account, calibrate
 from privplan.accountant import events as ev
+from privplan.accountant.delta_checks import (
+    allows_publishing,
+    delta_below_half,
+    require_delta_below_units,
+)
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
-from privplan.accountant.slack import allows_publishing, require_small, slack
 from privplan.audit.configured import settings_in
 from privplan.fl.frame.system import Privacy
 from privplan.fl.log import read
@@ -71,15 +75,15 @@ def test_every_written_fraction_counts_as_what_it_says() -> None:
 
 def test_what_is_not_stated_or_accepted_is_not_compared() -> None:
     for units, accepted in ((None, False), (10, True)):
-        require_small(0.1, units, "user", accepted=accepted, accept="")
+        require_delta_below_units(0.1, units, "user", accepted=accepted, accept="")
     with pytest.raises(InvalidInput, match=r"Delta 0\.1 is at least 1 / 10"):
-        require_small(0.1, 10, "user", accepted=False, accept="")
+        require_delta_below_units(0.1, 10, "user", accepted=False, accept="")
 
 
 @pytest.mark.parametrize("delta", [0.5, 0.7, 0.999])
 def test_half_is_never_taken(delta: float) -> None:
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
-        slack(delta=delta)
+        delta_below_half(delta=delta)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):
         Privacy(delta=delta, epsilon=1.0)
     with pytest.raises(InvalidInput, match=r"below 0\.5"):

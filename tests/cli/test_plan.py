@@ -9,7 +9,7 @@ import pytest
 
 import privplan as pp
 from privplan.accountant import events as ev
-from privplan.accountant.plan import costs, planning
+from privplan.accountant.plan import planning, split_costs
 from privplan.cli import plan_design
 from privplan.cli.forecast_report import is_run
 from privplan.cli.plan_design import PhaseDesign, steps
@@ -251,7 +251,7 @@ def test_samplers(sampling: str | None, expected: ev.Event) -> None:
 
 def test_the_words_are_those_of_the_accountant() -> None:
     assert plan_design.SPLITS == planning.SPLITS
-    assert plan_design.COSTS == costs.NAMES
+    assert plan_design.COSTS == split_costs.NAMES
 
 
 def test_defaults_from_the_configuration(run: Run, tmp_path: Path) -> None:

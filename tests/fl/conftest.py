@@ -195,9 +195,9 @@ def training():
 def totals(monkeypatch):
     """Return a list that collects the integer sums of every draw, before their noise."""
     from privplan.accountant.mechanisms import Gaussian
-    from privplan.accountant.mechanisms.steps import Steps
+    from privplan.accountant.mechanisms.noisy_sums import NoisySums
 
-    seen, share, one_noisy = [], Gaussian.share_steps, Steps.noisy
+    seen, share, one_noisy = [], Gaussian.share_steps, NoisySums.noisy
     under = []
 
     def watched(self, ticket, total, *rest, **named):
@@ -212,5 +212,5 @@ def totals(monkeypatch):
         return one_noisy(self, sums)
 
     monkeypatch.setattr(Gaussian, "share_steps", watched)
-    monkeypatch.setattr(Steps, "noisy", step_watched)
+    monkeypatch.setattr(NoisySums, "noisy", step_watched)
     return seen

@@ -7,15 +7,15 @@ from typing import Any
 
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import (
-    About,
     Gate,
     LaplaceMessages,
+    RoundDescription,
     Ticket,
 )
 from privplan.accountant.randomness import Streams
 from privplan.fl.shuffling import Received, Shuffling, Terms
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 FALSE_ALARM = 1e-9
 OWN = LaplaceMessages(1.0, 4.0)
@@ -23,7 +23,7 @@ OWN = LaplaceMessages(1.0, 4.0)
 
 def opened(mechanism: Any = OWN, draws: int = 1, seed: int = 1, memory: Any = None) -> Ticket:
     gate = Gate(None, memory or Memory(), Streams.seeded(seed))
-    about = About(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
     return gate.open(mechanism.intent(about, "replace-one"))
 
 

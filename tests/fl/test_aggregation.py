@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault, Unsupported
-from privplan.accountant.mechanisms import About, Gate, Gaussian
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.verify import verify
@@ -281,7 +281,7 @@ def test_plain_stretches_nothing(sent: Any) -> None:
 )
 def test_what_cannot_be_summed_is_refused_before_anything_is_drawn(totals: Any) -> None:
     own = Gaussian(1.0, 4.0, shares=2)
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     ticket = Gate(None, Memory(), Streams.seeded(1)).open(own.intent(about, "add-remove"))
     with pytest.raises(InvalidInput):
         noisy_sum(Plain(), 1, own, ticket, totals)

@@ -16,7 +16,7 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
-from privplan.accountant.mechanisms import About, Gaussian
+from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.sensitivity.release import up
 from privplan.audit.attack_size import CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
@@ -50,7 +50,9 @@ class Summed(Promised):
 
     def round(self, number: int, parameters: Any, gate: Any, _: Any = None) -> Round:
         mechanism, silos = self.mechanism(self.promise.noise_multiplier), self.setup.silos
-        about = About(number, PHASE, views=self.promise.views, model_in=digest(parameters))
+        about = RoundDescription(
+            number, PHASE, views=self.promise.views, model_in=digest(parameters)
+        )
         stated = replace(about, event_override=self.promise.event)
         with gate.open(mechanism.intent(stated, self.setup.privacy.neighbours)) as ticket:
             totals = mechanism.totals(*self.entering(parameters, number))

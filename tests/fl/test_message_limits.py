@@ -19,7 +19,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
-from privplan.accountant.mechanisms import About, Gate, LaplaceMessages
+from privplan.accountant.mechanisms import Gate, LaplaceMessages, RoundDescription
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.fixed_point import FixedPoint
 from privplan.fl.crypto.keys import Identity
@@ -39,7 +39,7 @@ from privplan.fl.uldp.weighting.protocol import PrivateWeighting, names
 from privplan.fl.uldp.weighting.published import PublishedWeighting
 from privplan.fl.uldp.weighting.terms import WeightingTerms
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 LONG: Final = 10**7
 LITTLE: Final = 2_000_000
@@ -265,7 +265,7 @@ def as_published(meddler: Meddler, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def shuffled(meddler: Meddler) -> None:
     mechanism = LaplaceMessages(1.0, 4.0)
-    about = About(1, "test", draws=2, event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", draws=2, event_override=ev.NoGuarantee("a test"))
     gate = Gate(None, Memory(), Streams.seeded(1))
     own = Shuffling(ShuffleTerms(4, 3, 2, padded_to=5))
     own.network._meddling = meddler

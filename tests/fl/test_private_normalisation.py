@@ -278,9 +278,9 @@ def test_moments_with_hardly_any_noise_are_those_of_the_users(
 
 
 def released(own: Normalising, recorder: Any, seed: int = 1) -> Any:
-    from privplan.accountant.plan import given
+    from privplan.accountant.plan import plan_given_noise
 
-    plan = given([own.phase], delta=1e-5, unit="user")
+    plan = plan_given_noise([own.phase], delta=1e-5, unit="user")
     gate = Gate(Odometer.for_plan(plan), recorder, Streams.seeded(seed))
     return own.release(gate, lambda _: None)
 
@@ -321,10 +321,14 @@ def test_what_follows_from_the_release_knows_no_record(tiny: Any) -> None:
 
 
 def test_the_plan_pays_for_one_release(tiny: Any, log: Any) -> None:
-    from privplan.accountant.plan import given
+    from privplan.accountant.plan import plan_given_noise
 
     own = normalising(tiny())
-    gate = Gate(Odometer.for_plan(given([own.phase], delta=1e-5)), kept := log(), Streams.seeded(1))
+    gate = Gate(
+        Odometer.for_plan(plan_given_noise([own.phase], delta=1e-5)),
+        kept := log(),
+        Streams.seeded(1),
+    )
     own.release(gate, lambda _: None)
     with pytest.raises(BudgetExceeded):
         own.release(gate, lambda _: None)

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 from privplan.accountant import records
-from privplan.accountant.mechanisms import About, Gate, Gaussian
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription
 from privplan.accountant.mechanisms.clip import Sparse
-from privplan.accountant.mechanisms.steps import Steps
+from privplan.accountant.mechanisms.noisy_sums import NoisySums
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.clip_check import Recomputed
@@ -182,7 +182,7 @@ def test_no_noise_has_no_angle():
 @pytest.fixture
 def noise(monkeypatch):
     """Return a list that collects the noise of every share, in units, as it is drawn."""
-    seen, alone, steps = [], Gaussian._with_noise, Steps.noisy
+    seen, alone, steps = [], Gaussian._with_noise, NoisySums.noisy
 
     def share(self, stream, total):
         found = alone(self, stream, total)
@@ -195,7 +195,7 @@ def noise(monkeypatch):
         return found
 
     monkeypatch.setattr(Gaussian, "_with_noise", share)
-    monkeypatch.setattr(Steps, "noisy", step)
+    monkeypatch.setattr(NoisySums, "noisy", step)
     return seen
 
 
@@ -293,7 +293,7 @@ def test_shares_are_seen_where_a_silo_sends_and_not_in_the_mechanism(log, monkey
     squares = 0.0
     gate, kept = Gate(adaptive(), log(), Streams.seeded(5)), Residuals()
     for number in range(1, 21):
-        with gate.open(mechanism.intent(About(number, "train"), "add-remove")) as ticket:
+        with gate.open(mechanism.intent(RoundDescription(number, "train"), "add-remove")) as ticket:
             watch = kept.watch(ticket.intent.noise)
             sums = [np.arange(500), np.arange(500)]
             noisy_sum(Plain(), number, mechanism, ticket, sums, watch=watch)
@@ -312,7 +312,7 @@ MECHANISM = Gaussian(
 
 def again(rows, silo, weights, users=None, mechanism=MECHANISM, totals=None):
     """Return what is sealed of some rows, added in two parts, and the mechanism's sums of them."""
-    intent = mechanism.intent(About(1, "train"), "add-remove")
+    intent = mechanism.intent(RoundDescription(1, "train"), "add-remove")
     width = rows.width if isinstance(rows, Sparse) else rows.shape[1]
     found = Recomputed(intent, mechanism, 2, width)
     for some in (np.arange(len(silo)) < 5, np.arange(len(silo)) >= 5):

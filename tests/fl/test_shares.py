@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault, Unsupported
-from privplan.accountant.mechanisms import About, Gate, Gaussian
+from privplan.accountant.mechanisms import Gate, Gaussian, RoundDescription
 from privplan.accountant.randomness import Streams
 from privplan.fl.aggregation.choice import aggregator
 from privplan.fl.aggregation.share_sums import Shares
@@ -21,7 +21,7 @@ from privplan.fl.parties.network import Message
 from privplan.fl.secagg.decentralised import PartialSum, TotalSlice
 from privplan.fl.settings.schema import SecuritySettings
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 
 
 def sends(value: int, length: int) -> Callable[[], Any]:
@@ -52,7 +52,7 @@ def test_noisy_sums_are_the_same_bit_for_bit_as_in_the_clear() -> None:
     for by in (Plain(), Shares(3)):
         mechanism = Gaussian(bound=1.0, std=4.0, shares=3)
         gate = Gate(None, Memory(), Streams.seeded(5))
-        about = About(1, "train", event_override=ev.NoGuarantee("a test"))
+        about = RoundDescription(1, "train", event_override=ev.NoGuarantee("a test"))
         with gate.open(mechanism.intent(about, "add-remove")) as ticket:
             totals = [mechanism.total(np.full((2, 5), place / 10)) for place in range(3)]
             found.append(noisy_sum(by, 1, mechanism, ticket, totals).total)

@@ -17,10 +17,10 @@ from scipy.stats import chisquare
 from privplan.accountant import events as ev
 from privplan.accountant.errors import ProtocolFault
 from privplan.accountant.mechanisms import (
-    About,
     Gate,
     LaplaceMessages,
     ResponseMessages,
+    RoundDescription,
 )
 from privplan.accountant.randomness import Streams
 from privplan.audit.attacks.masks import reused_keystream
@@ -28,7 +28,7 @@ from privplan.fl.crypto.sealed_box import BOX_BYTES, BoxKey, sealed
 from privplan.fl.shuffling import Shuffling, Terms
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 from .shuffled_rounds import FALSE_ALARM, OWN, carried, multisets, opened
 
 
@@ -102,7 +102,7 @@ def test_the_order_is_uniform() -> None:
     terms, streams = Terms(3), Streams.seeded(8)
     own = Shuffling(terms)
     gate = Gate(None, Memory(), streams)
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     codes = Counter[tuple[int, ...]]()
     for number in range(300):
         ticket = gate.open(OWN.intent(about, "replace-one"))

@@ -12,14 +12,14 @@ import pytest
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
 from privplan.accountant.mechanisms import (
     GaussianMessages,
-    Shuffled,
+    ShuffledRound,
 )
 from privplan.fl.parties.network import Message
 from privplan.fl.shuffling import Shuffling, Terms
 from privplan.fl.shuffling.parties import Analyzer
 from privplan.fl.shuffling.terms import ANALYZER, SHUFFLER, Bundle, MixedBoxes
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 from .shuffled_rounds import OWN, carried, opened
 
 
@@ -237,8 +237,8 @@ def test_the_log_states_the_protocol_and_clients_that_collude_hide_nobody() -> N
     own = Shuffling(terms, colluders=10)
     said = own.security
     assert (said.protocol, said.parties, said.fewest, said.colluders) == ("shuffler", 100, 100, 10)
-    assert terms.shuffled(10) == Shuffled(90, 8, 2, 80)  # colluders take up places
-    assert Terms(100).shuffled() == Shuffled(100)
+    assert terms.shuffled(10) == ShuffledRound(90, 8, 2, 80)  # colluders take up places
+    assert Terms(100).shuffled() == ShuffledRound(100)
     with pytest.raises(InvalidInput, match="tell the analyzer nothing"):
         Shuffling(Terms(5), colluders=4)
     with pytest.raises(InvalidInput, match="local event"):

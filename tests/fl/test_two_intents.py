@@ -15,9 +15,9 @@ import pytest
 from privplan.accountant import events as ev
 from privplan.accountant import records
 from privplan.accountant.errors import BudgetExceeded, InvalidInput
-from privplan.accountant.mechanisms import About, Gate, Gaussian, Laplace
+from privplan.accountant.mechanisms import Gate, Gaussian, Laplace, RoundDescription
 from privplan.accountant.odometer import Odometer
-from privplan.accountant.plan import PlannedPhase, given
+from privplan.accountant.plan import PlannedPhase, plan_given_noise
 from privplan.accountant.randomness import Streams
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
@@ -31,7 +31,7 @@ from privplan.fl.running.resumption import taken_up
 from privplan.fl.running.session import RunResult, carry_out
 from privplan.fl.settings.schema import Settings
 
-from ..accountant.test_mechanisms import Memory
+from ..accountant.mechanism_tickets import Memory
 from ..audit import forging
 from ..audit.forging import Lines
 from ..cli.killing import before_each_write
@@ -112,7 +112,7 @@ def test_both_are_counted_and_the_audit_finds_the_same_number(whole: Path) -> No
     assert opened.plan.rounds == ROUNDS  # type: ignore[attr-defined]
     report = audit_budget(whole)
     one = ev.Compose((COUNT.event("add-remove"), ev.Gaussian(5.0)))
-    due = given(
+    due = plan_given_noise(
         [PlannedPhase("train", 5.0, one, ROUNDS, {"model": one})],
         delta=1e-3,
         neighbours="add-remove",
@@ -302,7 +302,7 @@ ROUND = ev.Compose((COUNT.event("add-remove"), SUM.event("add-remove")))
 
 def planned(rounds: int = 2) -> Odometer:
     phase = PlannedPhase("train", 5.0, ROUND, rounds, {"model": ROUND})
-    return Odometer.for_plan(given([phase], delta=1e-5, neighbours="add-remove"))
+    return Odometer.for_plan(plan_given_noise([phase], delta=1e-5, neighbours="add-remove"))
 
 
 def test_a_plan_is_spent_part_by_part_in_its_order() -> None:
@@ -358,8 +358,8 @@ def test_a_part_of_a_plan_is_one_release_of_each_of_its_rounds() -> None:
 def test_two_tickets_may_be_open_at_once_and_each_has_its_own_streams() -> None:
     memory = Memory()
     gate = Gate(planned(), memory, Streams.seeded(1))
-    with gate.open(COUNT.intent(About(1, COUNTED), "add-remove")) as count:
-        with gate.open(SUM.intent(About(1, "train"), "add-remove")) as total:
+    with gate.open(COUNT.intent(RoundDescription(1, COUNTED), "add-remove")) as count:
+        with gate.open(SUM.intent(RoundDescription(1, "train"), "add-remove")) as total:
             COUNT.noisy(count, COUNT.total(np.ones((4, 1))), "count")
             with pytest.raises(InvalidInput, match="in use by another open round"):
                 total.stream("count")
@@ -373,12 +373,12 @@ def test_two_tickets_may_be_open_at_once_and_each_has_its_own_streams() -> None:
 def test_an_error_in_the_second_leaves_the_first_released_and_both_spent() -> None:
     memory, odometer = Memory(), planned()
     gate = Gate(odometer, memory, Streams.seeded(1))
-    with gate.open(COUNT.intent(About(1, COUNTED), "add-remove")) as count:
+    with gate.open(COUNT.intent(RoundDescription(1, COUNTED), "add-remove")) as count:
         COUNT.noisy(count, COUNT.total(np.ones((4, 1))), "count")
         count.close()
     with (
         pytest.raises(ZeroDivisionError),
-        gate.open(SUM.intent(About(1, "train"), "add-remove")),
+        gate.open(SUM.intent(RoundDescription(1, "train"), "add-remove")),
     ):
         _ = 1 // 0
     assert [one.type for one in memory.lines] == [
@@ -391,8 +391,8 @@ def test_an_error_in_the_second_leaves_the_first_released_and_both_spent() -> No
 
 
 def test_progress_knows_the_last_round_and_what_is_open() -> None:
-    count = COUNT.intent(About(2, COUNTED), "add-remove")
-    total = SUM.intent(About(1, "train"), "add-remove")
+    count = COUNT.intent(RoundDescription(2, COUNTED), "add-remove")
+    total = SUM.intent(RoundDescription(1, "train"), "add-remove")
     opened = records.RunOpen(
         "r",
         "s",

@@ -10,7 +10,7 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingParty, ProtocolFault
-from privplan.accountant.mechanisms import About, Gate
+from privplan.accountant.mechanisms import Gate, RoundDescription
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundAbort
@@ -221,7 +221,7 @@ def test_an_audit_finds_the_noise_that_is_promised(noise, limit, hidden):
         assert noise < 5.0
         assert limit < 7
         return
-    intent = mechanism.intent(About(1, "train"), "add-remove")
+    intent = mechanism.intent(RoundDescription(1, "train"), "add-remove")
     found = share_variance(intent.noise) * intent.noise.shares
     assert found * (1 + Fraction(1, 10**9)) > Fraction(intent.noise.std) ** 2
     assert pytest.approx(noise, rel=1e-12) == intent.event.noise_multiplier

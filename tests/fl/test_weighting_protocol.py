@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, ProtocolFault
-from privplan.accountant.mechanisms import About, FineGaussian, Gate
+from privplan.accountant.mechanisms import FineGaussian, Gate, RoundDescription
 from privplan.accountant.randomness import Streams
 from privplan.fl.crypto.keys import Identity
 from privplan.fl.crypto.oblivious import real_slots
@@ -233,7 +233,7 @@ def test_a_sum_of_floats_to_the_precision_of_the_digits(log: Any) -> None:
     own = FineGaussian(0.5, 2.5, common_multiple(20), shares=3)
     terms = small(largest=own.largest, tail=own.tail, digits=own.digits)
     counts, *_ = example(terms, 14)
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     ticket = Gate(None, log(), Streams.seeded(7)).open(own.intent(about, "add-remove"))
     weights = rounded_weights(reduced_counts(counts, terms))
     rng = np.random.default_rng(15)

@@ -16,7 +16,7 @@ import pytest
 from scipy import stats
 
 from privplan.accountant import events as ev
-from privplan.accountant.mechanisms import About, FineGaussian, Gate
+from privplan.accountant.mechanisms import FineGaussian, Gate, RoundDescription
 from privplan.accountant.randomness import Secret, Streams
 from privplan.fl.crypto.keys import derive
 from privplan.fl.crypto.paillier.blinding import aggregate
@@ -285,7 +285,7 @@ def test_every_residue_of_what_is_decrypted_is_covered(present: bool, log: Any) 
     session, _ = watched(terms, counts)
     digits = np.tile([1, 0, -2], (3, 1000))
     users = list(range(3) if present else range(1, 3))
-    about = About(1, "test", event_override=ev.NoGuarantee("a test"))
+    about = RoundDescription(1, "test", event_override=ev.NoGuarantee("a test"))
     ticket = Gate(None, log(), Streams.seeded(7)).open(own.intent(about, "add-remove"))
     noise = [partial(own.share, ticket, 3000, f"noise/{silo}") for silo in range(3)]
     total = session.round(1, [(users, digits[users])] * 3, noise)

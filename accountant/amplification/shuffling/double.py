@@ -51,7 +51,7 @@ instead.  So P is (1 - q) Q plus q times a mixture, over z, of R(x) among n_p - 
 randomizer, and Q is the same mixture of R(x_z) among these.  By joint convexity the hockey stick
 is at most q times that of two values of one user among n_p, whose worst pair is (0, 1): what is
 charged for a dummy's place, too.  It takes that z is sent by the randomizer and not known: a
-colluder's message is another point mass, so `mechanisms.shuffled` and the audit charge that
+colluder's message is another point mass, so `mechanisms.shuffled_round` and the audit charge that
 event.  And it takes that a message is dropped in its dimension alone: a cap that drops all
 messages of a user moves up to 2 k dimensions.
 

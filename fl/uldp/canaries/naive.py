@@ -20,7 +20,7 @@ from typing import NoReturn
 import numpy as np
 
 from ....accountant import events as ev
-from ....accountant.sensitivity.release import reach, repeated
+from ....accountant.sensitivity.release import repeated, sensitivity_multiplier
 from ...aggregation.choice import aggregator
 from ...canaries import (
     NORM,
@@ -152,7 +152,9 @@ def _published(system: Naive, observer: str, rounds: int) -> ev.Event | None:
     if not system.as_published or observer == "silo" or noise is None:
         return None
     # Under replace-one noise is counted in halves of what a unit moves; the number is the same.
-    return repeated(rounds, ev.Gaussian(noise * reach(system.setup.privacy.neighbours)))
+    return repeated(
+        rounds, ev.Gaussian(noise * sensitivity_multiplier(system.setup.privacy.neighbours))
+    )
 
 
 def _note(system: Naive) -> tuple[str, ...]:

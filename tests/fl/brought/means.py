@@ -11,8 +11,8 @@ import numpy as np
 
 from privplan.accountant import events as ev
 from privplan.accountant import records
-from privplan.accountant.mechanisms import About, Gaussian
-from privplan.accountant.plan import PlannedPhase, given
+from privplan.accountant.mechanisms import Gaussian, RoundDescription
+from privplan.accountant.plan import PlannedPhase, plan_given_noise
 from privplan.accountant.sensitivity.release import up
 from privplan.fl.frame.phases import Phase
 from privplan.fl.frame.promise import Promise, claimed
@@ -89,7 +89,7 @@ class Stages(Means):
                 (self.phase, noise, self.setup.rounds - 2),
             )
         ]
-        plan = given(planned, delta=privacy.delta, unit="user")
+        plan = plan_given_noise(planned, delta=privacy.delta, unit="user")
         return Promise(noise, plan, claimed(privacy, plan.guarantees["model"].epsilon.upper))
 
     @property
@@ -120,12 +120,14 @@ class Doubled(Means):
     def promise(self) -> Promise:
         privacy = self.setup.privacy
         planned = PlannedPhase(self.phase, None, NOTHING, self.setup.rounds, {"model": NOTHING})
-        plan = given([planned], delta=privacy.delta, unit="user")
+        plan = plan_given_noise([planned], delta=privacy.delta, unit="user")
         return Promise(2.0, plan, claimed(privacy, None))
 
     def round(self, number: int, parameters: Any, gate: Any, state: Any) -> Any:  # noqa: ARG002
         mechanism = self.mechanism(2.0)
-        intent = mechanism.intent(About(number, self.phase, event_override=NOTHING), "add-remove")
+        intent = mechanism.intent(
+            RoundDescription(number, self.phase, event_override=NOTHING), "add-remove"
+        )
         with gate.open(intent) as ticket:
             (count,) = mechanism.noisy(ticket, [mechanism.total(self.rows()[:, -1:])], ["count"])
             ticket.close(aggregate=count.tobytes())

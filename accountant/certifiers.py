@@ -1,0 +1,169 @@
+"""Certificates of one value of an unknown at a fixed target (epsilon, delta), by each engine.
+
+A certificate states the excess of the certified delta over the target's, at the target's epsilon;
+it is an upper bound, so an excess of at most 0 proves that the value meets the target.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from . import events as ev
+from .account import engine_named, guarded
+from .composition import Leaf, leaves
+from .engine_order import engines_for
+from .engines.base import Answer, Engine
+from .guarantee import Bounds, Step
+from .neighbours import Neighbours
+from .rootfinding import log_odds_over
+
+
+class Certificate(Protocol):
+    """What an engine proves at one value of the unknown, for a target (epsilon, delta)."""
+
+    @property
+    def epsilon(self) -> float:
+        """The target's epsilon."""
+
+    @property
+    def log_excess(self) -> float:
+        """Log odds of the certified delta over the target's: at most 0 if the target is met."""
+
+    @property
+    def epsilon_upper(self) -> float:
+        """The epsilon that is certified at the target's delta."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know."""
+
+    def bounds(self) -> Bounds:
+        """Return bounds on epsilon at the target's delta."""
+
+
+class Certifier(Protocol):
+    """Certifies values of the unknown by one engine."""
+
+    @property
+    def name(self) -> str:
+        """Name of the engine."""
+
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+        """Return the certificate."""
+
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        """Return its log excess by a separate query for delta at the target's epsilon."""
+
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+        """Return the log excess of a cheaper and looser certificate."""
+
+    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
+        """Return the log excess about, fast; no guarantee rests on it."""
+
+
+def certifiers_for(
+    probe: ev.Event, epsilon: float, delta: float, relation: Neighbours, engine: str | None
+) -> tuple[Certifier, ...]:
+    """Return the certifiers to try in turn: the next where one raises `Unsupported` on the way."""
+    names = engines_for(leaves(probe)) if engine is None else (engine,)
+    return tuple(
+        PldCertifier(epsilon, delta, relation)
+        if name == "pld"
+        else EngineCertifier(engine_named(name), epsilon, delta, relation)
+        for name in names
+    )
+
+
+class PldCertifier:
+    """Certifies by pld, with its saddle point as the estimate."""
+
+    name = "pld"
+
+    def __init__(self, epsilon: float, delta: float, relation: Neighbours) -> None:
+        from .engines.pld.engine import PldEngine
+
+        self._engine = PldEngine()
+        self._target = epsilon, delta, relation
+
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+        with guarded(self.name):
+            return self._engine.certificate(parts, *self._target)
+
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        from .engines.pld.certificate import Certificate as PldCertificate
+
+        assert isinstance(certificate, PldCertificate)
+        with guarded(self.name):
+            return certificate.answered_excess
+
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+        with guarded(self.name):
+            return self._engine.certificate(parts, *self._target, coarser=4.0).log_excess
+
+    def estimated_log_excess(self, parts: Sequence[Leaf]) -> float:
+        with guarded(self.name):
+            return self._engine.estimate(parts, *self._target)
+
+
+@dataclass(frozen=True)
+class EngineCertificate:
+    """The certificate of an engine that answers both questions, epsilon and delta."""
+
+    epsilon: float
+    log_excess: float
+    answer: Answer
+
+    @property
+    def epsilon_upper(self) -> float:
+        """The epsilon that is certified at the target's delta."""
+        return self.answer.bounds.upper
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation."""
+        return self.answer.steps
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know."""
+        return self.answer.warnings
+
+    def bounds(self) -> Bounds:
+        """Return bounds on epsilon at the target's delta."""
+        return self.answer.bounds
+
+
+class EngineCertifier:
+    """Certifies by one engine's bounds on epsilon and on delta; both must meet the target."""
+
+    def __init__(self, engine: Engine, epsilon: float, delta: float, relation: Neighbours) -> None:
+        self._engine = engine
+        self._target = epsilon, delta, relation
+        self.name = engine.name
+
+    def certify(self, parts: Sequence[Leaf]) -> Certificate:
+        """Return the certificate."""
+        epsilon, delta, relation = self._target
+        with guarded(self.name):
+            answer = self._engine.epsilon(parts, delta, relation)
+        return EngineCertificate(epsilon, self.coarse_log_excess(parts), answer)
+
+    def delta_log_excess(self, certificate: Certificate) -> float:
+        """Return its log excess: here delta is a query of its own already."""
+        return certificate.log_excess
+
+    def coarse_log_excess(self, parts: Sequence[Leaf]) -> float:
+        """Return the log excess of the engine's delta."""
+        epsilon, delta, relation = self._target
+        with guarded(self.name):
+            upper = self._engine.delta(parts, epsilon, relation).bounds.upper
+        return log_odds_over(math.log(upper), delta) if upper > 0.0 else -math.inf
+
+    estimated_log_excess = coarse_log_excess

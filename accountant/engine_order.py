@@ -1,0 +1,77 @@
+"""Which engines are asked about which leaves: one table, whatever asks and whatever it asks.
+
+Whatever leaves the choice of an engine to privplan reads it here: `account`, `calibrate`, the list
+of routes, and the budget audit.  So the same leaves get the same
+engines everywhere, at a delta and at an epsilon alike.  An engine that cannot answer refuses at
+once; the tightest of those that answer counts, and none may contradict another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from . import events as ev
+from .composition import Leaf
+
+
+@dataclass(frozen=True)
+class EngineOrder:
+    """One row: the engines for leaves that it `fits`.
+
+    `engines` are asked, the one that is expected to be tightest first; the others check it, and
+    take its place where it refuses.  `shown` hold too and are never tighter: they stand only where
+    all routes are shown side by side.
+    """
+
+    about: str
+    fits: Callable[[Sequence[Leaf]], bool]
+    engines: tuple[str, ...]
+    shown: tuple[str, ...] = ()
+
+
+def engine_order(parts: Sequence[Leaf]) -> EngineOrder:
+    """Return the row for these leaves: the first that fits."""
+    return next(order for order in ENGINE_ORDERS if order.fits(parts))
+
+
+def engines_for(parts: Sequence[Leaf]) -> tuple[str, ...]:
+    """Return the engines to ask, the one that is expected to be tightest first.
+
+    >>> engines_for([Leaf(ev.Gaussian(1.0), 10)])
+    ('gdp', 'rdp')
+    """
+    return engine_order(parts).engines
+
+
+def _only_gaussians(parts: Sequence[Leaf]) -> bool:
+    # The best of several runs is no sum: not all that they release is seen.
+    return bool(parts) and all(
+        isinstance(leaf.event, ev.Gaussian) and leaf.fully_observed for leaf in parts
+    )
+
+
+def _one_shuffled_round(parts: Sequence[Leaf]) -> bool:
+    if len(parts) != 1 or parts[0].count != 1:
+        return False
+    event = parts[0].event
+    drawn_for = event.event if isinstance(event, (ev.Poisson, ev.FixedSize)) else event
+    return isinstance(drawn_for, ev.Shuffle)
+
+
+ENGINE_ORDERS: Final = (
+    EngineOrder(
+        "Gaussian noise without sampling: the closed form is exact",
+        _only_gaussians,
+        ("gdp", "rdp"),
+        shown=("pld",),
+    ),
+    EngineOrder(
+        "one shuffled round: its bound is read directly, and pld puts it on a grid",
+        _one_shuffled_round,
+        ("blanket", "pld", "rdp"),
+    ),
+    EngineOrder("anything else", lambda _: True, ("pld", "rdp")),
+)
+"""The table; the first row that fits counts."""

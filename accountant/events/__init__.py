@@ -1,0 +1,68 @@
+"""The vocabulary of releases: events, and their exchange as JSON and with dp_accounting.
+
+`definitions` holds the closed list of events, `json_decoding` reads them from JSON, and `exchange`
+converts them to and from the events of dp_accounting.  Nothing here imports numpy.
+"""
+
+from .definitions import (
+    MAX_DEPTH,
+    TYPES,
+    ZCDP,
+    Approximate,
+    BestOf,
+    Compose,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Event,
+    Exponential,
+    FixedSize,
+    Gaussian,
+    Group,
+    Laplace,
+    Local,
+    NoGuarantee,
+    Poisson,
+    Pure,
+    RandomAllocation,
+    RandomizedResponse,
+    Repeat,
+    SampledShuffle,
+    Shuffle,
+    ShuffledBatches,
+    TruncatedPoisson,
+    to_json,
+)
+from .exchange import from_dp_event, to_dp_event
+from .json_decoding import from_json
+
+__all__ = [
+    "MAX_DEPTH",
+    "TYPES",
+    "ZCDP",
+    "Approximate",
+    "BestOf",
+    "Compose",
+    "DiscreteGaussian",
+    "DiscreteLaplace",
+    "Event",
+    "Exponential",
+    "FixedSize",
+    "Gaussian",
+    "Group",
+    "Laplace",
+    "Local",
+    "NoGuarantee",
+    "Poisson",
+    "Pure",
+    "RandomAllocation",
+    "RandomizedResponse",
+    "Repeat",
+    "SampledShuffle",
+    "Shuffle",
+    "ShuffledBatches",
+    "TruncatedPoisson",
+    "from_dp_event",
+    "from_json",
+    "to_dp_event",
+    "to_json",
+]

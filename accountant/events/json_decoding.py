@@ -1,0 +1,123 @@
+"""From JSON to events: an object with `type` and the fields of the class, both in closed lists."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import cast
+
+from ..errors import InvalidInput, kind_of
+from .definitions import MAX_DEPTH, TYPES, Event
+
+
+def from_json(source: object) -> Event:
+    """Return the event that a JSON text, or an object already parsed from one, describes.
+
+    Raises `InvalidInput` for text that is not JSON, an unknown `type`, an unknown, missing or
+    repeated field, a value outside its range, and nesting deeper than `MAX_DEPTH`.
+
+    >>> from_json('{"type": "gaussian", "noise_multiplier": 1}')
+    Gaussian(noise_multiplier=1.0)
+    """
+    if isinstance(source, (str, bytes)):
+        source = _parse(source)
+    return _decode(source, path="event", depth=0)
+
+
+def _parse(text: str | bytes) -> object:
+    def refuse_constant(name: str) -> object:
+        raise InvalidInput(f"JSON has no number {name}.", next_step="Give a finite number.")
+
+    def refuse_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        result: dict[str, object] = {}
+        for name, value in pairs:
+            # Python's parser would keep the last of two, others the first.
+            if name in result:
+                raise InvalidInput(f"The field `{name}` stands twice in one object.")
+            result[name] = value
+        return result
+
+    try:
+        return cast(
+            object,
+            json.loads(text, parse_constant=refuse_constant, object_pairs_hook=refuse_repeats),
+        )
+    except RecursionError:
+        raise _too_deep() from None
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        raise InvalidInput(
+            "This is not JSON.",
+            f"{error}.",
+            'An event looks like {"type": "gaussian", "noise_multiplier": 1.0}.',
+        ) from None
+
+
+def _too_deep() -> InvalidInput:
+    return InvalidInput(
+        f"The event is nested more than {MAX_DEPTH} levels deep.",
+        next_step="Flatten it: Compose and Repeat can hold the same steps in fewer levels.",
+    )
+
+
+def _decode(source: object, path: str, depth: int) -> Event:
+    if depth > MAX_DEPTH:
+        raise _too_deep()
+    if not isinstance(source, dict):
+        raise InvalidInput(
+            f"`{path}` must be a JSON object with a `type`; it is {kind_of(source)}."
+        )
+    name = source.get("type")
+    cls = TYPES.get(name) if isinstance(name, str) else None
+    if cls is None:
+        raise InvalidInput(
+            f"`{path}.type` is {name!r}, which is not a known event.",
+            next_step=_suggest(name, TYPES, "Known types"),
+        )
+    # Closed lists: a field that is not known, or not there, is refused before any is read.
+    expected = {item.name for item in fields(cls)}
+    for key in source:
+        if not isinstance(key, str):
+            raise InvalidInput(f"`{path}` has a field name that is not text: {key!r}.")
+    _refuse_wrong_fields(set(source) - {"type"}, expected, path, cls.type)
+    given: dict[str, object] = {}
+    for key in expected:
+        value = source[key]
+        if key == "event":
+            value = _decode(value, f"{path}.event", depth + 1)
+        elif key == "events":
+            if not isinstance(value, list):
+                raise InvalidInput(f"`{path}.events` must be a list of events.")
+            value = [
+                _decode(part, f"{path}.events[{index}]", depth + 1)
+                for index, part in enumerate(value)
+            ]
+        given[key] = value
+    try:
+        return cls(**given)
+    except InvalidInput as error:
+        raise InvalidInput(f"In `{path}`: {error.what}", error.why, error.next_step) from None
+
+
+def _refuse_wrong_fields(given: set[str], expected: set[str], path: str, kind: str) -> None:
+    for key in sorted(given - expected):
+        raise InvalidInput(
+            f"`{path}` has an unknown field `{key:.60}`.",
+            next_step=_suggest(key, expected, f"The fields of {kind}"),
+        )
+    missing = sorted(expected - given)
+    if missing:
+        raise InvalidInput(
+            f"`{path}` lacks the field `{missing[0]}`.",
+            next_step=f"The fields of {kind}: {', '.join(sorted(expected))}.",
+        )
+
+
+def _suggest(word: object, known: Mapping[str, object] | set[str], label: str) -> str:
+    close = difflib.get_close_matches(str(word)[:60], list(known), n=1)
+    if close:
+        return f"Did you mean `{close[0]}`?"
+    return f"{label}: {', '.join(sorted(known))}."

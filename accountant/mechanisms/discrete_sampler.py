@@ -1,0 +1,271 @@
+"""Exact noise on the integers, for any float scale, millions of draws a second.
+
+`discrete_gaussian`   P(x) ~ e^(-x^2 / (2 s^2))
+`discrete_laplace`    P(x) ~ e^(-|x| / s)
+`rounded_laplace`     a Laplace variable of scale s, rounded to the nearest integer
+
+Each draw has exactly this distribution, given uniform random bits: no float is rounded into it.
+Shapes: (count,), 64-bit integers.  Range of s: [2^-20, 2^40].
+
+The first two are drawn from P(x) ~ e^-g(x) on x = 0, 1, 2, ..., with a random sign.
+
+The integers are cut into blocks of w, a power of two.  A block is drawn from a table, a point of
+it uniformly, and the point x is kept with probability a(x) = C e^-g(x) / W, where W is the
+block's weight in the table, at least C e^-g at its first point; rejected points are drawn anew.
+So x comes with probability proportional to W (1/w) a(x) ~ e^-g(x), exactly:
+
+- The weights are integers that sum to a power of two, with a leftover that means "draw anew".  An
+  alias table turns one random word into a block with exactly those probabilities (Walker 1977).
+- Beyond the last block, tail blocks m = 0, 1, ... of width v have probability 2^-(m+1), and e^-g
+  falls at least by half from one to the next.
+- A point is accepted where a uniform number is below a(x).  If its first 53 bits are below the
+  smallest a of the block (97% of all points), it is; otherwise they are compared with a float that
+  is right to 2^-40, and where that leaves it open, with ever more bits and digits
+  (`exponentials.decide`).
+
+The log tells how many bytes were drawn, so that number must be independent of the noise.  The
+number of proposals is: in rejection sampling it does not depend on what is accepted.  What depends
+on the points themselves, tails and further bits, is drawn from a fork of the stream, which is made
+for every call and costs 32 bytes.
+
+g is x^2/(2 s^2) (`gaussian`) or x/s (`laplace`), for any float s, taken as the fraction it is.
+Source: Canonne, Kamath and Steinke 2020, arXiv 2004.00010v5 (the distributions, why noise must be
+drawn exactly, and, in Algorithms 1 to 3, rejection with exact Bernoulli(e^-g) trials; Mironov 2012
+breaks noise made of floats); the proposal by table is derived here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from .. import validate
+from ..arrays import BoolArray, FloatArray, IntArray, UInt64Array
+from ..errors import InvalidInput
+from ..randomness import Stream
+from .exponentials import (
+    EXP_ERROR_RELATIVE,
+    FIRST_BITS,
+    bernoulli,
+    decide,
+    exp_enclosure,
+    exp_minus,
+    scaled_exp,
+)
+
+Shape: TypeAlias = Literal["gaussian", "laplace"]
+
+_TAIL_FROM_SCALES: Final[dict[str, int]] = {"gaussian": 8, "laplace": 28}
+"""Where the tail begins, in scales: it is met once in 10^11 draws or less."""
+
+_HEIGHT_UNITS: Final = 1 << 96
+"""Heights of blocks are integers in units of 2^-96, rounded up."""
+
+_BLOCK_PROPOSALS: Final = 1 << 14
+"""Proposals made at once, so that they stay in the cache."""
+
+MIN_SCALE, MAX_SCALE = 2.0**-20, 2.0**40
+"""Range of scales; beyond it blocks would outgrow a word."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a comparison begins: so many bits, and so large a granted error of floats.
+
+    Coarser ones give the same distribution and only take the exact path more often.
+    """
+
+    bits: int = FIRST_BITS
+    error: float = EXP_ERROR_RELATIVE
+    reach: int | None = None
+
+
+class DiscreteSampler:
+    """An exact sampler of P(x) ~ e^-g(x) on x >= 0; by a random sign on all integers."""
+
+    def __init__(self, shape: Shape, scale: float, precision: Precision | None = None) -> None:
+        validate.choice(tuple(_TAIL_FROM_SCALES), shape=shape)
+        if not MIN_SCALE <= validate.positive(scale=scale) <= MAX_SCALE:
+            raise InvalidInput(
+                f"The scale of noise on integers must lie in [2^-20, 2^40]; it is {scale:g}.",
+                next_step="Choose another grid.",
+            )
+        settings = precision or Precision()
+        self._scale = Fraction(scale)
+        self._shape = shape
+        self._bits, self._error = settings.bits, settings.error
+        self._width_bits = max(0, math.floor(math.log2(scale)) - 5)
+        width = 1 << self._width_bits
+        reach = settings.reach or _TAIL_FROM_SCALES[shape]
+        self._blocks = math.ceil(reach * self._scale / width) + 1
+        self._tail_width = 1 << max(self._width_bits, math.ceil(math.log2(scale)) + 1, 0)
+        self._fill(width)
+
+    def draw(self, stream: Stream, count: int, signed: bool) -> IntArray:
+        """Return `count` draws; `signed`: of +x and -x with equal probability (0 counts once)."""
+        draws = [np.empty(0, dtype=np.int64)]
+        missing, tail_stream = count, stream.fork()
+        while missing > 0:
+            proposals = min(_BLOCK_PROPOSALS, missing + missing // 16 + 8)
+            words = stream.integers64(2 * proposals)
+            draws.append(self._accepted(words, tail_stream, signed)[:missing])
+            missing -= len(draws[-1])
+        return np.concatenate(draws)
+
+    def exponent(self, x: int) -> Fraction:
+        """Return g(x)."""
+        if self._shape == "gaussian":
+            return Fraction(x * x) / (2 * self._scale**2)
+        return x / self._scale
+
+    def _fill(self, width: int) -> None:
+        """Compute the weights, the alias table, and what the fast comparisons need."""
+        # Heights: e^-g at the first point of each block, rounded up, in units of 2^-96.
+        firsts = [exp_enclosure(self.exponent(n * width), 112) for n in range(self._blocks + 1)]
+        heights = [math.ceil(high * _HEIGHT_UNITS) for _, high in firsts]
+        # All tail blocks, 1/2 + 1/4 + ..., weigh as one block of their width at the last height.
+        heights[-1] *= 2 * (self._tail_width // width)
+        total = 1 << (63 - self._width_bits)
+        columns = (len(heights) + 1).bit_length()
+        room, height_sum = total - len(heights), sum(heights)
+        # Weights W, integers rounded up in a total of 2^(63 - width bits); what is left of it means
+        # "draw anew".  C e^-g(x) / W is exact as a fraction: rounding moves no probability.
+        weights = [-(-height * room // height_sum) for height in heights]
+        self._factors = [Fraction(room * _HEIGHT_UNITS, height_sum * weight) for weight in weights]
+        weights.append(total - sum(weights))  # draw anew
+        self._rest_bits = 63 - self._width_bits - columns
+        limits, alternatives = alias_table(weights, 1 << columns, 1 << self._rest_bits)
+        self._limits = np.array(limits, dtype=np.uint64)
+        self._alternatives = np.array(alternatives, dtype=np.int64)
+        # Below the least a(x) of a block, in units of 2^-bits and rounded down, acceptance is sure.
+        lows = [low for low, _ in firsts]
+        last = lows[1:] if width > 1 else lows[:-1]  # at or below e^-g at the end of a block
+        pairs = list(zip(last, self._factors[:-1], strict=True))
+        sure_below = [math.floor(low * factor * (1 << self._bits)) for low, factor in pairs]
+        self._sure_below = np.array([*sure_below, 0, 0], dtype=np.uint64)
+        # a(x) = e^-(g(x) - g(first of its block)) times these, as floats:
+        starts = [
+            float(low * factor) for low, factor in zip(lows, self._factors[:-1], strict=False)
+        ]
+        self._starts: FloatArray = np.array([*starts, 0.0, 0.0])
+
+    def _accepted(self, words: UInt64Array, tail_stream: Stream, signed: bool) -> IntArray:
+        """Return those proposals that are kept; each is made of two words."""
+        proposals = len(words) // 2
+        # One word gives offset, sign, alias remainder and column, from its low bits up; the other
+        # is the uniform number of the acceptance test.
+        word, coin = words[:proposals], words[proposals:] >> np.uint64(64 - self._bits)
+        offset = (word & np.uint64((1 << self._width_bits) - 1)).astype(np.int64)
+        word >>= np.uint64(self._width_bits)
+        negative = (word & np.uint64(1)).astype(np.int64)
+        word >>= np.uint64(1)
+        remainder = word & np.uint64((1 << self._rest_bits) - 1)
+        column = (word >> np.uint64(self._rest_bits)).astype(np.int64)
+        block = np.where(remainder < self._limits[column], column, self._alternatives[column])
+        # Sure, unsure and tail proposals; rejected ones are redrawn by the caller.
+        accepted = coin < self._sure_below[block]
+        x = (block << self._width_bits) + offset
+        unsure = np.flatnonzero(~accepted & (block < self._blocks))
+        if unsure.size:
+            accepted[unsure] = self._compared_exactly(
+                tail_stream, x[unsure], block[unsure], offset[unsure], coin[unsure]
+            )
+        for index in np.flatnonzero(block == self._blocks):
+            x[index], accepted[index] = self._tail(tail_stream, int(coin[index]))
+        if signed:
+            # Zero has two signs: only one of them counts.
+            accepted &= (x != 0) | (negative == 0)
+            x = np.where(negative == 1, -x, x)
+        return x[accepted]
+
+    def _compared_exactly(
+        self, tail_stream: Stream, x: IntArray, block: IntArray, offset: IntArray, coin: UInt64Array
+    ) -> BoolArray:
+        """Return which points are accepted, by floats, and exactly where these leave it open."""
+        # g(x) - g(first of the block) in floats, without cancellation; (points,).
+        scale = float(self._scale)
+        j = offset.astype(np.float64)
+        if self._shape == "gaussian":
+            first = (x - offset).astype(np.float64)
+            below = j * (2.0 * first + j) / (2.0 * scale * scale)
+        else:
+            below = j / scale
+        chance = exp_minus(below) * self._starts[block] * 2.0**self._bits
+        number = coin.astype(np.float64)
+        # Accepted, or rejected, beyond the float's error of 2^-40; the rest is decided exactly.
+        accepted = number + 1.0 <= chance * (1.0 - self._error)
+        undecided = ~accepted & (number < chance * (1.0 + self._error) + EXP_ERROR_RELATIVE)
+        for index in np.flatnonzero(undecided):
+            exact = scaled_exp(self.exponent(int(x[index])), self._factors[int(block[index])])
+            accepted[index] = decide(tail_stream, int(coin[index]), self._bits, exact)
+        return np.asarray(accepted)
+
+    def _tail(self, tail_stream: Stream, coin: int) -> tuple[int, bool]:
+        """Return a point beyond the last block, and whether it is accepted."""
+        # Tail block m with probability 2^-(m + 1): the number of zeros before the first set bit.
+        tail_block = 0
+        while not (bits := int(tail_stream.integers64(1)[0])):
+            tail_block += 64
+        tail_block += (bits & -bits).bit_length() - 1  # probability 2^-(tail_block + 1)
+        offset = int(tail_stream.integers64(1)[0]) & (self._tail_width - 1)
+        start = self._blocks << self._width_bits
+        x = start + tail_block * self._tail_width + offset
+        factor = self._factors[-1] * (self._tail_width >> self._width_bits) * 2 ** (tail_block + 1)
+        return x, decide(tail_stream, coin, self._bits, scaled_exp(self.exponent(x), factor))
+
+
+def alias_table(weights: Sequence[int], columns: int, capacity: int) -> tuple[list[int], list[int]]:
+    """Return, for each column, how much of it is its own item, and which item has the rest.
+
+    `weights` are integers that sum to columns x capacity, at most one per column; everything is
+    exact.  Source: Walker 1977; this order of filling: Vose 1991.
+    """
+    remaining = [*weights, *([0] * (columns - len(weights)))]
+    column_shares, alternatives = [capacity] * columns, list(range(columns))
+    small = [item for item, weight in enumerate(remaining) if weight < capacity]
+    large = [item for item, weight in enumerate(remaining) if weight > capacity]
+    # Robin Hood: each column below capacity is filled up by one above it.
+    while small:
+        item, donor = small.pop(), large[-1]
+        column_shares[item], alternatives[item] = remaining[item], donor
+        remaining[donor] -= capacity - remaining[item]
+        if remaining[donor] <= capacity:
+            large.pop()
+            if remaining[donor] < capacity:
+                small.append(donor)
+    return column_shares, alternatives
+
+
+@lru_cache(maxsize=64)
+def sampler(shape: Shape, scale: float) -> DiscreteSampler:
+    """Return the sampler for a scale; its tables are computed once."""
+    return DiscreteSampler(shape, scale)
+
+
+def discrete_gaussian(stream: Stream, count: int, scale: float) -> IntArray:
+    """Return `count` draws with P(x) ~ e^(-x^2 / (2 scale^2)) on all integers x."""
+    return sampler("gaussian", scale).draw(stream, count, signed=True)
+
+
+def discrete_laplace(stream: Stream, count: int, scale: float) -> IntArray:
+    """Return `count` draws with P(x) ~ e^(-|x| / scale) on all integers x."""
+    return sampler("laplace", scale).draw(stream, count, signed=True)
+
+
+def rounded_laplace(stream: Stream, count: int, scale: float) -> IntArray:
+    """Return `count` Laplace variables of this scale, rounded to the nearest integer.
+
+    P(|x| >= k) = e^(-(k - 1/2) / scale) for k >= 1: nothing is rounded to 0 but what lies within
+    1/2, and beyond, the distance is geometric.
+    """
+    distance = 1 + sampler("laplace", scale).draw(stream, count, signed=False)
+    away = bernoulli(stream, count, scaled_exp(1 / (2 * Fraction(scale)), Fraction(1)))
+    # The distance from 1 on is geometric; within 1/2 of 0, with the rest of the probability, 0.
+    sign = 1 - 2 * (stream.integers64(count) >> np.uint64(63)).astype(np.int64)
+    return np.where(away, sign * distance, 0)

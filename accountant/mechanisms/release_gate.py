@@ -1,0 +1,193 @@
+"""The gate through which all noise is drawn: budget, then intent, then noise, then release.
+
+    gate.open(intent)     the odometer is asked, and the intent is safe in the log
+    ticket.stream, draw   only now is anything drawn
+    ticket.close(...)     the release is in the log; what was computed may be handed on
+
+Whatever goes wrong leaves the release unmade and the budget spent: an error within the round ends
+in `round.abort`, and a recorder that fails shuts the gate, since nobody knows what it kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from .. import events as ev
+from .. import records
+from ..errors import InvalidInput, PrivplanError, Unsupported, kind_of
+from ..odometer import Odometer
+from ..randomness import Stream, Streams
+from .round_ticket import Ticket, reason_of
+
+
+class Gate:
+    """Admits the rounds of one run: each is paid for and written down before it draws noise.
+
+    `odometer` may be None for runs that promise nothing (`as_published`); then every event must be
+    `NoGuarantee`.  An odometer of a plan is asked for the intent's event; an adaptive one for what
+    each of its observers sees (`views`; the intent's event for `model`).  Safe to use from several
+    threads; several tickets may be open at once, with streams of different names.  `run_id` is the
+    name of the run, once it has one: sealed items then say of which release they are.  `releases`
+    counts those that were recorded; `model` is the last one of a model, its number and digest, and
+    `aggregate` the digest of what the last one of all released, if it names any.
+
+    A round may open several intents, one after the other or at once, each in a phase of its own and
+    with streams of its own; an odometer of a plan whose round is a `Compose` takes them in its
+    order.  What is computed from one of them is a release once its ticket is closed, and not
+    before.
+    """
+
+    def __init__(
+        self, odometer: Odometer | None, recorder: records.Recorder, streams: Streams
+    ) -> None:
+        self._odometer = odometer
+        self._recorder = recorder
+        self._streams = streams
+        self._lock = threading.RLock()
+        self._broken = False
+        self._lent: set[str] = set()
+        self.run_id = ""
+        self.releases = 0
+        self.model: tuple[int, str] | None = None
+        self.aggregate: str | None = None
+
+    def open(self, intent: records.RoundIntent) -> Ticket:
+        """Spend and record what is about to be released, and return the ticket to draw it.
+
+        Raises `BudgetExceeded` before anything is recorded, `Unsupported` for a round that no
+        odometer covers, and whatever the recorder raises: then the budget stays spent, and this
+        gate opens no more.
+        """
+        _check(intent)
+        with self._lock:
+            self.check()
+            self._spend(intent)
+            return Ticket(self, self.append(intent), intent)
+
+    @contextmanager
+    def before(self, round: int) -> Iterator[None]:
+        """Prepare a round, before its intent: a protocol's setup, say.
+
+        Where the block fails, the log has a `round.abort` without an intent: nothing was drawn and
+        nothing is spent, and that it failed is not forgotten.
+        """
+        try:
+            yield
+        except BaseException as error:
+            try:
+                self.append(records.RoundAbort(round, None, reason_of(error)))
+            except Exception:
+                error.add_note("That the round was given up could not be recorded.")
+            raise
+
+    def would_exceed(self, event: ev.Event) -> bool:
+        """Return whether the odometer would refuse this event; False where there is none."""
+        with self._lock:
+            return self._odometer is not None and self._odometer.would_exceed(event)
+
+    def check(self) -> None:
+        """Raise where the log has failed before."""
+        if self._broken:
+            raise PrivplanError(
+                "The log of this run has failed, so nothing more can be drawn or released.",
+                "Nobody knows what the failed log has kept.",
+                "Resume the run, which checks and mends its log.",
+            )
+
+    def append(self, record: records.Record) -> int:
+        """Record, or shut the gate for good; for tickets."""
+        with self._lock:
+            self.check()
+            # Shut until the recorder has kept it: if it raises, nobody knows what it kept.
+            self._broken = True
+            seq = self._recorder.append(record)
+            self._broken = False
+            if isinstance(record, records.RoundRelease):
+                self.releases += 1
+                self.aggregate = record.aggregate
+                if record.model_out is not None:
+                    self.model = seq, record.model_out
+            return seq
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        """Keep items in the sealed sidecar, or shut the gate for good; for tickets."""
+        with self._lock:
+            self.check()
+            self._broken = True
+            commitments = self._recorder.seal(items)
+            self._broken = False
+            return commitments
+
+    def lend(self, name: str, ticket: Ticket) -> Stream:
+        """Return the stream of a name, to one ticket at a time."""
+        with self._lock:
+            if name in self._lent:
+                raise InvalidInput(
+                    f"The stream {name!r} is in use by another open round.",
+                    "Two rounds cannot state the same bytes as theirs.",
+                    "Close the other round first, or name the streams apart.",
+                )
+            # The stream checks its ticket at every draw: after the round it gives no bytes.
+            stream = self._streams.stream(name).guarded(ticket.check)
+            self._lent.add(name)
+            return stream
+
+    def take_back(self, names: set[str]) -> None:
+        """Free the streams of a ticket that is done."""
+        with self._lock:
+            self._lent -= names
+
+    def _spend(self, intent: records.RoundIntent) -> None:
+        odometer = self._odometer
+        if odometer is None:
+            if not isinstance(intent.event, ev.NoGuarantee):
+                raise Unsupported(
+                    "A round that promises something needs an odometer.",
+                    "Only runs of methods as they were published go without a budget.",
+                    "Give the gate the odometer of the run's plan.",
+                )
+        elif odometer.mode == "planned":
+            odometer.spend(intent.event)
+        else:
+            views = {observer: _view(intent, observer) for observer in odometer.observers}
+            refused = [
+                observer
+                for observer in views
+                if odometer.would_exceed(views[observer], observers=[observer])
+            ]
+            for observer in refused or views:  # the first to refuse raises, before any is charged
+                odometer.spend(views[observer], observers=[observer])
+
+
+def _check(intent: records.RoundIntent) -> None:
+    """Refuse an intent that contradicts itself."""
+    if not isinstance(intent, records.RoundIntent):
+        raise InvalidInput(f"`intent` must be a RoundIntent; it is {kind_of(intent)}.")
+    if intent.views.get("model", intent.event) != intent.event:
+        raise InvalidInput(
+            "The intent says two things about who sees the model.",
+            "Its `event` is what they see, and its views say otherwise.",
+            "Leave `model` out of the views.",
+        )
+    # A promise without noise would be a release in the clear under a private event.
+    promises = not isinstance(intent.event, ev.NoGuarantee) and intent.event != ev.Compose(())
+    if promises and intent.noise.family == "none":
+        raise Unsupported(
+            "A round without noise promises something.",
+            f"Its intent says {intent.event.type!r}, and that no noise is added.",
+            "Release through a mechanism, or state NoGuarantee.",
+        )
+
+
+def _view(intent: records.RoundIntent, observer: str) -> ev.Event:
+    if observer == "model":
+        return intent.event
+    if observer not in intent.views:
+        raise InvalidInput(
+            f"The intent does not say what {observer!r} sees.",
+            "The odometer keeps a balance for this observer.",
+            "Add it to the views of the round.",
+        )
+    return intent.views[observer]

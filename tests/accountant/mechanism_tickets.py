@@ -1,0 +1,44 @@
+"""Tickets and laws that the tests of mechanisms share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from privplan.accountant import events as ev
+from privplan.accountant import records
+from privplan.accountant.mechanisms import (
+    Gate,
+    RoundDescription,
+    Ticket,
+)
+from privplan.accountant.mechanisms.base import Mechanism
+from privplan.accountant.neighbours import NEIGHBOURS
+from privplan.accountant.randomness import Streams
+
+FALSE_ALARM = 1e-6
+RELATIONS = NEIGHBOURS
+
+
+class Memory:
+    """A recorder that only remembers."""
+
+    def __init__(self) -> None:
+        self.lines: list[records.Record] = []
+
+    def append(self, record: records.Record) -> int:
+        self.lines.append(record)
+        return len(self.lines) - 1
+
+    def seal(self, items: Mapping[str, object]) -> dict[str, str]:
+        return dict.fromkeys(items, "c0")
+
+
+def ticket_for(mechanism: Mechanism, draws: int = 1, seed: int = 1) -> Ticket:
+    """Return an open round of a mechanism, without a budget."""
+    gate = Gate(None, Memory(), Streams.seeded(seed))
+    about = RoundDescription(1, "test", draws=draws, event_override=ev.NoGuarantee("a test"))
+    relation = getattr(mechanism, "relation", "replace-one")
+    return gate.open(mechanism.intent(about, relation))
+
+
+USERS = records.Sampling("poisson", "user", 0.25, "server")
