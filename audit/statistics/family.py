@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
@@ -24,8 +24,6 @@ from ...accountant.guarantee import as_neighbours
 from .binomial import Counts, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
-
-How = Literal["given", "claim", "split"]
 
 SMALLEST: Final = 2.0**-14
 LARGEST: Final = 2.0**10
@@ -44,22 +42,16 @@ class FamilyResult:
 
     `factor` is the smallest factor on the noise that is rejected at level `alpha`, None where none
     is; `epsilon` the certified lower end of epsilon at `delta` of the event scaled by it, 0 where
-    there is none (or no engine knows one); `refuted` the certified upper end: the guarantee of the
-    member that is refuted (a mechanism outside of the family may keep it, and be rejected all the
-    same).  `rejected` says that the claim itself, factor 1, is rejected.  `counts` are those of the
-    test, None where it was another; `threshold` and `how` say where its threshold was and where it
-    came from.
+    there is none (or no engine knows one).  `rejected` says that the claim itself, factor 1, is
+    rejected.  `counts` are those of the test, None where it was another.
     """
 
     factor: float | None
     epsilon: float
-    refuted: float
     rejected: bool
     delta: float
     alpha: float
     counts: Counts | None = None
-    threshold: float | None = None
-    how: How = "given"
 
 
 def family_test(
@@ -88,7 +80,7 @@ def family_test(
     """
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
-    rejected = _beats(upper, trade_off(event, neighbours))
+    rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
     return result(factor, rejected, event, neighbours, delta, alpha, counts)
 
 
@@ -123,13 +115,14 @@ def result(
     alpha: float,
     counts: Counts | None = None,
 ) -> FamilyResult:
-    """Return the result for the smallest rejected factor: with its epsilon, from both sides."""
+    """Return the result for the smallest rejected factor: with its epsilon, rounded down."""
     validate.open_probability(delta=delta)
     if factor is None:
         scaled(event, 1.0)  # refuses what is no claim
-        return FamilyResult(None, 0.0, 0.0, rejected, delta, alpha, counts)
-    epsilon = account(scaled(event, factor), delta=delta, neighbours=neighbours).epsilon
-    return FamilyResult(factor, epsilon.lower, epsilon.upper, rejected, delta, alpha, counts)
+        return FamilyResult(None, 0.0, rejected, delta, alpha, counts)
+    # The certified lower end: what is reported as demonstrated is never above the member's epsilon.
+    epsilon = account(scaled(event, factor), delta=delta, neighbours=neighbours).epsilon.lower
+    return FamilyResult(factor, epsilon, rejected, delta, alpha, counts)
 
 
 def smallest_rejected(

@@ -1,4 +1,4 @@
-"""How well scores tell members from strangers: ROC, area, and hits at a few false alarms.
+"""How well scores tell members from strangers: ROC and area.
 
 The unit is the row.  For inference about users there is one row for each user, not for each of
 their records, which are not independent of each other.
@@ -8,37 +8,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput
-from .binomial import as_scores, lower_rate, upper_rate
-from .exchangeable import kl
+from .binomial import as_scores
 
 Array = NDArray[np.float64]
-
-SLACK: Final = 1e-9
-"""So that 1% of 100 strangers is one of them, whatever the rounding."""
-
-
-@dataclass(frozen=True)
-class TprAt:
-    """The rate of hits at a false alarm rate: what was seen, and an interval for the truth.
-
-    `threshold` is the score above which a unit is called a member.  [lower, upper] contains the hit
-    rate of that threshold, and `fpr_upper` is an upper end of its false alarm rate; all three
-    statements together are wrong with probability at most alpha.
-    """
-
-    fpr: float
-    tpr: float
-    lower: float
-    upper: float
-    threshold: float
-    fpr_upper: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,51 +56,6 @@ class Roc:
         n = min(self.members, self.strangers)
         below = _kl_end(self.auc, 0.0, budget / n)
         return below, _kl_end(self.auc, 1.0, budget / n)
-
-    @property
-    def standard_error(self) -> float:
-        """The standard error of the area by DeLong's formula: asymptotic, for a plot's error bar.
-
-        Source: DeLong, DeLong, Clarke-Pearson 1988, Biometrics 44(3).  nan with fewer than two
-        units on a side.
-        """
-        if min(self.members, self.strangers) < 2:
-            return math.nan
-        by_member = _shares_below(self.inside, self.outside)
-        by_stranger = _shares_below(self.outside, self.inside)
-        spread = by_member.var(ddof=1) / self.members + by_stranger.var(ddof=1) / self.strangers
-        return math.sqrt(float(spread))
-
-    def tpr_at(self, fpr: float, alpha: float = 0.05) -> TprAt:
-        """Return the hit rate at a false alarm rate, with Clopper-Pearson intervals.
-
-        The threshold is the (k+1)-th largest score of a stranger, k = floor(fpr x strangers); it
-        does not depend on the members, whose hits are then binomial, and its own false alarm rate
-        has the upper end that Clopper-Pearson gives for k.  Alpha is divided by three.  Range:
-        `fpr` in (0, 1), with at least 1 / fpr strangers: below that no threshold is known to have
-        that false alarm rate, and `InvalidInput` says how many are needed.
-        """
-        validate.open_probability(fpr=fpr)
-        level = validate.open_probability(alpha=alpha) / 3.0
-        allowed = min(math.floor(fpr * self.strangers + SLACK), self.strangers - 1)
-        if allowed < 1:
-            raise InvalidInput(
-                f"A hit rate at {fpr:g} false alarms needs at least {math.ceil(1.0 / fpr - SLACK)} "
-                f"units that were out; there are {self.strangers}.",
-                "With fewer, not one false alarm could be told from none.",
-                "Use more units, or ask for a larger rate of false alarms.",
-            )
-        rank = self.strangers - 1 - allowed
-        threshold = float(np.partition(self.outside, rank)[rank])
-        hits = int((self.inside > threshold).sum())
-        return TprAt(
-            fpr,
-            hits / self.members,
-            lower_rate(hits, self.members, level),
-            upper_rate(hits, self.members, level),
-            threshold,
-            upper_rate(allowed, self.strangers, level),
-        )
 
     def curve(self, points: int = 400) -> tuple[tuple[float, float], ...]:
         """Return at most about so many (false alarm rate, hit rate) pairs, dense near 0."""
@@ -174,10 +106,21 @@ def _shares_below(scores: Array, others: Array) -> Array:
     return np.asarray(0.5 * both / others.size)
 
 
+def relative_entropy(p: float, q: float) -> float:
+    """Return KL(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)) of two coins' biases, in nats."""
+    total = 0.0
+    for a, b in ((p, q), (1.0 - p, 1.0 - q)):
+        if a > 0.0:
+            if b <= 0.0:
+                return math.inf
+            total += a * math.log(a / b)
+    return total
+
+
 def _kl_end(seen: float, end: float, budget: float) -> float:
     """Return the value between `seen` and `end` whose KL from seen is `budget`, towards `end`."""
     near, far = seen, end
     for _ in range(100):
         middle = 0.5 * (near + far)
-        near, far = (middle, far) if kl(seen, middle) <= budget else (near, middle)
+        near, far = (middle, far) if relative_entropy(seen, middle) <= budget else (near, middle)
     return far

@@ -1,13 +1,13 @@
-"""Where the threshold of the claim test comes from: the claim, or other units; never the same data.
+"""The threshold of the claim test, fixed by the claim as a rank; never by the data that are counted.
 
-From the claim: not a score but a rank.  The claim alone says how many false alarms k to allow, and
+Not a score but a rank is fixed.  The claim alone says how many false alarms k to allow, and
 the threshold is the (k+1)-th largest score of the units that were out.  Its false alarm rate is
 then a Beta(k + 1, n - k) variable at most, whose quantile is the Clopper-Pearson end for k of n, so
 nothing is lost by looking at those scores; the units that were in are another sample.  A threshold
 fixed as a score is as valid, but scores move with the noise: fixed on the claimed likelihood ratio
 it saw nothing of halved noise under Poisson sampling.
 
-From a split: the best threshold on some of the units, tested on the others.
+A threshold that is chosen on some of the units and counted on the others is in `audit.canaries`.
 """
 
 from __future__ import annotations
@@ -69,41 +69,6 @@ def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tu
     return threshold, replace(seen, false_alarms=rank)
 
 
-def split_threshold(
-    scores: ArrayLike,
-    coins: ArrayLike,
-    event: ev.Event,
-    neighbours: str,
-    *,
-    fraction: float = 0.3,
-    alpha: float = 0.05,
-    rng: np.random.Generator,
-) -> tuple[float, Counts]:
-    """Return the best threshold on a random `fraction` of the units, and the counts on the others.
-
-    The choice costs no level: it does not depend on the units that are counted.  Range: `fraction`
-    in (0, 1), with units that were in and out on both sides.
-    """
-    score, coin = as_scores(scores, coins)
-    validate.open_probability(fraction=fraction)
-    validate.open_probability(alpha=alpha)
-    chosen = np.zeros(score.size, dtype=bool)
-    chosen[rng.permutation(score.size)[: round(fraction * score.size)]] = True
-    first, second = as_scores(score[chosen], coin[chosen]), (score[~chosen], coin[~chosen])
-    as_scores(*second)
-    out, inside = np.sort(first[0][~first[1]]), np.sort(first[0][first[1]])
-    levels = np.unique(np.geomspace(1.0, out.size, CANDIDATES).astype(int))
-    thresholds = out[out.size - levels]
-    # One error more than was seen on either side, for a threshold is chosen where few were.
-    n_out, n_in = int((~second[1]).sum()), int(second[1].sum())
-    alarms = n_out * np.minimum(levels / (out.size + 1.0), 1.0)
-    missed = np.searchsorted(inside, thresholds, side="right") + 1.0
-    misses = n_in * np.minimum(missed / (inside.size + 1.0), 1.0)
-    best = _best(_upper(alarms, n_out, misses, n_in, alpha), event, neighbours)
-    threshold = float(thresholds[best])
-    return threshold, counts_at(*second, threshold)
-
-
 def claim_only(
     scores: ArrayLike,
     coins: ArrayLike,
@@ -120,37 +85,8 @@ def claim_only(
     score, coin = as_scores(scores, coins)
     n_in = int(coin.sum())
     rank = claim_rank(event, neighbours, coin.size - n_in, n_in, alpha)
-    threshold, counts = counts_at_rank(score, coin, rank)
-    found = family_test(counts, event, neighbours, delta, alpha)
-    return replace(found, threshold=threshold, how="claim")
-
-
-def claim_or_split(
-    scores: ArrayLike,
-    coins: ArrayLike,
-    event: ev.Event,
-    neighbours: str,
-    delta: float,
-    *,
-    alpha: float = 0.05,
-    fraction: float = 0.3,
-    rng: np.random.Generator,
-) -> FamilyResult:
-    """Return the stronger of two claim tests: rank from the claim, and split; alpha / 2 each.
-
-    Arguments as for `claim_only` and `split_threshold`.  Together they are wrong with probability
-    at most `alpha`, however the two depend on each other.
-    """
-    half = validate.open_probability(alpha=alpha) / 2.0
-    ranked = claim_only(scores, coins, event, neighbours, delta, alpha=half)
-    threshold, counts = split_threshold(
-        scores, coins, event, neighbours, fraction=fraction, alpha=half, rng=rng
-    )
-    split = family_test(counts, event, neighbours, delta, half)
-    split = replace(split, threshold=threshold, how="split")
-    first = split.factor is None or (ranked.factor is not None and ranked.factor <= split.factor)
-    best = ranked if first else split
-    return replace(best, alpha=alpha, rejected=ranked.rejected or split.rejected)
+    counts = counts_at_rank(score, coin, rank)[1]
+    return family_test(counts, event, neighbours, delta, alpha)
 
 
 def _upper(

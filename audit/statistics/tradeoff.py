@@ -55,11 +55,10 @@ class Shape(Protocol):
 class TradeOff:
     """The smallest miss rate at a false alarm rate; never above that of the event.
 
-    Call it with a number or an array in [0, 1].  `event` is None where there is none.
+    Call it with a number or an array in [0, 1].  It is its own inverse, f(f(alpha)) <= alpha, since
+    both directions of the neighbouring relation are in it.
     """
 
-    event: ev.Event | None
-    neighbours: Neighbours
     shape: Shape
 
     @overload
@@ -73,14 +72,6 @@ class TradeOff:
         if not ((alphas >= 0.0) & (alphas <= 1.0)).all():
             raise InvalidInput("`alpha` must be in [0, 1] everywhere.")
         return self.shape.many(alphas)
-
-    @overload
-    def inverse(self, beta: float) -> float: ...
-    @overload
-    def inverse(self, beta: Array) -> Array: ...
-    def inverse(self, beta: float | Array) -> float | Array:
-        """Return the smallest false alarm rate at a miss rate: the same function."""
-        return self(beta)
 
     def curve(self, points: int = 200) -> tuple[tuple[float, float], ...]:
         """Return (false alarm rate, smallest miss rate) pairs for a plot, dense at both ends."""
@@ -150,17 +141,6 @@ class Shifted:
         return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
 
 
-def gaussian_trade_off(mu: float) -> TradeOff:
-    """Return the trade-off function of N(0, 1) against N(mu, 1).
-
-    Range: `mu` 0 or above.  Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, equation (6).
-
-    >>> round(gaussian_trade_off(1.0)(0.05), 6)
-    0.740489
-    """
-    return TradeOff(None, "add-remove", Shifted(validate.non_negative(mu=mu)))
-
-
 def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
     """Return a trade-off function that no test of this event beats, for both directions.
 
@@ -180,11 +160,11 @@ def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     parts = leaves(event)
     mu = _mu(parts, neighbours)
     if mu is not None:
-        return TradeOff(event, neighbours, Shifted(mu))
+        return TradeOff(Shifted(mu))
     curves = _curves(event, neighbours)
     epsilons = _common_nodes(curves)
     deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
-    return TradeOff(event, neighbours, Lines.of(epsilons, deltas, deltas))
+    return TradeOff(Lines.of(epsilons, deltas, deltas))
 
 
 def reached(event: ev.Event, neighbours: str = "add-remove") -> Callable[[Array], Array]:
