@@ -27,9 +27,7 @@ from ..fl.log import BadLine, LogWriter, Sealed, read
 from ..fl.log.canonical import SEALED
 from ..fl.log.reader import log_of
 from ..fl.log.signing import OTHER_KEY
-from .attack_report import TIERS, Asked, AttackReport, Skipped
-from .attack_size import canaries_for, require_feasible
-from .attack_tools import Tools
+from .attack_report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
 from .budget import Entry, Ledger, audit_budget
 from .commitments import require_whole
 from .configuration import require_as_configured
@@ -43,7 +41,9 @@ from .configured import (
 from .edits import require_unedited
 from .hazards.sidecar import require_fitting
 from .measurement import Measurement, Tier
+from .rehearsal_size import canary_count, require_feasible
 from .results import append_results, results_in
+from .tier_functions import TierFunctions
 from .verify import Verified, verify
 
 if TYPE_CHECKING:
@@ -54,37 +54,37 @@ if TYPE_CHECKING:
 
     from ..fl.settings.schema import Settings
 
-USUAL: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
+DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """Those that are taken unless others are asked for: they need none of the records."""
 
-BUNDLED: Final = ("digits", "breast-cancer")
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
 """Data sets that everybody has: what is found out about their records is no secret."""
 
-_DOING: Final[Mapping[str, str]] = {
+_PROGRESS_TEXTS: Final[Mapping[str, str]] = {
     "claim": "testing the claim",
     "robust": "bounding epsilon from below",
 }
 
-Tell = Callable[[str], None]
+ProgressReporter = Callable[[str], None]
 """Told in a few words what is done next."""
 
 
 @exactly_named()
 def attack(
     folder: str | Path,
-    asked: Asked | None = None,
+    asked: AttackRequest | None = None,
     *,
     append: bool = True,
     key: Ed25519PrivateKey | None = None,
-    tell: Tell | None = None,
-    tools: Tools | None = None,
+    tell: ProgressReporter | None = None,
+    tools: TierFunctions | None = None,
     public_key: Ed25519PublicKey | None = None,
     expected_head: str | None = None,
 ) -> AttackReport:
-    """Attack the run in a folder, and keep what was found where it may stand.
+    """Attack the run in a folder, and write each result where it may be kept.
 
-    Without tiers in `asked`, those of `USUAL` are taken, and one that cannot be is skipped, with
-    its reason; a tier that was named must work.  With `append`, what may be published joins the
+    Without tiers in `request`, those of `DEFAULT_TIERS` are taken, and one that cannot be is
+    skipped, with its reason; a tier that was named must work.  With `append`, what may be published joins the
     log, signed by `key` if it is, and the rest the sidecar and the sealed report; without, nothing
     is written.  `public_key` and `expected_head` are what the log must fit.  All tiers together
     contradict a sound run once in 1,000 calls at most (`levels`).
@@ -94,7 +94,7 @@ def attack(
     not belong to it, or a test has too little to go by;
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
-    place, own = Path(folder), asked or Asked()
+    place, own = Path(folder), asked or AttackRequest()
     verified = _verified(place, public_key, expected_head)
     ledger = _ledger(place, append, key)
     opened = ledger.opened
@@ -113,7 +113,7 @@ def attack(
         append=append,
         key=key,
         tell=tell or _silent,
-        tools=Tools.real() if tools is None else tools,
+        tools=TierFunctions.real() if tools is None else tools,
         verified=verified,
     )
     conduct.warnings += _doubts(place, opened)
@@ -125,18 +125,18 @@ class _Attack:
     """An attack under way."""
 
     folder: Path
-    asked: Asked
+    asked: AttackRequest
     ledger: Ledger
     opened: RunOpen
     settings: Settings
     observer: str
     append: bool
     key: Ed25519PrivateKey | None
-    tell: Tell
-    tools: Tools
+    tell: ProgressReporter
+    tools: TierFunctions
     verified: Verified
     measurements: list[Measurement] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedTier] = field(default_factory=list)
     failures: list[PrivplanError] = field(default_factory=list)
     appended: list[int] = field(default_factory=list)
     sealed_tiers: list[str] = field(default_factory=list)
@@ -150,7 +150,7 @@ class _Attack:
         whether it does, must not depend on what was seen before the noise.
         """
         named = set(self.asked.tiers)
-        wanted = [tier for tier in TIERS if tier in (named or USUAL)]
+        wanted = [tier for tier in ATTACK_TIERS if tier in (named or DEFAULT_TIERS)]
         if "membership" in wanted:  # before any work
             self._require_place()
             require_feasible(self.settings, self.opened.population.silos)
@@ -193,7 +193,7 @@ class _Attack:
                 "More rounds than were planned show more than was promised.",
                 "Give fewer, or leave it out.",
             )
-        canaries = canaries_for(
+        canaries = canary_count(
             self.settings, silos, rounds=self.asked.rounds, asked=self.asked.canaries
         )
         self.tell(f"rehearsing with {canaries:,} canaries")
@@ -212,7 +212,7 @@ class _Attack:
         self._require_same(made)
         found: list[Measurement] = []
         for tier in tiers:
-            self.tell(_DOING[tier])
+            self.tell(_PROGRESS_TEXTS[tier])
             test = self.tools.claim if tier == "claim" else self.tools.robust
             try:
                 found.append(test(made, alpha=self.asked.alpha))
@@ -287,9 +287,9 @@ class _Attack:
     def _require_place(self) -> None:
         """Raise `InvalidInput` unless a person says where the records are, if they are files."""
         name = self.settings.data.name
-        if (name in BUNDLED) == (self.asked.data is None):
+        if (name in PUBLIC_DATASETS) == (self.asked.data is None):
             return
-        if name in BUNDLED:
+        if name in PUBLIC_DATASETS:
             raise InvalidInput(
                 f"`data` is given, and {name} comes with privplan.",
                 "The run was made on those records.",
@@ -342,7 +342,7 @@ class _Attack:
             raise error
         self.failures.append(error)
         why = " ".join(part for part in (error.what, error.why) if part)
-        self.skipped += [Skipped(tier, why) for tier in tiers]
+        self.skipped += [SkippedTier(tier, why) for tier in tiers]
 
 
 def _verified(
@@ -408,4 +408,4 @@ def _doubts(folder: Path, opened: RunOpen) -> list[str]:
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """ProgressReporter nobody."""

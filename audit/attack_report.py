@@ -1,4 +1,4 @@
-"""What an attack is asked to do, and what it found."""
+"""The request for an attack on a run, and the report of its results."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..accountant.records import Claim
 from .measurement import NOT_PROOF, Measurement, Tier, Verdict
 from .verify import Checked, Signature
 
-TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
+ATTACK_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
 """The tiers of an attack, in the order in which they are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AttackRequest:
     """What an attack is asked to do.
 
-    `tiers` are those that must be taken (none: `USUAL`, as far as they can be), `observer` whose
-    view it takes (None: that of the claim).  `rounds` makes fewer rounds than the run's plan.
+    `tiers` are those that must be taken (none: `audit.attack.DEFAULT_TIERS`, as far as they can
+    be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer rounds than the run's plan.
     `seed` makes the rehearsal reproducible.  `data` is where the run's records are, which only
     membership reads, and which never comes out of the folder.
 
@@ -38,7 +38,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         for tier in self.tiers:
-            validate.choice(TIERS, tier=tier)
+            validate.choice(ATTACK_TIERS, tier=tier)
         validate.open_probability(confidence=self.confidence)
         for name in ("canaries", "rounds"):
             if getattr(self, name) is not None:
@@ -62,8 +62,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """A tier that was not taken, and why."""
+class SkippedTier:
+    """A tier that was not taken, and the reason."""
 
     tier: str
     reason: str
@@ -83,9 +83,9 @@ class AttackReport:
     system: str
     claim: Claim
     observer: str
-    asked: Asked
+    asked: AttackRequest
     measurements: tuple[Measurement, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedTier, ...]
     appended: tuple[int, ...]
     head: str | None
     sealed_tiers: tuple[str, ...]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.arrays import UInt64Array
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...fl.parties.message_bodies import scalars
 from ...fl.parties.network import Message
@@ -16,7 +17,7 @@ from ...fl.secagg.messages import Masked
 FALSE_ALARM = 1e-6
 """How often an attack that rests on chance may find something in a sound transcript."""
 
-Vector = Sequence[int] | NDArray[np.uint64] | NDArray[np.uint32]
+Vector = Sequence[int] | UInt64Array | NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Finding:
     """What one attack found in a transcript, how sure that is, and one sentence for a person.
 
     `p_value` is a bound on the probability that a sound protocol gives as much, corrected for all
-    that was tried; the leak is `found` where it is at most `false_alarm`.  `places` says where,
+    that was tried; the leak is `detected` where it is at most `false_alarm`.  `places` says where,
     `recovered` is what the attacker now has.
 
     An attack that finds nothing proves nothing but that it finds nothing.  What one does find may
@@ -33,7 +34,7 @@ class Finding:
     """
 
     attack: str
-    found: bool
+    detected: bool
     p_value: float
     false_alarm: float
     what: str
@@ -75,9 +76,9 @@ def residues(
 
 def words(
     view: Iterable[Message], kind: str, bits: int, *, round: int | None = None
-) -> dict[str, NDArray[np.uint64]]:
+) -> dict[str, UInt64Array]:
     """Return the 32- or 64-bit words that each sender sent in messages of a kind: little-endian."""
-    found: dict[str, list[NDArray[np.uint64]]] = {}
+    found: dict[str, list[UInt64Array]] = {}
     for message, part in _parts(view, kind, round):
         if bits not in (32, 64) or len(part) % (bits // 8):
             raise InvalidInput(f"A message {message.kind!r} holds no words of {bits} bits.")
@@ -91,7 +92,7 @@ def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     return tuple(f"{label}[{index}]" for label, index in parts)
 
 
-def top_words(vector: Vector, modulus: int) -> NDArray[np.uint64]:
+def top_words(vector: Vector, modulus: int) -> UInt64Array:
     """Return floor(2^64 v / modulus) of each residue v, so that all rings look like Z_{2^64}."""
     if isinstance(vector, np.ndarray) and modulus in (2**32, 2**64):
         shift = np.uint64(64 - (modulus.bit_length() - 1))
@@ -99,7 +100,7 @@ def top_words(vector: Vector, modulus: int) -> NDArray[np.uint64]:
     return np.array([(int(one) << 64) // modulus for one in vector], dtype=np.uint64)
 
 
-def decided(
+def finding_from(
     attack: str,
     p_value: float,
     false_alarm: float,

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...accountant import validate
 from ...fl.parties.network import Message
-from .finding import FALSE_ALARM, Finding, decided, values
+from .finding import FALSE_ALARM, Finding, finding_from, values
 
 PUBLISHED_BITS: Final = 32
 """Bits of a seed that can be tried one by one."""
@@ -31,7 +31,7 @@ def weak_seeds(
     count = len(seeds)
     signs: list[tuple[float, float]] = []  # a bound on the entropy, and how likely it is by chance
     for value in seeds.values():
-        zeros = _zero_edge(value)
+        zeros = _edge_zeros(value)
         signs.append((8 * len(value), 0.0))
         signs.append((8 * (len(value) - zeros), 2 * count * 256.0**-zeros))
     if len(set(seeds.values())) < count:
@@ -41,7 +41,7 @@ def weak_seeds(
     weak = [(bound, 3 * chance) for bound, chance in signs if bound < bits]
     sure = [(bound, chance) for bound, chance in weak if chance <= false_alarm]
     at_most = math.ceil(min((bound for bound, _ in sure), default=0.0))
-    return decided(
+    return finding_from(
         "weak-seeds",
         min((chance for _, chance in weak), default=1.0),
         false_alarm,
@@ -72,7 +72,7 @@ def search_seed(
     share = tries / space
     rest = f"All {bits} bits would take about {_duration(spent * space / tries)} on one core."
     p_value = 1.0 if found is None else tries * chance_match
-    return decided(
+    return finding_from(
         "seed-search",
         p_value,
         FALSE_ALARM,
@@ -115,10 +115,10 @@ def secrets_in(
                     hits[f"{name} in {place}"] = chance
         if numbers is not None and usable:
             for place, own in lists.items():
-                if _stands_in(own, numbers):
+                if _contains_run(own, numbers):
                     hits[f"{name} in {place}"] = usable[0][1]
     left_out = f" {too_short} secrets are too short to be looked for." if too_short else ""
-    return decided(
+    return finding_from(
         "secrets",
         max(hits.values(), default=1.0),
         false_alarm,
@@ -131,7 +131,7 @@ def secrets_in(
 # --- entropy --------------------------------------------------------------------------------------
 
 
-def _zero_edge(value: bytes) -> int:
+def _edge_zeros(value: bytes) -> int:
     return len(value) - min(len(value.lstrip(b"\0")), len(value.rstrip(b"\0")))
 
 
@@ -209,6 +209,6 @@ def _as_list(secret: bytes | int | Sequence[int]) -> list[int] | None:
     return [int(one) for one in secret]
 
 
-def _stands_in(own: list[int], numbers: list[int]) -> bool:
+def _contains_run(own: list[int], numbers: list[int]) -> bool:
     length = len(numbers)
     return any(own[at : at + length] == numbers for at in range(len(own) - length + 1))

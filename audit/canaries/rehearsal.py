@@ -33,14 +33,14 @@ from ...fl.canaries import (
     silos_of,
 )
 from ...fl.settings.schema import Settings
-from .scores import ratios
+from .scores import likelihood_ratios
 
-LARGEST: Final = 2 * 10**8
+MAX_OBSERVATIONS: Final = 2 * 10**8
 """Most canaries x rounds: what is seen of each of them in each round is kept."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class CanaryRehearsal:
     """What an observer saw of canaries that were in or out by fair coins.
 
     - `coins`: (m,), whether the unit was in.
@@ -92,7 +92,7 @@ class Rehearsal:
     @cached_property
     def scores(self) -> Floats:
         """The log-likelihood ratio of the claim, in over out, of each unit: (m,)."""
-        return ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
+        return likelihood_ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
 
 
 def rehearse(
@@ -104,7 +104,7 @@ def rehearse(
     seed: int | None = None,
     real: bool = False,
     silos: int | None = None,
-) -> Rehearsal:
+) -> CanaryRehearsal:
     """Return what `observer` sees of `canaries` units in the rounds that the settings describe.
 
     No private record is read, so whatever comes of it may be published.  `rounds` makes fewer
@@ -127,7 +127,7 @@ def rehearse(
         validate.count(rounds=rounds)
     if seed is not None:
         validate.count_from(0, seed=seed)
-    _require_room(canaries, min(settings.run.rounds, rounds or settings.run.rounds))
+    _require_memory(canaries, min(settings.run.rounds, rounds or settings.run.rounds))
     if real and settings.data.name not in PUBLIC:
         raise InvalidInput(
             f"The records of {settings.data.name} are not public.",
@@ -140,23 +140,23 @@ def rehearse(
     return _rehearsal(asked, carrier(own)(asked))
 
 
-def _require_room(canaries: int, rounds: int) -> None:
-    if canaries * rounds > LARGEST:
+def _require_memory(canaries: int, rounds: int) -> None:
+    if canaries * rounds > MAX_OBSERVATIONS:
         raise InvalidInput(
             f"{canaries:,} canaries in {rounds:,} rounds are too many.",
-            f"Canaries x rounds are at most {LARGEST:,}: each canary is seen in every round.",
+            f"Canaries x rounds are at most {MAX_OBSERVATIONS:,}: each canary is seen in every round.",
             "Give fewer `canaries`, or fewer `rounds`.",
         )
 
 
-def _rehearsal(asked: Asked, seen: Seen) -> Rehearsal:
+def _rehearsal(asked: Asked, seen: Seen) -> CanaryRehearsal:
     plan, claim = seen.plan, seen.opening.claim
     event = seen.event or _claimed_event(asked, seen)
     epsilon = None if event is None else _epsilon(event, seen)
     event = None if epsilon is None else event
     groups = np.full(len(seen.coins), -1) if seen.groups is None else seen.groups
     coins_by = "the operating system" if asked.seed is None else f"the seed {asked.seed}"
-    return Rehearsal(
+    return CanaryRehearsal(
         system=asked.settings.run.system,
         observer=asked.observer,
         unit=claim.unit,
@@ -207,4 +207,4 @@ def _promises_nothing(event: ev.Event) -> bool:
     return isinstance(inner, ev.Event) and _promises_nothing(inner)
 
 
-__all__ = ["LARGEST", "Rehearsal", "rehearse"]
+__all__ = ["MAX_OBSERVATIONS", "CanaryRehearsal", "rehearse"]

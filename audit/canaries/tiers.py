@@ -22,8 +22,8 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from ...fl.canaries.coins import Floats
 from ..levels import Levels, levels_of, one_in
 from ..measurement import ANY_MECHANISM, Curve, Measurement, Verdict
 from ..statistics import (
@@ -35,41 +35,41 @@ from ..statistics import (
     steinke,
     trade_off,
 )
-from .choosing import Choice, chosen
-from .guessing import expected_right, guesses_for, right_of
-from .rehearsal import Rehearsal
+from .guesses import correct_guesses, expected_accuracy, guess_count
+from .rehearsal import CanaryRehearsal
+from .selection import Choice, choose_test
 
-FAMILY: Final = (
+ASSUMES_FAMILY: Final = (
     "the mechanism is of the claimed family, with all of its noise multiplied by one factor",
     "it treats canaries alike, and independently of one another",
 )
 
-COINS: Final = "fair and independent coins; canaries may depend on each other in any way"
+ASSUMES_COINS: Final = "fair and independent coins; canaries may depend on each other in any way"
 
-CURVE: Final = (
+ASSUMES_CURVE: Final = (
     "the value: what ran keeps the trade-off curve of the claim with its noise multiplied by some "
     "factor; it may be any mechanism that does, and a claim whose own curve is refuted is refuted "
     "for every mechanism"
 )
 
-ANY: Final = (
+ASSUMES_NOTHING: Final = (
     "the epsilon of any mechanism: nothing else; if what ran is (epsilon, delta)-private for the "
     "unit, its epsilon is at least that"
 )
 
-OF_CURVE: Final = "right guesses in one run, against the claim's curve"
-OF_ANY: Final = "right guesses in one run, against any mechanism"
+AGAINST_CURVE: Final = "right guesses in one run, against the claim's curve"
+AGAINST_ANY: Final = "right guesses in one run, against any mechanism"
 
-CHANCE: Final = " That may be chance."
+MAY_BE_CHANCE: Final = " That may be chance."
 
-_MOST: Final = 10**9
+MAX_UNITS_NEEDED: Final = 10**9
 
-FEWEST: Final = 40
+MIN_CANARIES_ROBUST: Final = 40
 """Canaries of a robust bound, at least: of fewer, not even right guesses would show much."""
 
 
 def claim_tier(
-    rehearsal: Rehearsal, *, delta: float | None = None, alpha: float = 0.05, seed: int = 0
+    rehearsal: CanaryRehearsal, *, delta: float | None = None, alpha: float = 0.05, seed: int = 0
 ) -> Measurement:
     """Return whether the rehearsal contradicts the claim, and the epsilon that it demonstrates.
 
@@ -90,7 +90,7 @@ def claim_tier(
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
     levels, claimed = levels_of("claim", alpha), _claimed(rehearsal, at)
     choices = [
-        chosen(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
+        choose_test(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
         for level in (levels.rest, levels.strict)
     ]
     share = 1.0 if choices[0] is None else 0.5  # by how many there are, not by what was seen
@@ -120,7 +120,7 @@ def claim_tier(
         neighbours=rehearsal.neighbours,
         observer=rehearsal.observer,
         proves=_of_the_claim(found, verdict),
-        assumes=(*FAMILY, *few, *rehearsal.note),
+        assumes=(*ASSUMES_FAMILY, *few, *rehearsal.note),
         sample={
             **_size(rehearsal),
             "tested": counts.negatives + counts.positives,
@@ -147,7 +147,7 @@ class _Test:
 
 
 def _tests(
-    rehearsal: Rehearsal, event: ev.Event, delta: float, each: float, choice: Choice | None
+    rehearsal: CanaryRehearsal, event: ev.Event, delta: float, each: float, choice: Choice | None
 ) -> tuple[_Test, ...]:
     """Return the tests of the claim, which err with probability at most `each`."""
     scores, coins, relation = rehearsal.scores, rehearsal.coins, rehearsal.neighbours
@@ -171,7 +171,7 @@ def _verdict(strict: bool, usual: bool) -> Verdict:
 
 
 def robust_tier(
-    rehearsal: Rehearsal, *, delta: float | None = None, alpha: float = 0.05
+    rehearsal: CanaryRehearsal, *, delta: float | None = None, alpha: float = 0.05
 ) -> Measurement:
     """Return how much of epsilon right guesses show, however canaries depend on each other.
 
@@ -185,11 +185,11 @@ def robust_tier(
     """
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
     validate.open_probability(alpha=alpha)
-    if rehearsal.canaries < FEWEST:
+    if rehearsal.canaries < MIN_CANARIES_ROBUST:
         raise InvalidInput(
             f"{rehearsal.canaries} canaries are too few to guess about.",
             "Guesses that are all right would show little.",
-            f"Give {FEWEST} canaries or more.",
+            f"Give {MIN_CANARIES_ROBUST} canaries or more.",
         )
     levels, claimed = levels_of("robust", alpha), _claimed(rehearsal, at)
     if rehearsal.event is None:
@@ -218,7 +218,7 @@ def robust_tier(
 
 
 @dataclass(frozen=True)
-class _Guessed:
+class _GuessResult:
     """What guesses show: the number that is reported, and what it says of the claim."""
 
     what: str
@@ -229,72 +229,88 @@ class _Guessed:
     sample: Mapping[str, float | int | str]
 
 
-def _unclaimed(rehearsal: Rehearsal, delta: float, alpha: float) -> _Guessed:
+def _unclaimed(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
     """Return what guesses show where nothing is claimed."""
     units, scores, guesses = rehearsal.canaries, rehearsal.scores, rehearsal.canaries // 2
     middle = np.quantile(scores, (0.1, 0.9)).mean()  # between those in and those out
-    right = right_of(scores - middle, rehearsal.coins, guesses)
+    right = correct_guesses(scores - middle, rehearsal.coins, guesses)
     value = steinke(units, guesses, right, delta=delta, alpha=alpha)
     sample: dict[str, float | int | str] = {"guesses": guesses, "right": right}
-    return _Guessed(OF_ANY, value, "not-contradicted", _of_any(value), (COINS, ANY), sample)
+    return _GuessResult(
+        AGAINST_ANY,
+        value,
+        "not-contradicted",
+        _of_any(value),
+        (ASSUMES_COINS, ASSUMES_NOTHING),
+        sample,
+    )
 
 
-def _guessed(rehearsal: Rehearsal, delta: float, levels: Levels, claimed: float | None) -> _Guessed:
+def _guessed(
+    rehearsal: CanaryRehearsal, delta: float, levels: Levels, claimed: float | None
+) -> _GuessResult:
     """Return what guesses show of a claim, at both levels."""
-    guessing = _Guessing(rehearsal, delta, expected_right(rehearsal))
+    guessing = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
     half = levels.rest / 2.0
-    anyway, any_sample = guessing.of_any(half)
-    above = claimed is not None and anyway > claimed
+    mechanism_free, any_sample = guessing.against_any(half)
+    above = claimed is not None and mechanism_free > claimed
     try:
-        usual, usual_sample = guessing.of_curve(half)
-        strict, strict_sample = guessing.of_curve(levels.strict)
+        usual, usual_sample = guessing.against_curve(half)
+        strict, strict_sample = guessing.against_curve(levels.strict)
     except Unsupported:  # more of its noise need not protect more: there are no curves to refute
-        least, sample = guessing.of_any(levels.strict)
+        least, sample = guessing.against_any(levels.strict)
         verdict = _verdict(claimed is not None and least > claimed, above)
-        best = (anyway, any_sample) if anyway >= least else (least, sample)
-        return _Guessed(OF_ANY, best[0], verdict, _of_any(best[0]), (COINS, ANY), best[1])
+        best = (mechanism_free, any_sample) if mechanism_free >= least else (least, sample)
+        return _GuessResult(
+            AGAINST_ANY,
+            best[0],
+            verdict,
+            _of_any(best[0]),
+            (ASSUMES_COINS, ASSUMES_NOTHING),
+            best[1],
+        )
     found, sample = max(
         ((usual, usual_sample), (strict, strict_sample)),
         key=lambda one: (one[0].rejected, one[0].epsilon),
     )
     verdict = _verdict(_above(strict, claimed), above or _above(usual, claimed))
-    proves = _of_any(anyway)
+    proves = _of_any(mechanism_free)
     if found.factor is not None:
         proves = (
             f"No mechanism with the claim's trade-off curve for {rounding.up(found.factor)} times "
             f"the noise guesses so well; that curve has epsilon {rounding.down(found.epsilon)} or "
             f"more. {proves}"
         )
-    return _Guessed(
-        what=OF_CURVE,
+    return _GuessResult(
+        what=AGAINST_CURVE,
         value=found.epsilon,
         verdict=verdict,
         proves=proves,
-        assumes=(COINS, CURVE, ANY),
-        sample={**sample, ANY_MECHANISM: anyway},
+        assumes=(ASSUMES_COINS, ASSUMES_CURVE, ASSUMES_NOTHING),
+        sample={**sample, ANY_MECHANISM: mechanism_free},
     )
 
 
 @dataclass(frozen=True)
-class _Guessing:
+class _GuessTest:
     """Guesses about a rehearsal; how many, the claim and the level decide."""
 
-    rehearsal: Rehearsal
+    rehearsal: CanaryRehearsal
     delta: float
-    expected: Floats
+    expected: FloatArray
 
-    def of_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
+    def against_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
         """Return the bound of any mechanism, and the guesses that gave it."""
         units = self.rehearsal.canaries
 
         def bound(guesses: int, right: int) -> float:
             return steinke(units, guesses, right, delta=self.delta, alpha=level)
 
-        guesses = guesses_for(self.rehearsal, self.expected, bound)
-        right = right_of(self.rehearsal.scores, self.rehearsal.coins, guesses)
+        guesses = guess_count(self.rehearsal, self.expected, bound)
+        right = correct_guesses(self.rehearsal.scores, self.rehearsal.coins, guesses)
         return bound(guesses, right), {"guesses": guesses, "right": right}
 
-    def of_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
+    def against_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
         """Return the bound of the claim's curve; raise `Unsupported` where there is none."""
         own = self.rehearsal
         assert own.event is not None
@@ -305,8 +321,8 @@ class _Guessing:
                 own.canaries, guesses, right, event, own.neighbours, self.delta, level
             )
 
-        guesses = guesses_for(own, self.expected, lambda *both: bound(*both).epsilon)
-        right = right_of(own.scores, own.coins, guesses)
+        guesses = guess_count(own, self.expected, lambda *both: bound(*both).epsilon)
+        right = correct_guesses(own.scores, own.coins, guesses)
         return bound(guesses, right), {"guesses": guesses, "right": right}
 
 
@@ -314,7 +330,7 @@ def _of_any(epsilon: float) -> str:
     return f"Whatever ran, its epsilon is at least {rounding.down(epsilon)}."
 
 
-def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
+def require_enough(rehearsal: CanaryRehearsal, event: ev.Event, alpha: float) -> None:
     """Raise `InvalidInput` where not even a perfect attack could contradict the claim.
 
     It makes no error on n units of either coin; then the rates are at most u = 1 - (alpha/2)^(1/n),
@@ -322,13 +338,13 @@ def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
     """
     needed = _needed(event, rehearsal.neighbours, alpha)
     into = int(rehearsal.coins.sum())
-    if needed >= _MOST:
+    if needed >= MAX_UNITS_NEEDED:
         raise InvalidInput(
             "No number of canaries is enough for this claim.",
             "It allows an attack with hardly an error; none that could be counted contradicts it.",
             "Ask for the tier robust, which gives a bound all the same.",
         )
-    if _fewest(rehearsal) < needed:
+    if _smaller_side(rehearsal) < needed:
         raise InvalidInput(
             f"{rehearsal.canaries} canaries, {into} of them in, are too few for this claim.",
             "Not even an attack without any error could contradict it.",
@@ -336,12 +352,18 @@ def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
         )
 
 
-def _too_few(rehearsal: Rehearsal, event: ev.Event, alpha: float, strict: float) -> tuple[str, ...]:
+def _too_few(
+    rehearsal: CanaryRehearsal, event: ev.Event, alpha: float, strict: float
+) -> tuple[str, ...]:
     """Return what must be known where the strict level contradicts nothing, whatever is seen."""
     needed = _needed(event, rehearsal.neighbours, alpha)
-    if _fewest(rehearsal) >= needed:
+    if _smaller_side(rehearsal) >= needed:
         return ()
-    enough = f"{_canaries(needed):,} canaries could" if needed < _MOST else "no number of them can"
+    enough = (
+        f"{_canaries(needed):,} canaries could"
+        if needed < MAX_UNITS_NEEDED
+        else "no number of them can"
+    )
     return (
         f"{rehearsal.canaries:,} canaries contradict nothing at {one_in(strict)}, whatever they "
         f"show: {enough}",
@@ -351,7 +373,7 @@ def _too_few(rehearsal: Rehearsal, event: ev.Event, alpha: float, strict: float)
 def _needed(event: ev.Event, neighbours: str, alpha: float) -> int:
     """Return how many units of either coin a perfect attack needs to contradict the claim."""
     curve, needed = trade_off(event, neighbours), 1
-    while needed < _MOST:
+    while needed < MAX_UNITS_NEEDED:
         u = -math.expm1(math.log(alpha / 2.0) / needed)
         if u < float(np.asarray(curve(u))):
             break
@@ -359,7 +381,7 @@ def _needed(event: ev.Event, neighbours: str, alpha: float) -> int:
     return needed
 
 
-def _fewest(rehearsal: Rehearsal) -> int:
+def _smaller_side(rehearsal: CanaryRehearsal) -> int:
     into = int(rehearsal.coins.sum())
     return min(into, rehearsal.canaries - into)
 
@@ -369,7 +391,7 @@ def _canaries(needed: int) -> int:
     return 2 * needed + 6 * math.isqrt(needed) + 6
 
 
-def _claimed(rehearsal: Rehearsal, delta: float) -> float | None:
+def _claimed(rehearsal: CanaryRehearsal, delta: float) -> float | None:
     """Return the epsilon that is claimed at this delta."""
     if rehearsal.event is None or delta == rehearsal.delta:
         return rehearsal.claimed
@@ -383,7 +405,7 @@ def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
     if verdict != "not-contradicted" and not found.rejected:  # as published
         return (
             f"What ran shows epsilon {rounding.down(found.epsilon)} or more, above the number that "
-            f"is claimed.{CHANCE if verdict == 'unusual' else ''}"
+            f"is claimed.{MAY_BE_CHANCE if verdict == 'unusual' else ''}"
         )
     if verdict == "contradicted":
         return (
@@ -393,7 +415,7 @@ def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
     if verdict == "unusual":
         return (
             f"With {factor} times the claimed noise a mechanism seldom shows so much of a unit."
-            f"{CHANCE}"
+            f"{MAY_BE_CHANCE}"
         )
     return (
         f"With {factor} times the claimed noise the mechanism would show less of a unit than was "
@@ -405,15 +427,15 @@ def _by_verdict(proves: str, verdict: Verdict) -> str:
     """Return what guesses prove, with what it means that it is above the claim by chance."""
     if verdict != "unusual":
         return proves
-    return f"{proves}{CHANCE}"
+    return f"{proves}{MAY_BE_CHANCE}"
 
 
-def _size(rehearsal: Rehearsal) -> dict[str, float | int | str]:
+def _size(rehearsal: CanaryRehearsal) -> dict[str, float | int | str]:
     into = int(rehearsal.coins.sum())
     return {"canaries": rehearsal.canaries, "in": into, "rounds": rehearsal.rounds}
 
 
-def _curves(rehearsal: Rehearsal) -> dict[str, Curve]:
+def _curves(rehearsal: CanaryRehearsal) -> dict[str, Curve]:
     """Return measured rates at many thresholds: for plots, and without confidence."""
     found = roc(rehearsal.scores, rehearsal.coins).curve()
     return {

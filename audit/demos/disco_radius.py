@@ -16,15 +16,14 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.disco import DELTA, FLOOR, published_classical_multiplier
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
-
-Floats = NDArray[np.float64]
 
 EPSILON: Final = 10.0
 ROUNDS: Final = 20
@@ -41,7 +40,7 @@ THRESHOLD: Final = math.sqrt(FLOOR * CLIP)
 _CHUNK: Final = 250_000
 
 
-def published_radius(norms: Floats, *, clip: float = CLIP) -> Floats:
+def published_radius(norms: FloatArray, *, clip: float = CLIP) -> FloatArray:
     """Return the radius of a tensor's noise, from the norms (.., rounds) of its updates so far.
 
     The last of them is this round's: the radius is a function of what it is to hide.
@@ -56,7 +55,7 @@ def published_noisy_update(
     multiplier: float,
     clip: float = CLIP,
     earlier: ArrayLike = (),
-) -> Floats:
+) -> FloatArray:
     """Return what DISCO sends of the updates (.., D) of one tensor: **no-guarantee**, for study.
 
     `earlier` holds the norms of its updates in earlier rounds, oldest first, (rounds,) or
@@ -72,7 +71,7 @@ def published_noisy_update(
     return np.asarray(moved * shrink[..., None] + (multiplier * radius)[..., None] * noise)
 
 
-def read_radius(sent: Floats, multiplier: float) -> Floats:
+def read_radius(sent: FloatArray, multiplier: float) -> FloatArray:
     """Return what a peer takes for the radius: the root mean square of a tensor (.., D), over z.
 
     Its relative error is about 1 / sqrt(2 D).
@@ -92,7 +91,7 @@ def exact_epsilon(delta: float) -> float:
     return math.log1p(-delta) - log_q
 
 
-def _times_above(update: Floats, multiplier: float, rng: np.random.Generator) -> int:
+def _times_above(update: FloatArray, multiplier: float, rng: np.random.Generator) -> int:
     found = 0
     for _ in range(RUNS // _CHUNK):
         moved = np.broadcast_to(update, (_CHUNK, SIZE))

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ..measurement import Measurement
 from ..statistics import Counts
 from .counting import delta_lower
@@ -32,8 +32,6 @@ from .demo import Demo, Weakness, shown
 
 if TYPE_CHECKING:
     from ...fl.crypto.additive import Floats32
-
-Floats = NDArray[np.float64]
 
 DISCO_MAGNITUDE: Final = 100.0
 """M."""
@@ -107,7 +105,9 @@ def seen_by_peer(
     ]
 
 
-def log_ratio(seen: Floats, shift: float, masks: int, magnitude: float = DISCO_MAGNITUDE) -> float:
+def log_ratio(
+    seen: FloatArray, shift: float, masks: int, magnitude: float = DISCO_MAGNITUDE
+) -> float:
     """Return the log-likelihood ratio of "all shifted by `shift`" and "not shifted".
 
     `seen` is a secret, minus the secret it might be, under the sum of `masks` uniform masks.
@@ -146,7 +146,7 @@ def exact_advantage(
     return float(outside + above[0] - above[1])
 
 
-def _density(x: Floats, masks: int, magnitude: float) -> Floats:
+def _density(x: FloatArray, masks: int, magnitude: float) -> FloatArray:
     """Return the density of a sum of uniform numbers in [-M, M): a B-spline."""
     from scipy.interpolate import BSpline
 

@@ -13,15 +13,21 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.claims import fedpower as published
 from ...accountant.sensitivity.fedpower_views import revealed_probability
 from ..measurement import Measurement
 from ..statistics import Counts
 from .counting import delta_lower, delta_lower_known
 from .demo import Demo, Weakness, shown
-from .fedpower import NOISE, Matrix, first_z, next_z, product_of, times
+from .fedpower import (
+    NOISE,
+    first_z,
+    next_z,
+    product_of,
+    times,
+)
 
 ITEMS: Final = 40
 ITEM: Final = 0
@@ -39,7 +45,7 @@ EQUAL: Final = 1e-9
 CONFIDENCE: Final = 0.95
 
 
-def kept_noise(own: Matrix, rng: np.random.Generator) -> Matrix:
+def kept_noise(own: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return the noise that Algorithm 2 leaves in each sum, given the adversary's own (k, d, r).
 
     The secure sum adds the noises of all n clients, and the server, which holds n encrypted bits
@@ -51,7 +57,9 @@ def kept_noise(own: Matrix, rng: np.random.Generator) -> Matrix:
     return np.where(mine[:, None, None], own, rng.normal(0.0, NOISE, own.shape))
 
 
-def recognised(actual: Matrix, assumed: Matrix, rounds: int, z: Matrix, seed: int) -> int:
+def recognised(
+    actual: FloatArray, assumed: FloatArray, rounds: int, z: FloatArray, seed: int
+) -> int:
     """Run Algorithm 2, and return in how many runs the client saw an exact sum.
 
     `actual` and `assumed` are the sums of M (d, d) over all clients: what is computed with, and
@@ -118,7 +126,7 @@ def run(rng: np.random.Generator) -> Weakness:
     return Weakness(measurements, exact, story)
 
 
-def data() -> tuple[Matrix, Matrix]:
+def data() -> tuple[FloatArray, FloatArray]:
     """Return the sum of all M (d, d) with the rating and without it: one diagonal element differs.
 
     The largest change of an element that the published setting allows is 20; this one is 25/9.
@@ -131,7 +139,7 @@ def data() -> tuple[Matrix, Matrix]:
     return product_of(rows), without
 
 
-def _equal(one: Matrix, other: Matrix) -> NDArray[np.bool_]:
+def _equal(one: FloatArray, other: FloatArray) -> BoolArray:
     return np.asarray(np.abs(one - other).max(axis=(1, 2)) < EQUAL)
 
 

@@ -15,16 +15,23 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims import fedpower as published
 from ...accountant.claims import proofs
 from ..measurement import Measurement
 from ..statistics import Counts, epsilon_lower
 from .counting import batches, epsilon_lower_known
 from .demo import Demo, Weakness, shown
-from .fedpower import NOISE, Matrix, first_z, next_z, product_of, ratings, times
+from .fedpower import (
+    NOISE,
+    first_z,
+    next_z,
+    product_of,
+    ratings,
+    times,
+)
 
 ITEMS: Final = 560
 ONE_ROUND: Final = 5_000
@@ -52,16 +59,16 @@ class Removal:
     (d, d) the sum of M over the other nodes.
     """
 
-    row: Matrix
-    node: Matrix
-    others: Matrix
+    row: FloatArray
+    node: FloatArray
+    others: FloatArray
 
-    def direction(self, z: Matrix) -> Matrix:
+    def direction(self, z: FloatArray) -> FloatArray:
         """Return what the user adds to the node's Y, for Z (..., d, r)."""
         seen = np.einsum("...dr,d->...r", z, self.row)
         return np.asarray(self.row[:, None] * seen[..., None, :] / published.ROWS_OF_NODE)
 
-    def distance(self, z: Matrix) -> NDArray[np.float64]:
+    def distance(self, z: FloatArray) -> FloatArray:
         """Return how far the user's removal moves Y: |a| |Z^T a| / s."""
         return np.asarray(np.linalg.norm(self.direction(z), axis=(-2, -1)))
 
@@ -80,13 +87,13 @@ def removal() -> Removal:
     )
 
 
-def converged(removed: Removal) -> Matrix:
+def converged(removed: Removal) -> FloatArray:
     """Return the Z (d, r) at which the noiseless iteration ends, computed without the user."""
     vectors = np.linalg.eigh(removed.node + removed.others)[1]
     return next_z(vectors[:, -published.RANK :][:, ::-1])
 
 
-def typical(z: Matrix) -> float:
+def typical(z: FloatArray) -> float:
     """Return how far the removal of the median user moves Y, for Z (d, r)."""
     rows = ratings(ITEMS)
     moved = np.linalg.norm(rows, axis=1) * np.linalg.norm(rows @ z, axis=1)
@@ -94,8 +101,8 @@ def typical(z: Matrix) -> float:
 
 
 def one_round(
-    removed: Removal, z: Matrix, present: bool, runs: int, rng: np.random.Generator
-) -> Matrix:
+    removed: Removal, z: FloatArray, present: bool, runs: int, rng: np.random.Generator
+) -> FloatArray:
     """Return the server's score in each of `runs` rounds: the projection, in units of sigma."""
     direction = removed.direction(z)
     unit = direction / np.linalg.norm(direction)
@@ -108,7 +115,7 @@ def one_round(
     return np.concatenate(scores) / NOISE
 
 
-def all_rounds(removed: Removal, present: bool, runs: int, rng: np.random.Generator) -> Matrix:
+def all_rounds(removed: Removal, present: bool, runs: int, rng: np.random.Generator) -> FloatArray:
     """Return the server's score in each of `runs` runs: the projections' sum, over sqrt(T).
 
     Each round's Z follows from the noisy sum of the round before, so what the user moves differs
@@ -252,7 +259,7 @@ def _measured(
     )
 
 
-def _counts(present: Matrix, absent: Matrix, threshold: float) -> Counts:
+def _counts(present: FloatArray, absent: FloatArray, threshold: float) -> Counts:
     return Counts(
         false_alarms=int((absent > threshold).sum()),
         negatives=len(absent),

@@ -23,17 +23,15 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.flame_lower import laplace_stays
 from ...accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower, epsilon_lower_known
 from .demo import Demo, Weakness, shown
 from .flame import MIDDLE, by_coordinate, largest, published_epsilon, randomized, to_unit
-
-Floats = NDArray[np.float64]
 
 RUNS: Final = 4_000_000
 OVERFLOW_RUNS: Final = 20
@@ -47,8 +45,13 @@ _CLIP: Final = 1.0
 
 
 def published_topk(
-    updates: Floats, rng: np.random.Generator, *, chosen: int, padded_to: int, local_epsilon: float
-) -> list[Floats]:
+    updates: FloatArray,
+    rng: np.random.Generator,
+    *,
+    chosen: int,
+    padded_to: int,
+    local_epsilon: float,
+) -> list[FloatArray]:
     """Return what the analyzer sees of SS-Topk, by coordinate: **no-guarantee**, for study.
 
     `updates` is (users, d), in [-1, 1].
@@ -72,7 +75,7 @@ def counts_above(
     *,
     chosen: int = FIFTIETH.chosen,
     padded_to: int = FIFTIETH.padded_to,
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Return how many of the user's coordinates' messages exceed 1/2, in each of `runs` rounds."""
     others = rng.binomial(chosen * (padded_to - 1), MIDDLE, runs)
     return np.asarray(others + rng.binomial(chosen, stays, runs))

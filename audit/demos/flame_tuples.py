@@ -21,16 +21,13 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.flame_setting import DELTA, DIMENSIONS, EACH, FIFTIETH
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
 from .flame import MIDDLE, drawn, in_tuples, published_epsilon, randomized
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 TUPLES: Final = DIMENSIONS * FIFTIETH.padded_to // FIFTIETH.chosen
 RUNS: Final = 200_000
@@ -47,8 +44,13 @@ _CHUNK: Final = 20_000
 
 
 def published_double(
-    values: Floats, rng: np.random.Generator, *, chosen: int, padded_to: int, local_epsilon: float
-) -> tuple[Integers, Floats]:
+    values: FloatArray,
+    rng: np.random.Generator,
+    *,
+    chosen: int,
+    padded_to: int,
+    local_epsilon: float,
+) -> tuple[IntArray, FloatArray]:
     """Return the tuples of SS-Double as printed, (d n_p / k, k): **no-guarantee**, for study.
 
     `values` is (users, d), in [0, 1].
@@ -65,7 +67,7 @@ def published_double(
     )
 
 
-def scores(messages: Floats) -> Integers:
+def scores(messages: FloatArray) -> IntArray:
     """Return the score of each tuple of messages (.., k), in steps of eps_l / 32."""
     ahead = 2.0 * np.clip(messages, MIDDLE, 1.0) - 1.5
     return np.asarray(np.rint(2 * STEPS * ahead).sum(axis=-1).astype(np.int64))
@@ -73,7 +75,7 @@ def scores(messages: Floats) -> Integers:
 
 def score_tails(
     value: float, *, chosen: int = FIFTIETH.chosen, local_epsilon: float = EACH
-) -> Floats:
+) -> FloatArray:
     """Return P[score >= c] for c = -`STEPS` k, .., `STEPS` k, of a tuple whose values are `value`.
 
     Exact but for rounding: sums of positive terms.
@@ -99,13 +101,13 @@ def exact_rates(threshold: int) -> tuple[float, float, float]:
     return some(one), some(zero), other
 
 
-def _largest_of_user(value: float, rng: np.random.Generator) -> Integers:
+def _largest_of_user(value: float, rng: np.random.Generator) -> IntArray:
     values = np.full((_CHUNK, FIFTIETH.chosen), value)
     parts = [scores(randomized(values, EACH, rng)) for _ in range(RUNS // _CHUNK)]
     return np.concatenate(parts)
 
 
-def _counts(own: tuple[Integers, Integers], threshold: int, rng: np.random.Generator) -> Counts:
+def _counts(own: tuple[IntArray, IntArray], threshold: int, rng: np.random.Generator) -> Counts:
     """Count the event with a user whose values are all 1, and all 0."""
     chance = exact_rates(threshold)[2]
     with_1, with_0 = (
@@ -173,7 +175,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     )
 
 
-def _laplace_below(x: Floats) -> Floats:
+def _laplace_below(x: FloatArray) -> FloatArray:
     """Return the distribution function of Laplace noise of scale 1."""
     tail = 0.5 * np.exp(-np.abs(x))
     return np.asarray(np.where(x < 0.0, tail, 1.0 - tail))

@@ -19,15 +19,13 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import rounding
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.uldp_fl import DELTA, NOISE, published_user_epsilon
 from ...accountant.sensitivity import uldp
 from ..statistics import Counts, epsilon_lower, gdp_epsilon, mu_lower
 from .demo import Demo, Weakness, shown
-
-Floats = NDArray[np.float64]
 
 SILOS: Final = 5
 CLIP: Final = 0.1
@@ -46,19 +44,19 @@ SHORT_RUNS: Final = 200_000
 _CHUNK: Final = 20_000
 
 
-def local_updates(pulls: Floats) -> Floats:
+def local_updates(pulls: FloatArray) -> FloatArray:
     """Return x_s - x of a silo whose users' losses are -z.x, from the sum of the z (.., d)."""
     return np.asarray(RATE * EPOCHS * pulls)
 
 
 def published_naive_round(
-    updates: Floats,
+    updates: FloatArray,
     rng: np.random.Generator,
     *,
     noise_multiplier: float,
     clip: float = CLIP,
     factor: float = 1.0,
-) -> Floats:
+) -> FloatArray:
     """Return the step of the model, sum_s D_s / |S|, as published: **no-guarantee**, for study.
 
     `updates` is (.., silos, d), before the clip; the result (.., d).  `factor` multiplies the
@@ -74,7 +72,7 @@ def published_naive_round(
 
 def scores(
     present: bool, runs: int, rounds: int, rng: np.random.Generator, *, factor: float = 1.0
-) -> Floats:
+) -> FloatArray:
     """Return sum_t (x_{t+1} - x_t) / (sigma C sqrt(T)) of whole runs, with the user or without."""
     pulls = -PULL + (2.0 * PULL if present else 0.0)
     found = []

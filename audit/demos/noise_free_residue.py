@@ -14,8 +14,16 @@ from typing import Final
 
 import numpy as np
 
+from ...accountant.arrays import FloatArray
 from .demo import Demo, Weakness
-from .protocol_1 import MULTIPLE, RUNS, Floats, noise_free, one_round, one_session, updates
+from .protocol_1 import (
+    MULTIPLE,
+    RUNS,
+    noise_free,
+    one_round,
+    one_session,
+    updates,
+)
 from .readout import EXACT, read_out
 
 REPEATED: Final = 4
@@ -25,7 +33,7 @@ ABSENT: Final = updates([[0.0, 0.25, -0.4], [0.0, 0.4, -0.1]])
 """Updates by silo and user; the first user is the one in question."""
 
 
-def residues(deltas: Floats, rounds: int, rng: np.random.Generator) -> list[list[int]]:
+def residues(deltas: FloatArray, rounds: int, rng: np.random.Generator) -> list[list[int]]:
     """Return V of each parameter in some rounds of one session, as the server decrypts it."""
     from ..attacks import transcripts
 
@@ -59,7 +67,7 @@ def _run(rng: np.random.Generator) -> Weakness:
         impossible="the residue without the user is another one",
         proves="The server tells the user's presence with certainty, whatever noise is drawn.",
     )
-    seen = unaided.what if unaided.found else "It found nothing in a few rounds."
+    seen = unaided.what if unaided.detected else "It found nothing in a few rounds."
     return Weakness(
         measured,
         EXACT,

@@ -30,7 +30,7 @@ def moved(present: bool, rng: np.random.Generator) -> bool:
     session = one_session()
     sent = one_round(session, 1, PRESENT if present else ABSENT, rng)
     finding = transcripts.shown_randomness({"silo-0": sent["silo-0"]}, session.modulus)
-    return not finding.found
+    return not finding.detected
 
 
 def _run(rng: np.random.Generator) -> Weakness:

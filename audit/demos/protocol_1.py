@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.uldp_fl import NOISE
 
 if TYPE_CHECKING:
     from ...fl.uldp.weighting.published import PublishedWeighting
-
-Floats = NDArray[np.float64]
 
 COUNTS: Final = ((1, 6), (3, 2), (2, 2))
 """Records of each user in each silo; the first user is the one in question."""
@@ -54,7 +52,7 @@ def one_session() -> PublishedWeighting:
 
 
 def one_round(
-    session: PublishedWeighting, number: int, deltas: Floats, rng: np.random.Generator
+    session: PublishedWeighting, number: int, deltas: FloatArray, rng: np.random.Generator
 ) -> dict[str, list[int]]:
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
@@ -68,7 +66,7 @@ def one_round(
     return transcripts.residues(session.views[SERVER], Updates.kind, width, round=number)
 
 
-def noise_free(deltas: Floats) -> list[int]:
+def noise_free(deltas: FloatArray) -> list[int]:
     """Return sum C_LCM n_su / N_u e(delta_su) mod C_LCM of each parameter: what no noise touches.
 
     Known to whoever knows the updates: `deltas` is (silos, users, D).
@@ -90,6 +88,6 @@ def encoded(value: float) -> int:
     return round(float(value) / STEP)
 
 
-def updates(moves: Sequence[Sequence[float]]) -> Floats:
+def updates(moves: Sequence[Sequence[float]]) -> FloatArray:
     """Return updates (silos, users, 1) from a table of them by silo and user."""
     return np.array(moves, np.float64)[:, :, None]

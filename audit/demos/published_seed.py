@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...fl.parties.network import Message
-from ..attacks.finding import Finding, decided, values
+from ..attacks.finding import Finding, finding_from, values
 from ..attacks.seeds import PUBLISHED_BITS, search_seed
 
 
@@ -54,10 +54,10 @@ def published_seed(
         budget=budget,
         chance_match=(count_limit + 1) / modulus,
     )
-    if not finding.found or not isinstance(finding.recovered, int):
+    if not finding.detected or not isinstance(finding.recovered, int):
         return finding
     seed = finding.recovered
-    return decided(
+    return finding_from(
         "published-seed",
         finding.p_value,
         finding.false_alarm,

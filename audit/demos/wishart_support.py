@@ -18,15 +18,13 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.claims import delm
 from ...accountant.sensitivity import wishart
 from ..statistics import Counts, epsilon_lower
 from .counting import batches, delta_lower
 from .demo import Demo, Weakness, shown
-
-Matrix = NDArray[np.float64]
 
 DIMENSION: Final = 10
 RECORDS: Final = delm.RECORDS
@@ -41,7 +39,7 @@ NEGATIVE: Final = -1e-9
 _AT_ONCE: Final = 4096
 
 
-def released(gram: Matrix, epsilon: float, copies: int, rng: np.random.Generator) -> Matrix:
+def released(gram: FloatArray, epsilon: float, copies: int, rng: np.random.Generator) -> FloatArray:
     """Return `copies` independent releases (copies, d, d) of the Gram matrix (d, d), as published.
 
     O = A + Z Z^T, Z of shape (d, d+1) with independent N(0, 1/(2 epsilon)) entries.
@@ -51,7 +49,7 @@ def released(gram: Matrix, epsilon: float, copies: int, rng: np.random.Generator
     return np.asarray(gram + z @ z.transpose(0, 2, 1))
 
 
-def says_absent(releases: Matrix, rest: Matrix, record: Matrix) -> NDArray[np.bool_]:
+def says_absent(releases: FloatArray, rest: FloatArray, record: FloatArray) -> BoolArray:
     """Return for each release (copies, d, d) whether it shows that `record` (d,) is not in it.
 
     `rest` is the Gram matrix of all other records, which the adversary knows.  True where

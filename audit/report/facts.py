@@ -29,18 +29,18 @@ from ..verify import verify
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-POINTS: Final = 24
+MAX_SPENDING_POINTS: Final = 24
 """At how many rounds, at most, epsilon is derived for the curve."""
 
-ROUNDS: Final = 10_000
+FULL_CURVE_ROUNDS: Final = 10_000
 """Of runs with more rounds it is derived at fewer of them, as each takes as long as the rounds."""
 
-FEWEST: Final = 4
+MIN_SPENDING_POINTS: Final = 4
 """But at so many."""
 
 
 @dataclass(frozen=True)
-class Spending:
+class SpendingPoint:
     """What the log supports once `rounds` of its rounds were spent: an upper end of epsilon."""
 
     rounds: int
@@ -59,7 +59,7 @@ class RunFacts:
 
     opened: RunOpen
     budget: BudgetReport
-    course: tuple[Spending, ...]
+    course: tuple[SpendingPoint, ...]
     event: ev.Event
     evaluation: Evaluation | None
     results: tuple[Result, ...]
@@ -146,8 +146,8 @@ def read(
     )
 
 
-def _course(ledger: Ledger) -> tuple[Spending, ...]:
-    """Return what the first rounds of a log support, at up to `POINTS` of them."""
+def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
+    """Return what the first rounds of a log support, at up to `MAX_SPENDING_POINTS` of them."""
     observer, spent = ledger.opened.claim.observer, ledger.spent
     numbers = [intended.intent.round for intended in spent]
     ends = [  # a round may have several intents, one behind the other
@@ -157,8 +157,11 @@ def _course(ledger: Ledger) -> tuple[Spending, ...]:
     ]
     count = len(ends)
     found = []
-    points = max(FEWEST, POINTS * ROUNDS // max(ROUNDS, count))
+    points = max(
+        MIN_SPENDING_POINTS,
+        MAX_SPENDING_POINTS * FULL_CURVE_ROUNDS // max(FULL_CURVE_ROUNDS, count),
+    )
     for rounds in sorted({round(count * step / points) for step in range(1, points + 1)} - {0}):
         first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
-        found.append(Spending(rounds, Evidence.of(first).total(observer).upper))
+        found.append(SpendingPoint(rounds, Evidence.of(first).total(observer).upper))
     return tuple(found)

@@ -25,7 +25,7 @@ from .facts import RunFacts, contradicts
 
 TEMPLATE: Final = "page.html.j2"
 
-SHOWN: Final = 60
+MAX_RESULTS_SHOWN: Final = 60
 """Most results that the page shows."""
 
 _UNSHOWN: Final = re.compile(
@@ -39,7 +39,7 @@ RELATIONS: Final[Mapping[str, str]] = {
     "zero-out": "is replaced by zeros",
 }
 
-TIERS: Final[Mapping[str, str]] = {
+TIER_QUESTIONS: Final[Mapping[str, str]] = {
     "claim": "Is this mechanism no weaker than the one that is claimed?",
     "robust": "What do right guesses show, however units depend on each other?",
     "membership": "How well are people told from strangers?",
@@ -52,7 +52,7 @@ Shown: TypeAlias = tuple[tuple[int, Measurement], ...]
 """Results with the numbers of their lines."""
 
 
-_SHOWN_ODDS: Final = 200.0
+MAX_ODDS_EPSILON: Final = 200.0
 """Largest epsilon whose odds are written out."""
 
 
@@ -101,7 +101,7 @@ def render(facts: RunFacts) -> str:
         unshown=len(facts.measured) - len(shown),
         sealed=Counter(one.tier for one in facts.results if one.sealed is not None),
         unreadable=[one for one in facts.results if one.problem],
-        tiers=TIERS,
+        tiers=TIER_QUESTIONS,
         evaluation=facts.evaluation,
         spending=_spending(facts),
         trade_off=_trade_off(facts, shown),
@@ -113,7 +113,7 @@ def render(facts: RunFacts) -> str:
             ]
         ),
         not_proof=NOT_PROOF,
-        most=SHOWN,
+        most=MAX_RESULTS_SHOWN,
         as_given=as_given,
     )
     return _UNSHOWN.sub("\ufffd", page)
@@ -122,17 +122,21 @@ def render(facts: RunFacts) -> str:
 def _shown_of(facts: RunFacts) -> Shown:
     """Return the results that are shown, in their order: what contradicts, and the newest."""
     against, measured = facts.contradicting, facts.measured
-    if len(measured) <= SHOWN:
+    if len(measured) <= MAX_RESULTS_SHOWN:
         return measured
-    first = against[-SHOWN:]
+    first = against[-MAX_RESULTS_SHOWN:]
     rest = [one for one in measured if not contradicts(one[1])]
-    return tuple(sorted((*first, *rest[len(rest) - SHOWN + len(first) :]), key=lambda one: one[0]))
+    return tuple(
+        sorted(
+            (*first, *rest[len(rest) - MAX_RESULTS_SHOWN + len(first) :]), key=lambda one: one[0]
+        )
+    )
 
 
 def _odds(facts: RunFacts) -> str | None:
     """Return e^epsilon, rounded up; None where no number is claimed, or none that can be shown."""
     epsilon = facts.opened.claim.epsilon
-    return None if epsilon is None or epsilon > _SHOWN_ODDS else up(math.exp(epsilon))
+    return None if epsilon is None or epsilon > MAX_ODDS_EPSILON else up(math.exp(epsilon))
 
 
 def _unit(facts: RunFacts) -> str:
@@ -180,7 +184,7 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
                 proven=_proven(row.total.epsilon.lower, row.total.upper, row.total.refusal),
                 rests_on=row.rests_on,
                 measured=tuple(
-                    f"{one.tier}: {_value(one)}{_anyway(one)}{_elsewhere(facts, one)}"
+                    f"{one.tier}: {_value(one)}{_mechanism_free(one)}{_elsewhere(facts, one)}"
                     + ", unusual" * one.unusual
                     for _, one in shown
                     if one.observer == row.observer and one.quantity == "epsilon"
@@ -196,12 +200,16 @@ def _is_of_claim(facts: RunFacts, one: Measurement) -> bool:
     return (one.unit, one.neighbours) == (claim.unit, claim.neighbours)
 
 
-def _anyway(one: Measurement) -> str:
+def _mechanism_free(one: Measurement) -> str:
     """Return what a robust result shows of any mechanism, where that is another number."""
-    anyway = one.sample.get(ANY_MECHANISM)
-    if one.tier != "robust" or not isinstance(anyway, (int, float)) or not anyway >= 0.0:
+    mechanism_free = one.sample.get(ANY_MECHANISM)
+    if (
+        one.tier != "robust"
+        or not isinstance(mechanism_free, (int, float))
+        or not mechanism_free >= 0.0
+    ):
         return ""
-    return f" for the claim's curve, {down(float(anyway))} for any mechanism"
+    return f" for the claim's curve, {down(float(mechanism_free))} for any mechanism"
 
 
 def _elsewhere(facts: RunFacts, one: Measurement) -> str:
@@ -225,7 +233,7 @@ def _row(number: int, one: Measurement) -> dict[str, object]:
         "about": _about(one),
         "allowed": one.kind == "estimate",
         "claimed": "nothing" if one.claimed is None else up(one.claimed, EXACT_DIGITS),
-        "value": _value(one) + _anyway(one) + _confidence(one),
+        "value": _value(one) + _mechanism_free(one) + _confidence(one),
         "contradicted": contradicts(one),
         "verdict": _verdict_on(one),
         "proves": one.proves,

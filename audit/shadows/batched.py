@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ...fl.models import Model
 
-Floats = NDArray[np.float64]
 Precision = Literal["float32", "float64"]
 Network = Callable[["Tensor", "Tensor"], "Tensor"]
 
@@ -65,9 +65,9 @@ def train_batched(
     model: Model,
     features: ArrayLike,
     labels: ArrayLike,
-    inside: NDArray[np.bool_],
+    inside: BoolArray,
     recipe: BatchedRecipe | None = None,
-) -> Floats:
+) -> FloatArray:
     """Return the parameters of one model for each row of `inside`: (models, D) float64.
 
     `features` (records, ...) and `labels` (records,) are the pool, `inside` (models, records) which
@@ -147,7 +147,7 @@ def _check(
     model: Model,
     features: NDArray[np.generic],
     labels: NDArray[np.generic],
-    inside: NDArray[np.bool_],
+    inside: BoolArray,
 ) -> None:
     if model.name not in SMALL or model.dropout:
         what = f"{model.name} with dropout" if model.dropout else model.name

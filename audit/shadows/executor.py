@@ -27,7 +27,7 @@ class Executor(Protocol):
 
 
 @dataclass(frozen=True)
-class Serial:
+class SerialExecutor:
     """One after the other, in this process."""
 
     def map(self, work: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
@@ -41,7 +41,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True)
-class Joblib:
+class JoblibExecutor:
     """In so many processes of this machine, by joblib; all of its cores if nothing is said.
 
     Raises `MissingExtra` where joblib is absent, what a job raises, and `PrivplanError` where a
@@ -63,7 +63,7 @@ class Joblib:
             raise MissingExtra(
                 "Training side by side needs joblib, which is not installed.",
                 "It starts the processes.",
-                'Install the extra: pip install "privplan[fl]", or use `Serial()`.',
+                'Install the extra: pip install "privplan[fl]", or use `SerialExecutor()`.',
             ) from None
         done = delayed(work)
         try:
@@ -81,4 +81,4 @@ class Joblib:
 
 def all_cores() -> Executor:
     """Return the executor of this machine: joblib where it is installed, else one process."""
-    return Joblib() if find_spec("joblib") is not None else Serial()
+    return JoblibExecutor() if find_spec("joblib") is not None else SerialExecutor()

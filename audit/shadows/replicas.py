@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
@@ -26,21 +26,18 @@ from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
 from ...fl.running.preparation import Prepared
 from ...fl.settings.schema import Settings
-from .design import Inside
-from .executor import Executor, Serial
-
-Floats = NDArray[np.float64]
+from .executor import Executor, SerialExecutor
 
 
 @dataclass(frozen=True, eq=False)
 class Replica:
     """The last model of a replica, (D,); and what its features are normalised by, if private."""
 
-    parameters: Floats
+    parameters: FloatArray
     moments: Moments | None = None
 
 
-class Forgetful:
+class DiscardingRecorder:
     """A recorder that keeps nothing: for what is never released."""
 
     def __init__(self) -> None:
@@ -62,7 +59,7 @@ class Forgetful:
 def replicas(
     settings: Settings,
     federation: Federation,
-    inside: Inside,
+    inside: BoolArray,
     *,
     seed: int | None = None,
     executor: Executor | None = None,
@@ -82,12 +79,12 @@ def replicas(
         )
     if seed is not None:
         validate.count_from(0, seed=seed)
-    work = partial(_replica, in_the_clear(settings), federation, seed)
-    runs = Serial() if executor is None else executor
+    work = partial(_replica, without_cryptography(settings), federation, seed)
+    runs = SerialExecutor() if executor is None else executor
     return runs.map(work, list(enumerate(given)))
 
 
-def in_the_clear(settings: Settings) -> Settings:
+def without_cryptography(settings: Settings) -> Settings:
     """Return settings whose released model has the same law, and that need no cryptography.
 
     A masked sum is the plain one, bit for bit.  Where silos may be missing, their noise is made for
@@ -109,7 +106,7 @@ def _replica(
     settings: Settings,
     federation: Federation,
     seed: int | None,
-    job: tuple[int, NDArray[np.bool_]],
+    job: tuple[int, BoolArray],
 ) -> Replica:
     from ...fl.training.threads import one_thread
 
@@ -117,7 +114,7 @@ def _replica(
     streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(), np.errstate(all="ignore"):
-        return _made(_prepared(settings, federation.only(kept), streams))
+        return _trained(_prepared(settings, federation.only(kept), streams))
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
@@ -142,9 +139,9 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     )
 
 
-def _made(own: Prepared) -> Replica:
+def _trained(own: Prepared) -> Replica:
     odometer = Odometer.for_plan(own.plan) if own.promises else None
-    gate = Gate(odometer, Forgetful(), own.streams)
+    gate = Gate(odometer, DiscardingRecorder(), own.streams)
     parameters, state = own.system.initial(), own.system.initial_state()
     for _, _, moved in rehearsed_rounds(own.system, gate):
         parameters, state = moved.parameters, moved.state

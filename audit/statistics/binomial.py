@@ -15,26 +15,25 @@ from dataclasses import dataclass
 from typing import Final, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput
 
-Array = NDArray[np.float64]
-
-ROUNDING: Final = 1e-12
+BETA_ROUNDING_RELATIVE: Final = 1e-12
 """Relative allowance for the rounding of an inverse beta function."""
 
-MANY: Final = 1e5
+CHECKED_FROM_TRIALS: Final = 1e5
 """Trials from which an inverse beta function is checked: with 10^8 some lie above what was seen."""
 
 
 @overload
 def upper_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
-def upper_rate(count: Array, trials: ArrayLike, alpha: float) -> Array: ...
-def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Array:
+def upper_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
+def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
     """Return an upper end for the rate behind `count` of `trials`: wrong with probability <= alpha.
 
     One-sided Clopper-Pearson, U = BetaInv(1 - alpha; count + 1, trials - count), 1 where all
@@ -46,7 +45,9 @@ def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Arr
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(betainccinv(k + 1.0, n - k, alpha) * (1.0 + ROUNDING), dtype=float)
+        found = np.asarray(
+            betainccinv(k + 1.0, n - k, alpha) * (1.0 + BETA_ROUNDING_RELATIVE), dtype=float
+        )
         found = _checked_end(found, k < n, n, alpha, lambda u: betaincc(k + 1.0, n - k, u), up=True)
     return _as_given(np.where(k >= n, 1.0, np.minimum(found, 1.0)), count, trials)
 
@@ -54,8 +55,8 @@ def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Arr
 @overload
 def lower_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
-def lower_rate(count: Array, trials: ArrayLike, alpha: float) -> Array: ...
-def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Array:
+def lower_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
+def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
     """Return a lower end for the rate behind `count` of `trials`: wrong with probability <= alpha.
 
     One-sided Clopper-Pearson, L = BetaInv(alpha; count, trials - count + 1), 0 where none counts.
@@ -63,7 +64,9 @@ def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Arr
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(betaincinv(k, n - k + 1.0, alpha) * (1.0 - ROUNDING), dtype=float)
+        found = np.asarray(
+            betaincinv(k, n - k + 1.0, alpha) * (1.0 - BETA_ROUNDING_RELATIVE), dtype=float
+        )
         found = _checked_end(
             found, k > 0.0, n, alpha, lambda u: betainc(k, n - k + 1.0, u), up=False
         )
@@ -71,19 +74,19 @@ def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Arr
 
 
 def _checked_end(
-    found: Array,
-    used: NDArray[np.bool_],
-    n: Array,
+    found: FloatArray,
+    used: BoolArray,
+    n: FloatArray,
     alpha: float,
-    level: Callable[[Array], ArrayLike],
+    level: Callable[[FloatArray], ArrayLike],
     *,
     up: bool,
-) -> Array:
+) -> FloatArray:
     """Return the ends, moved outwards until their level is at most `alpha`, to about 1e-9.
 
     The beta function itself is good to 1e-10 of its value for 10^7 trials, its inverse is not.
     """
-    off = used & (n > MANY) & ~(np.asarray(level(found)) <= alpha)
+    off = used & (n > CHECKED_FROM_TRIALS) & ~(np.asarray(level(found)) <= alpha)
     if not off.any():
         return found
     lows, highs = np.full(found.shape, 1e-300), np.ones(found.shape)
@@ -92,11 +95,11 @@ def _checked_end(
         # An upper end lies further up, or a lower one may lie as far up.
         above = (np.asarray(level(middles)) > alpha) == up
         lows, highs = np.where(above, middles, lows), np.where(above, highs, middles)
-    outer = highs * (1.0 + ROUNDING) if up else lows * (1.0 - ROUNDING)
+    outer = highs * (1.0 + BETA_ROUNDING_RELATIVE) if up else lows * (1.0 - BETA_ROUNDING_RELATIVE)
     return np.asarray(np.where(off, outer, found), dtype=float)
 
 
-def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Array, Array]:
+def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
     validate.open_probability(alpha=alpha)
     k, n = np.broadcast_arrays(np.asarray(count, dtype=float), np.asarray(trials, dtype=float))
     if not (np.isfinite(k).all() and np.isfinite(n).all()):
@@ -110,7 +113,7 @@ def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Array, 
     return k, n
 
 
-def _as_given(found: Array, *given: ArrayLike) -> float | Array:
+def _as_given(found: FloatArray, *given: ArrayLike) -> float | FloatArray:
     return float(found) if all(np.ndim(one) == 0 for one in given) else found
 
 
@@ -176,7 +179,7 @@ def counts_at(scores: ArrayLike, coins: ArrayLike, threshold: float) -> Counts:
     )
 
 
-def as_scores(scores: ArrayLike, coins: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
+def as_scores(scores: ArrayLike, coins: ArrayLike) -> tuple[FloatArray, BoolArray]:
     """Return scores and coins as arrays (m,); `InvalidInput` unless a test can be made of them."""
     try:
         score, coin = np.asarray(scores, dtype=float), np.asarray(coins)
@@ -250,4 +253,4 @@ def epsilon_of_rates(false_alarms: float, misses: float, delta: float) -> float:
             found = max(found, math.log(right / wrong))
         elif right > 0.0:
             found = math.inf
-    return found * (1.0 - ROUNDING)
+    return found * (1.0 - BETA_ROUNDING_RELATIVE)

@@ -25,14 +25,14 @@ from .binomial import Counts, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
 
-SMALLEST: Final = 2.0**-14
-LARGEST: Final = 2.0**10
+MIN_NOISE_FACTOR: Final = 2.0**-14
+MAX_NOISE_FACTOR: Final = 2.0**10
 """Between these factors the family is searched."""
 
-ENOUGH: Final = 50.0
+NO_PROTECTION_EPSILON: Final = 50.0
 """An epsilon, at delta .001, beyond which no smaller factor is looked for."""
 
-PRECISION: Final = 1e-4
+FACTOR_PRECISION_RELATIVE: Final = 1e-4
 """Relative distance between the factor that is reported and one that was not rejected."""
 
 
@@ -81,7 +81,7 @@ def family_test(
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
     rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
-    return result(factor, rejected, event, neighbours, delta, alpha, counts)
+    return family_result(factor, rejected, event, neighbours, delta, alpha, counts)
 
 
 def claim_rejected(
@@ -106,7 +106,7 @@ def _beats(upper: tuple[float, float], shape: TradeOff) -> bool:
     return misses < shape(false_alarms)
 
 
-def result(
+def family_result(
     factor: float | None,
     rejected: bool,
     event: ev.Event,
@@ -128,10 +128,10 @@ def result(
 def smallest_rejected(
     rejects: Callable[[TradeOff], bool], event: ev.Event, neighbours: str
 ) -> float | None:
-    """Return the smallest factor, within `PRECISION`, whose member is rejected; None if none is.
+    """Return the smallest factor on the noise whose member is rejected; None where none is.
 
-    The factor was tried itself.  A member that no engine can compute counts as not rejected, and
-    below one that protects nobody (`ENOUGH`) no smaller one is looked for.
+    To `FACTOR_PRECISION_RELATIVE`, on the safe side: the factor returned was itself rejected.  A member that no engine can compute counts as not rejected, and
+    below one that protects nobody (`NO_PROTECTION_EPSILON`) no smaller one is looked for.
     """
     as_neighbours(neighbours)
     trade_off(scaled(event, 1.0), neighbours)  # a claim that cannot be computed is refused
@@ -146,21 +146,21 @@ def smallest_rejected(
     if tried(high):
         while tried(high / 2.0):
             high /= 2.0
-            if high <= SMALLEST or _lost(scaled(event, high), neighbours):
+            if high <= MIN_NOISE_FACTOR or _protects_nobody(scaled(event, high), neighbours):
                 return high
     else:
-        if not tried(LARGEST):
+        if not tried(MAX_NOISE_FACTOR):
             return None
         while not tried(2.0 * high):
             high *= 2.0
         high *= 2.0
     low = high / 2.0
-    while high > low * (1.0 + PRECISION):
+    while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if tried(middle) else (middle, high)
     return high
 
 
-def _lost(event: ev.Event, neighbours: str) -> bool:
+def _protects_nobody(event: ev.Event, neighbours: str) -> bool:
     """Say whether an event is known to protect nobody, for all practical purposes."""
-    return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > ENOUGH
+    return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > NO_PROTECTION_EPSILON

@@ -19,7 +19,7 @@ from ...accountant.engines.gdp import GdpEngine
 from ...accountant.errors import InvalidInput
 from .binomial import Counts, level_of
 
-LARGEST_MU: Final = 1e6
+MAX_MU: Final = 1e6
 
 
 def mu_lower(counts: Counts, *, alpha: float = 0.05, thresholds: int = 1) -> float:
@@ -54,7 +54,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
 
 def _parts(mu: float) -> list[Leaf]:
     mu = validate.non_negative(mu=mu)
-    if mu > LARGEST_MU:
-        raise InvalidInput(f"`mu` must be at most {LARGEST_MU:g}; it is {mu:g}.")
+    if mu > MAX_MU:
+        raise InvalidInput(f"`mu` must be at most {MAX_MU:g}; it is {mu:g}.")
     # A little more noise than 1 / mu, so that nothing is rounded up.
     return [Leaf(ev.Gaussian(math.nextafter(1.0 / mu, math.inf)), 1)] if mu > 1e-150 else []

@@ -35,17 +35,18 @@ from scipy.special import bdtrc, betaln, expit, log_expit
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
-from .family import FamilyResult, result, smallest_rejected
+from .family import FamilyResult, family_result, smallest_rejected
 from .tradeoff import TradeOff, trade_off
 
-MARGIN: Final = 1e-9
+SUM_ROUNDING_RELATIVE: Final = 1e-9
 """Relative allowance for rounding in sums of up to a million terms."""
 
-PRECISION: Final = 1e-6
+EPSILON_PRECISION_RELATIVE: Final = 1e-6
 """Relative width at which the search for the largest rejected parameter stops."""
 
-LARGEST_EPSILON: Final = 500.0
+MAX_SEARCHED_EPSILON: Final = 500.0
 
 
 def steinke(
@@ -67,7 +68,7 @@ def steinke(
     def rejects(epsilon: float) -> bool:
         return steinke_p_value(m, r, v, epsilon=epsilon, delta=delta) <= alpha
 
-    return _largest(rejects, LARGEST_EPSILON)
+    return _largest_rejected(rejects, MAX_SEARCHED_EPSILON)
 
 
 def steinke_p_value(
@@ -85,7 +86,7 @@ def steinke_p_value(
     if delta > 0.0:
         below = np.cumsum(np.exp(_log_binomial(np.arange(v - 1.0, -1.0, -1.0), r, epsilon)))
         bound += 2.0 * m * delta * float((below / np.arange(1, v + 1)).max())
-    return min(1.0, bound * (1.0 + MARGIN))
+    return min(1.0, bound * (1.0 + SUM_ROUNDING_RELATIVE))
 
 
 def mahloujifar_rejects(
@@ -98,8 +99,8 @@ def mahloujifar_rejects(
     Source: Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235, Theorem 3.2 and Algorithm 3.
     """
     m, r, v = _checked(canaries, guesses, correct)
-    f, tau = shape.shape.one, validate.open_probability(alpha=alpha)
-    limit = r / m * (1.0 + MARGIN)
+    f, tau = shape.shape.at, validate.open_probability(alpha=alpha)
+    limit = r / m * (1.0 + SUM_ROUNDING_RELATIVE)
     right, wrong = tau * v / m, tau * (r - v) / m
     # From i = v - 1 down to 0: `right` is the least R_{i+1}, `wrong` the least H_{i+1}.
     for i in range(v - 1, -1, -1):
@@ -134,16 +135,16 @@ def mahloujifar(
 
     factor = smallest_rejected(rejects, event, neighbours)
     rejected = rejects(trade_off(event, neighbours))
-    return result(factor, rejected, event, neighbours, delta, alpha)
+    return family_result(factor, rejected, event, neighbours, delta, alpha)
 
 
-def _log_binomial(k: Array, r: int, epsilon: float) -> Array:
+def _log_binomial(k: FloatArray, r: int, epsilon: float) -> FloatArray:
     """Return log P[Bin(r, 1 / (1 + e^-epsilon)) = k]."""
     ways = -betaln(k + 1.0, r - k + 1.0) - math.log(r + 1.0)
     return np.asarray(ways + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))
 
 
-def _largest(rejects: Callable[[float], bool], most: float) -> float:
+def _largest_rejected(rejects: Callable[[float], bool], most: float) -> float:
     """Return about the largest parameter that is rejected, one that was tried; 0 if none is.
 
     More is allowed under a larger parameter, and any rejected one is a bound: for each the set of
@@ -156,7 +157,7 @@ def _largest(rejects: Callable[[float], bool], most: float) -> float:
         low, high = high, 2.0 * high
         if high > most:
             return low
-    while high - low > PRECISION * high and high > 1e-9:
+    while high - low > EPSILON_PRECISION_RELATIVE * high and high > 1e-9:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
@@ -164,11 +165,11 @@ def _largest(rejects: Callable[[float], bool], most: float) -> float:
 
 def _checked(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
     m, r = validate.count(canaries=canaries), validate.count(guesses=guesses)
-    _most("guesses", r, "canaries", m)
-    return m, r, _most("correct", validate.count_from(0, correct=correct), "guesses", r)
+    _require_at_most("guesses", r, "canaries", m)
+    return m, r, _require_at_most("correct", validate.count_from(0, correct=correct), "guesses", r)
 
 
-def _most(name: str, value: int, other: str, most: int) -> int:
+def _require_at_most(name: str, value: int, other: str, most: int) -> int:
     if value > most:
         raise InvalidInput(
             f"`{name}` must be at most the number of {other} ({most}); it is {value}.",

@@ -10,12 +10,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from .binomial import as_scores
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +26,12 @@ class Roc:
     are how many there were.
     """
 
-    false_alarms: Array
-    hits: Array
-    thresholds: Array
+    false_alarms: FloatArray
+    hits: FloatArray
+    thresholds: FloatArray
     auc: float
-    inside: Array
-    outside: Array
+    inside: FloatArray
+    outside: FloatArray
 
     @property
     def members(self) -> int:
@@ -99,7 +98,7 @@ def roc(scores: ArrayLike, members: ArrayLike) -> Roc:
     )
 
 
-def _shares_below(scores: Array, others: Array) -> Array:
+def _shares_below(scores: FloatArray, others: FloatArray) -> FloatArray:
     """Return for each score which share of the others lies below it; equal ones count half."""
     ascending = np.sort(others)
     both = np.searchsorted(ascending, scores, "left") + np.searchsorted(ascending, scores, "right")
@@ -107,7 +106,7 @@ def _shares_below(scores: Array, others: Array) -> Array:
 
 
 def relative_entropy(p: float, q: float) -> float:
-    """Return KL(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)) of two coins' biases, in nats."""
+    """Return KL(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)), in nats."""
     total = 0.0
     for a, b in ((p, q), (1.0 - p, 1.0 - q)):
         if a > 0.0:

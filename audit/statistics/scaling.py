@@ -13,7 +13,7 @@ from ...accountant.errors import Unsupported
 _NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 _BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
 
-LEAST_DEVIATION: Final = 3.0
+MIN_DISCRETE_DEVIATION: Final = 3.0
 """The least standard deviation, in integers, of discrete Gaussian noise in a family."""
 
 
@@ -61,10 +61,10 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
 
 
 def _require_ordered(deviation: float) -> None:
-    if deviation < LEAST_DEVIATION * (1.0 - 1e-9):
+    if deviation < MIN_DISCRETE_DEVIATION * (1.0 - 1e-9):
         raise Unsupported(
             f"Discrete Gaussian noise of standard deviation {deviation:.3g} is in no family here.",
-            f"Below {LEAST_DEVIATION:g} more noise does not always protect better.",
+            f"Below {MIN_DISCRETE_DEVIATION:g} more noise does not always protect better.",
             "Use a finer grid for the noise, or `steinke`, which needs no family.",
         )
 

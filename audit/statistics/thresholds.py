@@ -1,4 +1,4 @@
-"""The threshold of the claim test, fixed by the claim as a rank; never by the data that are counted.
+"""The threshold of the claim test: a rank, fixed by the claim and never by the data counted.
 
 Not a score but a rank is fixed.  The claim alone says how many false alarms k to allow, and
 the threshold is the (k+1)-th largest score of the units that were out.  Its false alarm rate is
@@ -16,19 +16,18 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from .binomial import Counts, as_scores, counts_at, upper_rate
 from .family import FamilyResult, family_test, smallest_rejected
 from .scaling import scaled
-from .tradeoff import TradeOff, reached, trade_off
+from .tradeoff import TradeOff, attained_trade_off, trade_off
 
-Array = NDArray[np.float64]
-
-CANDIDATES: Final = 400
+CANDIDATE_RANKS: Final = 400
 """Thresholds among which one is chosen."""
 
 
@@ -42,10 +41,10 @@ def claim_rank(
     """
     validate.open_probability(alpha=alpha)
     n_out, n_in = validate.count(negatives=negatives), validate.count(positives=positives)
-    ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATES).astype(int)) - 1
-    misses = n_in * reached(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
-    upper = _upper(ranks.astype(float), n_out, misses, n_in, alpha)
-    return int(ranks[_best(upper, event, neighbours)])
+    ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATE_RANKS).astype(int)) - 1
+    misses = n_in * attained_trade_off(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
+    upper = _upper_rates(ranks.astype(float), n_out, misses, n_in, alpha)
+    return int(ranks[_best_candidate(upper, event, neighbours)])
 
 
 def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tuple[float, Counts]:
@@ -89,18 +88,18 @@ def claim_only(
     return family_test(counts, event, neighbours, delta, alpha)
 
 
-def _upper(
-    alarms: Array, n_out: int, misses: Array, n_in: int, alpha: float
-) -> tuple[Array, Array]:
+def _upper_rates(
+    alarms: FloatArray, n_out: int, misses: FloatArray, n_in: int, alpha: float
+) -> tuple[FloatArray, FloatArray]:
     half = alpha / 2.0
     return upper_rate(alarms, n_out, half), upper_rate(misses, n_in, half)
 
 
-def _best(upper: tuple[Array, Array], event: ev.Event, neighbours: str) -> int:
+def _best_candidate(upper: tuple[FloatArray, FloatArray], event: ev.Event, neighbours: str) -> int:
     """Return the candidate that rejects the smallest factor, the first where none rejects any."""
     false_alarms, misses = upper
 
-    def margins(shape: TradeOff) -> Array:
+    def margins(shape: TradeOff) -> FloatArray:
         return shape(false_alarms) - misses
 
     def some(shape: TradeOff) -> bool:

@@ -21,7 +21,7 @@ from privplan.accountant.records import (
     RunOpen,
     StreamRange,
 )
-from privplan.audit.residual.items import Run, _made
+from privplan.audit.residual.sealed_statistics import Run, _release_from
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.log import LogWriter
 
@@ -91,7 +91,7 @@ def in_memory(law: Law, seed: int, *, rounds: int, width: int, **limits: Any) ->
     for number in range(rounds):
         found = items(kept, law(rng, number, width), **limits)
         own, given = intent(number + 1), release(number + 1, 1, width, {})
-        releases.append(_made(1, own, given, found["residuals"], found["recomputed"]))
+        releases.append(_release_from(1, own, given, found["residuals"], found["recomputed"]))
     return Run(opening(rounds), tuple(releases))
 
 

@@ -16,10 +16,15 @@ from hypothesis import strategies as st
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.accountant.records import Evaluation, Randomness, RunClose, RunOpen
-from privplan.audit.attack import Asked, attack
-from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for, require_feasible
+from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.configured import settings_in
 from privplan.audit.measurement import NOT_PROOF
+from privplan.audit.rehearsal_size import (
+    DEFAULT_CANARIES,
+    MAX_REQUESTED_WORK,
+    canary_count,
+    require_feasible,
+)
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
 from privplan.fl.log import BadLine, LogWriter, Sealed
@@ -29,7 +34,7 @@ from privplan.fl.settings.file import parse
 from . import ledgers, logs
 from .attacked import MEASURED, Stand, configuration, configured, content, run_in, why_not
 
-MEMBERSHIP = Asked(tiers=("membership",))
+MEMBERSHIP = AttackRequest(tiers=("membership",))
 
 
 @pytest.fixture
@@ -259,7 +264,7 @@ def test_the_usual_tiers_are_taken_in_order(folder: Path) -> None:
     assert len(said) == 4
     asked = stand.call("rehearse")
     assert asked["settings"] == settings_in(opened_in(folder))
-    assert asked["canaries"] == CANARIES
+    assert asked["canaries"] == DEFAULT_CANARIES
     assert (asked["observer"], asked["silos"]) == ("model", 5)
     assert (asked["rounds"], asked["seed"]) == (None, None)
     assert stand.call("claim")["alpha"] == pytest.approx(0.05)
@@ -267,7 +272,7 @@ def test_the_usual_tiers_are_taken_in_order(folder: Path) -> None:
 
 def test_what_is_asked_for_reaches_the_tiers(folder: Path) -> None:
     stand = Stand(rehearse={"event": ev.Repeat(5, ledgers.weighted(1)[1].views["server"])})  # type: ignore[attr-defined]
-    own = Asked(
+    own = AttackRequest(
         tiers=("robust", "claim"),
         observer="server",
         canaries=77,
@@ -313,7 +318,7 @@ def test_a_tier_that_was_named_must_work(
     folder: Path, tier: Any, answers: dict[str, object]
 ) -> None:
     with pytest.raises(PrivplanError):
-        attack(folder, Asked(tiers=(tier,)), tools=Stand(**answers).tools())
+        attack(folder, AttackRequest(tiers=(tier,)), tools=Stand(**answers).tools())
 
 
 def test_where_no_tier_can_be_taken_the_first_reason_is_the_error(folder: Path) -> None:
@@ -327,7 +332,7 @@ def test_too_few_canaries_are_an_error_and_no_skipped_tier(folder: Path, tier: s
     stand = Stand(**{tier: InvalidInput("The test needs 100 canaries.")})
     before = files_of(folder)
     with pytest.raises(InvalidInput, match="needs 100 canaries"):
-        attack(folder, Asked(canaries=5), tools=stand.tools())
+        attack(folder, AttackRequest(canaries=5), tools=stand.tools())
     assert files_of(folder) == before
 
 
@@ -362,7 +367,7 @@ def test_a_promise_that_the_announced_rounds_do_not_bear_is_refused(tmp_path: Pa
     low = run_in(tmp_path / "low", change=ledgers.opening(claim=ledgers.part(epsilon=0.1)))
     for tiers in ((), ("robust",)):
         with pytest.raises(InvalidInput, match=r"promises epsilon 0\.1"):
-            attack(low, Asked(tiers=tiers), tools=Stand().tools())
+            attack(low, AttackRequest(tiers=tiers), tools=Stand().tools())
     nothing = ledgers.also(
         ledgers.opening(plan=ledgers.part(events={})), ledgers.closing(events={})
     )
@@ -393,15 +398,15 @@ def test_as_published_the_papers_number_is_the_promise(tmp_path: Path) -> None:
 def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
     event = ledgers.weighted(1)[1].event  # type: ignore[attr-defined]
     fewer = Stand(rehearse={"event": ev.Repeat(7, event)})
-    found = attack(folder, Asked(rounds=7), tools=fewer.tools())
+    found = attack(folder, AttackRequest(rounds=7), tools=fewer.tools())
     assert any("A part of the run is rehearsed" in said for said in found.warnings)
     with pytest.raises(InvalidInput, match="announces other rounds"):
         attack(folder, tools=fewer.tools())
     more = Stand(rehearse={"event": ev.Repeat(21, event)})
     with pytest.raises(InvalidInput, match="`rounds` is 21, and the run has 20"):
-        attack(folder, Asked(rounds=21), tools=more.tools())
+        attack(folder, AttackRequest(rounds=21), tools=more.tools())
     with pytest.raises(InvalidInput, match="announces other rounds"):
-        attack(folder, Asked(rounds=20), tools=more.tools())
+        attack(folder, AttackRequest(rounds=20), tools=more.tools())
 
 
 @pytest.mark.parametrize(
@@ -418,13 +423,13 @@ def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
 )
 def test_what_is_asked_is_checked_at_the_door(bad: Any, field: str) -> None:
     with pytest.raises(InvalidInput, match=f"`{field}`"):
-        Asked(**bad)
+        AttackRequest(**bad)
 
 
 def test_a_log_cannot_ask_for_endless_work(tmp_path: Path, folder: Path) -> None:
     stand = Stand()
     with pytest.raises(InvalidInput, match="too many"):
-        attack(folder, Asked(canaries=LARGEST), tools=stand.tools())
+        attack(folder, AttackRequest(canaries=MAX_REQUESTED_WORK), tools=stand.tools())
     many = ledgers.opening(plan=ledgers.part(rounds=10**12))
     endless = run_in(
         tmp_path / "endless",
@@ -459,7 +464,7 @@ def test_work_without_end_is_refused(change: dict[str, Any]) -> None:
         table=replace(own.table, record_rate=change.get("rate")),
     )
     with pytest.raises(InvalidInput, match="too many"):
-        canaries_for(own, change.get("silos", 5), rounds=None, asked=change.get("canaries"))
+        canary_count(own, change.get("silos", 5), rounds=None, asked=change.get("canaries"))
 
 
 def test_membership_makes_no_replicas_without_end(folder: Path) -> None:
@@ -476,10 +481,10 @@ def test_membership_makes_no_replicas_without_end(folder: Path) -> None:
 
 def test_what_people_ask_for_is_not_refused() -> None:
     own = parse(content(), "run.toml")
-    assert canaries_for(own, 5, rounds=None, asked=100_000) == 100_000
+    assert canary_count(own, 5, rounds=None, asked=100_000) == 100_000
     large = replace(own, run=replace(own.run, rounds=1_000))
-    assert canaries_for(large, 100, rounds=None, asked=None) >= 2_000
-    assert canaries_for(large, 5, rounds=10, asked=None) == CANARIES
+    assert canary_count(large, 100, rounds=None, asked=None) >= 2_000
+    assert canary_count(large, 5, rounds=10, asked=None) == DEFAULT_CANARIES
 
 
 @pytest.mark.parametrize(
@@ -493,7 +498,7 @@ def test_fewer_canaries_are_used_where_each_costs_more(
     system: str, more: str, canaries: int
 ) -> None:
     own = parse((content(system=system).decode() + more).encode(), "run.toml")
-    assert canaries_for(own, 5, rounds=None, asked=None) == canaries
+    assert canary_count(own, 5, rounds=None, asked=None) == canaries
 
 
 def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
@@ -501,10 +506,13 @@ def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
         planned = ledgers.opening(plan=ledgers.part(rounds=10**5))
         return planned(configured(run={"rounds": 10**5})(records))
 
-    folder, stand = run_in(tmp_path / "run", change=longer), Stand(rehearse=Unsupported("Asked."))
+    folder, stand = (
+        run_in(tmp_path / "run", change=longer),
+        Stand(rehearse=Unsupported("AttackRequest.")),
+    )
     with pytest.raises(Unsupported):
-        attack(folder, Asked(tiers=("claim",)), tools=stand.tools())
-    assert stand.call("rehearse")["canaries"] == CANARIES // 2**6
+        attack(folder, AttackRequest(tiers=("claim",)), tools=stand.tools())
+    assert stand.call("rehearse")["canaries"] == DEFAULT_CANARIES // 2**6
 
 
 # What is kept, and where
@@ -526,14 +534,14 @@ def test_public_results_join_the_log_and_sealed_ones_do_not(folder: Path) -> Non
 def test_whether_membership_joins_the_log_does_not_depend_on_the_sidecar(folder: Path) -> None:
     stand = Stand(residual=InvalidInput("No sidecar."))
     with pytest.raises(InvalidInput, match="No sidecar"):
-        attack(folder, Asked(tiers=("membership", "residual")), tools=stand.tools())
+        attack(folder, AttackRequest(tiers=("membership", "residual")), tools=stand.tools())
     assert [one.tier for one in measurements_in(folder)] == ["membership"]
 
 
 def test_where_the_records_are_is_asked_before_any_work(tmp_path: Path) -> None:
     folder, stand = run_in(tmp_path / "heart", data="heart-disease"), Stand()
     with pytest.raises(InvalidInput, match="`data` is missing"):
-        attack(folder, Asked(tiers=("claim", "membership")), tools=stand.tools())
+        attack(folder, AttackRequest(tiers=("claim", "membership")), tools=stand.tools())
     assert stand.asked == []
     assert measurements_in(folder) == ()
 
@@ -556,7 +564,7 @@ def test_without_append_nothing_is_written(folder: Path) -> None:
     found = attack(folder, append=False, tools=stand.tools())
     assert "seal" not in stand.names
     assert (found.appended, found.sealed_report) == ((), None)
-    own = Asked(tiers=("claim", "membership"))
+    own = AttackRequest(tiers=("claim", "membership"))
     attack(folder, own, append=False, tools=Stand().tools())
     assert files_of(folder) == before
 

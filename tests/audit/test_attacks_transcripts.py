@@ -130,7 +130,7 @@ def test_the_published_form_shows_which_parameters_nobody_moved() -> None:
     finding = attacks.shown_randomness(
         updates(session := run_published(deltas, drawn(2, 3, 6, scale=5.0))), session.modulus
     )
-    assert finding.found
+    assert finding.detected
     assert finding.p_value < 1e-100
     assert set(finding.places) == {
         "silo-0[2]",
@@ -146,7 +146,7 @@ def test_the_published_form_shows_equal_and_opposite_and_double_parameters() -> 
     deltas[2, :, 4] = 2 * deltas[2, :, 0]
     session = run_published(deltas, drawn(2, 3, 5, scale=5.0))
     finding = attacks.shown_randomness(updates(session), session.modulus, invited=invited(session))
-    assert finding.found
+    assert finding.detected
     related = finding.recovered["related"]
     assert (("silo-1", 0), ("silo-1", 1)) in related
     assert (("silo-1", 0), ("silo-1", 3)) in related
@@ -197,7 +197,7 @@ def test_fresh_randomness_shows_nothing(key: tuple[int, int], masked: bool, own:
     digits[:, 3] = digits[:, 2]
     sent = masked_sums(key, digits, np.full((3, 4), 1000), 1, masked=masked, own=own)
     finding = attacks.shown_randomness(sent, math.prod(key))
-    assert not finding.found
+    assert not finding.detected
     assert finding.places == ()
     assert attacks.decrypted_sums(sent, key) == (digits.sum(axis=0) + 3000).tolist()
 
@@ -229,7 +229,7 @@ def test_the_published_noise_leaves_a_residue_that_shows_the_user() -> None:
     without[:, 1] = 0.0  # this user's 11 records: V moves by multiples of C / 11
     ours, theirs = published_values(deltas, 1, 4), published_values(without, 2, 4)
     finding = attacks.noise_free_residue(ours, MULTIPLE, without=theirs)
-    assert finding.found
+    assert finding.detected
     assert "without the target" in finding.what
     assert finding.recovered["residues"] == [value % MULTIPLE for value in ours[3]]
     assert finding.recovered["differs"]
@@ -237,7 +237,7 @@ def test_the_published_noise_leaves_a_residue_that_shows_the_user() -> None:
 
 def test_the_published_residue_is_the_same_under_all_noise() -> None:
     finding = attacks.noise_free_residue(published_values(drawn(3, 3, 4, 2), 1, 3), MULTIPLE)
-    assert finding.found
+    assert finding.detected
     assert "same under all noise" in finding.what
 
 
@@ -245,7 +245,7 @@ def test_one_published_round_has_a_factor_that_no_noise_touches() -> None:
     """V is a sum of multiples of C / N_u: for N_u of 6, 11, 5 and 5, always a multiple of 84."""
     values = published_values(drawn(3, 3, 4, 40), 1, 1)
     finding = attacks.noise_free_residue(values, MULTIPLE)
-    assert finding.found
+    assert finding.detected
     assert "factor" in finding.what
 
 
@@ -262,21 +262,21 @@ def test_noise_on_every_residue_leaves_nothing() -> None:
     finding = attacks.noise_free_residue(
         fine_values(with_user, 1, 1000, std), MULTIPLE, without=fine_values(without, 2, 1000, std)
     )
-    assert not finding.found
+    assert not finding.detected
     assert finding.p_value > 1e-3
 
 
 def test_noise_that_covers_only_part_of_the_residues_is_seen() -> None:
     values = fine_values([0, 11, 5], 1, 1000, 0.1 * MULTIPLE)
     finding = attacks.noise_free_residue(values, MULTIPLE)
-    assert finding.found
+    assert finding.detected
     assert "not uniform" in finding.what
 
 
 def test_noise_on_even_residues_is_seen() -> None:
     rng = np.random.default_rng(1)
     values = (2 * np.rint(rng.normal(0.0, 9.0 * MULTIPLE, (40, 5)))).astype(np.int64) + 1
-    assert attacks.noise_free_residue(values.tolist(), MULTIPLE).found
+    assert attacks.noise_free_residue(values.tolist(), MULTIPLE).detected
 
 
 def test_residues_of_unequal_rows_are_refused() -> None:
@@ -294,7 +294,7 @@ def test_false_alarms_of_the_residue_attack() -> None:
             2520,
             without=rng.integers(0, 2520, (8, 40)).tolist(),
             false_alarm=0.01,
-        ).found
+        ).detected
         for _ in range(1000)
     )
     assert alarms <= 10 + 4 * 10**0.5
@@ -320,20 +320,20 @@ def test_a_mask_that_comes_again_in_the_next_round_is_seen(size: int) -> None:
         "silo-1, round 1": ring(4, size) + update(5, size),
     }
     finding = attacks.reused_masks(vectors, 2**64)
-    assert finding.found
+    assert finding.detected
     assert finding.places == ("silo-0, round 1 and silo-0, round 2",)
 
 
 def test_fresh_masks_look_fresh() -> None:
     vectors = {f"{n}": ring(n, 500) + update(n + 50, 500) for n in range(8)}
     finding = attacks.reused_masks(vectors, 2**64)
-    assert not finding.found
+    assert not finding.detected
     assert finding.p_value > 1e-3
 
 
 def test_masks_of_32_bits() -> None:
     fresh = {f"{n}": (ring(n, 500, 32) + update(n, 500) % 2**32) % 2**32 for n in range(4)}
-    assert not attacks.reused_masks(fresh, 2**32).found
+    assert not attacks.reused_masks(fresh, 2**32).detected
     again = fresh | {"again": (fresh["0"] + update(9, 500)) % 2**32}
     assert attacks.reused_masks(again, 2**32).places == ("0 and again",)
 
@@ -343,7 +343,7 @@ def test_masks_modulo_n() -> None:
     rng = np.random.default_rng(1)
     masks = [[int.from_bytes(rng.bytes(40), "big") % n for _ in range(6)] for _ in range(3)]
     fresh = {f"{index}": mask for index, mask in enumerate(masks)}
-    assert not attacks.reused_masks(fresh, n).found
+    assert not attacks.reused_masks(fresh, n).detected
     again = fresh | {"again": [(one + 123456) % n for one in masks[0]]}
     assert attacks.reused_masks(again, n).places == ("0 and again",)
 
@@ -356,8 +356,8 @@ def test_a_mask_shared_by_tensors_is_seen() -> None:
     assert named.places == ("silo-0/weights and silo-0/bias",)
     unnamed = attacks.reused_masks({"silo-0": one}, 2**64)
     assert unnamed.places == ("silo-0, with itself",)
-    assert not attacks.reused_masks({"silo-0": ring(3, 500)}, 2**64, blocks=blocks).found
-    assert not attacks.reused_masks({"silo-0": ring(3, 500)}, 2**64).found
+    assert not attacks.reused_masks({"silo-0": ring(3, 500)}, 2**64, blocks=blocks).detected
+    assert not attacks.reused_masks({"silo-0": ring(3, 500)}, 2**64).detected
 
 
 def test_a_key_that_hid_two_seeds_is_seen() -> None:
@@ -370,13 +370,13 @@ def test_a_key_that_hid_two_seeds_is_seen() -> None:
     }
     assert attacks.reused_keystream(hidden).places == ("round 1 and round 2",)
     random = {str(n): rng.bytes(32) for n in range(12)}
-    assert not attacks.reused_keystream(random).found
+    assert not attacks.reused_keystream(random).detected
 
 
 def test_a_nonce_that_comes_again_is_seen() -> None:
     rng = np.random.default_rng(1)
     locked = {str(n): rng.bytes(12) + rng.bytes(48) for n in range(5)}
-    assert not attacks.reused_keystream(locked).found
+    assert not attacks.reused_keystream(locked).detected
     locked["again"] = locked["2"][:12] + rng.bytes(48)
     assert attacks.reused_keystream(locked).places == ("2 and again",)
 
@@ -396,22 +396,22 @@ def test_seeds_of_32_bits_are_recognised_where_they_travel() -> None:
         {str(n): seed.to_bytes(4, "big") for n, seed in enumerate(seeds)},
     ):
         finding = attacks.weak_seeds(named)
-        assert finding.found
+        assert finding.detected
         assert finding.recovered <= 32
 
 
 def test_good_seeds_show_no_sign() -> None:
     rng = np.random.default_rng(2)
     for count in (1, 2, 3, 50):
-        assert not attacks.weak_seeds({str(n): rng.bytes(32) for n in range(count)}).found
-        assert not attacks.weak_seeds({str(n): rng.bytes(16) for n in range(count)}).found
-    assert attacks.weak_seeds({str(n): rng.bytes(16) for n in range(3)}, bits=256).found
+        assert not attacks.weak_seeds({str(n): rng.bytes(32) for n in range(count)}).detected
+        assert not attacks.weak_seeds({str(n): rng.bytes(16) for n in range(count)}).detected
+    assert attacks.weak_seeds({str(n): rng.bytes(16) for n in range(3)}, bits=256).detected
 
 
 def test_a_seed_that_two_parties_have_is_seen() -> None:
     rng = np.random.default_rng(2)
     seeds = {str(n): rng.bytes(32) for n in range(5)} | {"5": b"x" * 32, "6": b"x" * 32}
-    assert attacks.weak_seeds(seeds).found
+    assert attacks.weak_seeds(seeds).detected
 
 
 def test_the_published_seed_gives_the_counts_away() -> None:
@@ -419,14 +419,14 @@ def test_the_published_seed_gives_the_counts_away() -> None:
     finding = attacks.published_seed(
         session.views[SERVER], session.modulus, count_limit=LIMIT, seed_bits=10, budget=2**10
     )
-    assert finding.found
+    assert finding.detected
     assert finding.recovered["counts"] == counts()[:, 0].tolist()
     assert str(finding.recovered["seed"]) not in finding.what
 
 
 def test_a_search_that_stops_early_says_what_is_left() -> None:
     finding = attacks.search_seed(lambda seed: seed == 10**6, 32, budget=1000)
-    assert not finding.found
+    assert not finding.detected
     assert "32 bits would take" in finding.what
     assert attacks.search_seed(lambda seed: seed == 999, 32, budget=1000).recovered == 999
 
@@ -438,7 +438,7 @@ def test_a_search_that_stops_early_says_what_is_left() -> None:
 def test_plain_updates_are_not_uniform(size: int) -> None:
     vectors = {"silo-0": ring(1, size), "silo-1": update(2, size)}
     finding = attacks.unmasked(vectors, 2**64)
-    assert finding.found
+    assert finding.detected
     assert "silo-1" in finding.places
     assert "silo-0" not in finding.places
 
@@ -446,7 +446,7 @@ def test_plain_updates_are_not_uniform(size: int) -> None:
 def test_masked_updates_are_uniform() -> None:
     vectors = {f"{n}": ring(n, 20_000) + update(n, 20_000) for n in range(5)}
     finding = attacks.unmasked(vectors, 2**64)
-    assert not finding.found
+    assert not finding.detected
     assert finding.p_value > 1e-3
 
 
@@ -459,20 +459,20 @@ def test_masked_updates_are_uniform() -> None:
     ],
 )
 def test_a_mask_that_is_not_uniform_is_seen(weak: Any) -> None:
-    assert attacks.unmasked({"silo-0": weak(ring(1, 5000))}, 2**64).found
+    assert attacks.unmasked({"silo-0": weak(ring(1, 5000))}, 2**64).detected
 
 
 def test_float_shares_are_not_uniform() -> None:
     values = drawn(1, 5000, scale=1.0)
-    assert attacks.unmasked({"peer": values.view(np.uint64)}, 2**64).found
+    assert attacks.unmasked({"peer": values.view(np.uint64)}, 2**64).detected
 
 
 def test_residues_modulo_n(key: tuple[int, int]) -> None:
     n = math.prod(key)
     rng = np.random.default_rng(5)
     uniform = [int.from_bytes(rng.bytes(100), "big") % n for _ in range(400)]
-    assert not attacks.unmasked({"masked": uniform}, n).found
-    assert attacks.unmasked({"plain": [one % 2**400 for one in uniform]}, n).found
+    assert not attacks.unmasked({"masked": uniform}, n).detected
+    assert attacks.unmasked({"plain": [one % 2**400 for one in uniform]}, n).detected
 
 
 @pytest.mark.slow
@@ -482,7 +482,7 @@ def test_false_alarms_of_the_uniformity_test() -> None:
     alarms = sum(
         attacks.unmasked(
             {"a": rng.integers(0, 2**64, size, dtype=np.uint64)}, 2**64, false_alarm=0.01
-        ).found
+        ).detected
         for size in (40, 100, 700, 6000)
         for _ in range(1000)
     )
@@ -525,7 +525,7 @@ COUNTS = [3, 14, 1, 5, 9, 2, 6, 5]
 )
 def test_a_key_is_found_in_any_encoding(message: tuple[Message, ...]) -> None:
     finding = attacks.secrets_in(message, {"key": SECRET})
-    assert finding.found
+    assert finding.detected
     assert finding.places == ("key in message 0 (note from a)",)
     assert SECRET.hex() not in repr(finding)
 
@@ -543,26 +543,26 @@ def test_a_key_is_found_in_any_encoding(message: tuple[Message, ...]) -> None:
     ],
 )
 def test_counts_are_found_in_any_encoding(message: tuple[Message, ...]) -> None:
-    assert attacks.secrets_in(message, {"counts": COUNTS}).found
+    assert attacks.secrets_in(message, {"counts": COUNTS}).detected
 
 
 def test_large_numbers_are_found_in_decimal_and_in_bytes() -> None:
     number = 2**100 + 12345
     for message in (sent(text=f"r={number}"), sent(raw=number.to_bytes(40, "little"))):
-        assert attacks.secrets_in(message, {"r": number}).found
+        assert attacks.secrets_in(message, {"r": number}).detected
 
 
 def test_what_is_not_there_is_not_found() -> None:
     rng = np.random.default_rng(1)
     message = sent("text", rng.bytes(200_000), (3, 14, 1, 5, 9, 2))
     finding = attacks.secrets_in(message, {"key": SECRET, "counts": COUNTS, "r": 2**90})
-    assert not finding.found
+    assert not finding.detected
     assert finding.p_value == 1.0
 
 
 def test_what_is_too_short_to_be_looked_for_is_said_so() -> None:
     finding = attacks.secrets_in(sent("", b"abc"), {"count": 3})
-    assert not finding.found
+    assert not finding.detected
     assert "1 secrets are too short" in finding.what
 
 
@@ -576,10 +576,10 @@ def test_the_published_server_cannot_read_what_it_must_not() -> None:
     session = run_published(drawn(1, 3, 4, 3), drawn(2, 3, 3))
     secrets: dict[str, Any] = {f"counts {s}": counts()[:, s].tolist() for s in range(3)}
     secrets |= {f"key {s}": session._silos[0].shared[s] for s in (1, 2)}
-    assert not attacks.secrets_in(session.views[SERVER], secrets).found
+    assert not attacks.secrets_in(session.views[SERVER], secrets).detected
     high = {s: key[:28] for s, key in session._silos[0].shared.items()}
     found = attacks.secrets_in(session.views[SERVER], {f"{s}": one for s, one in high.items()})
-    assert found.found  # 224 bits of each key, beside a seed of 32
+    assert found.detected  # 224 bits of each key, beside a seed of 32
 
 
 def test_findings_keep_what_they_recovered_to_themselves() -> None:
@@ -681,9 +681,9 @@ def test_the_sound_protocol_shows_no_randomness(sound: Sound) -> None:
     handed_out = attacks.residues(view, "weighting.inverses", width)[SERVER]
     for number in (1, 2, 30):
         finding = attacks.shown_randomness(sound.updates(number), sound.modulus, invited=handed_out)
-        assert not finding.found
+        assert not finding.detected
     every = {f"{n} {s}": own for n in range(1, 31) for s, own in sound.updates(n).items()}
-    assert not attacks.shown_randomness(every, sound.modulus).found
+    assert not attacks.shown_randomness(every, sound.modulus).detected
 
 
 @pytest.mark.parametrize("masked", [True, False])
@@ -714,7 +714,7 @@ def test_the_servers_own_sum_agrees_with_the_rounds(sound: Sound) -> None:
 def test_the_sound_protocol_leaves_no_residue(sound: Sound) -> None:
     without = Sound(30, leave_out=TARGET)
     finding = attacks.noise_free_residue(sound.values, sound.terms.multiple, without=without.values)
-    assert not finding.found
+    assert not finding.detected
     assert finding.p_value > 1e-3
 
 
@@ -722,19 +722,19 @@ def test_noise_on_multiples_in_the_sound_protocol_is_seen() -> None:
     """The control: the same protocol with the published noise."""
     ours, without = Sound(3, coarse=True), Sound(3, coarse=True, leave_out=TARGET)
     finding = attacks.noise_free_residue(ours.values, ours.terms.multiple, without=without.values)
-    assert finding.found
+    assert finding.detected
     assert finding.recovered["differs"]
 
 
 def test_the_server_of_the_sound_protocol_receives_uniform_values(sound: Sound) -> None:
     n = sound.modulus
     sent = {f"{r} {s}": own for r in range(1, 31) for s, own in sound.updates(r).items()}
-    assert not attacks.unmasked(sent, n * n).found
+    assert not attacks.unmasked(sent, n * n).detected
     opened = {
         label: [attacks.plaintext(one, sound.primes) for one in own] for label, own in sent.items()
     }
-    assert not attacks.unmasked(opened, n).found  # every silo's, by the server's own key
-    assert not attacks.reused_masks(opened, n).found
+    assert not attacks.unmasked(opened, n).detected  # every silo's, by the server's own key
+    assert not attacks.reused_masks(opened, n).detected
     view, width = sound.network.view(SERVER), sound.terms.modulus_bytes
     columns = {
         message.sender: [
@@ -747,15 +747,15 @@ def test_the_server_of_the_sound_protocol_receives_uniform_values(sound: Sound) 
         if message.kind == "weighting.histogram"
     }
     assert [len(own) for own in columns.values()] == [USERS] * SILOS
-    assert not attacks.unmasked(columns, n).found
-    assert not attacks.reused_masks(columns, n).found
+    assert not attacks.unmasked(columns, n).detected
+    assert not attacks.reused_masks(columns, n).detected
 
 
 def test_without_masks_the_servers_key_opens_every_silo(key: tuple[int, int]) -> None:
     """The control for the test above: own randomness alone hides no plaintext."""
     sent = masked_sums(key, np.ones((3, 6), int), np.full((3, 6), 50), 3, masked=False)
     opened = {s: [attacks.plaintext(one, key) for one in own] for s, own in sent.items()}
-    assert attacks.unmasked(opened, math.prod(key)).found
+    assert attacks.unmasked(opened, math.prod(key)).detected
 
 
 def test_a_ciphertext_mask_that_comes_again_is_seen(key: tuple[int, int]) -> None:
@@ -775,7 +775,7 @@ def test_a_ciphertext_mask_that_comes_again_is_seen(key: tuple[int, int]) -> Non
 @pytest.mark.parametrize("party", [SERVER, "silo-0", "silo-1", "silo-2"])
 def test_no_secret_stands_in_a_message(sound: Sound, party: str) -> None:
     finding = attacks.secrets_in(sound.network.view(party), sound.secrets())
-    assert not finding.found
+    assert not finding.detected
     assert len(sound.secrets()) > 15
     assert "too short" not in finding.what
 
@@ -784,7 +784,7 @@ def test_the_search_for_secrets_would_find_them(sound: Sound) -> None:
     """The control: each secret is found in a message that holds it."""
     for name, secret in sound.secrets().items():
         held = bytes(secret) if isinstance(secret, bytes | list) else secret.to_bytes(64, "big")
-        assert attacks.secrets_in(sent(raw=held), {name: secret}).found
+        assert attacks.secrets_in(sent(raw=held), {name: secret}).detected
 
 
 def test_locked_seeds_of_many_sessions_look_random() -> None:
@@ -795,8 +795,8 @@ def test_locked_seeds_of_many_sessions_look_random() -> None:
         parts = [one for one in attacks.values(body) if isinstance(one, bytes)]
         locked |= {f"{session} {n}": part for n, part in enumerate(parts)}
     assert len(locked) == 8
-    assert not attacks.reused_keystream(locked).found
-    assert not attacks.weak_seeds(locked).found
+    assert not attacks.reused_keystream(locked).detected
+    assert not attacks.weak_seeds(locked).detected
 
 
 def test_an_oblivious_transfer_shows_neither_side_the_sample() -> None:
@@ -813,11 +813,11 @@ def test_an_oblivious_transfer_shows_neither_side_the_sample() -> None:
     ]
     assert len(set(requests)) == len(requests) == 4 * SILOS * USERS
     hidden = {str(n): one for n, one in enumerate(requests)}
-    assert not attacks.reused_keystream(hidden).found
-    assert not attacks.weak_seeds(hidden).found
+    assert not attacks.reused_keystream(hidden).detected
+    assert not attacks.weak_seeds(hidden).detected
     for number in range(1, 5):
-        assert not attacks.shown_randomness(session.updates(number), session.modulus).found
-    assert not attacks.secrets_in(view, session.secrets()).found
+        assert not attacks.shown_randomness(session.updates(number), session.modulus).detected
+    assert not attacks.secrets_in(view, session.secrets()).detected
 
 
 def test_masked_words_are_read_as_they_travel() -> None:
@@ -832,13 +832,13 @@ def test_masked_words_are_read_as_they_travel() -> None:
     view = network.view(SERVER)
     found = attacks.words(view, "secagg-masked", 64)
     assert {name: len(one) for name, one in found.items()} == dict.fromkeys(names, 4000)
-    assert not attacks.unmasked(found, 2**64).found
-    assert not attacks.secrets_in(view, {"vector": own.tobytes()}).found
+    assert not attacks.unmasked(found, 2**64).detected
+    assert not attacks.secrets_in(view, {"vector": own.tobytes()}).detected
     in_clear = Message(bytes(16), 1, "secagg-masked", "silo-0", SERVER, own.tobytes())
-    assert attacks.secrets_in([in_clear], {"vector": own.tobytes()}).found
+    assert attacks.secrets_in([in_clear], {"vector": own.tobytes()}).detected
 
 
 def test_a_name_that_stands_twice_hides_nothing() -> None:
     twice = b"\x91\x82\xa1a\xc4\x20" + bytes(range(32)) + b"\xa1a\xc4\x01\x00"
     message = Message(bytes(16), 1, "any", "silo-0", SERVER, twice)
-    assert attacks.secrets_in([message], {"key": bytes(range(32))}).found
+    assert attacks.secrets_in([message], {"key": bytes(range(32))}).detected

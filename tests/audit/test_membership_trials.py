@@ -100,7 +100,7 @@ def test_with_one_trial_a_user_it_is_clopper_and_pearson():
     rng = np.random.default_rng(3)
     members = np.arange(400) < 200
     trials = Trials((rng.normal(size=400) + members)[None], members[None], np.arange(400))
-    assert trials.alone
+    assert trials.independent
     found = hits(trials, 0.01)
     outside = np.sort(trials.scores[~trials.members])
     assert found.threshold == outside[-3]  # two of 200 are above it

@@ -31,8 +31,8 @@ from privplan.audit.statistics import (
     trade_off,
     upper_rate,
 )
-from privplan.audit.statistics.family import PRECISION
-from privplan.audit.statistics.tradeoff import reached
+from privplan.audit.statistics.family import FACTOR_PRECISION_RELATIVE
+from privplan.audit.statistics.tradeoff import attained_trade_off
 
 SURE = 1.0 - 1e-6
 DELTA = 1e-5
@@ -64,7 +64,7 @@ def test_under_gaussian_noise_it_is_the_mu_test() -> None:
     counts = Counts(150, 5000, 4100, 5000)
     found = family_test(counts, GAUSSIAN, "add-remove", DELTA)
     mu = mu_lower(counts)
-    assert found.factor == pytest.approx(1.0 / mu, rel=1.1 * PRECISION)
+    assert found.factor == pytest.approx(1.0 / mu, rel=1.1 * FACTOR_PRECISION_RELATIVE)
     assert found.factor >= 1.0 / mu
     assert found.epsilon == pytest.approx(gdp_epsilon(mu, DELTA), rel=3e-4)
     assert found.epsilon <= gdp_epsilon(mu, DELTA)
@@ -78,7 +78,9 @@ def test_what_it_reports_was_rejected_and_a_little_less_was_not() -> None:
     assert found.factor is not None
     f, n = counts.upper(0.05)
     assert n < trade_off(scaled(SAMPLED, found.factor))(f)
-    assert n >= trade_off(scaled(SAMPLED, found.factor / (1.0 + 1.01 * PRECISION)))(f)
+    assert n >= trade_off(scaled(SAMPLED, found.factor / (1.0 + 1.01 * FACTOR_PRECISION_RELATIVE)))(
+        f
+    )
     known = account(scaled(SAMPLED, found.factor), delta=DELTA).epsilon
     assert found.epsilon == known.lower
     assert found.rejected == (found.factor <= 1.0) == claim_rejected(counts, SAMPLED, "add-remove")
@@ -146,7 +148,7 @@ def test_a_kept_claim_is_rejected_no_more_often_than_alpha(event: ev.Event, rate
     rng = np.random.default_rng(31)
     runs, n, alpha = 1000, 400, 0.2
     alarms = rng.binomial(n, rate, runs)
-    misses = rng.binomial(n, float(reached(event)(np.array([rate]))[0]), runs)
+    misses = rng.binomial(n, float(attained_trade_off(event)(np.array([rate]))[0]), runs)
     pairs = [Counts(int(a), n, int(b), n) for a, b in zip(alarms, misses, strict=True)]
     rejected = sum(claim_rejected(one, event, "add-remove", alpha) for one in pairs)
     assert rejected <= binom.ppf(SURE, runs, alpha)

@@ -18,7 +18,7 @@ from privplan.accountant.engines.pld.curve import delta_curves
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.guarantee import NEIGHBOURS, Neighbours
 from privplan.audit.statistics import TradeOff, scaled, trade_off
-from privplan.audit.statistics.tradeoff import reached
+from privplan.audit.statistics.tradeoff import attained_trade_off
 
 from ..sweeps import sweep
 
@@ -145,7 +145,7 @@ def test_one_sampled_round_against_the_best_test(rate: float, sigma: float) -> N
     steep = np.diff(misses) >= -np.diff(alarms)
     assert (misses[1:] - found(alarms[1:]))[steep].max() < 3e-5
     # And knowing the direction, nothing is lost anywhere.
-    known = reached(event)(alarms)
+    known = attained_trade_off(event)(alarms)
     assert np.abs(known - misses).max() < 3e-5
     assert (known >= found(alarms) - 3e-5).all()
 

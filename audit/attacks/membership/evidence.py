@@ -15,16 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....fl.data.federation import Federation
 from ...shadows.design import Design
 
 if TYPE_CHECKING:
     from ....fl.models import Model
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +38,12 @@ class Evidence:
     """
 
     design: Design
-    unit: Indices
-    user: Indices
-    shadows: Floats
-    targets: Floats
-    shadows_population: Floats
-    targets_population: Floats
+    unit: IntArray
+    user: IntArray
+    shadows: FloatArray
+    targets: FloatArray
+    shadows_population: FloatArray
+    targets_population: FloatArray
 
     def __post_init__(self) -> None:
         records, several = len(self.unit), self.shadows_population.shape[-1:]
@@ -74,17 +71,17 @@ class Evidence:
                 )
 
     @property
-    def in_shadow(self) -> Mask:
+    def in_shadow(self) -> BoolArray:
         """Which records are in which shadow: (S, records)."""
         return np.asarray(self.design.shadows[:, self.unit])
 
     @property
-    def in_target(self) -> Mask:
+    def in_target(self) -> BoolArray:
         """Which records are in which target: (T, records).  For the judge."""
         return np.asarray(self.design.targets[:, self.unit])
 
 
-def refuse_nan(name: str, values: Floats) -> None:
+def refuse_nan(name: str, values: FloatArray) -> None:
     """Raise `InvalidInput` for scores that are NaN or infinite."""
     broken = int((~np.isfinite(values)).sum())
     if broken:
@@ -95,12 +92,14 @@ def refuse_nan(name: str, values: Floats) -> None:
         )
 
 
-def log_likelihood(phi: Floats) -> Floats:
+def log_likelihood(phi: FloatArray) -> FloatArray:
     """Return log p_y = -log(1 + exp(-phi)), in the shape of phi."""
     return np.asarray(-np.logaddexp(0.0, -phi))
 
 
-def confidence(model: Model, parameters: ArrayLike, features: ArrayLike, labels: Indices) -> Floats:
+def confidence(
+    model: Model, parameters: ArrayLike, features: ArrayLike, labels: IntArray
+) -> FloatArray:
     """Return phi of each record's true label under a model: (records,).
 
     Source: Carlini et al. 2022, *Membership Inference Attacks From First Principles*, section V,
@@ -128,14 +127,14 @@ def require_likelihood(model: Model) -> None:
         )
 
 
-def unseen(federation: Federation) -> Mask:
+def unseen_test_records(federation: Federation) -> BoolArray:
     """Return which test records are no copies of a training record: (test records,)."""
     known = set(_keys(federation.features, federation.labels))
     keys = _keys(federation.test_features, federation.test_labels)
     return np.array([key not in known for key in keys], bool)
 
 
-def shared(federation: Federation) -> int:
+def shared_records(federation: Federation) -> int:
     """Return how many training records another user has as well, value by value.
 
     Such a record is in a model although its user is out.

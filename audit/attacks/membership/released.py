@@ -15,19 +15,25 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from ....accountant import validate
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
 from ...measurement import Measurement
-from .evidence import Indices, confidence, log_likelihood, require_likelihood, unseen
-from .results import About, measurements
-from .sets import matched, per_unit
+from .evidence import (
+    confidence,
+    log_likelihood,
+    require_likelihood,
+    unseen_test_records,
+)
+from .results import AttackDescription, measurements
 from .tier import LEVELS, Level
 from .trials import Trials
+from .user_scores import matched, per_unit
 
 if TYPE_CHECKING:
     from ....fl.running.checkpoint import Checkpoint
     from ....fl.settings.schema import Settings
 
-_ABOUT: Final = About(
+_ABOUT: Final = AttackDescription(
     what="released model, loss threshold",
     level="user",
     neighbours="add-remove",
@@ -58,10 +64,10 @@ def released_tier(
     require_likelihood(own.model)
     _require_same_model(checkpoint, own.model.name)
     federation = own.federation
-    kept = unseen(federation)
+    kept = unseen_test_records(federation)
     if checkpoint.moments is not None:
         federation = checkpoint.moments.applied(federation)
-    labels, held_out = cast(Indices, federation.labels), cast(Indices, federation.test_labels)
+    labels, held_out = cast(IntArray, federation.labels), cast(IntArray, federation.test_labels)
     model, parameters = own.model, checkpoint.parameters
     with np.errstate(all="ignore"):  # what diverged is refused below
         sure = log_likelihood(confidence(model, parameters, federation.features, labels))

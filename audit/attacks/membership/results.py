@@ -9,24 +9,26 @@ from typing import Final
 from ....accountant import events as ev
 from ....accountant.guarantee import Neighbours
 from ...measurement import Measurement
-from .allowed import largest_area, most_hits
-from .trials import Trials, area, hits, thinned, unsupported
+from .claim_limits import max_auc, max_hit_rate
+from .trials import Trials, area, hits, plot_curve, unsupported
 
-RATES: Final = (0.01, 0.001)
+REPORTED_FALSE_ALARM_RATES: Final = (0.01, 0.001)
 """Rates of false alarms at which hits are told."""
 
-INTERVALS: Final = (
+CLUSTERED_INTERVALS: Final = (
     "intervals: variances clustered by user and by target model, asymptotic in both; for these "
     "shadows"
 )
-ALONE: Final = "intervals: finite-sample over users, for this one model"
-ONE_MODEL: Final = "intervals: variances clustered by user, asymptotic in users; for this one model"
+EXACT_INTERVALS: Final = "intervals: finite-sample over users, for this one model"
+SINGLE_MODEL_INTERVALS: Final = (
+    "intervals: variances clustered by user, asymptotic in users; for this one model"
+)
 
 Sample = Mapping[str, float | int | str]
 
 
 @dataclass(frozen=True)
-class About:
+class AttackDescription:
     """What was attacked, and how: what all measurements of one attack have in common.
 
     `promised` is the event that the observer's claim is made of, where it bounds this attack: a
@@ -43,9 +45,11 @@ class About:
 
 
 def measurements(
-    trials: Trials, about: About, *, confidence: float = 0.95
+    trials: Trials, about: AttackDescription, *, confidence: float = 0.95
 ) -> tuple[Measurement, ...]:
-    """Return the AUC with the curve, then hits at each of `RATES` that the strangers support.
+    """Return the AUC with its curve, then the hit rates at `REPORTED_FALSE_ALARM_RATES`.
+
+    A rate that the strangers are too few to support is left out, and `sample` says so.
 
     All are estimates, and none contradicts a claim: the intervals rest on independence and on
     numbers of users and targets, where a lower bound on epsilon may not.
@@ -59,7 +63,7 @@ def measurements(
         "members": int(trials.members.sum()),
         "non-members": strangers,
     }
-    refused = {_rate(rate): unsupported(trials, rate) for rate in RATES}
+    refused = {_rate(rate): unsupported(trials, rate) for rate in REPORTED_FALSE_ALARM_RATES}
     said = {name: why for name, why in refused.items() if why is not None}
     found = area(trials, alpha=alpha)
     assumes = (*about.assumes, _rests_on(trials))
@@ -72,10 +76,10 @@ def measurements(
             proves=f"This attack told members from strangers with an AUC of {found.value:.3f}.",
             assumes=assumes,
             sample={**counted, "lower": found.lower, "upper": found.upper, **said},
-            curves={"roc": thinned(trials)},
+            curves={"roc": plot_curve(trials)},
         )
     ]
-    for rate in RATES:
+    for rate in REPORTED_FALSE_ALARM_RATES:
         if unsupported(trials, rate) is not None:
             continue
         one = hits(trials, rate, alpha=alpha)
@@ -109,9 +113,9 @@ def measurements(
 
 def _rests_on(trials: Trials) -> str:
     """Return what the intervals rest on."""
-    if trials.alone:
-        return ALONE
-    return ONE_MODEL if trials.targets == 1 else INTERVALS
+    if trials.independent:
+        return EXACT_INTERVALS
+    return SINGLE_MODEL_INTERVALS if trials.targets == 1 else CLUSTERED_INTERVALS
 
 
 def _rate(rate: float) -> str:
@@ -120,14 +124,14 @@ def _rate(rate: float) -> str:
 
 
 def _measurement(
-    about: About, *, quantity: str, rate: float | None = None, **rest: object
+    about: AttackDescription, *, quantity: str, rate: float | None = None, **rest: object
 ) -> Measurement:
     claimed = None
     if about.promised is not None:
         if rate is None:
-            claimed = largest_area(about.promised, about.neighbours)
+            claimed = max_auc(about.promised, about.neighbours)
         else:
-            claimed = most_hits(about.promised, about.neighbours, rate)
+            claimed = max_hit_rate(about.promised, about.neighbours, rate)
     return Measurement(
         tier="membership",
         what=about.what,

@@ -25,24 +25,27 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....accountant import validate
+from ....accountant.arrays import BoolArray, FloatArray
 from ....accountant.errors import InvalidInput
 from ....fl.training.metrics import roc_auc
-from .evidence import Evidence, Floats, Mask, log_likelihood
-from .sets import per_unit
+from .evidence import (
+    Evidence,
+    log_likelihood,
+)
+from .user_scores import per_unit
 
-STEPS: Final = tuple(step / 10 for step in range(11))
+OFFLINE_SCALES: Final = tuple(step / 10 for step in range(11))
 """What is tried for `a`."""
 
 REFERENCES: Final = 8
 """How many shadows at most play the target while `a` is tuned."""
 
-Statistic = Callable[[Floats, Floats], Floats]
+Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-def relative(target: Floats, population: Floats, *, gamma: float = 1.0) -> Floats:
+def relative(target: FloatArray, population: FloatArray, *, gamma: float = 1.0) -> FloatArray:
     """Return Pr_z of log ratios: (T, records) and (T, z) to (T, records), in [0, 1]."""
     least = math.log(validate.positive(gamma=gamma))
     ranked = np.sort(population, axis=1)
@@ -51,13 +54,13 @@ def relative(target: Floats, population: Floats, *, gamma: float = 1.0) -> Float
     return np.asarray(below / population.shape[1])
 
 
-def ratio(target: Floats, population: Floats) -> Floats:
+def ratio(target: FloatArray, population: FloatArray) -> FloatArray:
     """Return log ratios above the median of the population's: (T, records)."""
     # A mean would be moved by the few records of the population that a target gets quite wrong.
     return np.asarray(target - np.median(population, axis=1, keepdims=True))
 
 
-def rmia(evidence: Evidence, *, level: str, statistic: Statistic = relative) -> Floats:
+def rmia(evidence: Evidence, *, level: str, statistic: Statistic = relative) -> FloatArray:
     """Return the statistic of every record under every target, `a` tuned: (T, records).
 
     `level` says for what `a` is tuned: sums over users, or single records.
@@ -77,13 +80,13 @@ def tuned(evidence: Evidence, *, level: str, statistic: Statistic = relative) ->
 
     It reads nothing of a target.
     """
-    return STEPS[int(reference_areas(evidence, level=level, statistic=statistic).argmax())]
+    return OFFLINE_SCALES[int(reference_areas(evidence, level=level, statistic=statistic).argmax())]
 
 
 def reference_areas(
     evidence: Evidence, *, level: str, statistic: Statistic = relative
-) -> NDArray[np.float64]:
-    """Return the mean AUC on reference models at each of `STEPS`.
+) -> FloatArray:
+    """Return the mean AUC on reference models at each of `OFFLINE_SCALES`.
 
     A reference model is a shadow, attacked with all pairs of shadows but its own.
     """
@@ -95,7 +98,7 @@ def reference_areas(
         own = slice(first, first + 2)
         pair = shadows[own], evidence.shadows_population[own]
         others = shadows[kept], evidence.shadows_population[kept]
-        made = [scores(pair, others, ~inside[kept], a, statistic) for a in STEPS]
+        made = [scores(pair, others, ~inside[kept], a, statistic) for a in OFFLINE_SCALES]
         members = inside[own]
         if level == "user":
             made = [per_unit(one, evidence.unit, evidence.design.units) for one in made]
@@ -105,12 +108,12 @@ def reference_areas(
 
 
 def scores(
-    target: tuple[Floats, Floats],
-    shadows: tuple[Floats, Floats],
-    outside: Mask,
+    target: tuple[FloatArray, FloatArray],
+    shadows: tuple[FloatArray, FloatArray],
+    outside: BoolArray,
     a: float,
     statistic: Statistic,
-) -> Floats:
+) -> FloatArray:
     """Return the statistic at one `a`; tables are phi of (the records, the population).
 
     `outside` (S, records) says which shadows a record is not in; a population is in none.
@@ -123,7 +126,7 @@ def scores(
     return statistic(of_records, of_population)
 
 
-def _usual(shadows: Floats, outside: Mask, a: float) -> Floats:
+def _usual(shadows: FloatArray, outside: BoolArray, a: float) -> FloatArray:
     """Return log ((1 + a) mean_out + 1 - a) / 2 of log likelihoods: (records,)."""
     counts = outside.sum(0)
     if not counts.all():

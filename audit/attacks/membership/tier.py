@@ -18,28 +18,27 @@ import numpy as np
 
 from ....accountant import events as ev
 from ....accountant import validate
+from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
-from ...shadows.replicas import in_the_clear
+from ...shadows.replicas import without_cryptography
 from ...statistics.tradeoff import trade_off
 from . import lira
 from .evidence import (
     Evidence,
-    Floats,
-    Indices,
     confidence,
     log_likelihood,
     require_likelihood,
-    shared,
-    unseen,
+    shared_records,
+    unseen_test_records,
 )
 from .loss import loss
-from .results import About, Sample, measurements
+from .results import AttackDescription, Sample, measurements
 from .rmia import ratio, rmia
-from .sets import per_unit
 from .trials import Trials, require_both
+from .user_scores import per_unit
 
 if TYPE_CHECKING:
     from ....fl.models import Model
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 Level = Literal["user", "record"]
 LEVELS: Final[tuple[Level, ...]] = ("user", "record")
 
-Score = Callable[[Evidence, str], Floats]
+Score = Callable[[Evidence, str], FloatArray]
 
 _ATTACKS: Final[Mapping[str, tuple[str, Score]]] = {
     "rmia": ("RMIA, offline", lambda own, level: rmia(own, level=level)),
@@ -63,7 +62,7 @@ _ATTACKS: Final[Mapping[str, tuple[str, Score]]] = {
 }
 ATTACKS: Final = tuple(_ATTACKS)
 
-_GAME: Final = (
+_ATTACKER: Final = (
     "the attacker knows all records, the settings and everybody's coins in the shadows, and sees "
     "one last model"
 )
@@ -98,7 +97,7 @@ def membership_tier(
     validate.open_probability(alpha=alpha)
     named = known(attacks)
     rng = np.random.default_rng(seed if seed is None else validate.count_from(0, seed=seed))
-    in_the_clear(settings)  # refused before data are read
+    without_cryptography(settings)  # refused before data are read
     design(2, models=models, targets=targets, rng=np.random.default_rng(0))
     from ....fl.running.preparation import prepare
 
@@ -141,24 +140,25 @@ def evidence_of(
     model: Model,
     federation: Federation,
     coins: Design,
-    unit: Indices,
+    unit: IntArray,
     trained: Sequence[Replica],
 ) -> Evidence:
-    """Return phi of all records under all models, shadows first; and of unseen test records.
+    """Return phi of all records under all models, shadows first; and of unseen test
+    records.
 
     Raises `InvalidInput` where no test record is unseen, or a model diverged.
     """
-    population = unseen(federation)
+    population = unseen_test_records(federation)
     if not population.any():
         raise InvalidInput(
             "Every test record is a copy of a training record.",
             "What no model has seen is what likelihoods are compared with.",
         )
-    pool: list[Floats] = []
-    others: list[Floats] = []
+    pool: list[FloatArray] = []
+    others: list[FloatArray] = []
     for one in trained:
         own = federation if one.moments is None else one.moments.applied(federation)
-        labels, held_out = cast(Indices, own.labels), cast(Indices, own.test_labels)
+        labels, held_out = cast(IntArray, own.labels), cast(IntArray, own.test_labels)
         with np.errstate(all="ignore"):  # what diverged is refused below
             pool.append(confidence(model, one.parameters, own.features, labels))
             others.append(confidence(model, one.parameters, own.test_features, held_out))
@@ -184,17 +184,17 @@ def trials_of(seen: Evidence, attack: str, level: str) -> Trials:
     return Trials(summed, seen.design.targets, np.arange(seen.design.units))
 
 
-def _about(own: Prepared, seen: Evidence, level: Level) -> About:
+def _about(own: Prepared, seen: Evidence, level: Level) -> AttackDescription:
     sure = log_likelihood(seen.targets)
     sample: Sample = {
         "shadows": len(seen.shadows),
         "records": len(seen.unit),
-        "records of two users": shared(own.federation),
+        "records of two users": shared_records(own.federation),
         "population": seen.targets_population.shape[1],
         "loss on members": float(-sure[seen.in_target].mean()),
         "loss on strangers": float(-sure[~seen.in_target].mean()),
     }
-    return About(
+    return AttackDescription(
         what="",
         level=level,
         neighbours="add-remove",
@@ -202,7 +202,7 @@ def _about(own: Prepared, seen: Evidence, level: Level) -> About:
         assumes=(
             f"{len(seen.targets)} target models and {len(seen.shadows)} shadows are replicas of "
             "the run on its own records, each unit in by a fair coin",
-            _GAME,
+            _ATTACKER,
         ),
         sample=sample,
     )
@@ -225,7 +225,7 @@ def _promised(own: Prepared, level: Level) -> ev.Event | None:
     return event
 
 
-def _named(about: About, attack: str, level: str) -> About:
+def _named(about: AttackDescription, attack: str, level: str) -> AttackDescription:
     each = "all records of a user together" if level == "user" else "single records"
     sample = {"attack": attack, **about.sample}
     return replace(about, what=f"{_ATTACKS[attack][0]}: {each}", sample=sample)

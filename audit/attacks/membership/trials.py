@@ -27,14 +27,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from ....accountant import validate
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput
 from ...measurement import Curve
 from ...statistics.roc import Roc, roc
-from .evidence import Floats, Indices, Mask, refuse_nan
+from .evidence import (
+    refuse_nan,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,9 @@ class Trials:
     there are no members or no strangers.
     """
 
-    scores: Floats
-    members: Mask
-    user: Indices
+    scores: FloatArray
+    members: BoolArray
+    user: IntArray
 
     def __post_init__(self) -> None:
         refuse_nan("scores", self.scores)
@@ -76,7 +78,7 @@ class Trials:
         return int((~self.members).sum())
 
     @cached_property
-    def alone(self) -> bool:
+    def independent(self) -> bool:
         """Whether each trial is of another user."""
         return self.targets == 1 and self.users == len(self.user)
 
@@ -85,33 +87,33 @@ class Trials:
         """The curve of all trials together."""
         return roc(self.scores.ravel(), self.members.ravel())
 
-    def variance(self, influence: Floats) -> float:
+    def variance(self, influence: FloatArray) -> float:
         """Return the variance of a sum of influences (T, units), clustered by users and targets."""
-        users = np.bincount(_dense(self.user), influence.sum(0)).astype(np.float64)
+        users = np.bincount(_numbered(self.user), influence.sum(0)).astype(np.float64)
         one = [
-            _squares(users, self.fewest),
-            _squares(influence.sum(1), self.targets),
-            _squares(influence.ravel(), influence.size),
+            _cluster_variance(users, self.smaller_side),
+            _cluster_variance(influence.sum(1), self.targets),
+            _cluster_variance(influence.ravel(), influence.size),
         ]
         return float(max(one[0] + one[1] - one[2], *one))
 
     @cached_property
-    def fewest(self) -> int:
+    def smaller_side(self) -> int:
         """How many users there are among members, or among strangers, whichever are fewer."""
-        return min(self.people(self.members), self.people(~self.members))
+        return min(self.user_count(self.members), self.user_count(~self.members))
 
-    def people(self, those: Mask) -> int:
+    def user_count(self, those: BoolArray) -> int:
         """Return how many different users have one of these trials (T, units)."""
         return len(np.unique(self.user[those.any(0)]))
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom of Student's t: the fewest clusters, less one."""
-        clusters = self.fewest if self.targets == 1 else min(self.fewest, self.targets)
+        clusters = self.smaller_side if self.targets == 1 else min(self.smaller_side, self.targets)
         return max(clusters - 1, 1)
 
 
-def require_both(members: Mask) -> None:
+def require_both(members: BoolArray) -> None:
     """Raise `InvalidInput` unless somebody was in, and somebody out."""
     if members.all() or not members.any():
         raise InvalidInput(
@@ -151,12 +153,12 @@ def area(trials: Trials, *, alpha: float = 0.05) -> Area:
     """Return the AUC, with an interval of confidence 1 - `alpha`."""
     validate.open_probability(alpha=alpha)
     value = trials.curve.auc
-    if trials.alone:
+    if trials.independent:
         low, high = trials.curve.auc_interval(alpha)
         return Area(value, low, high)
-    if trials.fewest == 1:  # one user against others: how much users differ is not to be seen
+    if trials.smaller_side == 1:  # one user against others: how much users differ is not to be seen
         return Area(value, 0.0, 1.0)
-    variance = trials.variance(_placed(trials, value))
+    variance = trials.variance(_influence_on_auc(trials, value))
     inner = value * (1.0 - value)
     if inner <= 0.0 or variance <= 0.0:
         # Nothing varies: as many ordered pairs as can be made of different users.
@@ -177,7 +179,7 @@ def unsupported(trials: Trials, fpr: float) -> str | None:
     text = f"not printed: it takes {needed} non-members, and there are {there}"
     if there < needed:
         return text
-    worth = _worth(trials, trials.scores > _threshold(trials, fpr), ~trials.members)
+    worth = _effective_trials(trials, trials.scores > _threshold(trials, fpr), ~trials.members)
     return None if worth >= needed else f"{text} trials that are worth {math.floor(worth)}"
 
 
@@ -203,7 +205,7 @@ def hits(trials: Trials, fpr: float, *, alpha: float = 0.05) -> Hits:
     return Hits(fpr, value, low, high, threshold, false_alarms[2], effective)
 
 
-def thinned(trials: Trials, points: int = 200) -> Curve:
+def plot_curve(trials: Trials, points: int = 200) -> Curve:
     """Return (false alarms, hits) for a plot, dense where false alarms are few."""
     return tuple(trials.curve.curve(points=points))
 
@@ -216,31 +218,31 @@ def _threshold(trials: Trials, fpr: float) -> float:
 
 
 def _rate(
-    trials: Trials, said: Mask, those: Mask, level: float
+    trials: Trials, said: BoolArray, those: BoolArray, level: float
 ) -> tuple[float, float, float, float]:
     """Return the share of `those` who are `said`, both ends, each at `level`, and their worth."""
     count = int(those.sum())
     value = float(said[those].mean())
     effective = float(count)
-    if not trials.alone:
+    if not trials.independent:
         normal, student = stats.norm.isf(level), stats.t.isf(level, trials.freedom)
-        effective = max(_worth(trials, said, those) * (normal / student) ** 2, 1.0)
+        effective = max(_effective_trials(trials, said, those) * (normal / student) ** 2, 1.0)
     hit = value * effective
     low = stats.beta.ppf(level, hit, effective - hit + 1) if hit > 0.0 else 0.0
     high = stats.beta.isf(level, hit + 1, effective - hit) if hit < effective else 1.0
     return value, float(low), float(high), effective
 
 
-def _worth(trials: Trials, said: Mask, those: Mask) -> float:
+def _effective_trials(trials: Trials, said: BoolArray, those: BoolArray) -> float:
     """Return how many independent trials `those` are worth, from 1 to as many as there are.
 
     Two false alarms of two users may be all that a few users who always look like members show, so
     the least worth counts of this share and of 1/2, 1/4, 1/8... on the way to it.
     """
     count = int(those.sum())
-    if trials.alone:
+    if trials.independent:
         return float(count)
-    people = trials.people(those)
+    people = trials.user_count(those)
     if people == 1:
         return 1.0
     value = float(said[those].mean())
@@ -258,14 +260,14 @@ def _worth(trials: Trials, said: Mask, those: Mask) -> float:
     return max(min(found), 1.0)
 
 
-def _independent(trials: Trials, said: Mask, those: Mask) -> float | None:
+def _independent(trials: Trials, said: BoolArray, those: BoolArray) -> float | None:
     """Return p (1 - p) / V of the share of `those` who are `said`; None where nothing varies."""
     value = float(said[those].mean())
     variance = trials.variance(np.where(those, said - value, 0.0) / int(those.sum()))
     return value * (1.0 - value) / variance if variance > 0.0 else None
 
 
-def _placed(trials: Trials, value: float) -> Floats:
+def _influence_on_auc(trials: Trials, value: float) -> FloatArray:
     """Return the influence of each trial on the AUC: (T, units)."""
     scores, members = trials.scores, trials.members
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
@@ -275,17 +277,17 @@ def _placed(trials: Trials, value: float) -> Floats:
     return np.asarray(placed)
 
 
-def _below(ordered: Floats, values: Floats) -> Floats:
+def _below(ordered: FloatArray, values: FloatArray) -> FloatArray:
     """Return how many of `ordered` are below each value; those that are equal count half."""
     left, right = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
     return np.asarray((left + right) / 2.0)
 
 
-def _squares(sums: NDArray[np.float64], count: int) -> float:
+def _cluster_variance(sums: FloatArray, count: int) -> float:
     """Return the sum of squares, corrected for the number of clusters."""
     return float((sums**2).sum() * count / (count - 1)) if count > 1 else 0.0
 
 
-def _dense(user: Indices) -> Indices:
+def _numbered(user: IntArray) -> IntArray:
     """Return users numbered from 0 without gaps."""
     return np.asarray(np.unique(user, return_inverse=True)[1]).astype(np.int64)

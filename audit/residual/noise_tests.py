@@ -19,15 +19,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ...fl.parties.network import silo_name
-from . import laws
-from .items import Angle, Release, Residual, Run
+from . import p_values
+from .sealed_statistics import Angle, Release, ResidualStatistics, Run
 
-ROUNDING = 1e-9
+NORM_ROUNDING_RELATIVE = 1e-9
 """By how much a norm that was computed in floats may be above its bound."""
 
 
 @dataclass(frozen=True)
-class Answer:
+class NoiseTest:
     """What was asked, the p-value, what it proves if it is small, and what it was made of."""
 
     what: str
@@ -49,7 +49,7 @@ class _Squares:
 
     @property
     def p(self) -> float:
-        return laws.spread(self.squares, self.n)
+        return p_values.chi_square(self.squares, self.n)
 
     @property
     def ratio(self) -> float:
@@ -57,7 +57,7 @@ class _Squares:
         return math.sqrt(self.squares / self.n)
 
 
-def variance(run: Run) -> Answer | None:
+def variance(run: Run) -> NoiseTest | None:
     """Ask whether the noise was as wide as the log says: in each silo, in all, and in the sums."""
     shares, sums = _Squares(), _Squares()
     silos: dict[str, _Squares] = {}
@@ -77,7 +77,7 @@ def variance(run: Run) -> Answer | None:
     tested = [(2.0 * len(wide) * one.p, name, one) for name, one in wide.items()]
     tested += [(2.0 * len(silos) * one.p, name, one) for name, one in silos.items()]
     p, worst, found = min(tested, key=lambda one: one[0])
-    return Answer(
+    return NoiseTest(
         "variance of the noise",
         min(1.0, p),
         "The noise that was drawn has another variance than the log says.",
@@ -85,46 +85,48 @@ def variance(run: Run) -> Answer | None:
     )
 
 
-def shape(run: Run) -> Answer | None:
+def shape(run: Run) -> NoiseTest | None:
     """Ask whether the noise is normal: of each silo over the run, and of the whole sums."""
     last: dict[tuple[str, str, str, int], tuple[float, int]] = {}
     for release, name, one, _ in _standardised(run):
         if one.squares is not None:
             arrived = len(release.arrived) if one is release.whole else 1
             key = release.segment, release.intent.phase, name, arrived
-            last[key] = laws.shape(one.ks, one.ks_n), one.ks_n
+            last[key] = p_values.distance_bound(one.ks, one.ks_n), one.ks_n
     if not last:
         return None
     worst = min(last, key=lambda key: last[key])
-    return Answer(
+    return NoiseTest(
         "shape of the noise",
-        laws.least([p for p, _ in last.values()]),
+        p_values.bonferroni([p for p, _ in last.values()]),
         "The noise that was drawn is not normal, as the log says.",
         {"values": sum(n for _, n in last.values()), "worst": worst[2]},
     )
 
 
-def over_time(run: Run) -> Answer | None:
+def over_time(run: Run) -> NoiseTest | None:
     """Ask whether noise was used again, whole or in part, in the next round or in another step."""
     shares = [one for release in run.releases for one in release.shares]
     series = {
-        "rounds": [one.lag for one in shares if _usable(one.lag)],
-        "steps": [one.within for one in shares if _usable(one.within)],
+        "rounds": [one.lag for one in shares if _has_direction(one.lag)],
+        "steps": [one.within for one in shares if _has_direction(one.within)],
     }
     found: dict[str, float] = {}
     largest = 0.0
     for name, angles in series.items():
         own = [angle for angle in angles if angle is not None]
         if own:
-            values = [laws.signed(one.cosine, one.n) for one in own]
-            found[f"{name}, all of them"] = laws.together(values)
-            found[f"{name}, one of them"] = laws.least([laws.angle(a.cosine, a.n) for a in own])
+            values = [p_values.cosine_z(one.cosine, one.n) for one in own]
+            found[f"{name}, all of them"] = p_values.summed_z(values)
+            found[f"{name}, one of them"] = p_values.bonferroni(
+                [p_values.cosine_p(a.cosine, a.n) for a in own]
+            )
             largest = max(largest, *(abs(one.cosine) for one in own))
     if not found:
         return None
-    return Answer(
+    return NoiseTest(
         "noise over time",
-        laws.least(list(found.values())),
+        p_values.bonferroni(list(found.values())),
         "The noise of one round, or step, depends on that of another: it was not drawn afresh.",
         {
             "pairs": sum(map(len, series.values())),
@@ -134,20 +136,20 @@ def over_time(run: Run) -> Answer | None:
     )
 
 
-def across_silos(run: Run) -> Answer | None:
+def across_silos(run: Run) -> NoiseTest | None:
     """Ask whether two silos had noise in common."""
     pairs = 0
     tried: list[tuple[float, Angle, str]] = []
     for release in run.releases:
         one = release.alike
-        if one is not None and _usable(one):
+        if one is not None and _has_direction(one):
             pairs += len(release.shares) * (len(release.shares) - 1) // 2
             names = " and ".join(silo_name(silo) for silo in release.alike_silos)
-            tried.append((laws.angle(one.cosine, one.n), one, names))
+            tried.append((p_values.cosine_p(one.cosine, one.n), one, names))
     if not tried:
         return None
     p, worst, names = min(tried, key=lambda one: one[0])
-    return Answer(
+    return NoiseTest(
         "noise across silos",
         min(1.0, pairs * p),
         "Two silos' noise has something in common: they did not draw independently.",
@@ -155,33 +157,35 @@ def across_silos(run: Run) -> Answer | None:
     )
 
 
-def zeros(run: Run) -> Answer | None:
+def zeros(run: Run) -> NoiseTest | None:
     """Ask whether values were released without noise."""
     by: dict[tuple[float, bool], tuple[int, int]] = {}
     for release, _, one, square in _standardised(run):
         if one.squares is not None:
-            chance = laws.nothing(math.sqrt(square), release.intent.noise.grid)
+            chance = p_values.zero_probability(math.sqrt(square), release.intent.noise.grid)
             key = chance, one is release.whole  # a sum of one silo's noise is that noise again
             count, values = by.get(key, (0, 0))
             by[key] = count + one.zeros, values + one.values
     if not by:
         return None
     count = sum(count for count, _ in by.values())
-    return Answer(
+    return NoiseTest(
         "values without noise",
-        laws.least([laws.rare(hits, values, key[0]) for key, (hits, values) in by.items()]),
+        p_values.bonferroni(
+            [p_values.binomial_tail(hits, values, key[0]) for key, (hits, values) in by.items()]
+        ),
         "Values were released with no noise on them.",
         {"values": sum(values for _, values in by.values()), "without noise": count},
     )
 
 
-def equal(run: Run) -> Answer:
+def equal(run: Run) -> NoiseTest:
     """Ask whether the same noise was added twice, anywhere in a run."""
     seen: dict[tuple[str, str], int] = {}
     number, again, fewest, chance = 0, 0, 0, 0.0
     for release in run.releases:
         noise = release.intent.noise
-        chance = max(chance, laws.nothing(noise.share_std, noise.grid))
+        chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid))
         for one in release.shares:
             key = release.segment, one.fingerprint
             again += one.equal_sums + (key in seen)
@@ -190,8 +194,8 @@ def equal(run: Run) -> Answer:
             width = max(1, one.n // one.sums)
             fewest = min(fewest, width) if fewest else width
     pairs = number * (number - 1) / 2.0
-    bound = laws.collisions(pairs, max(1, fewest), chance)
-    return Answer(
+    bound = p_values.collision_bound(pairs, max(1, fewest), chance)
+    return NoiseTest(
         "equal noise",
         bound if again else 1.0,
         "The same noise was added to two sums, so it can be taken off their difference.",
@@ -199,18 +203,18 @@ def equal(run: Run) -> Answer:
     )
 
 
-def norms(run: Run) -> Answer:
+def norms(run: Run) -> NoiseTest:
     """Ask whether the largest term of a round was within its bound."""
     largest = max(release.limits.term_largest for release in run.releases)
     return _certain(
         "norms after clipping",
-        largest > 1.0 + ROUNDING,
+        largest > 1.0 + NORM_ROUNDING_RELATIVE,
         "A term was larger than the bound that the noise is made for.",
         {"rounds": len(run.releases), "largest over bound": largest},
     )
 
 
-def sums(run: Run) -> Answer | None:
+def sums(run: Run) -> NoiseTest | None:
     """Ask whether the noise stands on the sums of the clipped and weighted terms."""
     found = [one.limits.sum_off for one in run.releases if one.limits.sum_off is not None]
     if not found:
@@ -223,7 +227,7 @@ def sums(run: Run) -> Answer | None:
     )
 
 
-def weights(run: Run) -> Answer | None:
+def weights(run: Run) -> NoiseTest | None:
     """Ask whether the weights of one user summed to no more than the log says."""
     found = [
         one.limits.weight_largest / one.intent.weights.largest_sum
@@ -234,13 +238,13 @@ def weights(run: Run) -> Answer | None:
         return None
     return _certain(
         "weights of a unit",
-        max(found) > 1.0 + ROUNDING,
+        max(found) > 1.0 + NORM_ROUNDING_RELATIVE,
         "The weights of a user sum to more than the log says, so it moves the sum by more.",
         {"rounds": len(found), "largest over stated": max(found)},
     )
 
 
-def drawn(run: Run) -> Answer:
+def drawn(run: Run) -> NoiseTest:
     """Ask whether every share of noise that the log speaks of was drawn, and arrived."""
     wrong = [f"line {one.number}: {why}" for one in run.releases for why in _lacking(run, one)]
     return _certain(
@@ -272,7 +276,7 @@ def _lacking(run: Run, one: Release) -> Iterator[str]:
         yield "noise of another width was expected"
 
 
-def _standardised(run: Run) -> Iterator[tuple[Release, str, Residual, float]]:
+def _standardised(run: Run) -> Iterator[tuple[Release, str, ResidualStatistics, float]]:
     """Yield each residual with a name and the variance of its values, as the log states it."""
     for release in run.releases:
         noise = release.intent.noise
@@ -283,9 +287,11 @@ def _standardised(run: Run) -> Iterator[tuple[Release, str, Residual, float]]:
             yield release, "whole sums", release.whole, square * len(release.arrived)
 
 
-def _usable(angle: Angle | None) -> bool:
+def _has_direction(angle: Angle | None) -> bool:
     return angle is not None and angle.n > 1
 
 
-def _certain(what: str, wrong: bool, proves: str, sample: dict[str, float | int | str]) -> Answer:
-    return Answer(what, 0.0 if wrong else 1.0, proves, sample)
+def _certain(
+    what: str, wrong: bool, proves: str, sample: dict[str, float | int | str]
+) -> NoiseTest:
+    return NoiseTest(what, 0.0 if wrong else 1.0, proves, sample)

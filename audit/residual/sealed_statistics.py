@@ -15,7 +15,7 @@ from ...fl.log import Line, Sealed, read
 from ..budget import Entry, Ledger
 from ..hazards.sidecar import require_fitting
 
-ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
+SEALED_ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
 """What every release with noise seals."""
 
 _OF_ALL: Final = ("values", "n", "sums", "within_n")
@@ -25,10 +25,10 @@ _OF_EACH: Final = (
 _OF_MANY: Final = frozenset(_OF_EACH) - {"fingerprints", "equal_sums"} | {"alike", "within_n"}
 """What is there for as many values as a statistic is kept of, and not for fewer."""
 
-_MOST: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Most values that are counted; a number that is larger was not counted by anybody."""
 
-_SLACK: Final = 1e-9
+COSINE_ROUNDING: Final = 1e-9
 """By how much a cosine that was computed in floats may be beyond 1."""
 
 
@@ -41,7 +41,7 @@ class Angle:
 
 
 @dataclass(frozen=True)
-class Residual:
+class ResidualStatistics:
     """Statistics of one residual: of the share of `silo`, or of the whole sum (None).
 
     `values` were there, `n` of them looked at, in `sums` sums; `squares` is the sum of squares of
@@ -81,8 +81,8 @@ class Release:
     release: RoundRelease
     segment: str
     std: float
-    shares: tuple[Residual, ...]
-    whole: Residual | None
+    shares: tuple[ResidualStatistics, ...]
+    whole: ResidualStatistics | None
     arrived: tuple[int, ...]
     alike: Angle | None
     alike_silos: tuple[int, ...]
@@ -124,7 +124,9 @@ def read_run(folder: str | Path) -> Run:
             "The residual tier compares the noise that was drawn with the noise that was logged.",
             "Give the folder of a run that adds noise and has made a round.",
         )
-    lacking = [line.number for line, _, release in noisy if not set(ITEMS) <= set(release.sealed)]
+    lacking = [
+        line.number for line, _, release in noisy if not set(SEALED_ITEMS) <= set(release.sealed)
+    ]
     if lacking:
         raise InvalidInput(
             f"{len(lacking):,} of {len(noisy):,} releases in {folder} sealed no statistics of "
@@ -135,7 +137,7 @@ def read_run(folder: str | Path) -> Run:
         )
     known = {item.commitment: item.value for item in sealed.items}
     made = tuple(
-        _release(line.number, intent, release, [known[release.sealed[one]] for one in ITEMS])
+        _release(line.number, intent, release, [known[release.sealed[one]] for one in SEALED_ITEMS])
         for line, intent, release in noisy
     )
     return Run(opened, made)
@@ -162,7 +164,7 @@ def _release(
             "Use another tier.",
         )
     try:
-        return _made(number, intent, release, *values)
+        return _release_from(number, intent, release, *values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InvalidInput(
             f"What line {number} of the log sealed of its noise is not understood.",
@@ -171,7 +173,7 @@ def _release(
         ) from None
 
 
-def _made(
+def _release_from(
     number: int, intent: RoundIntent, release: RoundRelease, noise: Any, limits: Any
 ) -> Release:
     whole, alike = noise.get("whole"), noise.get("alike")
@@ -194,7 +196,7 @@ def _made(
     )
 
 
-def _shares(noise: Mapping[str, Any]) -> tuple[Residual, ...]:
+def _shares(noise: Mapping[str, Any]) -> tuple[ResidualStatistics, ...]:
     """Return each silo's residual, of statistics that are lists over silos."""
     silos = [_count(silo) for silo in noise["silos"]]
     single = {name: noise[name] for name in _OF_ALL if name in noise}
@@ -214,13 +216,13 @@ def _pair(silos: Any) -> tuple[int, int]:
     return _count(first), _count(second)
 
 
-def _residual(one: Mapping[str, Any], silo: int | None) -> Residual:
+def _residual(one: Mapping[str, Any], silo: int | None) -> ResidualStatistics:
     values, n, sums = (_count(one.get(name, 1)) for name in ("values", "n", "sums"))
     few = n < residuals.FEWEST
     # All of a short residual is looked at, and of a long one at least half of `SAMPLE`.
     if not min(values, residuals.SAMPLE // 2) <= n <= values or not 1 <= sums <= n:
         raise ValueError
-    return Residual(
+    return ResidualStatistics(
         silo=silo,
         values=values,
         n=n,
@@ -240,11 +242,11 @@ def _residual(one: Mapping[str, Any], silo: int | None) -> Residual:
 def _angle(cosine: Any, n: Any) -> Angle | None:
     if cosine is None:
         return None
-    found = _number(cosine, least=-1.0 - _SLACK, most=1.0 + _SLACK)
+    found = _number(cosine, least=-1.0 - COSINE_ROUNDING, most=1.0 + COSINE_ROUNDING)
     return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.FEWEST))
 
 
-def _count(given: Any, *, least: int = 0, most: int = _MOST) -> int:
+def _count(given: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
     """Return a number of things, which JSON has as an integer."""
     if type(given) is not int or not least <= given <= most:
         raise ValueError

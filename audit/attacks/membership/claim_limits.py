@@ -14,18 +14,18 @@ import numpy as np
 from ....accountant import events as ev
 from ...statistics.tradeoff import trade_off
 
-_STEPS: Final = 2000
+AUC_STEPS: Final = 2000
 
 
-def most_hits(event: ev.Event, neighbours: str, fpr: float) -> float:
+def max_hit_rate(event: ev.Event, neighbours: str, fpr: float) -> float:
     """Return the highest rate of hits at this rate of false alarms that the event allows."""
     return float(1.0 - np.asarray(trade_off(event, neighbours)(fpr)))
 
 
-def largest_area(event: ev.Event, neighbours: str) -> float:
+def max_auc(event: ev.Event, neighbours: str) -> float:
     """Return an upper bound on the AUC that the event allows.
 
     f falls, so that its value at the right end of every step is a bound from below on its integral.
     """
-    ends = np.linspace(0.0, 1.0, _STEPS + 1)[1:]
+    ends = np.linspace(0.0, 1.0, AUC_STEPS + 1)[1:]
     return float(1.0 - np.mean(np.asarray(trade_off(event, neighbours)(ends))))

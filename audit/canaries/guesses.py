@@ -11,24 +11,38 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
-from .rehearsal import Rehearsal
-from .scores import ratios
+from ...accountant.arrays import BoolArray, FloatArray
+from .rehearsal import CanaryRehearsal
+from .scores import likelihood_ratios
 
-_SIMULATED: Final = 100_000
+SIMULATED_UNITS: Final = 100_000
 """Units of the simulation."""
 
-_SHARES: Final = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
+GUESSED_SHARES: Final = (
+    0.001,
+    0.002,
+    0.003,
+    0.005,
+    0.01,
+    0.02,
+    0.03,
+    0.05,
+    0.07,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+)
 """Shares of the canaries that may be guessed."""
 
-_FEWEST: Final = 5
+MIN_GUESSES: Final = 5
 """Guesses, at least."""
 
 Bound: TypeAlias = Callable[[int, int], float]
 """From guesses and how many are right to a lower bound."""
 
 
-def right_of(scores: Floats, coins: Flags, guesses: int) -> int:
+def correct_guesses(scores: FloatArray, coins: BoolArray, guesses: int) -> int:
     """Return how many guesses are right: about the units with the surest scores.
 
     A positive score says in, any other out; the surest are those furthest from 0.
@@ -37,19 +51,19 @@ def right_of(scores: Floats, coins: Flags, guesses: int) -> int:
     return int(((scores[surest] > 0.0) == coins[surest]).sum())
 
 
-def guesses_for(rehearsal: Rehearsal, expected: Floats, bound: Bound) -> int:
+def guess_count(rehearsal: CanaryRehearsal, expected: FloatArray, bound: Bound) -> int:
     """Return for how many guesses `bound` is largest, if the claim is exactly true.
 
-    `expected` is what `expected_right` returns.  Nothing that was observed goes into it: a number
-    of guesses by which one standard deviation fewer are right than expected shows the most.
+    `expected` is what `expected_accuracy` returns.  Nothing that was observed goes into it: the
+    number of guesses by which one standard deviation fewer are right than expected shows the most.
     """
     units = rehearsal.canaries
-    best, found = 0.0, max(_FEWEST, units // 20)
-    for share in _SHARES:
+    best, found = 0.0, max(MIN_GUESSES, units // 20)
+    for share in GUESSED_SHARES:
         guesses = round(share * units)
-        if guesses < _FEWEST:
+        if guesses < MIN_GUESSES:
             continue
-        rate = float(expected[round(share * _SIMULATED) - 1])
+        rate = float(expected[round(share * SIMULATED_UNITS) - 1])
         right = rate * guesses - (rate * (1.0 - rate) * guesses) ** 0.5
         value = bound(guesses, max(0, int(right)))
         if value > best:
@@ -57,16 +71,18 @@ def guesses_for(rehearsal: Rehearsal, expected: Floats, bound: Bound) -> int:
     return found
 
 
-def expected_right(rehearsal: Rehearsal) -> Floats:
+def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     """Return which share of the n surest guesses is right under the claim, for n from 1."""
     rng = np.random.default_rng(0)
-    coins = rng.random(_SIMULATED) < 0.5
+    coins = rng.random(SIMULATED_UNITS) < 0.5
     moved = np.where(coins, rehearsal.shift, -rehearsal.shift if rehearsal.opposite else 0.0)
-    scores = np.zeros(_SIMULATED)
+    scores = np.zeros(SIMULATED_UNITS)
     for _ in range(rehearsal.rounds):
-        there = rng.random(_SIMULATED) < rehearsal.rate
-        seen = rng.standard_normal(_SIMULATED) + there * moved
-        scores += ratios(seen[None], rehearsal.shift, rehearsal.rate, opposite=rehearsal.opposite)
+        there = rng.random(SIMULATED_UNITS) < rehearsal.rate
+        seen = rng.standard_normal(SIMULATED_UNITS) + there * moved
+        scores += likelihood_ratios(
+            seen[None], rehearsal.shift, rehearsal.rate, opposite=rehearsal.opposite
+        )
     surest = np.argsort(-np.abs(scores))
     right = (scores > 0.0) == coins
-    return np.asarray(np.cumsum(right[surest]) / np.arange(1, _SIMULATED + 1))
+    return np.asarray(np.cumsum(right[surest]) / np.arange(1, SIMULATED_UNITS + 1))

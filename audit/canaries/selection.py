@@ -11,18 +11,20 @@ from typing import Final
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
+from ...accountant.arrays import BoolArray, FloatArray
 from ..statistics import Counts, counts_at, trade_off, upper_rate
-from .rehearsal import Rehearsal
-from .scores import fitted
+from .rehearsal import CanaryRehearsal
+from .scores import fisher_weights
 
-_FRACTION: Final = 0.3
+SELECTION_FRACTION: Final = 0.3
 """The share of the canaries on which is chosen."""
 
-_TAILS: Final = np.concatenate((np.geomspace(1e-3, 0.1, 12), np.linspace(0.12, 0.9, 27)))
+CANDIDATE_FALSE_ALARM_RATES: Final = np.concatenate(
+    (np.geomspace(1e-3, 0.1, 12), np.linspace(0.12, 0.9, 27))
+)
 """Rates of false alarms at which thresholds are tried."""
 
-_FEWEST: Final = 20
+MIN_UNITS_PER_COIN: Final = 20
 """Units of either coin that a statistic is judged on, at least."""
 
 
@@ -46,23 +48,28 @@ class Choice:
         return "all" if self.group is None else f"silo-{self.group}"
 
 
-def chosen(rehearsal: Rehearsal, *, alpha: float, rng: np.random.Generator) -> Choice | None:
+def choose_test(
+    rehearsal: CanaryRehearsal, *, alpha: float, rng: np.random.Generator
+) -> Choice | None:
     """Return the statistic, the group and the threshold that do best on a part, with their counts.
 
     Tried are the ratio of the claim, the sum of the rounds, the rounds weighted by a fit, and the
     units of each silo by themselves.  None where either part has too few units.
     """
     assert rehearsal.event is not None
-    looking = rng.random(rehearsal.canaries) < _FRACTION
+    selection = rng.random(rehearsal.canaries) < SELECTION_FRACTION
     curve = trade_off(rehearsal.event, rehearsal.neighbours)
-    best: tuple[float, str, int | None, Floats, Flags, float] | None = None
-    for name, scores in _statistics(rehearsal, looking):
+    best: tuple[float, str, int | None, FloatArray, BoolArray, float] | None = None
+    for name, scores in _statistics(rehearsal, selection):
         for group, units in _groups(rehearsal):
-            own = units & looking
-            rest = units & ~looking
-            if min(_fewest(rehearsal.coins[own]), _fewest(rehearsal.coins[rest])) < _FEWEST:
+            own = units & selection
+            rest = units & ~selection
+            if (
+                min(smaller_side(rehearsal.coins[own]), smaller_side(rehearsal.coins[rest]))
+                < MIN_UNITS_PER_COIN
+            ):
                 continue
-            value, threshold = _judged(scores[own], rehearsal.coins[own], curve, alpha)
+            value, threshold = _best_threshold(scores[own], rehearsal.coins[own], curve, alpha)
             if best is None or value > best[0]:
                 best = (value, name, group, scores, rest, threshold)
     if best is None:
@@ -72,17 +79,19 @@ def chosen(rehearsal: Rehearsal, *, alpha: float, rng: np.random.Generator) -> C
     return Choice(name, group, threshold, counts, value)
 
 
-def _statistics(rehearsal: Rehearsal, looking: Flags) -> Iterator[tuple[str, Floats]]:
+def _statistics(
+    rehearsal: CanaryRehearsal, selection: BoolArray
+) -> Iterator[tuple[str, FloatArray]]:
     seen = rehearsal.observations
     yield "ratio", rehearsal.scores
     if rehearsal.rate < 1.0:
         yield "sum", seen.sum(axis=0)
-    weights = fitted(seen[:, looking], rehearsal.coins[looking])
+    weights = fisher_weights(seen[:, selection], rehearsal.coins[selection])
     if weights is not None:
         yield "fitted", weights @ seen
 
 
-def _groups(rehearsal: Rehearsal) -> Iterator[tuple[int | None, Flags]]:
+def _groups(rehearsal: CanaryRehearsal) -> Iterator[tuple[int | None, BoolArray]]:
     yield None, np.ones(rehearsal.canaries, bool)
     found = np.unique(rehearsal.groups)
     if len(found) > 1:
@@ -90,13 +99,13 @@ def _groups(rehearsal: Rehearsal) -> Iterator[tuple[int | None, Flags]]:
             yield group, rehearsal.groups == group
 
 
-def _fewest(coins: Flags) -> int:
+def smaller_side(coins: BoolArray) -> int:
     into = int(coins.sum())
     return min(into, len(coins) - into)
 
 
-def _judged(
-    scores: Floats, coins: Flags, curve: Callable[[Floats], Floats], alpha: float
+def _best_threshold(
+    scores: FloatArray, coins: BoolArray, curve: Callable[[FloatArray], FloatArray], alpha: float
 ) -> tuple[float, float]:
     """Return how much of the claim's separation is surely reached, and at which threshold.
 
@@ -106,7 +115,9 @@ def _judged(
     from scipy.special import ndtri
 
     out, into = np.sort(scores[~coins]), np.sort(scores[coins])
-    places = np.unique((len(out) * (1.0 - _TAILS)).astype(np.int64).clip(0, len(out) - 1))
+    places = np.unique(
+        (len(out) * (1.0 - CANDIDATE_FALSE_ALARM_RATES)).astype(np.int64).clip(0, len(out) - 1)
+    )
     thresholds = out[places]
     alarms = len(out) - np.searchsorted(out, thresholds, side="right")
     misses = np.searchsorted(into, thresholds, side="right")

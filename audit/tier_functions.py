@@ -12,7 +12,7 @@ from .measurement import Measurement
 
 
 @dataclass(frozen=True)
-class Tools:
+class TierFunctions:
     """What the tiers are made of; `real` has those of this package, tests may have others."""
 
     rehearse: Callable[..., Any]
@@ -23,7 +23,7 @@ class Tools:
     seal: Callable[[Path, Sequence[Measurement]], Path]
 
     @classmethod
-    def real(cls) -> Tools:
+    def real(cls) -> TierFunctions:
         """Return the tools of this package, each loaded when it is used."""
         return cls(
             rehearse=_later("canaries", "rehearse"),
