@@ -21,9 +21,9 @@ class AttackRequest:
     """What an attack is asked to do.
 
     `tiers` are those that must be taken (none: `audit.attack.DEFAULT_TIERS`, as far as they can
-    be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer rounds than the run's plan.
-    `seed` makes the rehearsal reproducible.  `data` is where the run's records are, which only
-    membership reads, and which never comes out of the folder.
+    be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer rounds
+    than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
+    records are, which only membership reads, and which never comes out of the folder.
 
     Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.
     """
@@ -83,7 +83,7 @@ class AttackReport:
     system: str
     claim: Claim
     observer: str
-    asked: AttackRequest
+    request: AttackRequest
     measurements: tuple[Measurement, ...]
     skipped: tuple[SkippedTier, ...]
     appended: tuple[int, ...]
@@ -98,12 +98,12 @@ class AttackReport:
     @property
     def contradicted(self) -> bool:
         """Whether any tier contradicts what is claimed."""
-        return any(one.contradicted for one in self.measurements)
+        return any(result.contradicted for result in self.measurements)
 
     @property
     def unusual(self) -> bool:
         """Whether any tier's result is one that few sound runs have."""
-        return any(one.unusual for one in self.measurements)
+        return any(result.unusual for result in self.measurements)
 
     @property
     def verdict(self) -> Verdict:
@@ -116,10 +116,10 @@ class AttackReport:
         """Return the report as a JSON object; infinite numbers are floats still."""
         claim = self.claim
         return {
-            "tiers": [one.to_json() for one in self.measurements],
+            "tiers": [result.to_json() for result in self.measurements],
             "contradicted": self.contradicted,
             "verdict": self.verdict,
-            "skipped": [{"tier": one.tier, "reason": one.reason} for one in self.skipped],
+            "skipped": [{"tier": skip.tier, "reason": skip.reason} for skip in self.skipped],
             "run_id": self.run_id,
             "system": self.system,
             "claim": {
@@ -131,8 +131,8 @@ class AttackReport:
                 "group": claim.group,
             },
             "observer": self.observer,
-            "confidence": self.asked.confidence,
-            "seed": self.asked.seed,
+            "confidence": self.request.confidence,
+            "seed": self.request.seed,
             "appended": list(self.appended),
             "head": self.head,
             "checked": self.checked,

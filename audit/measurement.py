@@ -131,6 +131,8 @@ class Measurement:
             "proves": self.proves,
             "assumes": list(self.assumes),
             "sample": dict(self.sample),
-            "curves": {name: [list(one) for one in curve] for name, curve in self.curves.items()},
+            "curves": {
+                name: [list(point) for point in curve] for name, curve in self.curves.items()
+            },
             "note": NOT_PROOF,
         }

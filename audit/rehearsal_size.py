@@ -38,13 +38,15 @@ ROUND_OVERHEAD_USERS: Final = 1_000
 """What a round costs beside its users, as so many of them."""
 
 
-def canary_count(settings: Settings, silos: int, *, rounds: int | None, asked: int | None) -> int:
-    """Return how many canaries are used: as many as are asked for, or as many as suit the system.
+def canary_count(
+    settings: Settings, silos: int, *, rounds: int | None, requested: int | None
+) -> int:
+    """Return how many canaries are used: as many as are requested, or as many as suit the system.
 
     `rounds` are those that are rehearsed (None, or more than planned: all).  Raises `InvalidInput`
     for more work than anybody can have meant.
     """
-    made = min(settings.run.rounds, rounds or settings.run.rounds)
+    rehearsed = min(settings.run.rounds, rounds or settings.run.rounds)
     if silos > MAX_REHEARSED_SILOS:
         raise InvalidInput(
             f"{silos:,} silos are too many to rehearse.",
@@ -52,13 +54,15 @@ def canary_count(settings: Settings, silos: int, *, rounds: int | None, asked: i
             "Audit the log without an attack: privplan audit budget DIR",
         )
     usual = min(DEFAULT_CANARIES, usual_canaries(settings) or DEFAULT_CANARIES)
-    canaries, most = (usual, MAX_DEFAULT_WORK) if asked is None else (asked, MAX_REQUESTED_WORK)
-    while not _fits(settings, silos, made, canaries, most):
+    canaries, most = (
+        (usual, MAX_DEFAULT_WORK) if requested is None else (requested, MAX_REQUESTED_WORK)
+    )
+    while not _fits(settings, silos, rehearsed, canaries, most):
         canaries //= 2
-        if asked is not None or canaries < MIN_CANARIES:
-            shown = MIN_CANARIES if asked is None else asked
+        if requested is not None or canaries < MIN_CANARIES:
+            shown = MIN_CANARIES if requested is None else requested
             raise InvalidInput(
-                f"{shown:,} canaries in {made:,} rounds of {silos:,} silos are too many.",
+                f"{shown:,} canaries in {rehearsed:,} rounds of {silos:,} silos are too many.",
                 "Each is seen in every round, and this would take a machine hours, or its memory.",
                 "Give fewer `rounds`, or fewer `canaries`.",
             )

@@ -1,4 +1,4 @@
-"""What the tiers of an attack are made of, loaded when it is needed."""
+"""The functions that run the tiers of an attack, each imported at its first call."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .measurement import Measurement
 
 @dataclass(frozen=True)
 class TierFunctions:
-    """What the tiers are made of; `real` has those of this package, tests may have others."""
+    """The functions of the tiers: `default` has those of this package, a test may pass others."""
 
     rehearse: Callable[..., Any]
     claim: Callable[..., Measurement]
@@ -23,22 +23,22 @@ class TierFunctions:
     seal: Callable[[Path, Sequence[Measurement]], Path]
 
     @classmethod
-    def real(cls) -> TierFunctions:
-        """Return the tools of this package, each loaded when it is used."""
+    def default(cls) -> TierFunctions:
+        """Return this package's own functions."""
         return cls(
-            rehearse=_later("canaries", "rehearse"),
-            claim=_later("canaries", "claim_tier"),
-            robust=_later("canaries", "robust_tier"),
-            residual=_later("residual", "residual_tier"),
-            membership=_later("attacks.membership", "membership_tier"),
-            seal=_later("residual", "write_sealed_report"),
+            rehearse=_imported_at_call("canaries", "rehearse"),
+            claim=_imported_at_call("canaries", "claim_tier"),
+            robust=_imported_at_call("canaries", "robust_tier"),
+            residual=_imported_at_call("residual", "residual_tier"),
+            membership=_imported_at_call("attacks.membership", "membership_tier"),
+            seal=_imported_at_call("residual", "write_sealed_report"),
         )
 
 
-def _later(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of a sibling, which is loaded by its first call."""
+def _imported_at_call(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of a sibling module, which is imported by the first call."""
 
-    def called(*given: Any, **more: Any) -> Any:
-        return getattr(importlib.import_module(f".{module}", __package__), name)(*given, **more)
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(f".{module}", __package__), name)(*args, **options)
 
-    return called
+    return call

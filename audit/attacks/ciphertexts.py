@@ -69,19 +69,19 @@ def shown_randomness(
     """
     n = validate_modulus(modulus)
     entries = list(_entries(sent, n))
-    ones = [place for place, residue in entries if residue == 1]
-    moved = [(place, residue) for place, residue in entries if residue != 1]
+    ones = [position for position, residue in entries if residue == 1]
+    moved = [(position, residue) for position, residue in entries if residue != 1]
     wraps = _wraps(invited, n)
     related: set[tuple[tuple[str, int], tuple[str, int]]] = set()
     powers = {
         a: [int(powmod(residue, a, n)) for _, residue in moved] for a in range(1, largest + 1)
     }
     known: dict[int, list[tuple[int, int]]] = {}
-    for a, own in powers.items():
-        for index, residue in enumerate(own):
+    for a, residues in powers.items():
+        for index, residue in enumerate(residues):
             known.setdefault(residue, []).append((a, index))
-    for a, own in powers.items():
-        for index, residue in enumerate(own):
+    for a, residues in powers.items():
+        for index, residue in enumerate(residues):
             for turned in (residue, pow(residue, -1, n)):
                 for wrap in wraps:
                     for b, other in known.get(turned * wrap % n, ()):
@@ -89,7 +89,7 @@ def shown_randomness(
                             related.add((moved[index][0], moved[other][0]))
     tried = len(entries) + 2 * (largest * len(moved)) ** 2 * len(wraps)
     anything = bool(ones or related)
-    pairs = [place for pair in sorted(related) for place in pair]
+    pairs = [position for pair in sorted(related) for position in pair]
     return finding_from(
         "paillier-randomness",
         tried * largest**4 / n if anything else 1.0,
@@ -132,7 +132,7 @@ def noise_free_residue(
         "shape": "The residues are not uniform, so the noise does not cover them.",
         "user": "The residues differ from those without the target user by no matter of noise.",
     }
-    differs = bool(theirs) and any(one not in theirs for one in ours)
+    differs = bool(theirs) and any(row not in theirs for row in ours)
     also = " It is another one without the target user." if differs and best == "constant" else ""
     return finding_from(
         "noise-free-residue",
@@ -158,17 +158,17 @@ def _entries(sent: Mapping[str, Sequence[int]], n: int) -> Iterator[tuple[tuple[
     for label, ciphertexts in sent.items():
         for index, ciphertext in enumerate(ciphertexts):
             yield (label, index), ciphertext % n
-    if len(sent) > 1 and len({len(one) for one in sent.values()}) == 1:
+    if len(sent) > 1 and len({len(values) for values in sent.values()}) == 1:
         for index, column in enumerate(zip(*sent.values(), strict=True)):
             yield (ALL_SILOS, index), math.prod(column) % n
 
 
 def _wraps(invited: Sequence[int], n: int) -> list[int]:
     """Return what exponents that differ by multiples of n make: c^(n t), |t| at most 1 a user."""
-    once = [int(powmod(ciphertext % n, n, n)) for ciphertext in invited]
-    choices = [(1, one, pow(one, -1, n)) for one in once]
-    if 3 ** len(once) > MAX_WRAPS:
-        every = math.prod(once) % n
+    powers = [int(powmod(ciphertext % n, n, n)) for ciphertext in invited]
+    choices = [(1, power, pow(power, -1, n)) for power in powers]
+    if 3 ** len(powers) > MAX_WRAPS:
+        every = math.prod(powers) % n
         return [1, every, pow(every, -1, n)]
     return list({math.prod(chosen) % n for chosen in product(*choices)})
 
@@ -196,8 +196,8 @@ def _factor_p(table: list[list[int]], m: int) -> float:
     if not flat:
         return 1.0
     shared = math.gcd(*flat, m)
-    found = [prime for prime in _small_primes(m) if shared % prime == 0]
-    return len(_small_primes(m)) * float(max(found)) ** -len(flat) if found else 1.0
+    common = [prime for prime in _small_primes(m) if shared % prime == 0]
+    return len(_small_primes(m)) * float(max(common)) ** -len(flat) if common else 1.0
 
 
 def _shape_p(table: list[list[int]], m: int) -> float:
@@ -215,8 +215,8 @@ def _difference_p(ours: list[list[int]], theirs: list[list[int]], m: int) -> flo
     if not ours or not theirs or len(ours[0]) != len(theirs[0]):
         return 1.0
     differences = [
-        [(a - b) % m for a, b in zip(one, other, strict=True)]
-        for one, other in zip(ours, theirs, strict=False)
+        [(a - b) % m for a, b in zip(row, other_row, strict=True)]
+        for row, other_row in zip(ours, theirs, strict=False)
     ]
     return min(1.0, 2 * min(_constant_p(differences, m), _shape_p(differences, m)))
 
@@ -234,7 +234,7 @@ def _binnings(flat: list[int], m: int) -> Iterator[tuple[int, IntArray]]:
 def _shares(bins: int, m: int, counted: IntArray) -> FloatArray:
     if m % bins == 0:
         return np.full(len(counted), 1.0 / bins)
-    edges = [-(-m * one // bins) for one in range(bins + 1)]
+    edges = [-(-m * index // bins) for index in range(bins + 1)]
     return np.diff(np.array(edges, dtype=object)).astype(np.float64) / m
 
 
@@ -248,8 +248,8 @@ def _chi_square(counted: IntArray, shares: FloatArray) -> float:
 
 def _small_primes(m: int) -> list[int]:
     """Return the prime factors of m below 10,000."""
-    found: list[int] = []
+    primes: list[int] = []
     for candidate in range(2, 10_000):
-        if m % candidate == 0 and all(candidate % one for one in found):
-            found.append(candidate)
-    return found
+        if m % candidate == 0 and all(candidate % prime for prime in primes):
+            primes.append(candidate)
+    return primes

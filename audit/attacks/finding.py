@@ -64,27 +64,28 @@ def residues(
     All byte strings of a body are cut into big-endian numbers of `width` bytes, the form in which
     ciphertexts and residues travel; `round` picks one round.  Keys are senders.
     """
-    found: dict[str, list[int]] = {}
+    by_sender: dict[str, list[int]] = {}
     for message, part in _parts(view, kind, round):
         if len(part) % width:
             raise InvalidInput(f"A message {message.kind!r} holds no numbers of {width} bytes.")
-        found.setdefault(message.sender, []).extend(
-            int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)
+        by_sender.setdefault(message.sender, []).extend(
+            int.from_bytes(part[start : start + width], "big")
+            for start in range(0, len(part), width)
         )
-    return found
+    return by_sender
 
 
 def words(
     view: Iterable[Message], kind: str, bits: int, *, round: int | None = None
 ) -> dict[str, UInt64Array]:
     """Return the 32- or 64-bit words that each sender sent in messages of a kind: little-endian."""
-    found: dict[str, list[UInt64Array]] = {}
+    by_sender: dict[str, list[UInt64Array]] = {}
     for message, part in _parts(view, kind, round):
         if bits not in (32, 64) or len(part) % (bits // 8):
             raise InvalidInput(f"A message {message.kind!r} holds no words of {bits} bits.")
-        read = np.frombuffer(part, dtype=f"<u{bits // 8}").astype(np.uint64)
-        found.setdefault(message.sender, []).append(read)
-    return {sender: np.concatenate(parts) for sender, parts in found.items()}
+        numbers = np.frombuffer(part, dtype=f"<u{bits // 8}").astype(np.uint64)
+        by_sender.setdefault(message.sender, []).append(numbers)
+    return {sender: np.concatenate(parts) for sender, parts in by_sender.items()}
 
 
 def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -97,7 +98,7 @@ def top_words(vector: Vector, modulus: int) -> UInt64Array:
     if isinstance(vector, np.ndarray) and modulus in (2**32, 2**64):
         shift = np.uint64(64 - (modulus.bit_length() - 1))
         return np.asarray(vector.astype(np.uint64) << shift)
-    return np.array([(int(one) << 64) // modulus for one in vector], dtype=np.uint64)
+    return np.array([(int(residue) << 64) // modulus for residue in vector], dtype=np.uint64)
 
 
 def finding_from(
@@ -111,15 +112,15 @@ def finding_from(
 ) -> Finding:
     """Return the finding for a p-value: `yes` in words where it is at most `false_alarm`."""
     p_value = min(1.0, p_value)
-    found = p_value <= false_alarm
+    detected = p_value <= false_alarm
     return Finding(
         attack,
-        found,
+        detected,
         p_value,
         false_alarm,
-        yes if found else no,
-        places if found else (),
-        recovered if found else None,
+        yes if detected else no,
+        places if detected else (),
+        recovered if detected else None,
     )
 
 

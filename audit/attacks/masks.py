@@ -52,7 +52,7 @@ def unmasked(
         worst,
         false_alarm,
         "Values that a party received are not uniform in their ring: a mask is missing or weak.",
-        f"{sum(len(one) for one in vectors.values())} values look uniform in their ring.",
+        f"{sum(len(vector) for vector in vectors.values())} values look uniform in their ring.",
         tuple(label for label, p in p_values.items() if len(p_values) * p <= false_alarm),
     )
 
@@ -104,11 +104,11 @@ def reused_keystream(hidden: Mapping[str, bytes], *, false_alarm: float = FALSE_
     bytes.  Both distributions are exact.
     """
     p_values: dict[str, float] = {}
-    for (label, one), (other_label, other) in combinations(hidden.items(), 2):
-        length = min(len(one), len(other))
+    for (label, first), (other_label, second) in combinations(hidden.items(), 2):
+        length = min(len(first), len(second))
         if length:
             p_values[f"{label} and {other_label}"] = _bonferroni(
-                _xor_p(one[:length], other[:length]), _xor_p(one[-length:], other[-length:])
+                _xor_p(first[:length], second[:length]), _xor_p(first[-length:], second[-length:])
             )
     worst = len(p_values) * min(p_values.values(), default=1.0)
     return finding_from(
@@ -143,12 +143,12 @@ def _binomial_p(counted: ArrayLike, size: ArrayLike) -> float:
     """Return a p-value for numbers of words near zero, (.., measures), of `size` words (..)."""
     from scipy.stats import binom
 
-    found = np.asarray(counted)
-    if not found.size:
+    observed = np.asarray(counted)
+    if not observed.size:
         return 1.0
     chances = [2.0 ** (1 - bits) for bits in NEAR_ZERO_BITS]
-    p_values = np.asarray(binom.sf(found - 1, np.asarray(size)[..., None], chances))
-    return min(1.0, found.size * float(p_values.min()))
+    p_values = np.asarray(binom.sf(observed - 1, np.asarray(size)[..., None], chances))
+    return min(1.0, observed.size * float(p_values.min()))
 
 
 def _chi_square_p(bytes_of: UInt64Array, modulus: int = 0) -> float:
@@ -174,14 +174,14 @@ def _chi_square_p(bytes_of: UInt64Array, modulus: int = 0) -> float:
 def _low_bits(vector: Vector) -> UInt64Array:
     if isinstance(vector, np.ndarray):
         return np.asarray(vector.astype(np.uint64) & np.uint64(255))
-    return np.array([int(one) & 255 for one in vector], dtype=np.uint64)
+    return np.array([int(residue) & 255 for residue in vector], dtype=np.uint64)
 
 
 def _difference_p_values(parts: Mapping[str, UInt64Array]) -> Iterator[tuple[str, float]]:
-    for (label, one), (other_label, other) in combinations(parts.items(), 2):
-        length = min(len(one), len(other))
+    for (label, first), (other_label, second) in combinations(parts.items(), 2):
+        length = min(len(first), len(second))
         if length:
-            yield f"{label} and {other_label}", _near_zero_p(one[:length] - other[:length])
+            yield f"{label} and {other_label}", _near_zero_p(first[:length] - second[:length])
 
 
 def _self_difference_p(words: UInt64Array) -> float:
@@ -191,10 +191,10 @@ def _self_difference_p(words: UInt64Array) -> float:
     )
 
 
-def _xor_p(one: bytes, other: bytes) -> float:
+def _xor_p(first: bytes, second: bytes) -> float:
     from scipy.stats import binom
 
-    xored = np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)
+    xored = np.frombuffer(first, np.uint8) ^ np.frombuffer(second, np.uint8)
     ones = int(np.unpackbits(xored).sum())
     few = float(binom.cdf(ones, 8 * len(xored), 0.5))
     edges = np.flatnonzero(np.concatenate(([1], xored, [1])))

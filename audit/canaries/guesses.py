@@ -58,7 +58,7 @@ def guess_count(rehearsal: CanaryRehearsal, expected: FloatArray, bound: Bound) 
     number of guesses by which one standard deviation fewer are right than expected shows the most.
     """
     units = rehearsal.canaries
-    best, found = 0.0, max(MIN_GUESSES, units // 20)
+    best, count = 0.0, max(MIN_GUESSES, units // 20)
     for share in GUESSED_SHARES:
         guesses = round(share * units)
         if guesses < MIN_GUESSES:
@@ -67,8 +67,8 @@ def guess_count(rehearsal: CanaryRehearsal, expected: FloatArray, bound: Bound) 
         right = rate * guesses - (rate * (1.0 - rate) * guesses) ** 0.5
         value = bound(guesses, max(0, int(right)))
         if value > best:
-            best, found = value, guesses
-    return found
+            best, count = value, guesses
+    return count
 
 
 def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
@@ -78,8 +78,8 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     moved = np.where(coins, rehearsal.shift, -rehearsal.shift if rehearsal.opposite else 0.0)
     scores = np.zeros(SIMULATED_UNITS)
     for _ in range(rehearsal.rounds):
-        there = rng.random(SIMULATED_UNITS) < rehearsal.rate
-        seen = rng.standard_normal(SIMULATED_UNITS) + there * moved
+        drawn = rng.random(SIMULATED_UNITS) < rehearsal.rate
+        seen = rng.standard_normal(SIMULATED_UNITS) + drawn * moved
         scores += likelihood_ratios(
             seen[None], rehearsal.shift, rehearsal.rate, opposite=rehearsal.opposite
         )

@@ -135,16 +135,17 @@ def rehearse(
             f"Leave `real` out, or rehearse on {' or '.join(PUBLIC)}.",
         )
     places = silos_of(settings, silos)
-    own, note = settled(settings, places)
-    asked = Asked(own, observer, canaries, places, rounds, seed, real, note)
-    return _rehearsal(asked, carrier(own)(asked))
+    rehearsed, note = settled(settings, places)
+    asked = Asked(rehearsed, observer, canaries, places, rounds, seed, real, note)
+    return _rehearsal(asked, carrier(rehearsed)(asked))
 
 
 def _require_memory(canaries: int, rounds: int) -> None:
     if canaries * rounds > MAX_OBSERVATIONS:
         raise InvalidInput(
             f"{canaries:,} canaries in {rounds:,} rounds are too many.",
-            f"Canaries x rounds are at most {MAX_OBSERVATIONS:,}: each canary is seen in every round.",
+            f"Canaries x rounds are at most {MAX_OBSERVATIONS:,}: each canary is seen in every "
+            "round.",
             "Give fewer `canaries`, or fewer `rounds`.",
         )
 
@@ -202,7 +203,7 @@ def _promises_nothing(event: ev.Event) -> bool:
     if isinstance(event, ev.NoGuarantee):
         return True
     if isinstance(event, ev.Compose):
-        return any(_promises_nothing(one) for one in event.events)
+        return any(_promises_nothing(part) for part in event.events)
     inner = getattr(event, "event", None)
     return isinstance(inner, ev.Event) and _promises_nothing(inner)
 

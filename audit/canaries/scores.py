@@ -34,12 +34,12 @@ def likelihood_ratios(
         if opposite:
             return np.asarray(2.0 * shift * total)
         return np.asarray(shift * total - len(observations) * shift * shift / 2.0)
-    found = np.zeros(observations.shape[1])
+    ratios = np.zeros(observations.shape[1])
     for row in observations:  # round by round, so that no table is made four times
-        found += _log_mixture(shift * row, shift, rate)
+        ratios += _log_mixture(shift * row, shift, rate)
         if opposite:
-            found -= _log_mixture(-shift * row, shift, rate)
-    return found
+            ratios -= _log_mixture(-shift * row, shift, rate)
+    return ratios
 
 
 def fisher_weights(observations: FloatArray, coins: BoolArray) -> FloatArray | None:

@@ -62,20 +62,25 @@ def choose_test(
     best: tuple[float, str, int | None, FloatArray, BoolArray, float] | None = None
     for name, scores in _statistics(rehearsal, selection):
         for group, units in _groups(rehearsal):
-            own = units & selection
-            rest = units & ~selection
+            chosen_on = units & selection
+            tested_on = units & ~selection
             if (
-                min(smaller_side(rehearsal.coins[own]), smaller_side(rehearsal.coins[rest]))
+                min(
+                    smaller_side(rehearsal.coins[chosen_on]),
+                    smaller_side(rehearsal.coins[tested_on]),
+                )
                 < MIN_UNITS_PER_COIN
             ):
                 continue
-            value, threshold = _best_threshold(scores[own], rehearsal.coins[own], curve, alpha)
+            value, threshold = _best_threshold(
+                scores[chosen_on], rehearsal.coins[chosen_on], curve, alpha
+            )
             if best is None or value > best[0]:
-                best = (value, name, group, scores, rest, threshold)
+                best = (value, name, group, scores, tested_on, threshold)
     if best is None:
         return None
-    value, name, group, scores, rest, threshold = best
-    counts = counts_at(scores[rest], rehearsal.coins[rest], threshold)
+    value, name, group, scores, tested_on, threshold = best
+    counts = counts_at(scores[tested_on], rehearsal.coins[tested_on], threshold)
     return Choice(name, group, threshold, counts, value)
 
 
@@ -93,9 +98,9 @@ def _statistics(
 
 def _groups(rehearsal: CanaryRehearsal) -> Iterator[tuple[int | None, BoolArray]]:
     yield None, np.ones(rehearsal.canaries, bool)
-    found = np.unique(rehearsal.groups)
-    if len(found) > 1:
-        for group in found.tolist():
+    groups = np.unique(rehearsal.groups)
+    if len(groups) > 1:
+        for group in groups.tolist():
             yield group, rehearsal.groups == group
 
 

@@ -98,17 +98,17 @@ def claim_tier(
     usual = _tests(rehearsal, event, at, share * levels.rest, choices[0])
     strict = _tests(rehearsal, event, at, share * levels.strict, choices[1])
     verdict = _verdict(
-        any(_above(one.found, claimed) for one in strict),
-        any(_above(one.found, claimed) for one in usual),
+        any(_above(test.result, claimed) for test in strict),
+        any(_above(test.result, claimed) for test in usual),
     )
-    best = max((*usual, *strict), key=lambda one: (one.found.rejected, one.found.epsilon))
-    found, counts = best.found, best.found.counts
+    best = max((*usual, *strict), key=lambda test: (test.result.rejected, test.result.epsilon))
+    result, counts = best.result, best.result.counts
     assert counts is not None  # of every test that has a threshold
     few = _too_few(rehearsal, event, share * levels.strict, levels.strict)
     return Measurement(
         tier="claim",
         what="the claimed mechanism, against canaries",
-        value=found.epsilon,
+        value=result.epsilon,
         kind="lower-bound",
         claimed=claimed,
         contradicted=verdict == "contradicted",
@@ -119,7 +119,7 @@ def claim_tier(
         unit=rehearsal.unit,
         neighbours=rehearsal.neighbours,
         observer=rehearsal.observer,
-        proves=_of_the_claim(found, verdict),
+        proves=_of_the_claim(result, verdict),
         assumes=(*ASSUMES_FAMILY, *few, *rehearsal.note),
         sample={
             **_size(rehearsal),
@@ -128,7 +128,7 @@ def claim_tier(
             "misses": counts.misses,
             "statistic": best.statistic,
             "group": best.group,
-            "noise factor": "none rejected" if found.factor is None else found.factor,
+            "noise factor": "none rejected" if result.factor is None else result.factor,
         },
         curves={
             **_curves(rehearsal),
@@ -141,7 +141,7 @@ def claim_tier(
 class _Test:
     """One test of the claim: what it found, with which statistic, in which group."""
 
-    found: FamilyResult
+    result: FamilyResult
     statistic: str
     group: str
 
@@ -158,12 +158,12 @@ def _tests(
     return ranked, _Test(split, choice.statistic, choice.where)
 
 
-def _above(found: FamilyResult, claimed: float | None) -> bool:
+def _above(result: FamilyResult, claimed: float | None) -> bool:
     """Return whether the claim is rejected: its mechanism, or the number that is stated of it.
 
     They are one, but for a method as published, whose paper's number its noise may not give.
     """
-    return found.rejected or (claimed is not None and found.epsilon > claimed)
+    return result.rejected or (claimed is not None and result.epsilon > claimed)
 
 
 def _verdict(strict: bool, usual: bool) -> Verdict:
@@ -193,26 +193,26 @@ def robust_tier(
         )
     levels, claimed = levels_of("robust", alpha), _claimed(rehearsal, at)
     if rehearsal.event is None:
-        found = _unclaimed(rehearsal, at, alpha)
+        guesses = _guess_without_claim(rehearsal, at, alpha)
     else:
-        found = _guessed(rehearsal, at, levels, claimed)
+        guesses = _guess_claim(rehearsal, at, levels, claimed)
     return Measurement(
         tier="robust",
-        what=found.what,
-        value=found.value,
+        what=guesses.what,
+        value=guesses.value,
         kind="lower-bound",
         claimed=claimed,
-        contradicted=found.verdict == "contradicted",
-        unusual=found.verdict == "unusual",
+        contradicted=guesses.verdict == "contradicted",
+        unusual=guesses.verdict == "unusual",
         level=levels.strict,
         confidence=1.0 - alpha,
         delta=at,
         unit=rehearsal.unit,
         neighbours=rehearsal.neighbours,
         observer=rehearsal.observer,
-        proves=_by_verdict(found.proves, found.verdict),
-        assumes=(*found.assumes, *rehearsal.note),
-        sample={**_size(rehearsal), **found.sample},
+        proves=_by_verdict(guesses.proves, guesses.verdict),
+        assumes=(*guesses.assumes, *rehearsal.note),
+        sample={**_size(rehearsal), **guesses.sample},
         curves=_curves(rehearsal),
     )
 
@@ -229,7 +229,7 @@ class _GuessResult:
     sample: Mapping[str, float | int | str]
 
 
-def _unclaimed(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
+def _guess_without_claim(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
     """Return what guesses show where nothing is claimed."""
     units, scores, guesses = rehearsal.canaries, rehearsal.scores, rehearsal.canaries // 2
     middle = np.quantile(scores, (0.1, 0.9)).mean()  # between those in and those out
@@ -246,19 +246,19 @@ def _unclaimed(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _Guess
     )
 
 
-def _guessed(
+def _guess_claim(
     rehearsal: CanaryRehearsal, delta: float, levels: Levels, claimed: float | None
 ) -> _GuessResult:
     """Return what guesses show of a claim, at both levels."""
-    guessing = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
+    guess_test = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
     half = levels.rest / 2.0
-    mechanism_free, any_sample = guessing.against_any(half)
+    mechanism_free, any_sample = guess_test.against_any(half)
     above = claimed is not None and mechanism_free > claimed
     try:
-        usual, usual_sample = guessing.against_curve(half)
-        strict, strict_sample = guessing.against_curve(levels.strict)
+        usual, usual_sample = guess_test.against_curve(half)
+        strict, strict_sample = guess_test.against_curve(levels.strict)
     except Unsupported:  # more of its noise need not protect more: there are no curves to refute
-        least, sample = guessing.against_any(levels.strict)
+        least, sample = guess_test.against_any(levels.strict)
         verdict = _verdict(claimed is not None and least > claimed, above)
         best = (mechanism_free, any_sample) if mechanism_free >= least else (least, sample)
         return _GuessResult(
@@ -269,21 +269,21 @@ def _guessed(
             (ASSUMES_COINS, ASSUMES_NOTHING),
             best[1],
         )
-    found, sample = max(
+    result, sample = max(
         ((usual, usual_sample), (strict, strict_sample)),
-        key=lambda one: (one[0].rejected, one[0].epsilon),
+        key=lambda test: (test[0].rejected, test[0].epsilon),
     )
     verdict = _verdict(_above(strict, claimed), above or _above(usual, claimed))
     proves = _of_any(mechanism_free)
-    if found.factor is not None:
+    if result.factor is not None:
         proves = (
-            f"No mechanism with the claim's trade-off curve for {rounding.up(found.factor)} times "
-            f"the noise guesses so well; that curve has epsilon {rounding.down(found.epsilon)} or "
+            f"No mechanism with the claim's trade-off curve for {rounding.up(result.factor)} times "
+            f"the noise guesses so well; that curve has epsilon {rounding.down(result.epsilon)} or "
             f"more. {proves}"
         )
     return _GuessResult(
         what=AGAINST_CURVE,
-        value=found.epsilon,
+        value=result.epsilon,
         verdict=verdict,
         proves=proves,
         assumes=(ASSUMES_COINS, ASSUMES_CURVE, ASSUMES_NOTHING),
@@ -312,17 +312,17 @@ class _GuessTest:
 
     def against_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
         """Return the bound of the claim's curve; raise `Unsupported` where there is none."""
-        own = self.rehearsal
-        assert own.event is not None
-        event = own.event
+        rehearsal = self.rehearsal
+        assert rehearsal.event is not None
+        event = rehearsal.event
 
         def bound(guesses: int, right: int) -> FamilyResult:
             return mahloujifar(
-                own.canaries, guesses, right, event, own.neighbours, self.delta, level
+                rehearsal.canaries, guesses, right, event, rehearsal.neighbours, self.delta, level
             )
 
-        guesses = guess_count(own, self.expected, lambda *both: bound(*both).epsilon)
-        right = correct_guesses(own.scores, own.coins, guesses)
+        guesses = guess_count(rehearsal, self.expected, lambda *both: bound(*both).epsilon)
+        right = correct_guesses(rehearsal.scores, rehearsal.coins, guesses)
         return bound(guesses, right), {"guesses": guesses, "right": right}
 
 
@@ -398,14 +398,14 @@ def _claimed(rehearsal: CanaryRehearsal, delta: float) -> float | None:
     return account(rehearsal.event, delta=delta, neighbours=rehearsal.neighbours).epsilon.upper
 
 
-def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
-    if found.factor is None:
+def _of_the_claim(result: FamilyResult, verdict: Verdict) -> str:
+    if result.factor is None:
         return "Nothing: no mechanism of the claimed family is ruled out."
-    factor = rounding.up(found.factor)
-    if verdict != "not-contradicted" and not found.rejected:  # as published
+    factor = rounding.up(result.factor)
+    if verdict != "not-contradicted" and not result.rejected:  # as published
         return (
-            f"What ran shows epsilon {rounding.down(found.epsilon)} or more, above the number that "
-            f"is claimed.{MAY_BE_CHANCE if verdict == 'unusual' else ''}"
+            f"What ran shows epsilon {rounding.down(result.epsilon)} or more, above the number "
+            f"that is claimed.{MAY_BE_CHANCE if verdict == 'unusual' else ''}"
         )
     if verdict == "contradicted":
         return (
@@ -437,8 +437,8 @@ def _size(rehearsal: CanaryRehearsal) -> dict[str, float | int | str]:
 
 def _curves(rehearsal: CanaryRehearsal) -> dict[str, Curve]:
     """Return measured rates at many thresholds: for plots, and without confidence."""
-    found = roc(rehearsal.scores, rehearsal.coins).curve()
+    points = roc(rehearsal.scores, rehearsal.coins).curve()
     return {
-        "roc": tuple(found),
-        "trade-off": tuple((alarms, 1.0 - hits) for alarms, hits in found),
+        "roc": tuple(points),
+        "trade-off": tuple((alarms, 1.0 - hits) for alarms, hits in points),
     }

@@ -37,21 +37,21 @@ DISCO_MAGNITUDE: Final = 100.0
 """M."""
 DISCO_SEED_BITS: Final = 47
 
-SIZE: Final = 4096
+TENSOR_SIZE: Final = 4096
 """Numbers in a tensor: 64 x 64."""
 
 DISTANCE: Final = 100.0
 """Norm of the difference of two updates, for three parties and more."""
 
-WIDE: Final = 2**16
-NEAR: Final = 4.0
+LARGE_TENSOR_SIZE: Final = 2**16
+TWO_PARTY_DISTANCE: Final = 4.0
 """For two parties: the numbers in a tensor, and the norm of the difference, evenly spread."""
 
-RUNS: Final = 400
-SURE_RUNS: Final = 200
+SHARE_RUNS: Final = 400
+CERTAIN_SHARE_RUNS: Final = 200
 """With each of two updates: where they are told apart by chance, and nearly always."""
 
-ROUNDING: Final = 1e-4
+SHARE_ROUNDING: Final = 1e-4
 """More than float32 loses of a sum of shares, and less than what is told apart."""
 
 
@@ -64,7 +64,7 @@ def published_shares(
     """
     from ...fl.crypto.additive import no_guarantee_float_shares
 
-    seeds = [int(one) for one in rng.integers(2**DISCO_SEED_BITS, size=parties - 1)]
+    seeds = [int(seed) for seed in rng.integers(2**DISCO_SEED_BITS, size=parties - 1)]
     return no_guarantee_float_shares(tensors, parties, seeds=seeds, magnitude=DISCO_MAGNITUDE)
 
 
@@ -78,12 +78,12 @@ def published_partial_sums(
     """
     parties = len(secrets)
     shares = []
-    for own, tensors in enumerate(secrets):
+    for party, tensors in enumerate(secrets):
         rows = published_shares(tensors, parties, rng)
-        shares.append([*rows[:own], rows[-1], *rows[own:-1]])
+        shares.append([*rows[:party], rows[-1], *rows[party:-1]])
     sums = [
         [
-            _added([shares[one][to][index] for one in range(parties)])
+            _added([shares[sender][to][index] for sender in range(parties)])
             for index in range(len(secrets[to]))
         ]
         for to in range(parties)
@@ -101,7 +101,8 @@ def seen_by_peer(
     """Return the target's tensors under the 2 (n - 2) masks that this peer does not know."""
     received, sent = shares[target][peer], shares[peer][target]
     return [
-        one + mine - other for one, mine, other in zip(sums[target], received, sent, strict=True)
+        total + kept - known
+        for total, kept, known in zip(sums[target], received, sent, strict=True)
     ]
 
 
@@ -167,22 +168,22 @@ def _weights(size: int, rng: np.random.Generator) -> Floats32:
 
 
 def _two_parties(shift: float, rng: np.random.Generator) -> bool:
-    known = _weights(WIDE, rng)
+    known = _weights(LARGE_TENSOR_SIZE, rng)
     secret = known + np.float32(shift)
     last = published_shares([secret], 2, rng)[-1][0]
     far = np.abs(last.astype(np.float64) - known).max()
-    return bool(far > DISCO_MAGNITUDE + ROUNDING)
+    return bool(far > DISCO_MAGNITUDE + SHARE_ROUNDING)
 
 
 def _last_share(parties: int, shift: float, truth: float, rng: np.random.Generator) -> bool:
-    known = _weights(SIZE, rng)
+    known = _weights(TENSOR_SIZE, rng)
     secret = known + np.float32(truth)
     last = published_shares([secret], parties, rng)[-1][0]
     return log_ratio(last.astype(np.float64) - known, shift, parties - 1) > 0.0
 
 
 def _as_coded(parties: int, shift: float, truth: float, rng: np.random.Generator) -> bool:
-    secrets = [[_weights(SIZE, rng)] for _ in range(parties)]
+    secrets = [[_weights(TENSOR_SIZE, rng)] for _ in range(parties)]
     known = secrets[0][0]
     secrets[0] = [known + np.float32(truth)]
     seen = seen_by_peer(*published_partial_sums(secrets, rng), target=0, peer=1)[0]
@@ -218,41 +219,53 @@ def _measured(what: str, hits: int, alarms: int, runs: int, proves: str) -> Meas
     )
 
 
-_SHARES: Final = "A strict subset of the shares depends on the update that was shared."
-_ALL: Final = "What every peer of a group is sent depends on more than the sum of the updates."
+PROVES_OF_SHARES: Final = "A strict subset of the shares depends on the update that was shared."
+PROVES_OF_BROADCASTS: Final = (
+    "What every peer of a group is sent depends on more than the sum of the updates."
+)
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    spread, shift, tiny = NEAR / math.sqrt(WIDE), DISTANCE / math.sqrt(SIZE), 0.01
-    found: list[Measurement] = []
+    spread, shift, tiny = (
+        TWO_PARTY_DISTANCE / math.sqrt(LARGE_TENSOR_SIZE),
+        DISTANCE / math.sqrt(TENSOR_SIZE),
+        0.01,
+    )
+    measured: list[Measurement] = []
     exact: list[float] = []
 
-    hits = sum(_two_parties(spread, rng) for _ in range(SURE_RUNS))
-    alarms = sum(_two_parties(0.0, rng) for _ in range(SURE_RUNS))
-    what = f"2 parties, the last share, updates {NEAR:g} apart in {WIDE:,} numbers"
-    found.append(_measured(what, hits, alarms, SURE_RUNS, _SHARES))
-    exact.append(exact_advantage(1, spread - ROUNDING, WIDE))
+    hits = sum(_two_parties(spread, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    alarms = sum(_two_parties(0.0, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    what = (
+        f"2 parties, the last share, updates {TWO_PARTY_DISTANCE:g} apart in "
+        f"{LARGE_TENSOR_SIZE:,} numbers"
+    )
+    measured.append(_measured(what, hits, alarms, CERTAIN_SHARE_RUNS, PROVES_OF_SHARES))
+    exact.append(exact_advantage(1, spread - SHARE_ROUNDING, LARGE_TENSOR_SIZE))
 
     for parties in (3, 4, 5):
-        hits = sum(_last_share(parties, shift, shift, rng) for _ in range(RUNS))
-        alarms = sum(_last_share(parties, shift, 0.0, rng) for _ in range(RUNS))
-        what = f"{parties} parties, the last share, updates {DISTANCE:g} apart in {SIZE:,} numbers"
-        found.append(_measured(what, hits, alarms, RUNS, _SHARES))
-        exact.append(exact_advantage(parties - 1, shift, SIZE))
+        hits = sum(_last_share(parties, shift, shift, rng) for _ in range(SHARE_RUNS))
+        alarms = sum(_last_share(parties, shift, 0.0, rng) for _ in range(SHARE_RUNS))
+        what = (
+            f"{parties} parties, the last share, updates {DISTANCE:g} apart in {TENSOR_SIZE:,} "
+            "numbers"
+        )
+        measured.append(_measured(what, hits, alarms, SHARE_RUNS, PROVES_OF_SHARES))
+        exact.append(exact_advantage(parties - 1, shift, TENSOR_SIZE))
 
-    hits = sum(_as_coded(5, shift, shift, rng) for _ in range(RUNS))
-    alarms = sum(_as_coded(5, shift, 0.0, rng) for _ in range(RUNS))
-    what = f"5 parties, what a peer is sent, updates {DISTANCE:g} apart in {SIZE:,} numbers"
-    found.append(_measured(what, hits, alarms, RUNS, _ALL))
-    exact.append(exact_advantage(6, shift, SIZE))
+    hits = sum(_as_coded(5, shift, shift, rng) for _ in range(SHARE_RUNS))
+    alarms = sum(_as_coded(5, shift, 0.0, rng) for _ in range(SHARE_RUNS))
+    what = f"5 parties, what a peer is sent, updates {DISTANCE:g} apart in {TENSOR_SIZE:,} numbers"
+    measured.append(_measured(what, hits, alarms, SHARE_RUNS, PROVES_OF_BROADCASTS))
+    exact.append(exact_advantage(6, shift, TENSOR_SIZE))
 
-    hits = sum(_two_tensors(5, tiny, tiny, rng) for _ in range(SURE_RUNS))
-    alarms = sum(_two_tensors(5, tiny, 0.0, rng) for _ in range(SURE_RUNS))
+    hits = sum(_two_tensors(5, tiny, tiny, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    alarms = sum(_two_tensors(5, tiny, 0.0, rng) for _ in range(CERTAIN_SHARE_RUNS))
     what = f"5 parties, two tensors of a partial sum, one number {tiny:g} larger"
-    found.append(_measured(what, hits, alarms, SURE_RUNS, _ALL))
+    measured.append(_measured(what, hits, alarms, CERTAIN_SHARE_RUNS, PROVES_OF_BROADCASTS))
     exact.append(1.0)
     return Weakness(
-        tuple(found),
+        tuple(measured),
         tuple(exact),
         (
             "Parties split two updates that the attacker knows as candidates, and it said which "

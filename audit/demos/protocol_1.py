@@ -31,11 +31,11 @@ COUNT_LIMIT: Final = 12
 MULTIPLE: Final = math.lcm(*range(1, COUNT_LIMIT + 1))
 """C_LCM."""
 
-STEP: Final = 2.0**-10
+FIXED_POINT_STEP: Final = 2.0**-10
 KEY_BITS: Final = 256
-CLIP: Final = 1.0
+PROTOCOL_CLIP: Final = 1.0
 
-RUNS: Final = 250
+SESSIONS: Final = 250
 """Sessions with the user, and as many without, each with keys of its own."""
 
 
@@ -47,7 +47,7 @@ def one_session() -> PublishedWeighting:
     from ...fl.uldp.weighting.published import PublishedWeighting
 
     return PublishedWeighting(
-        np.array(COUNTS), count_limit=COUNT_LIMIT, step=STEP, key_bits=KEY_BITS
+        np.array(COUNTS), count_limit=COUNT_LIMIT, step=FIXED_POINT_STEP, key_bits=KEY_BITS
     )
 
 
@@ -60,7 +60,7 @@ def one_round(
     from ..attacks import transcripts
 
     silos, _, size = deltas.shape
-    noise = rng.normal(0.0, NOISE * CLIP / math.sqrt(silos), (silos, size))
+    noise = rng.normal(0.0, NOISE * PROTOCOL_CLIP / math.sqrt(silos), (silos, size))
     session.round(number, deltas, noise)
     width = len(wide(0, session.modulus**2))
     return transcripts.residues(session.views[SERVER], Updates.kind, width, round=number)
@@ -71,21 +71,21 @@ def noise_free(deltas: FloatArray) -> list[int]:
 
     Known to whoever knows the updates: `deltas` is (silos, users, D).
     """
-    totals = [sum(own) for own in COUNTS]
+    totals = [sum(counts) for counts in COUNTS]
     return [
         sum(
-            MULTIPLE * COUNTS[user][silo] // totals[user] * encoded(deltas[silo, user, place])
+            MULTIPLE * COUNTS[user][silo] // totals[user] * encoded(deltas[silo, user, parameter])
             for silo in range(deltas.shape[0])
             for user in range(deltas.shape[1])
         )
         % MULTIPLE
-        for place in range(deltas.shape[2])
+        for parameter in range(deltas.shape[2])
     ]
 
 
 def encoded(value: float) -> int:
     """Return a float on the protocol's fixed point, as published: rounded to the nearest."""
-    return round(float(value) / STEP)
+    return round(float(value) / FIXED_POINT_STEP)
 
 
 def updates(moves: Sequence[Sequence[float]]) -> FloatArray:

@@ -60,9 +60,10 @@ def spending(
     """Return epsilon against rounds with the budget; None where no number is finite.
 
     `claimed` is the budget, `planned` the number of planned rounds, `stated` what the last line of
-    the log says that was spent; neither is drawn where it is more than `MAX_DRAWN_RATIO` times what is proven.
+    the log says that was spent; neither is drawn where it is more than `MAX_DRAWN_RATIO`
+    times what is proven.
     """
-    points = [one for one in course if math.isfinite(one.epsilon)]
+    points = [point for point in course if math.isfinite(point.epsilon)]
     if not points:
         return None
     last, top = course[-1].rounds, points[-1].epsilon
@@ -72,8 +73,8 @@ def spending(
 
     def draw(axes: Axes) -> None:
         axes.plot(
-            [0, *(one.rounds for one in points)],
-            [0.0, *(one.epsilon for one in points)],
+            [0, *(point.rounds for point in points)],
+            [0.0, *(point.epsilon for point in points)],
             color=PROVEN,
             marker=".",
             label="proven, derived from the log",

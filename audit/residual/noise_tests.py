@@ -61,38 +61,40 @@ def variance(run: Run) -> NoiseTest | None:
     """Ask whether the noise was as wide as the log says: in each silo, in all, and in the sums."""
     shares, sums = _Squares(), _Squares()
     silos: dict[str, _Squares] = {}
-    for release, name, one, square in _standardised(run):
-        if one.squares is None:
+    for release, name, residual, stated in _standardised(run):
+        if residual.squares is None:
             continue
-        squares = one.squares / square
-        if one is release.whole:
-            sums.add(squares, one.squares_n)
+        squares = residual.squares / stated
+        if residual is release.whole:
+            sums.add(squares, residual.squares_n)
         else:
-            shares.add(squares, one.squares_n)
-            silos.setdefault(name, _Squares()).add(squares, one.squares_n)
-    wide = {name: one for name, one in (("all shares", shares), ("whole sums", sums)) if one.n}
-    if not wide:
+            shares.add(squares, residual.squares_n)
+            silos.setdefault(name, _Squares()).add(squares, residual.squares_n)
+    totals = {
+        name: total for name, total in (("all shares", shares), ("whole sums", sums)) if total.n
+    }
+    if not totals:
         return None
-    # Half of the room for the sums over all, half for the silos, however many these are.
-    tested = [(2.0 * len(wide) * one.p, name, one) for name, one in wide.items()]
-    tested += [(2.0 * len(silos) * one.p, name, one) for name, one in silos.items()]
-    p, worst, found = min(tested, key=lambda one: one[0])
+    # Bonferroni, half of the level for the sums over all, half for the silos, however many.
+    tested = [(2.0 * len(totals) * total.p, name, total) for name, total in totals.items()]
+    tested += [(2.0 * len(silos) * silo.p, name, silo) for name, silo in silos.items()]
+    p, worst, least_likely = min(tested, key=lambda test: test[0])
     return NoiseTest(
         "variance of the noise",
         min(1.0, p),
         "The noise that was drawn has another variance than the log says.",
-        {"values": shares.n, "worst": worst, "drawn over logged": found.ratio},
+        {"values": shares.n, "worst": worst, "drawn over logged": least_likely.ratio},
     )
 
 
 def shape(run: Run) -> NoiseTest | None:
     """Ask whether the noise is normal: of each silo over the run, and of the whole sums."""
     last: dict[tuple[str, str, str, int], tuple[float, int]] = {}
-    for release, name, one, _ in _standardised(run):
-        if one.squares is not None:
-            arrived = len(release.arrived) if one is release.whole else 1
+    for release, name, residual, _ in _standardised(run):
+        if residual.squares is not None:
+            arrived = len(release.arrived) if residual is release.whole else 1
             key = release.segment, release.intent.phase, name, arrived
-            last[key] = p_values.distance_bound(one.ks, one.ks_n), one.ks_n
+            last[key] = p_values.distance_bound(residual.ks, residual.ks_n), residual.ks_n
     if not last:
         return None
     worst = min(last, key=lambda key: last[key])
@@ -106,31 +108,31 @@ def shape(run: Run) -> NoiseTest | None:
 
 def over_time(run: Run) -> NoiseTest | None:
     """Ask whether noise was used again, whole or in part, in the next round or in another step."""
-    shares = [one for release in run.releases for one in release.shares]
+    shares = [share for release in run.releases for share in release.shares]
     series = {
-        "rounds": [one.lag for one in shares if _has_direction(one.lag)],
-        "steps": [one.within for one in shares if _has_direction(one.within)],
+        "rounds": [share.lag for share in shares if _has_direction(share.lag)],
+        "steps": [share.within for share in shares if _has_direction(share.within)],
     }
-    found: dict[str, float] = {}
+    p_value_of: dict[str, float] = {}
     largest = 0.0
     for name, angles in series.items():
-        own = [angle for angle in angles if angle is not None]
-        if own:
-            values = [p_values.cosine_z(one.cosine, one.n) for one in own]
-            found[f"{name}, all of them"] = p_values.summed_z(values)
-            found[f"{name}, one of them"] = p_values.bonferroni(
-                [p_values.cosine_p(a.cosine, a.n) for a in own]
+        usable = [angle for angle in angles if angle is not None]
+        if usable:
+            values = [p_values.cosine_z(angle.cosine, angle.n) for angle in usable]
+            p_value_of[f"{name}, all of them"] = p_values.summed_z(values)
+            p_value_of[f"{name}, one of them"] = p_values.bonferroni(
+                [p_values.cosine_p(a.cosine, a.n) for a in usable]
             )
-            largest = max(largest, *(abs(one.cosine) for one in own))
-    if not found:
+            largest = max(largest, *(abs(angle.cosine) for angle in usable))
+    if not p_value_of:
         return None
     return NoiseTest(
         "noise over time",
-        p_values.bonferroni(list(found.values())),
+        p_values.bonferroni(list(p_value_of.values())),
         "The noise of one round, or step, depends on that of another: it was not drawn afresh.",
         {
             "pairs": sum(map(len, series.values())),
-            "worst": min(found, key=lambda name: found[name]),
+            "worst": min(p_value_of, key=lambda name: p_value_of[name]),
             "largest correlation": largest,
         },
     )
@@ -141,14 +143,14 @@ def across_silos(run: Run) -> NoiseTest | None:
     pairs = 0
     tried: list[tuple[float, Angle, str]] = []
     for release in run.releases:
-        one = release.alike
-        if one is not None and _has_direction(one):
+        closest = release.alike
+        if closest is not None and _has_direction(closest):
             pairs += len(release.shares) * (len(release.shares) - 1) // 2
             names = " and ".join(silo_name(silo) for silo in release.alike_silos)
-            tried.append((p_values.cosine_p(one.cosine, one.n), one, names))
+            tried.append((p_values.cosine_p(closest.cosine, closest.n), closest, names))
     if not tried:
         return None
-    p, worst, names = min(tried, key=lambda one: one[0])
+    p, worst, names = min(tried, key=lambda pair: pair[0])
     return NoiseTest(
         "noise across silos",
         min(1.0, pairs * p),
@@ -160,12 +162,12 @@ def across_silos(run: Run) -> NoiseTest | None:
 def zeros(run: Run) -> NoiseTest | None:
     """Ask whether values were released without noise."""
     by: dict[tuple[float, bool], tuple[int, int]] = {}
-    for release, _, one, square in _standardised(run):
-        if one.squares is not None:
-            chance = p_values.zero_probability(math.sqrt(square), release.intent.noise.grid)
-            key = chance, one is release.whole  # a sum of one silo's noise is that noise again
+    for release, _, residual, stated in _standardised(run):
+        if residual.squares is not None:
+            chance = p_values.zero_probability(math.sqrt(stated), release.intent.noise.grid)
+            key = chance, residual is release.whole  # a sum of one silo's noise is that noise again
             count, values = by.get(key, (0, 0))
-            by[key] = count + one.zeros, values + one.values
+            by[key] = count + residual.zeros, values + residual.values
     if not by:
         return None
     count = sum(count for count, _ in by.values())
@@ -186,12 +188,12 @@ def equal(run: Run) -> NoiseTest:
     for release in run.releases:
         noise = release.intent.noise
         chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid))
-        for one in release.shares:
-            key = release.segment, one.fingerprint
-            again += one.equal_sums + (key in seen)
+        for share in release.shares:
+            key = release.segment, share.fingerprint
+            again += share.equal_sums + (key in seen)
             seen[key] = 1
-            number += one.sums
-            width = max(1, one.n // one.sums)
+            number += share.sums
+            width = max(1, share.n // share.sums)
             fewest = min(fewest, width) if fewest else width
     pairs = number * (number - 1) / 2.0
     bound = p_values.collision_bound(pairs, max(1, fewest), chance)
@@ -216,37 +218,43 @@ def norms(run: Run) -> NoiseTest:
 
 def sums(run: Run) -> NoiseTest | None:
     """Ask whether the noise stands on the sums of the clipped and weighted terms."""
-    found = [one.limits.sum_off for one in run.releases if one.limits.sum_off is not None]
-    if not found:
+    errors = [
+        release.limits.sum_off for release in run.releases if release.limits.sum_off is not None
+    ]
+    if not errors:
         return None
     return _certain(
         "sums made again",
-        max(found) > 1.0,
+        max(errors) > 1.0,
         "What noise was added to is not the sum of the clipped and weighted terms.",
-        {"rounds": len(found), "off over rounding": max(found)},
+        {"rounds": len(errors), "off over rounding": max(errors)},
     )
 
 
 def weights(run: Run) -> NoiseTest | None:
     """Ask whether the weights of one user summed to no more than the log says."""
-    found = [
-        one.limits.weight_largest / one.intent.weights.largest_sum
-        for one in run.releases
-        if one.limits.weight_largest is not None
+    ratios = [
+        release.limits.weight_largest / release.intent.weights.largest_sum
+        for release in run.releases
+        if release.limits.weight_largest is not None
     ]
-    if not found:
+    if not ratios:
         return None
     return _certain(
         "weights of a unit",
-        max(found) > 1.0 + NORM_ROUNDING_RELATIVE,
+        max(ratios) > 1.0 + NORM_ROUNDING_RELATIVE,
         "The weights of a user sum to more than the log says, so it moves the sum by more.",
-        {"rounds": len(found), "largest over stated": max(found)},
+        {"rounds": len(ratios), "largest over stated": max(ratios)},
     )
 
 
 def drawn(run: Run) -> NoiseTest:
     """Ask whether every share of noise that the log speaks of was drawn, and arrived."""
-    wrong = [f"line {one.number}: {why}" for one in run.releases for why in _lacking(run, one)]
+    wrong = [
+        f"line {release.number}: {why}"
+        for release in run.releases
+        for why in _lacking(run, release)
+    ]
     return _certain(
         "draws and shares",
         bool(wrong),
@@ -255,24 +263,24 @@ def drawn(run: Run) -> NoiseTest:
     )
 
 
-def _lacking(run: Run, one: Release) -> Iterator[str]:
-    noise, release = one.intent.noise, one.release
+def _lacking(run: Run, release: Release) -> Iterator[str]:
+    noise, logged = release.intent.noise, release.release
     parties = noise.shares if noise.shares > 1 else run.opened.population.silos
-    there = {share.silo for share in one.shares}
-    if len(there) != len(one.shares) or len(there) > parties:
-        yield f"{len(one.shares)} shares of {parties} silos"
-    if len(there) < parties - noise.tolerated_dropouts:
-        yield f"{len(there)} of {parties} silos drew noise"
-    if one.whole is not None and not set(one.arrived) <= there:
+    silos_present = {share.silo for share in release.shares}
+    if len(silos_present) != len(release.shares) or len(silos_present) > parties:
+        yield f"{len(release.shares)} shares of {parties} silos"
+    if len(silos_present) < parties - noise.tolerated_dropouts:
+        yield f"{len(silos_present)} of {parties} silos drew noise"
+    if release.whole is not None and not set(release.arrived) <= silos_present:
         yield "a share arrived that was not drawn"
-    if one.whole is not None and len(set(one.arrived)) != release.shares:
-        yield f"{len(set(one.arrived))} shares arrived, not {release.shares}"
-    residuals = [*one.shares, *([one.whole] if one.whole is not None else [])]
-    if any(share.values != release.values * share.sums for share in residuals):
-        yield f"noise was not drawn for {release.values:,} values"
-    if any(not 1 <= share.sums <= noise.draws for share in one.shares):
+    if release.whole is not None and len(set(release.arrived)) != logged.shares:
+        yield f"{len(set(release.arrived))} shares arrived, not {logged.shares}"
+    residuals = [*release.shares, *([release.whole] if release.whole is not None else [])]
+    if any(share.values != logged.values * share.sums for share in residuals):
+        yield f"noise was not drawn for {logged.values:,} values"
+    if any(not 1 <= share.sums <= noise.draws for share in release.shares):
         yield f"noise was not drawn for up to {noise.draws:,} sums"
-    if one.std != noise.share_std:
+    if release.std != noise.share_std:
         yield "noise of another width was expected"
 
 
@@ -280,11 +288,11 @@ def _standardised(run: Run) -> Iterator[tuple[Release, str, ResidualStatistics, 
     """Yield each residual with a name and the variance of its values, as the log states it."""
     for release in run.releases:
         noise = release.intent.noise
-        square = noise.share_std**2 + 64.0 * noise.grid**2
+        stated = noise.share_std**2 + 64.0 * noise.grid**2
         for share in release.shares:
-            yield release, silo_name(share.silo or 0), share, square
+            yield release, silo_name(share.silo or 0), share, stated
         if release.whole is not None:
-            yield release, "whole sums", release.whole, square * len(release.arrived)
+            yield release, "whole sums", release.whole, stated * len(release.arrived)
 
 
 def _has_direction(angle: Angle | None) -> bool:

@@ -90,8 +90,8 @@ def holm(values: Sequence[float]) -> list[float]:
     [0.08, 0.03, 0.5]
     """
     order = np.argsort(np.asarray(values), kind="stable").tolist()
-    found, most = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(values) - rank) * values[place]))
-        found[place] = most
-    return found
+    adjusted, largest = [0.0] * len(values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -116,7 +116,7 @@ def read_run(folder: str | Path) -> Run:
             "What is tested must be what the log committed to.",
             "Ask the owner of the run for the whole sidecar.",
         )
-    opened = next((one.record for one in lines if isinstance(one.record, RunOpen)), None)
+    opened = next((line.record for line in lines if isinstance(line.record, RunOpen)), None)
     noisy = list(_noisy(lines))
     if opened is None or not noisy:
         raise InvalidInput(
@@ -136,22 +136,24 @@ def read_run(folder: str | Path) -> Run:
             "Make the run again, or use another tier.",
         )
     known = {item.commitment: item.value for item in sealed.items}
-    made = tuple(
-        _release(line.number, intent, release, [known[release.sealed[one]] for one in SEALED_ITEMS])
+    releases = tuple(
+        _release(
+            line.number, intent, release, [known[release.sealed[item]] for item in SEALED_ITEMS]
+        )
         for line, intent, release in noisy
     )
-    return Run(opened, made)
+    return Run(opened, releases)
 
 
 def _noisy(lines: Sequence[Line]) -> list[tuple[Line, RoundIntent, RoundRelease]]:
     intents = {line.seq: line.record for line in lines if isinstance(line.record, RoundIntent)}
-    found = []
+    noisy = []
     for line in lines:
         if isinstance(line.record, RoundRelease):
             intent = intents[line.record.intent]  # the reader has checked that it is there
             if intent.noise.family != "none":
-                found.append((line, intent, line.record))
-    return found
+                noisy.append((line, intent, line.record))
+    return noisy
 
 
 def _release(
@@ -201,13 +203,13 @@ def _shares(noise: Mapping[str, Any]) -> tuple[ResidualStatistics, ...]:
     silos = [_count(silo) for silo in noise["silos"]]
     single = {name: noise[name] for name in _OF_ALL if name in noise}
     lists = {name: noise[name] for name in _OF_EACH if name in noise}
-    if any(len(one) != len(silos) for one in lists.values()):
+    if any(len(values) != len(silos) for values in lists.values()):
         raise ValueError
     if silos and noise.keys() & _OF_MANY != (_OF_MANY if noise["n"] >= residuals.FEWEST else set()):
         raise ValueError  # a question that is not asked would seem to be answered
     return tuple(
-        _residual({**single, **{name: one[place] for name, one in lists.items()}}, silo)
-        for place, silo in enumerate(silos)
+        _residual({**single, **{name: values[index] for name, values in lists.items()}}, silo)
+        for index, silo in enumerate(silos)
     )
 
 
@@ -216,8 +218,8 @@ def _pair(silos: Any) -> tuple[int, int]:
     return _count(first), _count(second)
 
 
-def _residual(one: Mapping[str, Any], silo: int | None) -> ResidualStatistics:
-    values, n, sums = (_count(one.get(name, 1)) for name in ("values", "n", "sums"))
+def _residual(statistics: Mapping[str, Any], silo: int | None) -> ResidualStatistics:
+    values, n, sums = (_count(statistics.get(name, 1)) for name in ("values", "n", "sums"))
     few = n < residuals.FEWEST
     # All of a short residual is looked at, and of a long one at least half of `SAMPLE`.
     if not min(values, residuals.SAMPLE // 2) <= n <= values or not 1 <= sums <= n:
@@ -227,23 +229,23 @@ def _residual(one: Mapping[str, Any], silo: int | None) -> ResidualStatistics:
         values=values,
         n=n,
         sums=sums,
-        equal_sums=_count(one.get("equal_sums", 0), most=sums - 1),
-        fingerprint=str(one.get("fingerprints", "")),
-        squares=None if few else _number(one["squares"]),
-        squares_n=0 if few else _count(one["squares_n"], least=n, most=values),
-        zeros=0 if few else _count(one["zeros"], most=values),
-        ks=0.0 if few else _number(one["ks"], most=1.0),
-        ks_n=0 if few else _count(one["ks_n"], least=n),
-        lag=_angle(one.get("lag"), n),
-        within=_angle(one.get("within"), one.get("within_n", 0)),
+        equal_sums=_count(statistics.get("equal_sums", 0), most=sums - 1),
+        fingerprint=str(statistics.get("fingerprints", "")),
+        squares=None if few else _number(statistics["squares"]),
+        squares_n=0 if few else _count(statistics["squares_n"], least=n, most=values),
+        zeros=0 if few else _count(statistics["zeros"], most=values),
+        ks=0.0 if few else _number(statistics["ks"], most=1.0),
+        ks_n=0 if few else _count(statistics["ks_n"], least=n),
+        lag=_angle(statistics.get("lag"), n),
+        within=_angle(statistics.get("within"), statistics.get("within_n", 0)),
     )
 
 
 def _angle(cosine: Any, n: Any) -> Angle | None:
     if cosine is None:
         return None
-    found = _number(cosine, least=-1.0 - COSINE_ROUNDING, most=1.0 + COSINE_ROUNDING)
-    return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.FEWEST))
+    value = _number(cosine, least=-1.0 - COSINE_ROUNDING, most=1.0 + COSINE_ROUNDING)
+    return Angle(min(1.0, max(-1.0, value)), _count(n, least=residuals.FEWEST))
 
 
 def _count(given: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
@@ -255,7 +257,7 @@ def _count(given: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
 
 def _number(text: Any, *, least: float = 0.0, most: float = math.inf) -> float:
     """Return a number that is one; a statistic that is not, or is out of range, is no statistic."""
-    found = float(text)
-    if not least <= found <= most:
+    value = float(text)
+    if not least <= value <= most:
         raise ValueError
-    return found
+    return value

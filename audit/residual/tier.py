@@ -77,18 +77,20 @@ def residual_tier(folder: str | Path, *, alpha: float = 0.05) -> tuple[Measureme
 
 def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
     """Return what the sealed statistics of a run say; see `residual_tier`."""
-    asked = [answer for one in TESTS_BY_CHANCE if (answer := one(run)) is not None]
-    if not asked:
+    by_chance = [answer for test in TESTS_BY_CHANCE if (answer := test(run)) is not None]
+    if not by_chance:
         raise InvalidInput(
             "No residual of this run has as many values as a statistic is kept of.",
             "Statistics of a few values of noise would give the noise away.",
             "Use another tier, or a larger model.",
         )
-    adjusted = [min(1.0, p / (1.0 - EQUAL_NOISE_SHARE)) for p in holm([one.p for one in asked])]
+    adjusted = [
+        min(1.0, p / (1.0 - EQUAL_NOISE_SHARE)) for p in holm([test.p for test in by_chance])
+    ]
     equal = noise_tests.equal(run)
-    certain = [answer for one in CERTAIN_TESTS if (answer := one(run)) is not None]
+    certain = [answer for test in CERTAIN_TESTS if (answer := test(run)) is not None]
     answers = [
-        *zip(asked, adjusted, strict=True),
+        *zip(by_chance, adjusted, strict=True),
         (equal, min(1.0, equal.p / EQUAL_NOISE_SHARE)),
         *((answer, answer.p) for answer in certain),
     ]
@@ -121,21 +123,21 @@ def _measured(run: Run, answer: NoiseTest, p: float, alpha: float) -> Measuremen
 
 def _tested(run: Run) -> dict[str, int]:
     """Return how many rounds there were to test, and how many values of their noise."""
-    values = sum(share.values for one in run.releases for share in one.shares)
+    values = sum(share.values for release in run.releases for share in release.shares)
     return {ROUNDS_TESTED: len(run.releases), VALUES_TESTED: values}
 
 
 def _left_out(run: Run) -> tuple[str, ...]:
     """Return what must be known of rounds of several sums, of which not all are looked at."""
-    found = [
-        (share.sums, one.intent.noise.draws)
-        for one in run.releases
-        for share in one.shares
-        if one.intent.noise.draws > 1
+    looked_at = [
+        (share.sums, release.intent.noise.draws)
+        for release in run.releases
+        for share in release.shares
+        if release.intent.noise.draws > 1
     ]
-    if not found:
+    if not looked_at:
         return ()
-    sums, draws = min(found, key=lambda one: one[0] / one[1])
+    sums, draws = min(looked_at, key=lambda pair: pair[0] / pair[1])
     return (
         f"Of the {draws:,} sums of a round {sums:,} were looked at, evenly spaced, for all that is "
         "said of noise, and a few of them were made again: a fault in the others alone is not "

@@ -110,11 +110,11 @@ def _replica(
 ) -> Replica:
     from ...fl.training.threads import one_thread
 
-    number, kept = job
+    number, inside = job
     streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(), np.errstate(all="ignore"):
-        return _trained(_prepared(settings, federation.only(kept), streams))
+        return _trained(_prepared(settings, federation.only(inside), streams))
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
@@ -123,8 +123,8 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     from ...fl.settings.public_test_data import evaluation_data
     from ...fl.training.local_training import TorchLocal
 
-    width, own = math.prod(federation.features.shape[1:]), settings.training
-    model = model_named(own.model, width, federation.classes, dropout=own.dropout)
+    width, training = math.prod(federation.features.shape[1:]), settings.training
+    model = model_named(training.model, width, federation.classes, dropout=training.dropout)
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
     return Prepared(
         settings,
@@ -139,10 +139,10 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     )
 
 
-def _trained(own: Prepared) -> Replica:
-    odometer = Odometer.for_plan(own.plan) if own.promises else None
-    gate = Gate(odometer, DiscardingRecorder(), own.streams)
-    parameters, state = own.system.initial(), own.system.initial_state()
-    for _, _, moved in rehearsed_rounds(own.system, gate):
+def _trained(prepared: Prepared) -> Replica:
+    odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
+    gate = Gate(odometer, DiscardingRecorder(), prepared.streams)
+    parameters, state = prepared.system.initial(), prepared.system.initial_state()
+    for _, _, moved in rehearsed_rounds(prepared.system, gate):
         parameters, state = moved.parameters, moved.state
     return Replica(parameters, Moments.from_arrays(state))

@@ -1,7 +1,7 @@
 """The statistics of an audit: from counts and scores to bounds that are as sure as they say.
 
 Two kinds, never mixed: bounds that hold for any mechanism (`epsilon_lower`, `steinke`), and tests
-of a claim and of the family around it (`family_test`, `mahloujifar`, `mu_lower` for Gaussian noise).
+of a claim and of the family around it (`family_test`, `mahloujifar`, `mu_lower` for mu-GDP).
 Thresholds, ranks and numbers of guesses are fixed before the scores are seen, or on other units.
 """
 

@@ -45,11 +45,11 @@ def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Flo
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(
+        ends = np.asarray(
             betainccinv(k + 1.0, n - k, alpha) * (1.0 + BETA_ROUNDING_RELATIVE), dtype=float
         )
-        found = _checked_end(found, k < n, n, alpha, lambda u: betaincc(k + 1.0, n - k, u), up=True)
-    return _as_given(np.where(k >= n, 1.0, np.minimum(found, 1.0)), count, trials)
+        ends = _checked_end(ends, k < n, n, alpha, lambda u: betaincc(k + 1.0, n - k, u), up=True)
+    return _as_given(np.where(k >= n, 1.0, np.minimum(ends, 1.0)), count, trials)
 
 
 @overload
@@ -64,17 +64,15 @@ def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Flo
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(
+        ends = np.asarray(
             betaincinv(k, n - k + 1.0, alpha) * (1.0 - BETA_ROUNDING_RELATIVE), dtype=float
         )
-        found = _checked_end(
-            found, k > 0.0, n, alpha, lambda u: betainc(k, n - k + 1.0, u), up=False
-        )
-    return _as_given(np.where(k <= 0.0, 0.0, found), count, trials)
+        ends = _checked_end(ends, k > 0.0, n, alpha, lambda u: betainc(k, n - k + 1.0, u), up=False)
+    return _as_given(np.where(k <= 0.0, 0.0, ends), count, trials)
 
 
 def _checked_end(
-    found: FloatArray,
+    ends: FloatArray,
     used: BoolArray,
     n: FloatArray,
     alpha: float,
@@ -86,17 +84,17 @@ def _checked_end(
 
     The beta function itself is good to 1e-10 of its value for 10^7 trials, its inverse is not.
     """
-    off = used & (n > CHECKED_FROM_TRIALS) & ~(np.asarray(level(found)) <= alpha)
+    off = used & (n > CHECKED_FROM_TRIALS) & ~(np.asarray(level(ends)) <= alpha)
     if not off.any():
-        return found
-    lows, highs = np.full(found.shape, 1e-300), np.ones(found.shape)
+        return ends
+    lows, highs = np.full(ends.shape, 1e-300), np.ones(ends.shape)
     for _ in range(80):  # by halving the logarithm, which spans 700
         middles = np.sqrt(lows) * np.sqrt(highs)
         # An upper end lies further up, or a lower one may lie as far up.
         above = (np.asarray(level(middles)) > alpha) == up
         lows, highs = np.where(above, middles, lows), np.where(above, highs, middles)
     outer = highs * (1.0 + BETA_ROUNDING_RELATIVE) if up else lows * (1.0 - BETA_ROUNDING_RELATIVE)
-    return np.asarray(np.where(off, outer, found), dtype=float)
+    return np.asarray(np.where(off, outer, ends), dtype=float)
 
 
 def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
@@ -113,8 +111,8 @@ def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[FloatAr
     return k, n
 
 
-def _as_given(found: FloatArray, *given: ArrayLike) -> float | FloatArray:
-    return float(found) if all(np.ndim(one) == 0 for one in given) else found
+def _as_given(ends: FloatArray, *given: ArrayLike) -> float | FloatArray:
+    return float(ends) if all(np.ndim(argument) == 0 for argument in given) else ends
 
 
 @dataclass(frozen=True)
@@ -170,11 +168,11 @@ def counts_at(scores: ArrayLike, coins: ArrayLike, threshold: float) -> Counts:
     score, coin = as_scores(scores, coins)
     if math.isnan(threshold):
         raise InvalidInput("`threshold` must be a number; it is not.")
-    said_in = score > threshold
+    called_in = score > threshold
     return Counts(
-        int((said_in & ~coin).sum()),
+        int((called_in & ~coin).sum()),
         int((~coin).sum()),
-        int((~said_in & coin).sum()),
+        int((~called_in & coin).sum()),
         int(coin.sum()),
     )
 
@@ -244,13 +242,13 @@ def level_of(alpha: float, thresholds: int) -> float:
 
 def epsilon_of_rates(false_alarms: float, misses: float, delta: float) -> float:
     """Return the least epsilon at which error rates of at most these are possible, rounded down."""
-    found = 0.0
+    epsilon = 0.0
     for right, wrong in (
         (1.0 - delta - misses, false_alarms),
         (1.0 - delta - false_alarms, misses),
     ):
         if right > 0.0 and wrong > 0.0:
-            found = max(found, math.log(right / wrong))
+            epsilon = max(epsilon, math.log(right / wrong))
         elif right > 0.0:
-            found = math.inf
-    return found * (1.0 - BETA_ROUNDING_RELATIVE)
+            epsilon = math.inf
+    return epsilon * (1.0 - BETA_ROUNDING_RELATIVE)

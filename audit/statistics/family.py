@@ -130,8 +130,9 @@ def smallest_rejected(
 ) -> float | None:
     """Return the smallest factor on the noise whose member is rejected; None where none is.
 
-    To `FACTOR_PRECISION_RELATIVE`, on the safe side: the factor returned was itself rejected.  A member that no engine can compute counts as not rejected, and
-    below one that protects nobody (`NO_PROTECTION_EPSILON`) no smaller one is looked for.
+    To `FACTOR_PRECISION_RELATIVE`, on the safe side: the factor returned was itself rejected.  A
+    member that no engine can compute counts as not rejected, and below one that protects nobody
+    (`NO_PROTECTION_EPSILON`) no smaller one is searched for.
     """
     as_neighbours(neighbours)
     trade_off(scaled(event, 1.0), neighbours)  # a claim that cannot be computed is refused

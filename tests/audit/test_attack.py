@@ -159,7 +159,7 @@ def test_settings_that_do_not_belong_to_the_promise_are_refused(
     folder, stand = run_in(tmp_path / "run", change=change), Stand()
     before = files_of(folder)
     with pytest.raises(InvalidInput) as caught:
-        attack(folder, tools=stand.tools())
+        attack(folder, tier_functions=stand.tools())
     assert reason in caught.value.what
     assert stand.asked == []
     assert files_of(folder) == before
@@ -204,13 +204,13 @@ def test_the_settings_of_a_good_log_are_taken(folder: Path) -> None:
 
 def test_a_file_that_says_something_else_than_the_log_is_refused(folder: Path) -> None:
     (folder / "config.toml").write_bytes(content())
-    assert attack(folder, tools=Stand().tools()).measurements
+    assert attack(folder, tier_functions=Stand().tools()).measurements
     (folder / "config.toml").write_bytes(content().replace(b"5.0", b"9.0"))
     with pytest.raises(InvalidInput, match=r"changed: \[privacy\] noise_multiplier"):
-        attack(folder, tools=Stand().tools())
+        attack(folder, tier_functions=Stand().tools())
     (folder / "config.toml").write_bytes(b"nonsense")
     with pytest.raises(InvalidInput, match=r"config\.toml is not TOML"):
-        attack(folder, tools=Stand().tools())
+        attack(folder, tier_functions=Stand().tools())
 
 
 # Logs that cannot be attacked
@@ -218,9 +218,9 @@ def test_a_file_that_says_something_else_than_the_log_is_refused(folder: Path) -
 
 def test_a_folder_without_a_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"holds no log\.jsonl"):
-        attack(tmp_path, tools=Stand().tools())
+        attack(tmp_path, tier_functions=Stand().tools())
     with pytest.raises(InvalidInput, match="There is no folder"):
-        attack(tmp_path / "nowhere", tools=Stand().tools())
+        attack(tmp_path / "nowhere", tier_functions=Stand().tools())
 
 
 @pytest.mark.parametrize("append", [True, False])
@@ -231,7 +231,7 @@ def test_a_broken_chain_is_refused_with_its_line(folder: Path, append: bool, lin
     logs.write_lines(folder, lines)
     stand = Stand()
     with pytest.raises(BadLine) as caught:
-        attack(folder, append=append, tools=stand.tools())
+        attack(folder, append=append, tier_functions=stand.tools())
     assert caught.value.number == line
     assert stand.asked == []
 
@@ -241,7 +241,7 @@ def test_a_run_that_is_being_written_is_refused_before_any_work(tmp_path: Path) 
     with LogWriter.create(tmp_path / "run", fsync="never") as writer:
         writer.append(opened_in(run_in(tmp_path / "other")))
         with pytest.raises(InvalidInput, match="being written by another process"):
-            attack(tmp_path / "run", tools=stand.tools())
+            attack(tmp_path / "run", tier_functions=stand.tools())
     assert stand.asked == []
 
 
@@ -249,7 +249,7 @@ def test_an_empty_log_is_refused(folder: Path) -> None:
     (folder / LOG).write_text("")
     for append in (True, False):
         with pytest.raises(InvalidInput, match=r"no `run\.open`|opens no run"):
-            attack(folder, append=append, tools=Stand().tools())
+            attack(folder, append=append, tier_functions=Stand().tools())
 
 
 # What is taken, and what is skipped
@@ -257,7 +257,7 @@ def test_an_empty_log_is_refused(folder: Path) -> None:
 
 def test_the_usual_tiers_are_taken_in_order(folder: Path) -> None:
     stand, said = Stand(), list[str]()
-    found = attack(folder, tools=stand.tools(), tell=said.append)
+    found = attack(folder, tier_functions=stand.tools(), progress=said.append)
     assert stand.names == ["rehearse", "claim", "robust", "residual", "seal"]
     assert [one.tier for one in found.measurements] == ["claim", "robust", "residual"]
     assert not found.contradicted
@@ -280,7 +280,7 @@ def test_what_is_asked_for_reaches_the_tiers(folder: Path) -> None:
         seed=3,
         confidence=0.99,
     )
-    attack(folder, own, tools=stand.tools())
+    attack(folder, own, tier_functions=stand.tools())
     asked = stand.call("rehearse")
     assert [asked[name] for name in ("observer", "canaries", "rounds", "seed")] == [
         *("server", 77, 5, 3)
@@ -300,7 +300,7 @@ def test_what_is_asked_for_reaches_the_tiers(folder: Path) -> None:
 def test_a_tier_that_cannot_be_taken_is_skipped_with_its_reason(
     folder: Path, answers: dict[str, object], tiers: list[str], skipped: int
 ) -> None:
-    found = attack(folder, tools=Stand(**answers).tools())
+    found = attack(folder, tier_functions=Stand(**answers).tools())
     assert [one.tier for one in found.measurements] == tiers
     assert len(found.skipped) == skipped
     assert all(one.reason for one in found.skipped)
@@ -318,13 +318,13 @@ def test_a_tier_that_was_named_must_work(
     folder: Path, tier: Any, answers: dict[str, object]
 ) -> None:
     with pytest.raises(PrivplanError):
-        attack(folder, AttackRequest(tiers=(tier,)), tools=Stand(**answers).tools())
+        attack(folder, AttackRequest(tiers=(tier,)), tier_functions=Stand(**answers).tools())
 
 
 def test_where_no_tier_can_be_taken_the_first_reason_is_the_error(folder: Path) -> None:
     answers = {"rehearse": MissingExtra("No torch."), "residual": InvalidInput("No sidecar.")}
     with pytest.raises(MissingExtra, match="No torch"):
-        attack(folder, tools=Stand(**answers).tools())
+        attack(folder, tier_functions=Stand(**answers).tools())
 
 
 @pytest.mark.parametrize("tier", ["claim", "robust"])
@@ -332,7 +332,7 @@ def test_too_few_canaries_are_an_error_and_no_skipped_tier(folder: Path, tier: s
     stand = Stand(**{tier: InvalidInput("The test needs 100 canaries.")})
     before = files_of(folder)
     with pytest.raises(InvalidInput, match="needs 100 canaries"):
-        attack(folder, AttackRequest(canaries=5), tools=stand.tools())
+        attack(folder, AttackRequest(canaries=5), tier_functions=stand.tools())
     assert files_of(folder) == before
 
 
@@ -340,7 +340,7 @@ def test_what_was_seen_must_be_numbers(folder: Path) -> None:
     """Also where no tier was named: a canary that vanished is no reason to skip a tier."""
     stand = Stand(rehearse={"observations": np.array([[0.0, math.nan]])})
     with pytest.raises(InvalidInput, match="is no number"):
-        attack(folder, tools=stand.tools())
+        attack(folder, tier_functions=stand.tools())
     assert measurements_in(folder) == ()
 
 
@@ -358,7 +358,7 @@ def test_what_was_seen_must_be_numbers(folder: Path) -> None:
 def test_a_rehearsal_of_another_claim_is_refused(folder: Path, changes: dict[str, object]) -> None:
     stand = Stand(rehearse=changes)
     with pytest.raises(InvalidInput, match=r"differ in|announces other rounds"):
-        attack(folder, tools=stand.tools())
+        attack(folder, tier_functions=stand.tools())
     assert stand.names == ["rehearse"]
 
 
@@ -367,13 +367,13 @@ def test_a_promise_that_the_announced_rounds_do_not_bear_is_refused(tmp_path: Pa
     low = run_in(tmp_path / "low", change=ledgers.opening(claim=ledgers.part(epsilon=0.1)))
     for tiers in ((), ("robust",)):
         with pytest.raises(InvalidInput, match=r"promises epsilon 0\.1"):
-            attack(low, AttackRequest(tiers=tiers), tools=Stand().tools())
+            attack(low, AttackRequest(tiers=tiers), tier_functions=Stand().tools())
     nothing = ledgers.also(
         ledgers.opening(plan=ledgers.part(events={})), ledgers.closing(events={})
     )
     none = run_in(tmp_path / "none", change=nothing)
     with pytest.raises(InvalidInput, match="announces other rounds"):
-        attack(none, tools=Stand().tools())
+        attack(none, tier_functions=Stand().tools())
     assert measurements_in(low) == measurements_in(none) == ()
 
 
@@ -381,7 +381,7 @@ def test_a_promise_without_noise_is_refused(folder: Path) -> None:
     """The settings promise nothing, and the log does."""
     stand = Stand(rehearse={"event": None, "claimed": None})
     with pytest.raises(InvalidInput, match="announces other rounds"):
-        attack(folder, tools=stand.tools())
+        attack(folder, tier_functions=stand.tools())
 
 
 def test_as_published_the_papers_number_is_the_promise(tmp_path: Path) -> None:
@@ -391,22 +391,22 @@ def test_as_published_the_papers_number_is_the_promise(tmp_path: Path) -> None:
 
     folder = run_in(tmp_path / "run", change=published)
     with pytest.raises(InvalidInput, match=r"promises epsilon 4\.5"):
-        attack(folder, tools=Stand(rehearse={"claimed": 3.9}).tools())
-    assert attack(folder, tools=Stand(rehearse={"claimed": 4.5}).tools()).measurements
+        attack(folder, tier_functions=Stand(rehearse={"claimed": 3.9}).tools())
+    assert attack(folder, tier_functions=Stand(rehearse={"claimed": 4.5}).tools()).measurements
 
 
 def test_fewer_rounds_may_be_rehearsed_and_never_more(folder: Path) -> None:
     event = ledgers.weighted(1)[1].event  # type: ignore[attr-defined]
     fewer = Stand(rehearse={"event": ev.Repeat(7, event)})
-    found = attack(folder, AttackRequest(rounds=7), tools=fewer.tools())
+    found = attack(folder, AttackRequest(rounds=7), tier_functions=fewer.tools())
     assert any("A part of the run is rehearsed" in said for said in found.warnings)
     with pytest.raises(InvalidInput, match="announces other rounds"):
-        attack(folder, tools=fewer.tools())
+        attack(folder, tier_functions=fewer.tools())
     more = Stand(rehearse={"event": ev.Repeat(21, event)})
     with pytest.raises(InvalidInput, match="`rounds` is 21, and the run has 20"):
-        attack(folder, AttackRequest(rounds=21), tools=more.tools())
+        attack(folder, AttackRequest(rounds=21), tier_functions=more.tools())
     with pytest.raises(InvalidInput, match="announces other rounds"):
-        attack(folder, AttackRequest(rounds=20), tools=more.tools())
+        attack(folder, AttackRequest(rounds=20), tier_functions=more.tools())
 
 
 @pytest.mark.parametrize(
@@ -429,14 +429,14 @@ def test_what_is_asked_is_checked_at_the_door(bad: Any, field: str) -> None:
 def test_a_log_cannot_ask_for_endless_work(tmp_path: Path, folder: Path) -> None:
     stand = Stand()
     with pytest.raises(InvalidInput, match="too many"):
-        attack(folder, AttackRequest(canaries=MAX_REQUESTED_WORK), tools=stand.tools())
+        attack(folder, AttackRequest(canaries=MAX_REQUESTED_WORK), tier_functions=stand.tools())
     many = ledgers.opening(plan=ledgers.part(rounds=10**12))
     endless = run_in(
         tmp_path / "endless",
         change=lambda records: many(configured(run={"rounds": 10**12})(records)),
     )
     with pytest.raises(InvalidInput, match="too many"):
-        attack(endless, tools=stand.tools())
+        attack(endless, tier_functions=stand.tools())
     assert stand.asked == []
 
 
@@ -464,7 +464,7 @@ def test_work_without_end_is_refused(change: dict[str, Any]) -> None:
         table=replace(own.table, record_rate=change.get("rate")),
     )
     with pytest.raises(InvalidInput, match="too many"):
-        canary_count(own, change.get("silos", 5), rounds=None, asked=change.get("canaries"))
+        canary_count(own, change.get("silos", 5), rounds=None, requested=change.get("canaries"))
 
 
 def test_membership_makes_no_replicas_without_end(folder: Path) -> None:
@@ -475,16 +475,16 @@ def test_membership_makes_no_replicas_without_end(folder: Path) -> None:
         with pytest.raises(InvalidInput, match="made again many times"):
             require_feasible(replace(own, **{table: replace(change, **{name: 10**9})}), 5)
     stand = Stand()
-    attack(folder, replace(MEMBERSHIP, confidence=0.99), tools=stand.tools())
+    attack(folder, replace(MEMBERSHIP, confidence=0.99), tier_functions=stand.tools())
     assert stand.call("membership")["alpha"] == pytest.approx(0.01)
 
 
 def test_what_people_ask_for_is_not_refused() -> None:
     own = parse(content(), "run.toml")
-    assert canary_count(own, 5, rounds=None, asked=100_000) == 100_000
+    assert canary_count(own, 5, rounds=None, requested=100_000) == 100_000
     large = replace(own, run=replace(own.run, rounds=1_000))
-    assert canary_count(large, 100, rounds=None, asked=None) >= 2_000
-    assert canary_count(large, 5, rounds=10, asked=None) == DEFAULT_CANARIES
+    assert canary_count(large, 100, rounds=None, requested=None) >= 2_000
+    assert canary_count(large, 5, rounds=10, requested=None) == DEFAULT_CANARIES
 
 
 @pytest.mark.parametrize(
@@ -498,7 +498,7 @@ def test_fewer_canaries_are_used_where_each_costs_more(
     system: str, more: str, canaries: int
 ) -> None:
     own = parse((content(system=system).decode() + more).encode(), "run.toml")
-    assert canary_count(own, 5, rounds=None, asked=None) == canaries
+    assert canary_count(own, 5, rounds=None, requested=None) == canaries
 
 
 def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
@@ -511,7 +511,7 @@ def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
         Stand(rehearse=Unsupported("AttackRequest.")),
     )
     with pytest.raises(Unsupported):
-        attack(folder, AttackRequest(tiers=("claim",)), tools=stand.tools())
+        attack(folder, AttackRequest(tiers=("claim",)), tier_functions=stand.tools())
     assert stand.call("rehearse")["canaries"] == DEFAULT_CANARIES // 2**6
 
 
@@ -520,7 +520,7 @@ def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
 
 def test_public_results_join_the_log_and_sealed_ones_do_not(folder: Path) -> None:
     before = verify(folder)
-    found = attack(folder, tools=Stand().tools())
+    found = attack(folder, tier_functions=Stand().tools())
     assert [one.tier for one in measurements_in(folder)] == ["claim", "robust"]
     assert found.appended == (before.records + 1, before.records + 2)
     assert found.head == verify(folder, expected_head=before.head).head
@@ -534,14 +534,16 @@ def test_public_results_join_the_log_and_sealed_ones_do_not(folder: Path) -> Non
 def test_whether_membership_joins_the_log_does_not_depend_on_the_sidecar(folder: Path) -> None:
     stand = Stand(residual=InvalidInput("No sidecar."))
     with pytest.raises(InvalidInput, match="No sidecar"):
-        attack(folder, AttackRequest(tiers=("membership", "residual")), tools=stand.tools())
+        attack(
+            folder, AttackRequest(tiers=("membership", "residual")), tier_functions=stand.tools()
+        )
     assert [one.tier for one in measurements_in(folder)] == ["membership"]
 
 
 def test_where_the_records_are_is_asked_before_any_work(tmp_path: Path) -> None:
     folder, stand = run_in(tmp_path / "heart", data="heart-disease"), Stand()
     with pytest.raises(InvalidInput, match="`data` is missing"):
-        attack(folder, AttackRequest(tiers=("claim", "membership")), tools=stand.tools())
+        attack(folder, AttackRequest(tiers=("claim", "membership")), tier_functions=stand.tools())
     assert stand.asked == []
     assert measurements_in(folder) == ()
 
@@ -553,7 +555,7 @@ def test_what_joins_the_log_does_not_depend_on_what_was_seen_before_the_noise(
     kept = []
     for number, residual in enumerate((InvalidInput("No sidecar."), (contradicts,), (MEASURED,))):
         folder = run_in(tmp_path / str(number))
-        attack(folder, tools=Stand(residual=residual).tools())
+        attack(folder, tier_functions=Stand(residual=residual).tools())
         kept.append((folder / LOG).read_bytes())
     assert kept[0] == kept[1] == kept[2]
 
@@ -561,17 +563,17 @@ def test_what_joins_the_log_does_not_depend_on_what_was_seen_before_the_noise(
 def test_without_append_nothing_is_written(folder: Path) -> None:
     before = files_of(folder)
     stand = Stand()
-    found = attack(folder, append=False, tools=stand.tools())
+    found = attack(folder, append=False, tier_functions=stand.tools())
     assert "seal" not in stand.names
     assert (found.appended, found.sealed_report) == ((), None)
     own = AttackRequest(tiers=("claim", "membership"))
-    attack(folder, own, append=False, tools=Stand().tools())
+    attack(folder, own, append=False, tier_functions=Stand().tools())
     assert files_of(folder) == before
 
 
 def test_membership_of_data_that_everybody_has_is_public(folder: Path) -> None:
     stand = Stand()
-    found = attack(folder, MEMBERSHIP, tools=stand.tools())
+    found = attack(folder, MEMBERSHIP, tier_functions=stand.tools())
     assert stand.names == ["membership"]
     assert stand.call("membership")["given"][0].data.path is None
     assert [one.tier for one in measurements_in(folder)] == ["membership"]
@@ -582,7 +584,7 @@ def test_membership_of_data_that_everybody_has_is_public(folder: Path) -> None:
 def test_membership_of_private_records_is_sealed(tmp_path: Path) -> None:
     folder = run_in(tmp_path / "run", data="heart-disease")
     own, stand = replace(MEMBERSHIP, data=tmp_path / "records"), Stand()
-    found = attack(folder, own, tools=stand.tools())
+    found = attack(folder, own, tier_functions=stand.tools())
     assert stand.call("membership")["given"][0].data.path == tmp_path / "records"
     assert stand.names == ["membership", "seal"]
     assert measurements_in(folder) == ()
@@ -600,18 +602,18 @@ def test_no_path_is_taken_from_the_folder(tmp_path: Path) -> None:
     (folder / "config.toml").write_bytes(named)
     stand = Stand()
     with pytest.raises(InvalidInput) as caught:
-        attack(folder, MEMBERSHIP, tools=stand.tools())
+        attack(folder, MEMBERSHIP, tier_functions=stand.tools())
     assert "`data` is missing" in caught.value.what
     assert "/etc/secret" in caught.value.next_step  # for the person to confirm, or not
     assert stand.asked == []
-    attack(folder, tools=stand.tools())
+    attack(folder, tier_functions=stand.tools())
     assert all(str(call.get("settings")).find("secret") < 0 for _, call in stand.asked)
 
 
 def test_data_that_come_along_take_no_path(folder: Path, tmp_path: Path) -> None:
     own = replace(MEMBERSHIP, data=tmp_path)
     with pytest.raises(InvalidInput, match="comes with privplan"):
-        attack(folder, own, tools=Stand().tools())
+        attack(folder, own, tier_functions=Stand().tools())
 
 
 @pytest.mark.parametrize("same", [True, False])
@@ -633,10 +635,10 @@ def test_records_of_another_run_are_refused(
     monkeypatch.setattr(preparation, "prepare", lambda _: SimpleNamespace(dataset=found))
     stand = Stand()
     if same:
-        assert attack(folder, MEMBERSHIP, tools=stand.tools()).warnings == ()
+        assert attack(folder, MEMBERSHIP, tier_functions=stand.tools()).warnings == ()
     else:
         with pytest.raises(InvalidInput, match="not those that the run was made on"):
-            attack(folder, MEMBERSHIP, tools=stand.tools())
+            attack(folder, MEMBERSHIP, tier_functions=stand.tools())
     assert stand.names == (["membership"] if same else [])
 
 
@@ -647,10 +649,10 @@ def test_a_signed_run_takes_results_with_its_key_alone(tmp_path: Path) -> None:
     append_results(records, [MEASURED], key=key)
     stand = Stand()
     with pytest.raises(InvalidInput, match="is signed"):
-        attack(records, tools=stand.tools())
+        attack(records, tier_functions=stand.tools())
     assert stand.asked == []
-    assert attack(records, append=False, tools=stand.tools()).measurements
-    attack(records, key=key, tools=stand.tools())
+    assert attack(records, append=False, tier_functions=stand.tools()).measurements
+    attack(records, key=key, tier_functions=stand.tools())
     assert verify(records, key.public_key()).complete
 
 
@@ -660,7 +662,7 @@ def test_a_signed_run_takes_results_with_its_key_alone(tmp_path: Path) -> None:
 def test_a_contradiction_of_any_tier_is_one(folder: Path) -> None:
     for tier in ("claim", "robust"):
         contradicts = replace(MEASURED, tier=tier, value=9.0, contradicted=True)
-        found = attack(folder, append=False, tools=Stand(**{tier: contradicts}).tools())
+        found = attack(folder, append=False, tier_functions=Stand(**{tier: contradicts}).tools())
         assert found.contradicted
         assert found.to_json()["contradicted"] is True
 
@@ -669,14 +671,18 @@ def test_what_is_unusual_contradicts_nothing(folder: Path) -> None:
     for tier in ("claim", "robust", "residual"):
         rare = replace(MEASURED, tier=tier, unusual=True)
         answer: object = (rare,) if tier == "residual" else rare
-        found = attack(folder, append=False, tools=Stand(**{tier: answer}).tools())
+        found = attack(folder, append=False, tier_functions=Stand(**{tier: answer}).tools())
         assert (found.contradicted, found.unusual, found.verdict) == (False, True, "unusual")
         assert found.to_json()["verdict"] == "unusual"
-    assert attack(folder, append=False, tools=Stand().tools()).verdict == "not-contradicted"
+    assert (
+        attack(folder, append=False, tier_functions=Stand().tools()).verdict == "not-contradicted"
+    )
 
 
 def test_the_json_of_a_report(folder: Path) -> None:
-    found = attack(folder, tools=Stand(residual=InvalidInput("No sidecar.", "Why.")).tools())
+    found = attack(
+        folder, tier_functions=Stand(residual=InvalidInput("No sidecar.", "Why.")).tools()
+    )
     shown: Any = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert [one["tier"] for one in shown["tiers"]] == ["claim", "robust"]
     assert all(one["note"] == NOT_PROOF for one in [shown, *shown["tiers"]])
@@ -699,11 +705,11 @@ def test_doubts_about_the_log_stand_beside_the_results(
     tmp_path: Path, said: str, change: ledgers.Change
 ) -> None:
     folder = run_in(tmp_path / "run", change=change)
-    found = attack(folder, tools=Stand().tools())
+    found = attack(folder, tier_functions=Stand().tools())
     assert any(said in one for one in found.warnings)
 
 
 def test_a_second_attack_says_that_there_was_a_first(folder: Path) -> None:
-    assert attack(folder, tools=Stand().tools()).warnings == ()
-    again = attack(folder, tools=Stand().tools())
+    assert attack(folder, tier_functions=Stand().tools()).warnings == ()
+    again = attack(folder, tier_functions=Stand().tools())
     assert any("2 results of earlier attacks" in one for one in again.warnings)

@@ -19,7 +19,7 @@ from privplan.accountant.records import AuditResult, Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.audit.measurement import NOT_PROOF, Measurement
 from privplan.audit.report import facts, figures, page, read, render
-from privplan.audit.report.facts import POINTS, SpendingPoint
+from privplan.audit.report.facts import MAX_SPENDING_POINTS, SpendingPoint
 from privplan.audit.results import append_results
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import BadLine
@@ -180,7 +180,7 @@ def test_the_course_ends_at_what_the_log_supports_and_never_falls(folder: Path) 
     facts = read(folder)
     epsilons = [one.epsilon for one in facts.course]
     assert epsilons == sorted(epsilons)
-    assert len(facts.course) <= POINTS
+    assert len(facts.course) <= MAX_SPENDING_POINTS
     assert facts.course[-1] == SpendingPoint(20, facts.budget.total.upper)
 
 
@@ -299,14 +299,14 @@ def test_a_contradiction_says_how_seldom_an_honest_run_is_accused(folder: Path) 
 
 
 def test_of_very_many_results_those_that_contradict_are_shown(folder: Path) -> None:
-    many = [replace(CLAIM, what=f"number {place}") for place in range(page.SHOWN + 20)]
+    many = [replace(CLAIM, what=f"number {place}") for place in range(page.MAX_RESULTS_SHOWN + 20)]
     many[3] = replace(many[3], contradicted=True)
     append_results(folder, many)
     text = text_of(folder)
-    assert text.count("Is this mechanism no weaker") == page.SHOWN
+    assert text.count("Is this mechanism no weaker") == page.MAX_RESULTS_SHOWN
     assert "number 3 " in text
     assert "number 4 " not in text
-    assert f"number {page.SHOWN + 19} " in text
+    assert f"number {page.MAX_RESULTS_SHOWN + 19} " in text
     assert "20 more are in the log" in text
 
 
@@ -379,8 +379,8 @@ def test_a_claim_that_is_far_above_is_not_drawn() -> None:
 
 
 def test_very_long_runs_are_looked_at_in_fewer_places(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(facts, "ROUNDS", 10)
-    monkeypatch.setattr(facts, "POINTS", 8)
+    monkeypatch.setattr(facts, "FULL_CURVE_ROUNDS", 10)
+    monkeypatch.setattr(facts, "MAX_SPENDING_POINTS", 8)
     found = read(ledgers.written(tmp_path / "run", ledgers.weighted())).course
     assert [one.rounds for one in found] == [5, 10, 15, 20]
 

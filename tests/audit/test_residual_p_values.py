@@ -22,7 +22,7 @@ def test_sums_of_squares_are_chi_squared(n: int, sigmas: float) -> None:
 @pytest.mark.parametrize("n", [1, 8, 100, 5000])
 def test_the_bound_on_a_distance_is_above_its_law(n: int) -> None:
     for distance in np.linspace(0.01, 1.0, 60):
-        assert p_values.distance_bound(distance + p_values.STEP, n) >= stats.kstwo.sf(
+        assert p_values.distance_bound(distance + p_values.GRID_DISTANCE, n) >= stats.kstwo.sf(
             distance, n
         ) * (1.0 - 1e-9)
     far = 2.0 / n**0.5  # where it counts it is near

@@ -62,10 +62,10 @@ class Evidence:
         if records and self.unit.max() >= self.design.units:
             raise InvalidInput("`unit` names a unit that the design does not have.")
         known = {row.tobytes() for row in self.shadows}
-        for place, row in enumerate(self.targets):
+        for index, row in enumerate(self.targets):
             if row.tobytes() in known:
                 raise InvalidInput(
-                    f"Target {place} is the same model as one of the shadows.",
+                    f"Target {index} is the same model as one of the shadows.",
                     "The attacker knows who is in a shadow, and would find just that.",
                     "Train targets with coins of their own, on enough units that none come twice.",
                 )
@@ -112,9 +112,9 @@ def confidence(
     if logits.shape[1] == 1:
         return np.asarray(np.where(np.asarray(labels) == 1, 1.0, -1.0) * logits[:, 0])
     rows = np.arange(len(logits))
-    own = logits[rows, labels].copy()
+    true_logit = logits[rows, labels].copy()
     logits[rows, labels] = -np.inf
-    return np.asarray(own - logsumexp(logits, axis=1))
+    return np.asarray(true_logit - logsumexp(logits, axis=1))
 
 
 def require_likelihood(model: Model) -> None:

@@ -60,15 +60,15 @@ def released_tier(
     rng = np.random.default_rng(validate.count_from(0, seed=seed))
     from ....fl.running.preparation import prepare
 
-    own = prepare(settings)
-    require_likelihood(own.model)
-    _require_same_model(checkpoint, own.model.name)
-    federation = own.federation
+    prepared = prepare(settings)
+    require_likelihood(prepared.model)
+    _require_same_model(checkpoint, prepared.model.name)
+    federation = prepared.federation
     kept = unseen_test_records(federation)
     if checkpoint.moments is not None:
         federation = checkpoint.moments.applied(federation)
     labels, held_out = cast(IntArray, federation.labels), cast(IntArray, federation.test_labels)
-    model, parameters = own.model, checkpoint.parameters
+    model, parameters = prepared.model, checkpoint.parameters
     with np.errstate(all="ignore"):  # what diverged is refused below
         sure = log_likelihood(confidence(model, parameters, federation.features, labels))
         strange = log_likelihood(

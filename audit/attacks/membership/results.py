@@ -56,59 +56,60 @@ def measurements(
     """
     alpha = 1.0 - confidence
     strangers = trials.strangers
-    counted: dict[str, float | int | str] = {
+    counts: dict[str, float | int | str] = {
         **about.sample,
         "users": trials.users,
         "targets": trials.targets,
         "members": int(trials.members.sum()),
         "non-members": strangers,
     }
-    refused = {_rate(rate): unsupported(trials, rate) for rate in REPORTED_FALSE_ALARM_RATES}
-    said = {name: why for name, why in refused.items() if why is not None}
-    found = area(trials, alpha=alpha)
+    reasons = {_rate(rate): unsupported(trials, rate) for rate in REPORTED_FALSE_ALARM_RATES}
+    left_out = {name: why for name, why in reasons.items() if why is not None}
+    auc = area(trials, alpha=alpha)
     assumes = (*about.assumes, _rests_on(trials))
-    made = [
+    estimates = [
         _measurement(
             about,
-            value=found.value,
+            value=auc.value,
             quantity="AUC",
             confidence=confidence,
-            proves=f"This attack told members from strangers with an AUC of {found.value:.3f}.",
+            proves=f"This attack told members from strangers with an AUC of {auc.value:.3f}.",
             assumes=assumes,
-            sample={**counted, "lower": found.lower, "upper": found.upper, **said},
+            sample={**counts, "lower": auc.lower, "upper": auc.upper, **left_out},
             curves={"roc": plot_curve(trials)},
         )
     ]
     for rate in REPORTED_FALSE_ALARM_RATES:
         if unsupported(trials, rate) is not None:
             continue
-        one = hits(trials, rate, alpha=alpha)
-        made.append(
+        hit_rate = hits(trials, rate, alpha=alpha)
+        estimates.append(
             _measurement(
                 about,
-                value=one.value,
+                value=hit_rate.value,
                 quantity=_rate(rate),
                 confidence=confidence,
                 proves=(
-                    f"This attack found {one.value:.1%} of the members where {rate:g} of the "
+                    f"This attack found {hit_rate.value:.1%} of the members where {rate:g} of the "
                     "strangers measured were false alarms."
                 ),
                 assumes=(
                     *assumes,
                     "the threshold is a quantile of the strangers measured; its own rate of false "
-                    f"alarms is at most {one.fpr_upper:.2%}, and the confidence is that of both",
+                    f"alarms is at most {hit_rate.fpr_upper:.2%}, and the confidence is that of "
+                    "both",
                 ),
                 sample={
-                    **counted,
-                    "lower": one.lower,
-                    "upper": one.upper,
-                    "effective members": one.effective,
-                    "false alarms at most": one.fpr_upper,
+                    **counts,
+                    "lower": hit_rate.lower,
+                    "upper": hit_rate.upper,
+                    "effective members": hit_rate.effective,
+                    "false alarms at most": hit_rate.fpr_upper,
                 },
                 rate=rate,
             )
         )
-    return tuple(made)
+    return tuple(estimates)
 
 
 def _rests_on(trials: Trials) -> str:

@@ -91,20 +91,20 @@ def reference_areas(
     A reference model is a shadow, attacked with all pairs of shadows but its own.
     """
     shadows, inside = evidence.shadows, evidence.in_shadow
-    found: list[list[float]] = []
+    areas: list[list[float]] = []
     for first in range(0, min(len(shadows), REFERENCES), 2):
         kept = np.ones(len(shadows), bool)
         kept[[first, first + 1]] = False  # the opposite knows who is in as well
-        own = slice(first, first + 2)
-        pair = shadows[own], evidence.shadows_population[own]
+        pair_rows = slice(first, first + 2)
+        pair = shadows[pair_rows], evidence.shadows_population[pair_rows]
         others = shadows[kept], evidence.shadows_population[kept]
-        made = [scores(pair, others, ~inside[kept], a, statistic) for a in OFFLINE_SCALES]
-        members = inside[own]
+        statistics = [scores(pair, others, ~inside[kept], a, statistic) for a in OFFLINE_SCALES]
+        members = inside[pair_rows]
         if level == "user":
-            made = [per_unit(one, evidence.unit, evidence.design.units) for one in made]
-            members = evidence.design.shadows[own]
-        found += [[roc_auc(members[each], one[each]) for one in made] for each in range(2)]
-    return np.asarray(np.mean(found, axis=0))
+            statistics = [per_unit(row, evidence.unit, evidence.design.units) for row in statistics]
+            members = evidence.design.shadows[pair_rows]
+        areas += [[roc_auc(members[each], row[each]) for row in statistics] for each in range(2)]
+    return np.asarray(np.mean(areas, axis=0))
 
 
 def scores(
@@ -121,7 +121,8 @@ def scores(
     everybody = np.ones(shadows[1].shape, bool)
     pairs = zip(target, shadows, (outside, everybody), strict=True)
     of_records, of_population = (
-        log_likelihood(own) - _usual(log_likelihood(theirs), out, a) for own, theirs, out in pairs
+        log_likelihood(phi) - _usual(log_likelihood(shadow_phi), out, a)
+        for phi, shadow_phi, out in pairs
     )
     return statistic(of_records, of_population)
 

@@ -90,21 +90,21 @@ class Trials:
     def variance(self, influence: FloatArray) -> float:
         """Return the variance of a sum of influences (T, units), clustered by users and targets."""
         users = np.bincount(_numbered(self.user), influence.sum(0)).astype(np.float64)
-        one = [
+        variances = [
             _cluster_variance(users, self.smaller_side),
             _cluster_variance(influence.sum(1), self.targets),
             _cluster_variance(influence.ravel(), influence.size),
         ]
-        return float(max(one[0] + one[1] - one[2], *one))
+        return float(max(variances[0] + variances[1] - variances[2], *variances))
 
     @cached_property
     def smaller_side(self) -> int:
         """How many users there are among members, or among strangers, whichever are fewer."""
         return min(self.user_count(self.members), self.user_count(~self.members))
 
-    def user_count(self, those: BoolArray) -> int:
+    def user_count(self, mask: BoolArray) -> int:
         """Return how many different users have one of these trials (T, units)."""
-        return len(np.unique(self.user[those.any(0)]))
+        return len(np.unique(self.user[mask.any(0)]))
 
     @property
     def freedom(self) -> int:
@@ -199,9 +199,9 @@ def hits(trials: Trials, fpr: float, *, alpha: float = 0.05) -> Hits:
             "Attack more users or more targets, or ask for more false alarms.",
         )
     threshold = _threshold(trials, fpr)
-    said = trials.scores > threshold
-    value, low, high, effective = _rate(trials, said, trials.members, alpha / 3)
-    false_alarms = _rate(trials, said, ~trials.members, alpha / 3)
+    called = trials.scores > threshold
+    value, low, high, effective = _rate(trials, called, trials.members, alpha / 3)
+    false_alarms = _rate(trials, called, ~trials.members, alpha / 3)
     return Hits(fpr, value, low, high, threshold, false_alarms[2], effective)
 
 
@@ -218,52 +218,52 @@ def _threshold(trials: Trials, fpr: float) -> float:
 
 
 def _rate(
-    trials: Trials, said: BoolArray, those: BoolArray, level: float
+    trials: Trials, called: BoolArray, side: BoolArray, level: float
 ) -> tuple[float, float, float, float]:
     """Return the share of `those` who are `said`, both ends, each at `level`, and their worth."""
-    count = int(those.sum())
-    value = float(said[those].mean())
+    count = int(side.sum())
+    value = float(called[side].mean())
     effective = float(count)
     if not trials.independent:
         normal, student = stats.norm.isf(level), stats.t.isf(level, trials.freedom)
-        effective = max(_effective_trials(trials, said, those) * (normal / student) ** 2, 1.0)
+        effective = max(_effective_trials(trials, called, side) * (normal / student) ** 2, 1.0)
     hit = value * effective
     low = stats.beta.ppf(level, hit, effective - hit + 1) if hit > 0.0 else 0.0
     high = stats.beta.isf(level, hit + 1, effective - hit) if hit < effective else 1.0
     return value, float(low), float(high), effective
 
 
-def _effective_trials(trials: Trials, said: BoolArray, those: BoolArray) -> float:
+def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> float:
     """Return how many independent trials `those` are worth, from 1 to as many as there are.
 
     Two false alarms of two users may be all that a few users who always look like members show, so
     the least worth counts of this share and of 1/2, 1/4, 1/8... on the way to it.
     """
-    count = int(those.sum())
+    count = int(side.sum())
     if trials.independent:
         return float(count)
-    people = trials.user_count(those)
-    if people == 1:
+    users = trials.user_count(side)
+    if users == 1:
         return 1.0
-    value = float(said[those].mean())
-    own = _independent(trials, said, those)
+    value = float(called[side].mean())
+    effective = _independent(trials, called, side)
     # Where nothing varies, a user is worth one trial, under however many targets.
-    found = [float(people) if own is None else own, float(count)]
-    ordered = np.sort(trials.scores[those])
+    candidates = [float(users) if effective is None else effective, float(count)]
+    ordered = np.sort(trials.scores[side])
     share = 0.5
     while share > max(min(value, 1.0 - value), 1.0 / count):
         above = share if value <= 0.5 else 1.0 - share
-        place = min(math.floor((1.0 - above) * count), count - 1)
-        other = _independent(trials, trials.scores > ordered[place], those)
-        found.append(float(count) if other is None else other)
+        rank = min(math.floor((1.0 - above) * count), count - 1)
+        other = _independent(trials, trials.scores > ordered[rank], side)
+        candidates.append(float(count) if other is None else other)
         share /= 2.0
-    return max(min(found), 1.0)
+    return max(min(candidates), 1.0)
 
 
-def _independent(trials: Trials, said: BoolArray, those: BoolArray) -> float | None:
+def _independent(trials: Trials, called: BoolArray, side: BoolArray) -> float | None:
     """Return p (1 - p) / V of the share of `those` who are `said`; None where nothing varies."""
-    value = float(said[those].mean())
-    variance = trials.variance(np.where(those, said - value, 0.0) / int(those.sum()))
+    value = float(called[side].mean())
+    variance = trials.variance(np.where(side, called - value, 0.0) / int(side.sum()))
     return value * (1.0 - value) / variance if variance > 0.0 else None
 
 
