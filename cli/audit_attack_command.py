@@ -154,7 +154,7 @@ def attack(
     given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
         found = _with_command(
-            attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
+            attacked, folder, asked, append=not no_append, key=key, progress=tell, **given
         )
     show(_report(found, folder), as_json=as_json, quiet=quiet)
 

@@ -76,6 +76,7 @@ def shown_randomness(
     powers = {
         a: [int(powmod(residue, a, n)) for _, residue in moved] for a in range(1, largest + 1)
     }
+    # A table of all powers R_j^a, so that relations R_j^a = R_k^b are look-ups and no double loop.
     known: dict[int, list[tuple[int, int]]] = {}
     for a, residues in powers.items():
         for index, residue in enumerate(residues):
@@ -84,9 +85,11 @@ def shown_randomness(
         for index, residue in enumerate(residues):
             for turned in (residue, pow(residue, -1, n)):
                 for wrap in wraps:
+                    # Coprime exponents only: a multiple of a relation is the same relation.
                     for b, other in known.get(turned * wrap % n, ()):
                         if index < other and math.gcd(a, b) == 1:
                             related.add((moved[index][0], moved[other][0]))
+    # A union bound over everything that was compared.
     tried = len(entries) + 2 * (largest * len(moved)) ** 2 * len(wraps)
     anything = bool(ones or related)
     pairs = [position for pair in sorted(related) for position in pair]
@@ -125,6 +128,7 @@ def noise_free_residue(
         "shape": min(_shape_p(ours, m), _shape_p(theirs, m)),
         "user": _difference_p(ours, theirs, m),
     }
+    # Seven tests in all: two of each kind but the last (Bonferroni).
     best = min(p_values, key=lambda name: p_values[name])
     sentence = {
         "constant": "The residue is the same under all noise, so it is a function of raw updates.",
@@ -195,6 +199,7 @@ def _factor_p(table: list[list[int]], m: int) -> float:
     flat = [value for row in table for value in row]
     if not flat:
         return 1.0
+    # Under uniform residues a prime p divides all n values with probability p^-n.
     shared = math.gcd(*flat, m)
     common = [prime for prime in _small_primes(m) if shared % prime == 0]
     return len(_small_primes(m)) * float(max(common)) ** -len(flat) if common else 1.0
@@ -232,6 +237,7 @@ def _binnings(flat: list[int], m: int) -> Iterator[tuple[int, IntArray]]:
 
 
 def _shares(bins: int, m: int, counted: IntArray) -> FloatArray:
+    # How many residues of m fall into each of `bins` equal ranges: exact, in integers.
     if m % bins == 0:
         return np.full(len(counted), 1.0 / bins)
     edges = [-(-m * index // bins) for index in range(bins + 1)]
@@ -241,6 +247,7 @@ def _shares(bins: int, m: int, counted: IntArray) -> FloatArray:
 def _chi_square(counted: IntArray, shares: FloatArray) -> float:
     from scipy.stats import chi2
 
+    # Pearson's statistic with bins - 1 degrees of freedom.
     expected = shares * counted.sum()
     statistic = ((counted - expected) ** 2 / expected).sum()
     return float(chi2.sf(statistic, len(counted) - 1))

@@ -1,4 +1,4 @@
-"""What an attack found, and what is read out of the messages that a party received."""
+"""The result of an attack on a transcript, and readers of the messages that a party received."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Vector = Sequence[int] | UInt64Array | NDArray[np.uint32]
 
 @dataclass(frozen=True)
 class Finding:
-    """What one attack found in a transcript, how sure that is, and one sentence for a person.
+    """The result of one attack on a transcript: its p-value, and one sentence for a person.
 
     `p_value` is a bound on the probability that a sound protocol gives as much, corrected for all
     that was tried; the leak is `detected` where it is at most `false_alarm`.  `places` says where,
@@ -96,6 +96,7 @@ def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
 def top_words(vector: Vector, modulus: int) -> UInt64Array:
     """Return floor(2^64 v / modulus) of each residue v, so that all rings look like Z_{2^64}."""
     if isinstance(vector, np.ndarray) and modulus in (2**32, 2**64):
+        # A ring of 2^k: a shift is floor(2^64 v / 2^k) exactly.
         shift = np.uint64(64 - (modulus.bit_length() - 1))
         return np.asarray(vector.astype(np.uint64) << shift)
     return np.array([(int(residue) << 64) // modulus for residue in vector], dtype=np.uint64)

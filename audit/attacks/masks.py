@@ -33,6 +33,7 @@ def unmasked(
     `vectors` holds what one party received, by a label.  Tested: how many are near zero (exact),
     and chi-square of the highest and the lowest bits.
     """
+    # The top 64 bits of each residue, scaled so that every ring looks like Z_{2^64}.
     tops = {label: top_words(vector, modulus) for label, vector in vectors.items()}
     lows = {label: _low_bits(vector) for label, vector in vectors.items()}
     if len(vectors) > 1:
@@ -46,6 +47,7 @@ def unmasked(
         )
         for label, top in tops.items()
     }
+    # Null: all values are uniform.  Bonferroni over vectors: the p-value errs upwards.
     worst = len(p_values) * min(p_values.values(), default=1.0)
     return finding_from(
         "unmasked",
@@ -85,6 +87,7 @@ def reused_masks(
         for label, words in parts.items():
             if 16 <= len(words) <= MAX_LAGGED_VALUES:
                 p_values[f"{label}, with itself"] = _self_difference_p(words)
+    # Null: all masks are independent and uniform, so every difference is uniform.
     worst = len(p_values) * min(p_values.values(), default=1.0)
     return finding_from(
         "reused-masks",
@@ -110,6 +113,7 @@ def reused_keystream(hidden: Mapping[str, bytes], *, false_alarm: float = FALSE_
             p_values[f"{label} and {other_label}"] = _bonferroni(
                 _xor_p(first[:length], second[:length]), _xor_p(first[-length:], second[-length:])
             )
+    # Null: independent keystreams, so every xor is uniform.
     worst = len(p_values) * min(p_values.values(), default=1.0)
     return finding_from(
         "reused-keystream",
@@ -135,6 +139,7 @@ def _near_zero_p(words: UInt64Array) -> float:
 
 def _near_zero_counts(words: UInt64Array) -> list[int]:
     """Return how many words are near zero, by every measure of it; the ring wraps around."""
+    # min(w, 2^64 - w): unsigned subtraction wraps around as the ring does.
     distance = np.minimum(words, np.uint64(0) - words)
     return [int((distance < np.uint64(1 << (64 - bits))).sum()) for bits in NEAR_ZERO_BITS]
 
@@ -146,6 +151,7 @@ def _binomial_p(counted: ArrayLike, size: ArrayLike) -> float:
     observed = np.asarray(counted)
     if not observed.size:
         return 1.0
+    # P[within 2^-bits of 0, on either side] = 2^(1 - bits); binomial tails, (.., measures).
     chances = [2.0 ** (1 - bits) for bits in NEAR_ZERO_BITS]
     p_values = np.asarray(binom.sf(observed - 1, np.asarray(size)[..., None], chances))
     return min(1.0, observed.size * float(p_values.min()))
@@ -160,6 +166,7 @@ def _chi_square_p(bytes_of: UInt64Array, modulus: int = 0) -> float:
 
     if modulus and modulus % 256 and modulus < 2**64:
         return 1.0
+    # At least 20 values expected in each cell, or the chi-square law does not hold.
     room = len(bytes_of) // 20
     if room < 2:
         return 1.0
@@ -195,8 +202,10 @@ def _xor_p(first: bytes, second: bytes) -> float:
     from scipy.stats import binom
 
     xored = np.frombuffer(first, np.uint8) ^ np.frombuffer(second, np.uint8)
+    # Ones in the xor ~ Bin(8 L, 1/2): too few where both hide similar values.
     ones = int(np.unpackbits(xored).sum())
     few = float(binom.cdf(ones, 8 * len(xored), 0.5))
+    # Longest run of equal bytes; a union bound over where it begins.
     edges = np.flatnonzero(np.concatenate(([1], xored, [1])))
     longest = int(np.diff(edges).max()) - 1
     run = len(xored) * 256.0**-longest if longest else 1.0

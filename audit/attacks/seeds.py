@@ -31,9 +31,11 @@ def weak_seeds(
     count = len(seeds)
     signs: list[tuple[float, float]] = []  # a bound on the entropy, and how likely it is by chance
     for value in seeds.values():
+        # k zero bytes at either edge of one of `count` uniform values: union bound 2 count 256^-k.
         zeros = _edge_zeros(value)
         signs.append((8 * len(value), 0.0))
         signs.append((8 * (len(value) - zeros), 2 * count * 256.0**-zeros))
+    # Two equal ones: a birthday bound on the entropy, at the level of a false alarm.
     if len(set(seeds.values())) < count:
         shortest = min(len(value) for value in seeds.values())
         signs.append((math.log2(count**2 / false_alarm), math.comb(count, 2) * 256.0**-shortest))
@@ -141,6 +143,7 @@ def _varying(seeds: Sequence[bytes]) -> tuple[float, float]:
 
     if len(seeds) < 2 or len({len(seed) for seed in seeds}) > 1:
         return math.inf, 1.0
+    # (seeds, bits); a bit of n uniform seeds is constant with probability 2^(1 - n).
     table = np.unpackbits(np.frombuffer(b"".join(seeds), np.uint8).reshape(len(seeds), -1), axis=1)
     constant = int((table == table[0]).all(axis=0).sum())
     chance = float(binom.sf(constant - 1, table.shape[1], 2.0 ** (1 - len(seeds))))
@@ -184,6 +187,7 @@ def _encodings(secret: bytes | int | Sequence[int]) -> Iterator[tuple[bytes, flo
         yield order, 8 * len(order)
         yield order.hex().encode(), 8 * len(order)
         yield order.hex().upper().encode(), 8 * len(order)
+        # Base64 groups three bytes: the inner characters that no neighbour changes.
         for offset in range(3):
             encoded = base64.b64encode(bytes(offset) + order)
             inner = encoded[(8 * offset + 5) // 6 : (8 * (offset + len(order))) // 6]

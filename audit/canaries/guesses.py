@@ -1,7 +1,7 @@
-"""Which units are guessed, and how many: decided by the claim before anything is seen.
+"""How many canaries are guessed, and how many guesses are right; the claim fixes the number.
 
 The bounds of one run hold for a number of guesses that was fixed beforehand.  The claimed mechanism
-is simulated, with a seed of its own, and the number is that from which the most is expected.
+is simulated with a fixed seed, and the number is the one with the largest expected bound.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MIN_GUESSES: Final = 5
 """Guesses, at least."""
 
 Bound: TypeAlias = Callable[[int, int], float]
-"""From guesses and how many are right to a lower bound."""
+"""(guesses, right guesses) -> lower bound on epsilon."""
 
 
 def correct_guesses(scores: FloatArray, coins: BoolArray, guesses: int) -> int:
@@ -47,6 +47,7 @@ def correct_guesses(scores: FloatArray, coins: BoolArray, guesses: int) -> int:
 
     A positive score says in, any other out; the surest are those furthest from 0.
     """
+    # The `guesses` largest |scores|, in any order: (guesses,).
     surest = np.argpartition(-np.abs(scores), guesses - 1)[:guesses]
     return int(((scores[surest] > 0.0) == coins[surest]).sum())
 
@@ -63,6 +64,7 @@ def guess_count(rehearsal: CanaryRehearsal, expected: FloatArray, bound: Bound) 
         guesses = round(share * units)
         if guesses < MIN_GUESSES:
             continue
+        # A normal approximation, only for the power: right guesses less one standard deviation.
         rate = float(expected[round(share * SIMULATED_UNITS) - 1])
         right = rate * guesses - (rate * (1.0 - rate) * guesses) ** 0.5
         value = bound(guesses, max(0, int(right)))
@@ -74,6 +76,7 @@ def guess_count(rehearsal: CanaryRehearsal, expected: FloatArray, bound: Bound) 
 def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
     """Return which share of the n surest guesses is right under the claim, for n from 1."""
     rng = np.random.default_rng(0)
+    # The claimed Gaussian mechanism itself: x ~ N(+-shift, 1) where drawn, N(0, 1) otherwise.
     coins = rng.random(SIMULATED_UNITS) < 0.5
     moved = np.where(coins, rehearsal.shift, -rehearsal.shift if rehearsal.opposite else 0.0)
     scores = np.zeros(SIMULATED_UNITS)
@@ -83,6 +86,7 @@ def expected_accuracy(rehearsal: CanaryRehearsal) -> FloatArray:
         scores += likelihood_ratios(
             seen[None], rehearsal.shift, rehearsal.rate, opposite=rehearsal.opposite
         )
+    # Running share of right guesses, surest first: (units,).
     surest = np.argsort(-np.abs(scores))
     right = (scores > 0.0) == coins
     return np.asarray(np.cumsum(right[surest]) / np.arange(1, SIMULATED_UNITS + 1))

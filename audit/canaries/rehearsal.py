@@ -1,4 +1,4 @@
-"""A rehearsal: the run's own settings once more, with canaries in the place of people.
+"""A rehearsal: the run's settings trained once more, with canaries in the place of units.
 
 How canaries enter a system, and what reaches an observer of them, is the system's own matter
 (`fl.canaries.Carrier`, which its declaration names); here it is held against what is claimed.
@@ -36,7 +36,7 @@ from ...fl.settings.schema import Settings
 from .scores import likelihood_ratios
 
 MAX_OBSERVATIONS: Final = 2 * 10**8
-"""Most canaries x rounds: what is seen of each of them in each round is kept."""
+"""Most canaries x rounds: one observation of each of them in each round is kept in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,17 +76,17 @@ class CanaryRehearsal:
 
     @property
     def canaries(self) -> int:
-        """How many units there were, in or out."""
+        """Number of canaries, in or out."""
         return len(self.coins)
 
     @property
     def rounds(self) -> int:
-        """How many rounds were watched."""
+        """Number of observed rounds."""
         return len(self.observations)
 
     @property
     def opposite(self) -> bool:
-        """Whether a unit that is out moves the sum the other way."""
+        """Whether a unit that is out moves the sum by -shift, as under `replace-one`."""
         return self.neighbours == "replace-one"
 
     @cached_property
@@ -154,6 +154,7 @@ def _rehearsal(asked: Asked, seen: Seen) -> CanaryRehearsal:
     plan, claim = seen.plan, seen.opening.claim
     event = seen.event or _claimed_event(asked, seen)
     epsilon = None if event is None else _epsilon(event, seen)
+    # An infinite epsilon claims nothing, so there is no event to test against.
     event = None if epsilon is None else event
     groups = np.full(len(seen.coins), -1) if seen.groups is None else seen.groups
     coins_by = "the operating system" if asked.seed is None else f"the seed {asked.seed}"
@@ -188,6 +189,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
     claim = seen.opening.claim
     if seen.opening.as_published and seen.rounds == rounds_made(seen.plan):
         return claim.epsilon
+    # Certified from above: a claim below the truth would be contradicted by a sound run.
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper
     return proven if math.isfinite(proven) else None
 

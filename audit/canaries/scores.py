@@ -1,4 +1,4 @@
-"""From what was seen of a canary in every round to one number: the higher, the likelier it was in.
+"""Scores of canaries from their observations in all rounds: the higher, the likelier in.
 
 ratio     the log-likelihood ratio of the claimed mechanism; the best there is if the claim is true
 sum       the sum over rounds; it does not believe in the claim's sample or noise
@@ -33,6 +33,7 @@ def likelihood_ratios(
         total = observations.sum(axis=0)
         if opposite:
             return np.asarray(2.0 * shift * total)
+        # log N(x; shift, 1) / N(x; 0, 1) = shift x - shift^2 / 2, summed over rounds.
         return np.asarray(shift * total - len(observations) * shift * shift / 2.0)
     ratios = np.zeros(observations.shape[1])
     for row in observations:  # round by round, so that no table is made four times
@@ -52,6 +53,7 @@ def fisher_weights(observations: FloatArray, coins: BoolArray) -> FloatArray | N
     into, out = observations[:, coins], observations[:, ~coins]
     if rounds < 2 or min(into.shape[1], out.shape[1]) < 10 * rounds:
         return None
+    # Difference of means (rounds,), and the sum of both covariances (rounds, rounds).
     difference = into.mean(axis=1) - out.mean(axis=1)
     spread = np.atleast_2d(np.cov(into)) + np.atleast_2d(np.cov(out))
     # Where noise repeats exactly the matrix has no inverse, and a little more noise gives it one.
@@ -65,5 +67,6 @@ def fisher_weights(observations: FloatArray, coins: BoolArray) -> FloatArray | N
 
 def _log_mixture(exponent: FloatArray, shift: float, rate: float) -> FloatArray:
     """Return log(1 - q + q exp(exponent - shift^2 / 2)), for any exponent."""
+    # In logarithms: exp(exponent) overflows for a score of 710 or more.
     inside = exponent - shift * shift / 2.0 + math.log(rate)
     return np.asarray(np.logaddexp(inside, math.log1p(-rate)))

@@ -1,4 +1,4 @@
-"""Which statistic of which units is tested, chosen on some of the canaries and tested on the rest.
+"""Sample splitting: statistic, group and threshold are chosen on some canaries, tested on the rest.
 
 Choosing and testing on the same data finds violations in half of all sound mechanisms.
 """
@@ -17,23 +17,23 @@ from .rehearsal import CanaryRehearsal
 from .scores import fisher_weights
 
 SELECTION_FRACTION: Final = 0.3
-"""The share of the canaries on which is chosen."""
+"""The share of the canaries on which the choice is made."""
 
 CANDIDATE_FALSE_ALARM_RATES: Final = np.concatenate(
     (np.geomspace(1e-3, 0.1, 12), np.linspace(0.12, 0.9, 27))
 )
-"""Rates of false alarms at which thresholds are tried."""
+"""False alarm rates at which thresholds are tried."""
 
 MIN_UNITS_PER_COIN: Final = 20
-"""Units of either coin that a statistic is judged on, at least."""
+"""Least number of units of either coin on which a statistic is compared, or tested."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What was chosen: `statistic` and `group` by name, and its counts on units kept for the test.
+    """A statistic and a group by name, and the counts of its test on the units kept for it.
 
-    `factor` is how much of the claim's separation it reached where it was chosen: above 1, the
-    claim looked wrong there.
+    `factor` is the share of the claimed separation that it reached on the units of the choice:
+    above 1 the claim looked wrong there.
     """
 
     statistic: str
@@ -58,6 +58,7 @@ def choose_test(
     """
     assert rehearsal.event is not None
     selection = rng.random(rehearsal.canaries) < SELECTION_FRACTION
+    # A fair share by independent coins: the split must not depend on scores or coins.
     curve = trade_off(rehearsal.event, rehearsal.neighbours)
     best: tuple[float, str, int | None, FloatArray, BoolArray, float] | None = None
     for name, scores in _statistics(rehearsal, selection):
@@ -91,6 +92,7 @@ def _statistics(
     yield "ratio", rehearsal.scores
     if rehearsal.rate < 1.0:
         yield "sum", seen.sum(axis=0)
+    # Fitted on the selection only, so that the tested units have no say in it.
     weights = fisher_weights(seen[:, selection], rehearsal.coins[selection])
     if weights is not None:
         yield "fitted", weights @ seen
@@ -119,6 +121,7 @@ def _best_threshold(
     """
     from scipy.special import ndtri
 
+    # Negatives and positives, ascending; thresholds are quantiles of the negatives.
     out, into = np.sort(scores[~coins]), np.sort(scores[coins])
     places = np.unique(
         (len(out) * (1.0 - CANDIDATE_FALSE_ALARM_RATES)).astype(np.int64).clip(0, len(out) - 1)
@@ -128,10 +131,12 @@ def _best_threshold(
     misses = np.searchsorted(into, thresholds, side="right")
     f = np.asarray(upper_rate(alarms, len(out), alpha / 2.0))
     n = np.asarray(upper_rate(misses, len(into), alpha / 2.0))
+    # Upper limits of both rates, alpha / 2 each.  Whatever is chosen here, the test is valid.
     with np.errstate(all="ignore"):
         reached = -ndtri(f) - ndtri(n)
         claimed = -ndtri(f) - ndtri(np.asarray(curve(f)))
         values = np.where(claimed > 0.0, reached / claimed, -np.inf)
+    # inf - inf where a rate's limit is 1: such a threshold shows nothing.
     values = np.where(np.isnan(values), -np.inf, values)
     best = int(values.argmax())
     return float(values[best]), float(thresholds[best])

@@ -1,7 +1,7 @@
-"""Two answers that a rehearsal gives, and never one number of both.
+"""The tiers claim and robust: two tests of a rehearsal, never combined into one number.
 
-claim     is what ran the claimed mechanism, or one with less noise?  Tight, and it believes that
-          the mechanism is of the claimed family and treats canaries alike.
+claim     is what ran the claimed mechanism, or one with less noise?  Tight, under the assumption
+          that it is of the claimed family and treats canaries alike.
 robust    the same, for a mechanism that may treat canaries as differently, and make them depend
           on each other, as it likes.  It is far from tight: half of the truth, or a little more.
 
@@ -93,6 +93,7 @@ def claim_tier(
         choose_test(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
         for level in (levels.rest, levels.strict)
     ]
+    # Two tests share a level (Bonferroni), whatever their scores have in common.
     share = 1.0 if choices[0] is None else 0.5  # by how many there are, not by what was seen
     require_enough(rehearsal, event, share * levels.rest)
     usual = _tests(rehearsal, event, at, share * levels.rest, choices[0])
@@ -139,7 +140,7 @@ def claim_tier(
 
 @dataclass(frozen=True)
 class _Test:
-    """One test of the claim: what it found, with which statistic, in which group."""
+    """One test of the claim: its result, its statistic and its group."""
 
     result: FamilyResult
     statistic: str
@@ -219,7 +220,7 @@ def robust_tier(
 
 @dataclass(frozen=True)
 class _GuessResult:
-    """What guesses show: the number that is reported, and what it says of the claim."""
+    """A lower bound from guesses, and its verdict on the claim."""
 
     what: str
     value: float
@@ -230,7 +231,7 @@ class _GuessResult:
 
 
 def _guess_without_claim(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
-    """Return what guesses show where nothing is claimed."""
+    """Return Steinke's bound from half of the units, where nothing is claimed."""
     units, scores, guesses = rehearsal.canaries, rehearsal.scores, rehearsal.canaries // 2
     middle = np.quantile(scores, (0.1, 0.9)).mean()  # between those in and those out
     right = correct_guesses(scores - middle, rehearsal.coins, guesses)
@@ -249,8 +250,9 @@ def _guess_without_claim(rehearsal: CanaryRehearsal, delta: float, alpha: float)
 def _guess_claim(
     rehearsal: CanaryRehearsal, delta: float, levels: Levels, claimed: float | None
 ) -> _GuessResult:
-    """Return what guesses show of a claim, at both levels."""
+    """Return the bounds from guesses of a claim, and the verdict at both levels."""
     guess_test = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
+    # alpha = strict + rest; the rest is shared by the mechanism-free bound and the curve's.
     half = levels.rest / 2.0
     mechanism_free, any_sample = guess_test.against_any(half)
     above = claimed is not None and mechanism_free > claimed
@@ -293,7 +295,7 @@ def _guess_claim(
 
 @dataclass(frozen=True)
 class _GuessTest:
-    """Guesses about a rehearsal; how many, the claim and the level decide."""
+    """Tests by guesses about a rehearsal; claim and level fix the number of guesses."""
 
     rehearsal: CanaryRehearsal
     delta: float
@@ -374,6 +376,7 @@ def _needed(event: ev.Event, neighbours: str, alpha: float) -> int:
     """Return how many units of either coin a perfect attack needs to contradict the claim."""
     curve, needed = trade_off(event, neighbours), 1
     while needed < MAX_UNITS_NEEDED:
+        # Clopper-Pearson's upper limit of 0 errors in n, at alpha / 2: 1 - (alpha / 2)^(1 / n).
         u = -math.expm1(math.log(alpha / 2.0) / needed)
         if u < float(np.asarray(curve(u))):
             break
@@ -387,7 +390,8 @@ def _smaller_side(rehearsal: CanaryRehearsal) -> int:
 
 
 def _canaries(needed: int) -> int:
-    """Return how many canaries have so many of either coin, nearly always."""
+    """Return how many canaries have `needed` of either coin with high probability."""
+    # Mean n / 2 and deviation sqrt(n) / 2 of a fair coin: about four deviations of room.
     return 2 * needed + 6 * math.isqrt(needed) + 6
 
 

@@ -1,14 +1,14 @@
-"""The questions that statistics of noise answer, each with the p-value of its answer.
+"""Tests of the sealed statistics: is the noise that was drawn the noise that was logged?
 
-By chance, so that a sound run is accused now and then:
+Each has the null hypothesis that it is.  With a p-value, so that a sound run may be rejected:
 
 variance   the sum of squares of each share, of all shares, and of the whole sums
 shape      the distribution of each silo's noise over the run, and of the whole sums
-over time  whether noise looks like that of the round before, or of another step of the round
-silos      whether the noise of two silos looks alike
+over time  correlation of noise with that of the round before, or of another step of the round
+silos      correlation of the noise of two silos
 zeros      values that have no noise at all
 
-Not by chance, or hardly: equal noise, terms beyond their norm, sums that are not those of the
+With certainty, or nearly so: equal noise, terms beyond their norm, sums that are not those of the
 clipped and weighted terms, weights that sum to too much, and shares that were not drawn.
 """
 
@@ -28,7 +28,7 @@ NORM_ROUNDING_RELATIVE = 1e-9
 
 @dataclass(frozen=True)
 class NoiseTest:
-    """What was asked, the p-value, what it proves if it is small, and what it was made of."""
+    """One test: its subject, its p-value, what a small one proves, and the size of its sample."""
 
     what: str
     p: float
@@ -38,7 +38,7 @@ class NoiseTest:
 
 @dataclass
 class _Squares:
-    """Sums of squares over their variance, and of how many values."""
+    """A sum of squares in units of the stated variance, and the number of values in it."""
 
     squares: float = 0.0
     n: int = 0
@@ -58,7 +58,7 @@ class _Squares:
 
 
 def variance(run: Run) -> NoiseTest | None:
-    """Ask whether the noise was as wide as the log says: in each silo, in all, and in the sums."""
+    """Test the variance of the noise: of each silo, of all together, and of the whole sums."""
     shares, sums = _Squares(), _Squares()
     silos: dict[str, _Squares] = {}
     for release, name, residual, stated in _standardised(run):
@@ -88,12 +88,13 @@ def variance(run: Run) -> NoiseTest | None:
 
 
 def shape(run: Run) -> NoiseTest | None:
-    """Ask whether the noise is normal: of each silo over the run, and of the whole sums."""
+    """Test whether the noise is normal: of each silo over the run, and of the whole sums."""
     last: dict[tuple[str, str, str, int], tuple[float, int]] = {}
     for release, name, residual, _ in _standardised(run):
         if residual.squares is not None:
             arrived = len(release.arrived) if residual is release.whole else 1
             key = release.segment, release.intent.phase, name, arrived
+            # Statistics accumulate over a segment of the run, so the last one holds all of it.
             last[key] = p_values.distance_bound(residual.ks, residual.ks_n), residual.ks_n
     if not last:
         return None
@@ -107,7 +108,7 @@ def shape(run: Run) -> NoiseTest | None:
 
 
 def over_time(run: Run) -> NoiseTest | None:
-    """Ask whether noise was used again, whole or in part, in the next round or in another step."""
+    """Test whether noise was reused, whole or in part, in the next round or in another step."""
     shares = [share for release in run.releases for share in release.shares]
     series = {
         "rounds": [share.lag for share in shares if _has_direction(share.lag)],
@@ -118,6 +119,8 @@ def over_time(run: Run) -> NoiseTest | None:
     for name, angles in series.items():
         usable = [angle for angle in angles if angle is not None]
         if usable:
+            # Under the null a cosine has a known law whatever the other vector is.  Their sum
+            # finds a weak correlation in every round, the least p-value a strong one in one round.
             values = [p_values.cosine_z(angle.cosine, angle.n) for angle in usable]
             p_value_of[f"{name}, all of them"] = p_values.summed_z(values)
             p_value_of[f"{name}, one of them"] = p_values.bonferroni(
@@ -139,7 +142,7 @@ def over_time(run: Run) -> NoiseTest | None:
 
 
 def across_silos(run: Run) -> NoiseTest | None:
-    """Ask whether two silos had noise in common."""
+    """Test whether two silos had noise in common."""
     pairs = 0
     tried: list[tuple[float, Angle, str]] = []
     for release in run.releases:
@@ -160,7 +163,7 @@ def across_silos(run: Run) -> NoiseTest | None:
 
 
 def zeros(run: Run) -> NoiseTest | None:
-    """Ask whether values were released without noise."""
+    """Test whether values were released without noise."""
     by: dict[tuple[float, bool], tuple[int, int]] = {}
     for release, _, residual, stated in _standardised(run):
         if residual.squares is not None:
@@ -182,7 +185,7 @@ def zeros(run: Run) -> NoiseTest | None:
 
 
 def equal(run: Run) -> NoiseTest:
-    """Ask whether the same noise was added twice, anywhere in a run."""
+    """Test whether the same noise was added twice, anywhere in a run."""
     seen: dict[tuple[str, str], int] = {}
     number, again, fewest, chance = 0, 0, 0, 0.0
     for release in run.releases:
@@ -195,6 +198,7 @@ def equal(run: Run) -> NoiseTest:
             number += share.sums
             width = max(1, share.n // share.sums)
             fewest = min(fewest, width) if fewest else width
+    # The smallest width and the likeliest value: the bound on a chance collision errs upwards.
     pairs = number * (number - 1) / 2.0
     bound = p_values.collision_bound(pairs, max(1, fewest), chance)
     return NoiseTest(
@@ -206,7 +210,7 @@ def equal(run: Run) -> NoiseTest:
 
 
 def norms(run: Run) -> NoiseTest:
-    """Ask whether the largest term of a round was within its bound."""
+    """Check that the largest term of every round was within its clipping bound."""
     largest = max(release.limits.term_largest for release in run.releases)
     return _certain(
         "norms after clipping",
@@ -217,7 +221,7 @@ def norms(run: Run) -> NoiseTest:
 
 
 def sums(run: Run) -> NoiseTest | None:
-    """Ask whether the noise stands on the sums of the clipped and weighted terms."""
+    """Check that noise was added to the sums of the clipped and weighted terms."""
     errors = [
         release.limits.sum_off for release in run.releases if release.limits.sum_off is not None
     ]
@@ -232,7 +236,7 @@ def sums(run: Run) -> NoiseTest | None:
 
 
 def weights(run: Run) -> NoiseTest | None:
-    """Ask whether the weights of one user summed to no more than the log says."""
+    """Check that the weights of one unit summed to no more than the log states."""
     ratios = [
         release.limits.weight_largest / release.intent.weights.largest_sum
         for release in run.releases
@@ -249,7 +253,7 @@ def weights(run: Run) -> NoiseTest | None:
 
 
 def drawn(run: Run) -> NoiseTest:
-    """Ask whether every share of noise that the log speaks of was drawn, and arrived."""
+    """Check that every share of noise that the log states was drawn, and arrived."""
     wrong = [
         f"line {release.number}: {why}"
         for release in run.releases
@@ -288,6 +292,7 @@ def _standardised(run: Run) -> Iterator[tuple[Release, str, ResidualStatistics, 
     """Yield each residual with a name and the variance of its values, as the log states it."""
     for release in run.releases:
         noise = release.intent.noise
+        # The grid's draws have 64 steps^2 more of variance than is stated (`p_values`).
         stated = noise.share_std**2 + 64.0 * noise.grid**2
         for share in release.shares:
             yield release, silo_name(share.silo or 0), share, stated

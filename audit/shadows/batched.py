@@ -94,8 +94,10 @@ def train_batched(
         for _ in range(plan.epochs):
             shuffled = torch.from_numpy(rng.permutation(len(table)))
             order = (shuffled[at : at + plan.batch] for at in range(0, len(table), plan.batch))
+            # One vectorised step of all models on the same batch: gradients are (models, D).
             for chosen in order:
                 slope = step(stack, x[chosen], y[chosen], weights[:, chosen])
+                # v <- momentum v + gradient; w <- w - rate v.
                 speed.mul_(plan.momentum).add_(slope)
                 stack.sub_(speed, alpha=plan.rate)
     return stack.double().numpy()
@@ -114,6 +116,7 @@ def _masked_loss(model: Model) -> Callable[..., Tensor]:
             each = torch.nn.functional.softplus(score) - score * y
         else:
             each = torch.nn.functional.cross_entropy(logits, y, reduction="none")
+        # The mean over a model's own records in the batch; 0, not NaN, where it has none.
         return (each * mask).sum() / mask.sum().clamp(min=1.0)
 
     return loss

@@ -1,4 +1,4 @@
-"""Which units are in which model: shadows in balanced halves, targets by fair coins of their own.
+"""The membership design: shadows in balanced halves, targets by independent fair coins.
 
 Shadows come in pairs, of which one has the units that the other has not: every unit is in exactly
 half of them, so how often it is in says nothing.  Targets are other models, and each of their
@@ -83,6 +83,7 @@ def design(units: int, *, models: int, targets: int, rng: Generator) -> Design:
             f"They come in pairs of opposite halves, and at least {MIN_SHADOWS} are needed.",
             f"Give an even number of shadows: models = {attacked + MIN_SHADOWS}, for example.",
         )
+    # Rows 2k and 2k + 1 are complements: every unit is in exactly half of the shadows.
     half = rng.random((shadows // 2, units)) < 0.5
     paired = np.stack([half, ~half], axis=1).reshape(shadows, units)
     return Design(paired, rng.random((attacked, units)) < 0.5)

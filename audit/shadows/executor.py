@@ -1,4 +1,4 @@
-"""Who does many jobs that do not depend on one another.
+"""Executors of independent jobs: in this process, or in several by joblib.
 
 An executor has one method.  One that sends jobs to the machines of a cluster fits as well: a job
 and the function that does it can be pickled, and answers come back in the order of the jobs.
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Does jobs, side by side or one after the other."""
+    """Runs independent jobs."""
 
     def map(self, work: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
         """Return `work(job)` for every job, in their order; or raise, and return none of them."""
@@ -28,7 +28,7 @@ class Executor(Protocol):
 
 @dataclass(frozen=True)
 class SerialExecutor:
-    """One after the other, in this process."""
+    """Runs jobs one after the other, in this process."""
 
     def map(self, work: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
         """Return `work(job)` for every job, in their order."""

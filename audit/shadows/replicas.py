@@ -38,22 +38,22 @@ class Replica:
 
 
 class DiscardingRecorder:
-    """A recorder that keeps nothing: for what is never released."""
+    """A recorder that discards every record: a replica is never released."""
 
     def __init__(self) -> None:
         self._written = 0
 
     def append(self, record: Record) -> int:  # noqa: ARG002
-        """Count the record, and forget it."""
+        """Count the record, and discard it."""
         self._written += 1
         return self._written - 1
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        """Return something of a commitment's shape."""
+        """Return placeholders in the form of commitments."""
         return dict.fromkeys(items, "0" * 64)
 
     def settle(self) -> None:
-        """It keeps nothing back."""
+        """Do nothing: no record is buffered."""
 
 
 def replicas(

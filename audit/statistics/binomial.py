@@ -34,7 +34,7 @@ def upper_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
 def upper_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
 def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
-    """Return an upper end for the rate behind `count` of `trials`: wrong with probability <= alpha.
+    """Return an upper confidence limit for the rate behind `count` of `trials`, at level alpha.
 
     One-sided Clopper-Pearson, U = BetaInv(1 - alpha; count + 1, trials - count), 1 where all
     count.  Range: 0 <= count <= trials, trials above 0, alpha in (0, 1); a number or an array.
@@ -45,6 +45,7 @@ def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Flo
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
+        # Largest u with P[Bin(n, u) <= k] >= alpha, moved up by the rounding of the inverse.
         ends = np.asarray(
             betainccinv(k + 1.0, n - k, alpha) * (1.0 + BETA_ROUNDING_RELATIVE), dtype=float
         )
@@ -57,13 +58,14 @@ def lower_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
 def lower_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
 def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
-    """Return a lower end for the rate behind `count` of `trials`: wrong with probability <= alpha.
+    """Return a lower confidence limit for the rate behind `count` of `trials`, at level alpha.
 
     One-sided Clopper-Pearson, L = BetaInv(alpha; count, trials - count + 1), 0 where none counts.
     Ranges, errors and source as for `upper_rate`.
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
+        # Smallest u with P[Bin(n, u) >= k] >= alpha, moved down by the rounding of the inverse.
         ends = np.asarray(
             betaincinv(k, n - k + 1.0, alpha) * (1.0 - BETA_ROUNDING_RELATIVE), dtype=float
         )
@@ -80,7 +82,7 @@ def _checked_end(
     *,
     up: bool,
 ) -> FloatArray:
-    """Return the ends, moved outwards until their level is at most `alpha`, to about 1e-9.
+    """Return confidence limits, moved outwards until their level is at most `alpha`, to about 1e-9.
 
     The beta function itself is good to 1e-10 of its value for 10^7 trials, its inverse is not.
     """
@@ -88,11 +90,13 @@ def _checked_end(
     if not off.any():
         return ends
     lows, highs = np.full(ends.shape, 1e-300), np.ones(ends.shape)
-    for _ in range(80):  # by halving the logarithm, which spans 700
+    # Bisection in the logarithm of the rate, which spans 700: 80 halvings are below a double.
+    for _ in range(80):
         middles = np.sqrt(lows) * np.sqrt(highs)
-        # An upper end lies further up, or a lower one may lie as far up.
+        # `up`: the limit lies above where the tail exceeds alpha; a lower limit is the reverse.
         above = (np.asarray(level(middles)) > alpha) == up
         lows, highs = np.where(above, middles, lows), np.where(above, highs, middles)
+    # The bracket's outer end: an upper limit errs upwards, a lower one downwards.
     outer = highs * (1.0 + BETA_ROUNDING_RELATIVE) if up else lows * (1.0 - BETA_ROUNDING_RELATIVE)
     return np.asarray(np.where(off, outer, ends), dtype=float)
 
@@ -147,7 +151,7 @@ class Counts:
 
     @property
     def rates(self) -> tuple[float, float]:
-        """The shares that were seen: false alarms, and misses."""
+        """The observed rates: of false alarms, and of misses."""
         return self.false_alarms / self.negatives, self.misses / self.positives
 
     def upper(self, alpha: float) -> tuple[float, float]:
@@ -168,7 +172,7 @@ def counts_at(scores: ArrayLike, coins: ArrayLike, threshold: float) -> Counts:
     score, coin = as_scores(scores, coins)
     if math.isnan(threshold):
         raise InvalidInput("`threshold` must be a number; it is not.")
-    called_in = score > threshold
+    called_in = score > threshold  # ties are called out
     return Counts(
         int((called_in & ~coin).sum()),
         int((~coin).sum()),
@@ -178,7 +182,7 @@ def counts_at(scores: ArrayLike, coins: ArrayLike, threshold: float) -> Counts:
 
 
 def as_scores(scores: ArrayLike, coins: ArrayLike) -> tuple[FloatArray, BoolArray]:
-    """Return scores and coins as arrays (m,); `InvalidInput` unless a test can be made of them."""
+    """Return scores and coins as arrays (m,); raise `InvalidInput` if no test can use them."""
     try:
         score, coin = np.asarray(scores, dtype=float), np.asarray(coins)
     except (TypeError, ValueError):
@@ -236,13 +240,15 @@ def epsilon_lower(
 
 
 def level_of(alpha: float, thresholds: int) -> float:
-    """Return the level for each of so many thresholds."""
+    """Return alpha / thresholds: Bonferroni's level for each of them."""
     return validate.open_probability(alpha=alpha) / validate.count(thresholds=thresholds)
 
 
 def epsilon_of_rates(false_alarms: float, misses: float, delta: float) -> float:
     """Return the least epsilon at which error rates of at most these are possible, rounded down."""
     epsilon = 0.0
+    # Both inequalities of the definition, solved for epsilon: 1 - N <= e^eps F + delta and
+    # 1 - F <= e^eps N + delta.  F and N are upper limits, so the result errs downwards.
     for right, wrong in (
         (1.0 - delta - misses, false_alarms),
         (1.0 - delta - false_alarms, misses),

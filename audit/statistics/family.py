@@ -78,6 +78,9 @@ def family_test(
     >>> round(found.factor, 2), found.rejected
     (1.24, False)
     """
+    # Null: the mechanism is the family's member c*.  (F, N) covers both rates with probability
+    # 1 - alpha, and then no factor up to c* is rejected: the reported factor errs upwards only
+    # with probability alpha, and the epsilon that goes with it errs downwards.
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
     rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
@@ -141,8 +144,10 @@ def smallest_rejected(
         try:
             return rejects(trade_off(scaled(event, factor), neighbours))
         except (Unsupported, InvalidInput):
-            return False
+            return False  # no mathematics, so no accusation
 
+    # Bracket the smallest rejected factor by doublings, from 1 down or up, then bisect in the
+    # logarithm.  Rejection is monotone in the factor, for f_c grows with c.
     high = 1.0
     if tried(high):
         while tried(high / 2.0):
@@ -159,9 +164,9 @@ def smallest_rejected(
     while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if tried(middle) else (middle, high)
-    return high
+    return high  # the upper end, which was itself rejected
 
 
 def _protects_nobody(event: ev.Event, neighbours: str) -> bool:
-    """Say whether an event is known to protect nobody, for all practical purposes."""
+    """Return whether an event's epsilon at delta .001 is certified above the search's end."""
     return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > NO_PROTECTION_EPSILON

@@ -35,6 +35,7 @@ def mu_lower(counts: Counts, *, alpha: float = 0.05, thresholds: int = 1) -> flo
     false_alarms, misses = counts.upper(level_of(alpha, thresholds))
     if false_alarms >= 1.0 or misses >= 1.0:
         return 0.0
+    # F and N are upper limits and Phi^-1 grows, so mu errs downwards.
     return max(0.0, (-float(ndtri(false_alarms)) - float(ndtri(misses))) * (1.0 - 1e-12))
 
 

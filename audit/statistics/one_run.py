@@ -65,6 +65,7 @@ def steinke(
     validate.probability(delta=delta)
     validate.open_probability(alpha=alpha)
 
+    # Null: (epsilon, delta)-DP.  A rejected epsilon is one that is too small to explain v.
     def rejects(epsilon: float) -> bool:
         return steinke_p_value(m, r, v, epsilon=epsilon, delta=delta) <= alpha
 
@@ -82,8 +83,10 @@ def steinke_p_value(
     validate.non_negative(epsilon=epsilon)
     if v == 0:
         return 1.0
+    # P[W >= v], W ~ Bin(r, 1 / (1 + e^-epsilon)): what pure DP allows.
     bound = float(bdtrc(v - 1, r, expit(epsilon)))
     if delta > 0.0:
+        # P[v > W >= v - i] for i = 1..v, (v,); the largest of them over i is the price of delta.
         below = np.cumsum(np.exp(_log_binomial(np.arange(v - 1.0, -1.0, -1.0), r, epsilon)))
         bound += 2.0 * m * delta * float((below / np.arange(1, v + 1)).max())
     return min(1.0, bound * (1.0 + SUM_ROUNDING_RELATIVE))
@@ -140,6 +143,7 @@ def mahloujifar(
 
 def _log_binomial(k: FloatArray, r: int, epsilon: float) -> FloatArray:
     """Return log P[Bin(r, 1 / (1 + e^-epsilon)) = k]."""
+    # log C(r, k) = -log B(k + 1, r - k + 1) - log(r + 1): no factorial overflows.
     ways = -betaln(k + 1.0, r - k + 1.0) - math.log(r + 1.0)
     return np.asarray(ways + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))
 
@@ -152,6 +156,8 @@ def _largest_rejected(rejects: Callable[[float], bool], most: float) -> float:
     """
     if not rejects(0.0):
         return 0.0
+    # Double until a parameter is not rejected, then bisect; `low` was always itself rejected,
+    # so the bound errs downwards.
     low, high = 0.0, 1.0
     while rejects(high):
         low, high = high, 2.0 * high

@@ -52,6 +52,8 @@ class Roc:
         Source: Hoeffding 1963, JASA 58, Section 5 (U-statistics) with Theorem 1.
         """
         budget = math.log(2.0 / validate.open_probability(alpha=alpha))
+        # The U-statistic is an average of means of n independent pairs, so Hoeffding's bound for
+        # n values holds of it; half of alpha for each side.
         n = min(self.members, self.strangers)
         below = _kl_end(self.auc, 0.0, budget / n)
         return below, _kl_end(self.auc, 1.0, budget / n)
@@ -61,6 +63,7 @@ class Roc:
         most = validate.count_from(2, points=points)
         size = self.false_alarms.size
         if size > most:
+            # Half of the points are dense near 0 false alarms, where attacks are judged.
             near = np.geomspace(1.0, size - 1.0, most // 2).astype(int)
             even = np.linspace(0.0, size - 1.0, most - most // 2).astype(int)
             picked = np.unique(np.concatenate((near, even)))
@@ -83,6 +86,7 @@ def roc(scores: ArrayLike, members: ArrayLike) -> Roc:
     inside, outside = score[member], score[~member]
     order = np.argsort(-score, kind="stable")
     falling = score[order]
+    # One point for each distinct score: equal scores cannot be told apart by any threshold.
     last = np.append(falling[1:] != falling[:-1], True)  # of each run of equal scores
     alarms = np.cumsum(~member[order])[last] / outside.size
     hits = np.cumsum(member[order])[last] / inside.size
@@ -100,6 +104,7 @@ def roc(scores: ArrayLike, members: ArrayLike) -> Roc:
 
 def _shares_below(scores: FloatArray, others: FloatArray) -> FloatArray:
     """Return for each score which share of the others lies below it; equal ones count half."""
+    # (#below + #below-or-equal) / 2 counts ties by half.
     ascending = np.sort(others)
     both = np.searchsorted(ascending, scores, "left") + np.searchsorted(ascending, scores, "right")
     return np.asarray(0.5 * both / others.size)
@@ -118,6 +123,7 @@ def relative_entropy(p: float, q: float) -> float:
 
 def _kl_end(seen: float, end: float, budget: float) -> float:
     """Return the value between `seen` and `end` whose KL from seen is `budget`, towards `end`."""
+    # Bisection towards `end`; what is returned lies on the outer side, so an interval is not cut.
     near, far = seen, end
     for _ in range(100):
         middle = 0.5 * (near + far)

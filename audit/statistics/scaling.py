@@ -32,7 +32,7 @@ def scaled(event: ev.Event, factor: float) -> ev.Event:
     Repeat(count=50, event=Poisson(rate=0.1, event=Gaussian(noise_multiplier=0.5)))
     """
     validate.positive(factor=factor)
-    check_depth(event)
+    check_depth(event)  # before recursion into an event of a stranger's log
     if not _noise_in(event):
         raise Unsupported(
             "The event holds no noise that could be scaled.",
@@ -50,9 +50,10 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
     if isinstance(event, _BARE):
         return replace(event, epsilon=event.epsilon / factor)
     if isinstance(event, ev.ZCDP):
-        return ev.ZCDP(event.rho / factor / factor)
+        return ev.ZCDP(event.rho / factor / factor)  # rho = 1 / (2 sigma^2)
     if isinstance(event, ev.Compose):
         return ev.Compose(tuple(_scaled(part, factor) for part in event.events))
+    # Wrappers (`Repeat`, `Poisson`, `Group`, ...) keep their own numbers.
     inner = getattr(event, "event", None)
     if isinstance(inner, ev.Event):
         changes: dict[str, ev.Event] = {"event": _scaled(inner, factor)}

@@ -41,7 +41,10 @@ def claim_rank(
     """
     validate.open_probability(alpha=alpha)
     n_out, n_in = validate.count(negatives=negatives), validate.count(positives=positives)
+    # Candidate ranks k, (candidates,), dense where few false alarms are allowed.
     ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATE_RANKS).astype(int)) - 1
+    # Expected misses at false alarm rate (k + 1) / (n + 1), if the claim is exactly true.  Only
+    # the power rests on it: any rank that the claim fixes gives a valid test.
     misses = n_in * attained_trade_off(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
     upper = _upper_rates(ranks.astype(float), n_out, misses, n_in, alpha)
     return int(ranks[_best_candidate(upper, event, neighbours)])
@@ -63,6 +66,7 @@ def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tu
             f"it is {rank}.",
             next_step="Allow fewer false alarms, or use more units.",
         )
+    # The (k + 1)-th largest score of the negatives, at index n - 1 - k of the ascending order.
     threshold = float(np.partition(out, out.size - 1 - rank)[out.size - 1 - rank])
     seen = counts_at(score, coin, threshold)
     return threshold, replace(seen, false_alarms=rank)
@@ -99,6 +103,7 @@ def _best_candidate(upper: tuple[FloatArray, FloatArray], event: ev.Event, neigh
     """Return the candidate that rejects the smallest factor, the first where none rejects any."""
     false_alarms, misses = upper
 
+    # By how much a candidate beats a member's trade-off function: f_c(F) - N, (candidates,).
     def margins(shape: TradeOff) -> FloatArray:
         return shape(false_alarms) - misses
 
@@ -106,5 +111,6 @@ def _best_candidate(upper: tuple[FloatArray, FloatArray], event: ev.Event, neigh
         return bool((margins(shape) > 0.0).any())
 
     factor = smallest_rejected(some, event, neighbours)
+    # At the smallest factor that any candidate rejects, the one with the largest margin.
     last = 1.0 if factor is None else factor
     return int(np.argmax(margins(trade_off(scaled(event, last), neighbours))))

@@ -88,6 +88,7 @@ class Lines:
     @classmethod
     def of(cls, epsilons: FloatArray, forth: FloatArray, back: FloatArray) -> Lines:
         """Return 1 - forth - e^epsilon alpha and e^-epsilon (1 - back - alpha), rounded down."""
+        # Slopes are rounded up and heights down, so that every line lies below the exact one.
         grown = np.exp(epsilons) * (1.0 + 4.0 * ULP * (1.0 + epsilons))
         shrunk = np.exp(-epsilons)
         rounding = 4.0 * ULP * (1.0 + epsilons)
@@ -99,6 +100,7 @@ class Lines:
 
     def at(self, alpha: float) -> float:
         """Return the maximum at one alpha, as `at_each` does."""
+        # Coarse pass over every `step`-th line, then all lines around the best of them.
         step = self._step
         first = step * int((self.heights[::step] - self.slopes[::step] * alpha).argmax())
         near = slice(max(first - step, 0), first + step + 1)
@@ -110,6 +112,7 @@ class Lines:
 
         For one alpha the values are concave in the slope, so the best of all is near that one.
         """
+        # (alphas, lines / step), then (alphas, 2 step + 1): the full table is never held.
         count, step = self.heights.size, self._step
         first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
         near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
@@ -159,6 +162,7 @@ def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     mu = _gaussian_mu(parts, neighbours)
     if mu is not None:
         return TradeOff(GaussianShape(mu))
+    # The larger delta of both directions at each node: one function that bounds either test.
     curves = _curves(event, neighbours)
     epsilons = _common_nodes(curves)
     deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
@@ -168,10 +172,10 @@ def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
 def attained_trade_off(
     event: ev.Event, neighbours: str = "add-remove"
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return about the miss rates that the best test of "out" against "in" reaches.
+    """Return the miss rates that the best test of "out" against "in" attains, approximately.
 
     It knows that the unit is there in the second, which `trade_off` does not use, so it lies above
-    or on it.  For choosing a threshold; nothing rests on it.
+    or on it.  For choosing a threshold: no bound rests on it.
     """
     relation = as_neighbours(neighbours)
     mu = _gaussian_mu(leaves(event), relation)
@@ -203,7 +207,9 @@ def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | Non
     for part in parts:
         if not (isinstance(part.event, ev.Gaussian) and part.attained):
             return None
+        # mu of n releases of noise sigma: sqrt(n) / sigma; squares add over parts.
         total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
+    # Twice under `replace-one`, where the sum moves by twice the bound; rounded up.
     mu = contribution(neighbours) * total * (1.0 + 1e-12)
     if math.isinf(mu):
         raise Unsupported("The noise is too small for any trade-off function to be computed.")
@@ -215,4 +221,5 @@ def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
         account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
         for epsilon in FALLBACK_EPSILONS
     ]
+    # delta falls with epsilon; the running minimum of upper bounds is one, too.
     return DeltaCurve(np.array(FALLBACK_EPSILONS), np.minimum.accumulate(np.array(deltas)))

@@ -40,7 +40,7 @@ COMMANDS = {
 @pytest.fixture(autouse=True)
 def _stand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack with tools that answer at once."""
-    monkeypatch.setattr(TierFunctions, "real", classmethod(lambda _: Stand().tools()))
+    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: Stand().tools()))
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ def folder(tmp_path: Path) -> str:
 def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
     """TierFunctions that answer at once."""
     found = Stand(residual=(RESIDUAL, replace(RESIDUAL, what="shape of the noise", value=0.5)))
-    monkeypatch.setattr(TierFunctions, "real", classmethod(lambda _: found.tools()))
+    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: found.tools()))
     return found
 
 

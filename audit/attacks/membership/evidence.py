@@ -1,4 +1,4 @@
-"""What an attack on membership is made of: how sure models are of the records' labels.
+"""The input of membership inference: the confidence of models in the records' labels.
 
     phi = log p_y - log(1 - p_y)
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the attacker has, and what only the judge knows (`design.targets`).
+    """What the attacker has, and the ground truth that no score reads (`design.targets`).
 
     `unit` and `user` are (records,): whose coin decides on a record, and whose it is.  `shadows`
     (S, records) and `targets` (T, records) hold phi of the pool, `shadows_population` (S, z) and
@@ -77,7 +77,7 @@ class Evidence:
 
     @property
     def in_target(self) -> BoolArray:
-        """Which records are in which target: (T, records).  For the judge."""
+        """Which records are in which target: (T, records).  Ground truth, not for scores."""
         return np.asarray(self.design.targets[:, self.unit])
 
 
@@ -110,9 +110,11 @@ def confidence(
 
     logits = model.logits(parameters, features)
     if logits.shape[1] == 1:
+        # Binary: the logit itself, with the sign of the label.
         return np.asarray(np.where(np.asarray(labels) == 1, 1.0, -1.0) * logits[:, 0])
     rows = np.arange(len(logits))
     true_logit = logits[rows, labels].copy()
+    # log p_y / (1 - p_y) = z_y - log sum over the other classes of exp z: (records,), finite.
     logits[rows, labels] = -np.inf
     return np.asarray(true_logit - logsumexp(logits, axis=1))
 

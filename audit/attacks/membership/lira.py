@@ -62,10 +62,12 @@ def _normal(
             "A normal distribution per record needs two, and a pooled one more than one of each.",
             "Train more shadows.",
         )
+    # (S, records) with NaN where a shadow is on the other side.
     held = np.where(chosen, phi, np.nan)
     middle = np.nanmedian(held, axis=0)
     squares = np.nansum((held - np.nanmean(held, axis=0)) ** 2, axis=0)
     if together:
+        # Pooled within records: squares about each record's own mean, over sum (count - 1).
         variance = np.full(len(counts), squares.sum() / (counts - 1).sum())
     else:
         variance = squares / (counts - 1)

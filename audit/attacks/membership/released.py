@@ -1,4 +1,4 @@
-"""The model that a run released: is it surer of its users than of people it has not seen?
+"""The model that a run released: is its loss lower on its users than on held-out records?
 
 There is one model, and nobody tossed a coin: members are the run's users, and strangers are made of
 held-out test records, dealt at random into pseudo-users of the same sizes.  What sets test records

@@ -1,4 +1,4 @@
-"""What an attack measured, as measurements: an AUC, and hits at few false alarms."""
+"""The results of an attack as measurements: an AUC, and hit rates at few false alarms."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Sample = Mapping[str, float | int | str]
 
 @dataclass(frozen=True)
 class AttackDescription:
-    """What was attacked, and how: what all measurements of one attack have in common.
+    """What all measurements of one attack have in common: its target, unit and assumptions.
 
     `promised` is the event that the observer's claim is made of, where it bounds this attack: a
     claim for users under add-remove, and coins that users have as a whole.

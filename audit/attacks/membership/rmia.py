@@ -37,16 +37,17 @@ from .evidence import (
 from .user_scores import per_unit
 
 OFFLINE_SCALES: Final = tuple(step / 10 for step in range(11))
-"""What is tried for `a`."""
+"""Values of the offline parameter `a` that are tried."""
 
 REFERENCES: Final = 8
-"""How many shadows at most play the target while `a` is tuned."""
+"""Most shadows that serve as reference models while `a` is tuned."""
 
 Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
 
 def relative(target: FloatArray, population: FloatArray, *, gamma: float = 1.0) -> FloatArray:
     """Return Pr_z of log ratios: (T, records) and (T, z) to (T, records), in [0, 1]."""
+    # For each target: how many population ratios lie below the record's, less log gamma.
     least = math.log(validate.positive(gamma=gamma))
     ranked = np.sort(population, axis=1)
     rows = [np.searchsorted(z, x - least, "left") for x, z in zip(target, ranked, strict=True)]
@@ -136,6 +137,7 @@ def _usual(shadows: FloatArray, outside: BoolArray, a: float) -> FloatArray:
             "What is usual for it is taken from those without it.",
             "Train more shadows.",
         )
+    # Mean of likelihoods over shadows without the record, in logarithms (log-sum-exp).
     top = np.where(outside, shadows, -np.inf).max(0)
     mean = top + np.log((np.exp(shadows - top) * outside).sum(0) / counts)
     with np.errstate(divide="ignore"):  # at a = 1 there is no constant

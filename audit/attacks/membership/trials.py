@@ -90,11 +90,14 @@ class Trials:
     def variance(self, influence: FloatArray) -> float:
         """Return the variance of a sum of influences (T, units), clustered by users and targets."""
         users = np.bincount(_numbered(self.user), influence.sum(0)).astype(np.float64)
+        # Sums of influences by user, by target, and of each trial alone.
         variances = [
             _cluster_variance(users, self.smaller_side),
             _cluster_variance(influence.sum(1), self.targets),
             _cluster_variance(influence.ravel(), influence.size),
         ]
+        # Inclusion-exclusion counts what user and target share once; it may be too small, or
+        # negative, so at least the largest of the three.
         return float(max(variances[0] + variances[1] - variances[2], *variances))
 
     @cached_property
@@ -164,6 +167,7 @@ def area(trials: Trials, *, alpha: float = 0.05) -> Area:
         # Nothing varies: as many ordered pairs as can be made of different users.
         least = (alpha / 2) ** (1.0 / max(trials.users // 2, 1))
         return Area(value, least if value == 1.0 else 0.0, 1.0 if value else 1.0 - least)
+    # Delta method on the logit: its deviation is that of the AUC over AUC (1 - AUC).
     reach = stats.t.ppf(1 - alpha / 2, trials.freedom) * math.sqrt(variance) / inner
     centre = math.log(value / (1.0 - value))
     low, high = (1.0 / (1.0 + math.exp(-centre - side * reach)) for side in (-1.0, 1.0))
@@ -226,7 +230,9 @@ def _rate(
     effective = float(count)
     if not trials.independent:
         normal, student = stats.norm.isf(level), stats.t.isf(level, trials.freedom)
+        # Scaled by (z / t)^2, as few clusters know their own variance badly.
         effective = max(_effective_trials(trials, called, side) * (normal / student) ** 2, 1.0)
+    # Clopper-Pearson with `effective` trials, of which a share `value` hit (Korn and Graubard).
     hit = value * effective
     low = stats.beta.ppf(level, hit, effective - hit + 1) if hit > 0.0 else 0.0
     high = stats.beta.isf(level, hit + 1, effective - hit) if hit < effective else 1.0
@@ -250,6 +256,7 @@ def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> flo
     # Where nothing varies, a user is worth one trial, under however many targets.
     candidates = [float(users) if effective is None else effective, float(count)]
     ordered = np.sort(trials.scores[side])
+    # Shares 1/2, 1/4, .. from the median towards the threshold's own.
     share = 0.5
     while share > max(min(value, 1.0 - value), 1.0 / count):
         above = share if value <= 0.5 else 1.0 - share
@@ -273,12 +280,13 @@ def _influence_on_auc(trials: Trials, value: float) -> FloatArray:
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
     below = _below(outside, scores) / len(outside)
     above = 1.0 - _below(inside, scores) / len(inside)
+    # DeLong: a member's share of strangers below it, a stranger's of members above it, centred.
     placed = np.where(members, (below - value) / members.sum(), (above - value) / (~members).sum())
     return np.asarray(placed)
 
 
 def _below(ordered: FloatArray, values: FloatArray) -> FloatArray:
-    """Return how many of `ordered` are below each value; those that are equal count half."""
+    """Return the midrank of each value in `ordered`: those below, and half of the equal ones."""
     left, right = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
     return np.asarray((left + right) / 2.0)
 

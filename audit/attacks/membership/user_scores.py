@@ -1,4 +1,4 @@
-"""From records to users: S(u) = sum over u's records of the per-record statistic.
+"""Scores of users: S(u) = sum over u's records of the per-record statistic.
 
 A user's records, in every silo, are in a model together or not at all, so they are one trial: n
 counts users.  Taken as trials of their own they would be as many copies of one coin.
@@ -51,6 +51,7 @@ def matched(sizes: IntArray, records: int, rng: Generator) -> tuple[IntArray, In
     (2, [1, 2, 2])
     """
     order = rng.permutation(len(sizes))
+    # Users in random order until the records run out.
     ends = np.cumsum(sizes[order])
     taken = order[ends <= records]
     pseudo = np.full(records, -1)
