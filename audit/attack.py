@@ -163,6 +163,7 @@ class _Attack:
             self._membership()
         if "residual" in wanted:
             self._residual()
+        # Every tier was skipped: the first reason is the answer.
         if not self.measurements:
             raise self.failures[0]
         return AttackReport(
@@ -225,6 +226,7 @@ class _Attack:
 
     def _require_same(self, rehearsal: Any) -> None:
         """Raise `InvalidInput` where what was rehearsed is not what the log promises."""
+        # A NaN would drop out of every comparison, and bias the test in silence.
         if np.isnan(rehearsal.observations).any():
             raise InvalidInput(
                 "What was seen of some canaries is no number.",
@@ -375,6 +377,7 @@ def _verified_log(
 def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
     """Return what a log says that is whole, and that takes results if it is to."""
     if append:
+        # Fails before any work where the log is being written, or the key is another's.
         LogWriter.reopen(folder, key=key).close()
     lines = tuple(read(folder))  # all of them: the first bad one is an error
     if not lines or not isinstance(lines[0].record, RunOpen):

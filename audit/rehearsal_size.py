@@ -57,6 +57,7 @@ def canary_count(
     canaries, most = (
         (usual, MAX_DEFAULT_WORK) if requested is None else (requested, MAX_REQUESTED_WORK)
     )
+    # Halve a default number until it fits; a requested one is refused as it is.
     while not _fits(settings, silos, rehearsed, canaries, most):
         canaries //= 2
         if requested is not None or canaries < MIN_CANARIES:

@@ -57,8 +57,8 @@ def choose_test(
     units of each silo by themselves.  None where either part has too few units.
     """
     assert rehearsal.event is not None
+    # Drawn independently of scores and coins, so that the tested units are a fresh sample.
     selection = rng.random(rehearsal.canaries) < SELECTION_FRACTION
-    # A fair share by independent coins: the split must not depend on scores or coins.
     curve = trade_off(rehearsal.event, rehearsal.neighbours)
     best: tuple[float, str, int | None, FloatArray, BoolArray, float] | None = None
     for name, scores in _statistics(rehearsal, selection):

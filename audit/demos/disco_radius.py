@@ -66,6 +66,7 @@ def published_noisy_update(
     past = np.asarray(earlier, np.float64)
     past = np.broadcast_to(past, (*norms.shape, past.shape[-1]))
     radius = published_radius(np.concatenate((past, norms[..., None]), axis=-1), clip=clip)
+    # clip_r(update) + N(0, (z r)^2): the deviation scales with the private radius.
     shrink = np.minimum(1.0, radius / np.maximum(norms, FLOOR))
     noise = rng.standard_normal(moved.shape)
     return np.asarray(moved * shrink[..., None] + (multiplier * radius)[..., None] * noise)
@@ -85,6 +86,7 @@ def exact_epsilon(delta: float) -> float:
     q: chi-square with D degrees of freedom above D (threshold / 1e-12)^2.  p is 1 but for the
     chance (about 1e-60) that all coordinates are a million times smaller than their noise.
     """
+    # P[chi2_D > x] = e^(-x/2) sum over i < D/2 of (x/2)^i / i!, in logarithms: it underflows.
     half = SMALL_TENSOR_SIZE * (RADIUS_THRESHOLD / FLOOR) ** 2 / 2.0
     orders = np.arange(SMALL_TENSOR_SIZE // 2)
     log_q = float(logsumexp(orders * math.log(half) - gammaln(orders + 1.0))) - half

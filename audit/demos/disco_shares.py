@@ -80,6 +80,7 @@ def published_partial_sums(
     shares = []
     for party, tensors in enumerate(secrets):
         rows = published_shares(tensors, parties, rng)
+        # The party keeps the last share, secret minus masks, in its own position.
         shares.append([*rows[:party], rows[-1], *rows[party:-1]])
     sums = [
         [
@@ -113,6 +114,7 @@ def log_ratio(
 
     `seen` is a secret, minus the secret it might be, under the sum of `masks` uniform masks.
     """
+    # -inf where a hypothesis has density 0: one number outside the range settles it.
     with np.errstate(divide="ignore"):
         on = np.log(_density(seen - shift, masks, magnitude))
         off = np.log(_density(seen, masks, magnitude))
@@ -130,6 +132,7 @@ def exact_advantage(
     """
     if masks == 1:
         return -math.expm1(size * math.log1p(-shift / (2.0 * magnitude)))
+    # A grid over the sum of `masks` uniform numbers, whose densities are B-splines.
     edge = masks * magnitude
     step = 2.0 * edge / 8_000
     places = np.arange(shift - edge + step / 2.0, edge, step)
@@ -139,10 +142,12 @@ def exact_advantage(
     times = (np.arange(160) + 0.5) * (8.0 / spread / 160)
     above = []
     for density in (on, off):
+        # Gil-Pelaez: P[sum > 0] = mass / 2 + (1 / pi) int Im(phi(t)^size) / t dt.
         waves = np.exp(1j * np.outer(times, ratio)) @ density * step
         whole = (density.sum() * step) ** size
         inner = float((np.imag(waves**size) / times).sum() * (times[1] - times[0]))
         above.append(whole / 2.0 + inner / math.pi)
+    # Where a number falls outside the other hypothesis' support the two are told for certain.
     outside = 1.0 - (on.sum() * step) ** size
     return float(outside + above[0] - above[1])
 

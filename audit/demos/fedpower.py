@@ -43,6 +43,7 @@ def ratings(items: int) -> FloatArray:
     race = rng.exponential(size=(users, items)) / popular
     rated = race.argsort(axis=1).argsort(axis=1) < active[:, None]
     tastes = rng.normal(size=(users, 4)) @ rng.normal(size=(4, items))
+    # Ratings around 3.5 with four latent directions and noise, rounded to 1..5.
     scores = np.rint(3.5 + 0.4 * tastes + rng.normal(0.0, 0.7, (users, items)))
     return np.asarray(np.where(rated, np.clip(scores, 1.0, published.LARGEST_RATING), 0.0))
 

@@ -53,6 +53,7 @@ def kept_noise(own_noise: FloatArray, rng: np.random.Generator) -> FloatArray:
     leaves no trace, so it is not drawn here: with probability 1/n the adversary's own noise stays,
     else that of somebody else.
     """
+    # A uniform index over the clients: with probability 1 / n the noise that stays is one's own.
     mine = rng.integers(published.CLIENTS, size=len(own_noise)) == 0
     return np.where(mine[:, None, None], own_noise, rng.normal(0.0, NOISE, own_noise.shape))
 
@@ -69,6 +70,7 @@ def recognised(
     seen = np.zeros(len(z), dtype=np.bool_)
     for _ in range(rounds):
         own_noise = rng.normal(0.0, NOISE, z.shape)
+        # What the client computes if its own noise is the one that stays, and the datum is there.
         expected = next_z(times(assumed, z) + own_noise)
         z = next_z(times(actual, z) + kept_noise(own_noise, rng))
         seen |= _equal(z, expected)
@@ -114,8 +116,8 @@ def run(rng: np.random.Generator) -> Weakness:
     story = (
         f"{published.CLIENTS} clients ran Algorithm 2, and one of them compared each published Z "
         "with what it must be if its own noise is the one that stayed and one user rated an item.",
-        f"With the rating in the data they agreed in {_hits(once)} of {once.positives:,} rounds "
-        f"(in theory 1 in {published.CLIENTS}), and at least once in {_hits(often)} of "
+        f"With the rating in the data they agreed in {once.hits} of {once.positives:,} rounds "
+        f"(in theory 1 in {published.CLIENTS}), and at least once in {often.hits} of "
         f"{often.positives} runs of {published.ROUNDS} rounds (in theory {exact[1]:.3f} of them).",
         f"Without the rating they agreed {once.false_alarms + often.false_alarms} times.",
         "So the client learns for certain that the rating is there, and more noise does not help: "
@@ -147,10 +149,6 @@ def _equal(first: FloatArray, second: FloatArray) -> BoolArray:
     return np.asarray(np.abs(first - second).max(axis=(1, 2)) < EQUAL_TOLERANCE)
 
 
-def _hits(counts: Counts) -> int:
-    return counts.positives - counts.misses
-
-
 def _measured(
     rounds: int,
     epsilon: float,
@@ -179,7 +177,7 @@ def _measured(
         ),
         sample={
             "runs with the rating": counts.positives,
-            "recognised": _hits(counts),
+            "recognised": counts.hits,
             "runs without": counts.negatives,
             "recognised wrongly": counts.false_alarms,
             "rounds of a run": rounds,

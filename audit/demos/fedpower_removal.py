@@ -104,6 +104,7 @@ def one_round(
     removed: RemovedUser, z: FloatArray, present: bool, runs: int, rng: np.random.Generator
 ) -> FloatArray:
     """Return the server's score in each of `runs` rounds: the projection, in units of sigma."""
+    # Neyman-Pearson: project on the direction a (Z^T a)^T / s in which the user moves Y.
     direction = removed.direction(z)
     unit = direction / np.linalg.norm(direction)
     expected = removed.node @ z
@@ -134,6 +135,7 @@ def all_rounds(
         expected = times(removed.node, z)
         noise = rng.normal(0.0, NOISE, z.shape)
         sent = expected + noise + (direction if present else 0.0)
+        # <Y - M Z, direction> / (sigma |direction|): N(0, 1) without the user, (runs,).
         along = ((sent - expected) * direction).sum(axis=(1, 2))
         scores += along / (NOISE * np.linalg.norm(direction, axis=(1, 2)))
         z = next_z(times(removed.others, z) + rng.normal(0.0, spread, z.shape) + sent)
@@ -149,6 +151,7 @@ def run(rng: np.random.Generator) -> Weakness:
     exact = proofs.gaussian(1.0 / mu, 1, published.DELTA)[1]
     present = one_round(removed, z, True, SINGLE_ROUND_RUNS, rng)
     absent = one_round(removed, z, False, SINGLE_ROUND_RUNS, rng)
+    # Runs of their own fix the threshold, so the counted ones cannot have chosen it.
     pilot = all_rounds(removed, True, PILOT_RUNS, rng)
     threshold = float(pilot.min())
     long = _counts_at(
@@ -174,11 +177,11 @@ def run(rng: np.random.Generator) -> Weakness:
         f"Removing the user with the longest row moves its node's Y by {distance:.4g}, "
         f"{mu:.3g} times the noise, so epsilon of a round is exactly {exact:.4g}; the median user "
         f"moves it by {typical(z):.3g}.",
-        f"A server that knows the rest recognised {halfway.positives - halfway.misses:,} of "
+        f"A server that knows the rest recognised {halfway.hits:,} of "
         f"{halfway.positives:,} rounds with the user, and took {halfway.false_alarms} of "
         f"{halfway.negatives:,} without for one.",
         f"In runs of {published.ROUNDS} rounds its score, N(0, 1) without the user, was above "
-        f"{threshold:.4g} in {long.positives - long.misses} of {long.positives}.",
+        f"{threshold:.4g} in {long.hits} of {long.positives}.",
         "The theorem counts one element of M, which never changes alone off the "
         "diagonal: a user who rated k items moves k^2 of them.",
     )
@@ -231,6 +234,7 @@ def _over_rounds(counts: Counts, threshold: float) -> Measurement:
 
 
 def _with_known_alarms(counts: Counts, threshold: float, delta: float) -> float:
+    # ln Phi(-threshold): the law of the score without the user, stated by the mechanism.
     tail = float(log_ndtr(-threshold))
     return epsilon_lower_known(counts, delta=delta, log_false_alarm=tail, alpha=1.0 - CONFIDENCE)
 
@@ -260,7 +264,7 @@ def _measured(
         ),
         sample={
             "runs with the user": counts.positives,
-            "recognised": counts.positives - counts.misses,
+            "recognised": counts.hits,
             "runs without": counts.negatives,
             "recognised wrongly": counts.false_alarms,
         },

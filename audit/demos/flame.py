@@ -56,6 +56,7 @@ def largest(updates: ArrayLike, chosen: int) -> IntArray:
     By size, as the authors' program does; Algorithm 4 as printed takes sizes after the mapping to
     [0, 1], where the most positive are largest.
     """
+    # argpartition: the `chosen` largest sizes of each row, in any order, (users, chosen).
     sizes = -np.abs(np.asarray(updates))
     return np.asarray(np.argpartition(sizes, chosen - 1, axis=1)[:, :chosen])
 
@@ -84,6 +85,7 @@ def by_coordinate(
     places = np.concatenate((indices.ravel(), np.repeat(np.arange(dimensions), missing)))
     dummies = randomized(np.full(int(missing.sum()), MIDDLE), local_epsilon, rng)
     values = np.concatenate((messages.ravel(), dummies))
+    # A uniform permutation of all messages, then stably sorted by coordinate.
     mixed = rng.permutation(places.size)
     order = mixed[np.argsort(places[mixed], kind="stable")]
     return np.split(values[order], np.cumsum(loads + missing)[:-1])

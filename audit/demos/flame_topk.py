@@ -77,6 +77,7 @@ def counts_above(
     padded_to: int = FIFTIETH.padded_to,
 ) -> IntArray:
     """Return how many of the user's coordinates' messages exceed 1/2, in each of `runs` rounds."""
+    # Bin(k, s) of the user plus Bin(k (n_p - 1), 1/2) of the dummies, for each round.
     others = rng.binomial(chosen * (padded_to - 1), MIDDLE, runs)
     return np.asarray(others + rng.binomial(chosen, stays, runs))
 
@@ -85,6 +86,7 @@ def exact_tails(threshold: int) -> tuple[float, float]:
     """Return P[count >= threshold] for a user whose values are all 1, and all 0."""
     chosen, others = FIFTIETH.chosen, FIFTIETH.chosen * (FIFTIETH.padded_to - 1)
     hits = np.arange(chosen + 1)
+    # Convolution: sum over the user's hits j of P[j] P[dummies >= threshold - j].
     tails = binom.sf(threshold - hits - 1, others, MIDDLE)
     stays = laplace_stays(EACH)
     with_1, with_0 = binom.pmf(hits, chosen, stays), binom.pmf(hits, chosen, 1.0 - stays)
@@ -125,7 +127,7 @@ def _run(rng: np.random.Generator) -> Weakness:
         return {
             "runs, values all 1": TOPK_RUNS,
             "runs, values all 0": TOPK_RUNS,
-            f"{threshold:,} or more above 1/2, values 1": counts.positives - counts.misses,
+            f"{threshold:,} or more above 1/2, values 1": counts.hits,
             f"{threshold:,} or more above 1/2, values 0": counts.false_alarms,
         }
 

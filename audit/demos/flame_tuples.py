@@ -80,9 +80,11 @@ def score_tails(
 
     Exact but for rounding: sums of positive terms.
     """
+    # Borders between the steps of a rounded score, in units of the message.
     cuts = MIDDLE + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4 * SCORE_STEPS)
     below = _laplace_below(local_epsilon * (cuts - value))
     masses = np.diff(below, prepend=0.0, append=1.0)
+    # The law of a sum of k independent steps: k convolutions of positive terms.
     law = np.ones(1)
     for _ in range(chosen):
         law = np.convolve(law, masses)
@@ -93,6 +95,7 @@ def exact_rates(threshold: int) -> tuple[float, float, float]:
     """Return p, q and the chance of one other tuple, for a score of `threshold` or more."""
     at = threshold + SCORE_STEPS * FIFTIETH.chosen
     with_1, with_0, other = (float(score_tails(value)[at]) for value in (1.0, 0.0, MIDDLE))
+    # P[none of the other tuples] = (1 - q)^(TUPLES - 1), in logarithms.
     log_none = (TUPLES - 1) * math.log1p(-other)
 
     def some(tail: float) -> float:
@@ -131,7 +134,7 @@ def _run(rng: np.random.Generator) -> Weakness:
         return {
             "runs, values all 1": TUPLE_RUNS,
             "runs, values all 0": TUPLE_RUNS,
-            "some tuple above, values 1": counts.positives - counts.misses,
+            "some tuple above, values 1": counts.hits,
             "some tuple above, values 0": counts.false_alarms,
         }
 

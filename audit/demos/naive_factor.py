@@ -65,6 +65,7 @@ def published_naive_round(
     silos = updates.shape[-2]
     norms = np.linalg.norm(updates, axis=-1, keepdims=True)
     clipped = updates * (clip / np.maximum(norms, clip))
+    # Each silo adds 1 / |S| of the total variance, as the theorem sizes it for one clip.
     total = factor * noise_multiplier * uldp.naive_sensitivity_as_published(clip, silos)
     noise = rng.standard_normal(updates.shape) * (total / math.sqrt(silos))
     return np.asarray((clipped + noise).sum(axis=-2) / silos)
@@ -74,6 +75,7 @@ def scores(
     present: bool, runs: int, rounds: int, rng: np.random.Generator, *, factor: float = 1.0
 ) -> FloatArray:
     """Return sum_t (x_{t+1} - x_t) / (sigma C sqrt(T)) of whole runs, with the user or without."""
+    # The others pull by -M, the user by +2M: clipped, the silo moves by +C or -C.
     pulls = -PULL + (2.0 * PULL if present else 0.0)
     parts = []
     for first in range(0, runs, RUNS_AT_ONCE):
@@ -109,7 +111,7 @@ def _sample(counts: Counts) -> dict[str, int]:
     return {
         "runs with the user": counts.positives,
         "runs without": counts.negatives,
-        "above the threshold, with": counts.positives - counts.misses,
+        "above the threshold, with": counts.hits,
         "above the threshold, without": counts.false_alarms,
     }
 

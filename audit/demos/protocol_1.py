@@ -71,6 +71,7 @@ def noise_free(deltas: FloatArray) -> list[int]:
 
     Known to whoever knows the updates: `deltas` is (silos, users, D).
     """
+    # N_u; C_LCM n_su / N_u is an integer, as N_u is at most the count limit.
     totals = [sum(counts) for counts in COUNTS]
     return [
         sum(

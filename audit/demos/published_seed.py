@@ -34,6 +34,7 @@ def published_seed(
     def left_over(seed: int, users: int) -> list[int]:
         total = blinded[:users]
         for hidden_seed in hidden:
+            # Xor with the guessed R: the pair's seed, if the guess is right.
             key = published.hide_seed(seed, hidden_seed)
             masks = published.pair_masks(key, published.SETUP_ROUND, users, modulus, seed_bits)
             total = [(value - mask) % modulus for value, mask in zip(total, masks, strict=True)]

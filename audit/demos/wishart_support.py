@@ -55,6 +55,7 @@ def says_absent(releases: FloatArray, rest: FloatArray, record: FloatArray) -> B
     `rest` is the Gram matrix of all other records, which the adversary knows.  True where
     O - rest - x x^T has a negative eigenvalue; never where the record is in O.
     """
+    # Z Z^T is positive semidefinite: a negative eigenvalue shows that x x^T was not in O.
     left = releases - rest - np.outer(record, record)
     return np.asarray(np.linalg.eigvalsh(left)[:, 0] < NEGATIVE_EIGENVALUE)
 
@@ -88,7 +89,7 @@ def run(rng: np.random.Generator) -> Weakness:
     delta = delta_lower(counts, epsilon=published, alpha=alpha)
     epsilon = epsilon_lower(counts, delta=delm.DELTA, alpha=alpha)
     whole = delm.published_total(published, delm.EPSILON_TRAINING, delm.EPSILON_SELECTION)
-    hits = counts.positives - counts.misses
+    hits = counts.hits
     sample: dict[str, float | int | str] = {
         "releases without the record": counts.positives,
         "called absent": hits,

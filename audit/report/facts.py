@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 MAX_SPENDING_POINTS: Final = 24
-"""At how many rounds, at most, epsilon is derived for the curve."""
+"""Most rounds at which epsilon is derived for the curve."""
 
 FULL_CURVE_ROUNDS: Final = 10_000
-"""Of runs with more rounds it is derived at fewer of them, as each takes as long as the rounds."""
+"""Runs with more rounds than this get fewer points."""
 
 MIN_SPENDING_POINTS: Final = 4
-"""But at so many."""
+"""Least number of points of the curve."""
 
 
 @dataclass(frozen=True)
 class SpendingPoint:
-    """What the log supports once `rounds` of its rounds were spent: an upper end of epsilon."""
+    """The upper end of epsilon that the log supports after `rounds` of its rounds."""
 
     rounds: int
     epsilon: float
@@ -161,6 +161,7 @@ def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
         for index, number in enumerate(numbers)
         if index + 1 == len(numbers) or numbers[index + 1] != number
     ]
+    # Deriving epsilon for t rounds takes time in t, so long runs get fewer points.
     count = len(ends)
     course = []
     points = max(
@@ -168,6 +169,7 @@ def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
         MAX_SPENDING_POINTS * FULL_CURVE_ROUNDS // max(FULL_CURVE_ROUNDS, count),
     )
     for rounds in sorted({round(count * step / points) for step in range(1, points + 1)} - {0}):
+        # The log as it was after these rounds: not closed yet.
         first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
         course.append(SpendingPoint(rounds, Evidence.of(first).total(observer).upper))
     return tuple(course)

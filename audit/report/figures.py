@@ -122,6 +122,7 @@ def roc(curves: Sequence[tuple[str, Curve]]) -> str | None:
     Each curve has a name, and begins at its first false alarm: nothing is known left of that.
     Equal ones are drawn once, and of many the last `MAX_CURVES`.
     """
+    # Keyed by the curve itself: equal curves of two results are drawn once.
     usable: dict[Curve, str] = {}
     for name, curve in curves:
         known = tuple(point for point in curve if _is_rates(point) and point[0] > 0.0)
@@ -161,6 +162,7 @@ def _drawn(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.2
             "It draws the figures.",
             'Install the extra: pip install "privplan[report]".',
         ) from None
+    # A canvas of its own and no metadata: the same facts give the same bytes.
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())

@@ -31,7 +31,7 @@ MAX_RESULTS_SHOWN: Final = 60
 _UNSHOWN: Final = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
 )
-"""What has no place on a page: controls, what turns texts around, and halves of characters."""
+"""Characters that are replaced: controls, marks of direction, and lone surrogates."""
 
 RELATIONS: Final[Mapping[str, str]] = {
     "add-remove": "is there or is not",
@@ -124,6 +124,7 @@ def _shown_of(facts: RunFacts) -> Shown:
     against, measured = facts.contradicting, facts.measured
     if len(measured) <= MAX_RESULTS_SHOWN:
         return measured
+    # What contradicts a claim is never crowded out by newer results.
     first = against[-MAX_RESULTS_SHOWN:]
     rest = [row for row in measured if not contradicts(row[1])]
     return tuple(
@@ -190,7 +191,9 @@ def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
                     for _, result in shown
                     if result.observer == row.observer and result.quantity == "epsilon"
                 ),
-                within="bad" if stated is not None and _beyond(row.total.upper, stated) else "good",
+                within="bad"
+                if stated is not None and _exceeds(row.total.upper, stated)
+                else "good",
             )
         )
     return columns
@@ -266,6 +269,7 @@ def _confidence(result: Measurement) -> str:
     """Return how sure a result is: exactly what it says, and nothing for an estimate."""
     if result.kind == "estimate":
         return ""
+    # Through the shortest decimal, so that 1 - .95 is printed as .05.
     exact = Decimal(repr(result.confidence))
     if result.kind == "test":
         return f", against {_plain(1 - exact)}"
@@ -297,7 +301,7 @@ def _proven(lower: float, upper: float, refusal: str) -> str:
     return f"{_above(upper)}{least}"
 
 
-def _beyond(upper: float, stated: float) -> bool:
+def _exceeds(upper: float, stated: float) -> bool:
     return upper > stated * (1.0 + 1e-9)
 
 

@@ -41,6 +41,7 @@ def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement])
     tiers = {row["tier"] for row in given}
     try:
         with _locked(path.parent):
+            # Read and replaced under the lock; written aside and renamed, whole or not at all.
             kept = [row for row in _previous(path, run_id) if row["tier"] not in tiers]
             report = {
                 "note": NOT_FOR_PUBLICATION,

@@ -135,6 +135,7 @@ def read_run(folder: str | Path) -> Run:
             "and what was left out cannot be tested.",
             "Make the run again, or use another tier.",
         )
+    # By commitment, so that each release gets what it itself committed to.
     known = {item.commitment: item.value for item in sealed.items}
     releases = tuple(
         _release(
@@ -245,11 +246,13 @@ def _angle(cosine: Any, n: Any) -> Angle | None:
     if cosine is None:
         return None
     value = _number(cosine, least=-1.0 - COSINE_ROUNDING, most=1.0 + COSINE_ROUNDING)
+    # Rounding beyond 1 is taken off; anything further was refused above.
     return Angle(min(1.0, max(-1.0, value)), _count(n, least=residuals.FEWEST))
 
 
 def _count(given: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
     """Return a number of things, which JSON has as an integer."""
+    # `type(..) is int`: JSON's true would count as 1.
     if type(given) is not int or not least <= given <= most:
         raise ValueError
     return given

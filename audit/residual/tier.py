@@ -84,6 +84,7 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
             "Statistics of a few values of noise would give the noise away.",
             "Use another tier, or a larger model.",
         )
+    # Holm over the tests by chance, at the share of alpha that equal noise leaves.
     adjusted = [
         min(1.0, p / (1.0 - EQUAL_NOISE_SHARE)) for p in holm([test.p for test in by_chance])
     ]
@@ -99,6 +100,7 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
 
 def _measured(run: Run, answer: NoiseTest, p: float, alpha: float) -> Measurement:
     claim = run.opened.claim
+    # One p-value serves both levels: contradicted at the strict one, unusual at alpha.
     strict = min(STRICT["residual"], alpha)
     wrong = p <= strict
     rare = not wrong and p <= alpha

@@ -67,6 +67,7 @@ class JoblibExecutor:
             ) from None
         done = delayed(work)
         try:
+            # One BLAS thread in each process, or the processes wait for one another.
             with parallel_config(backend="loky", inner_max_num_threads=1):
                 return list(
                     Parallel(n_jobs=self.processes, max_nbytes=None)(done(job) for job in jobs)

@@ -97,6 +97,7 @@ def without_cryptography(settings: Settings) -> Settings:
             "Each round of each model would encrypt every user's weight again.",
             "Audit the same settings with aggregation = 'masked' and weighting = 'records'.",
         )
+    # The server's sum is the same modulo the ring; only its messages differ.
     plain = how.aggregation == "masked" and not how.dropouts
     changed = replace(how, aggregation="plain") if plain else how
     return replace(settings, security=replace(changed, keep_transcripts=False))
@@ -140,6 +141,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
 
 
 def _trained(prepared: Prepared) -> Replica:
+    # A gate and a budget as in the run, so that each replica spends no more than its plan.
     odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
     gate = Gate(odometer, DiscardingRecorder(), prepared.streams)
     parameters, state = prepared.system.initial(), prepared.system.initial_state()

@@ -150,9 +150,9 @@ class Counts:
             object.__setattr__(self, name, value)
 
     @property
-    def rates(self) -> tuple[float, float]:
-        """The observed rates: of false alarms, and of misses."""
-        return self.false_alarms / self.negatives, self.misses / self.positives
+    def hits(self) -> int:
+        """The number of positives that the test calls in."""
+        return self.positives - self.misses
 
     def upper(self, alpha: float) -> tuple[float, float]:
         """Return (F, N) that together are wrong with probability at most `alpha`: half each."""

@@ -79,8 +79,8 @@ def family_test(
     (1.24, False)
     """
     # Null: the mechanism is the family's member c*.  (F, N) covers both rates with probability
-    # 1 - alpha, and then no factor up to c* is rejected: the reported factor errs upwards only
-    # with probability alpha, and the epsilon that goes with it errs downwards.
+    # 1 - alpha, and then no factor up to c* is rejected: with probability at most alpha the
+    # reported factor lies below c*, and its epsilon above the truth.
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
     rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
