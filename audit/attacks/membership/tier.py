@@ -50,7 +50,7 @@ LEVELS: Final[tuple[Level, ...]] = ("user", "record")
 
 Score = Callable[[Evidence, str], FloatArray]
 
-_ATTACKS: Final[Mapping[str, tuple[str, Score]]] = {
+_NAMED_SCORES: Final[Mapping[str, tuple[str, Score]]] = {
     "rmia": ("RMIA, offline", lambda evidence, level: rmia(evidence, level=level)),
     "ratio": (
         "RMIA's log ratio, offline",
@@ -60,7 +60,7 @@ _ATTACKS: Final[Mapping[str, tuple[str, Score]]] = {
     "lira-offline": ("LiRA, offline", lambda evidence, _: lira.offline(evidence)),
     "loss": ("loss threshold", lambda evidence, _: loss(evidence)),
 }
-ATTACKS: Final = tuple(_ATTACKS)
+ATTACKS: Final = tuple(_NAMED_SCORES)
 
 _ATTACKER: Final = (
     "the attacker knows all records, the settings and everybody's coins in the shadows, and sees "
@@ -181,7 +181,7 @@ def evidence_of(
 
 def trials_of(evidence: Evidence, attack: str, level: str) -> Trials:
     """Return one attack's scores of every unit under every target, and the coins."""
-    scores = _ATTACKS[attack][1](evidence, level)
+    scores = _NAMED_SCORES[attack][1](evidence, level)
     if level == "record":
         return Trials(scores, evidence.in_target, evidence.user)
     summed = per_unit(scores, evidence.unit, evidence.design.units)
@@ -237,4 +237,4 @@ def _claimed_event(prepared: Prepared, level: Level) -> ev.Event | None:
 def _named(description: AttackDescription, attack: str, level: str) -> AttackDescription:
     each = "all records of a user together" if level == "user" else "single records"
     sample = {"attack": attack, **description.sample}
-    return replace(description, what=f"{_ATTACKS[attack][0]}: {each}", sample=sample)
+    return replace(description, what=f"{_NAMED_SCORES[attack][0]}: {each}", sample=sample)
