@@ -229,10 +229,10 @@ def test_a_seeded_rehearsal_repeats() -> None:
 
 
 def test_how_many_canaries_suit_is_built_in() -> None:
-    assert canary_count(settings("toy-rows"), 3, rounds=None, asked=None) == 2_000
-    assert canary_count(settings("uldp-avg"), 3, rounds=None, asked=None) == DEFAULT_CANARIES
+    assert canary_count(settings("toy-rows"), 3, rounds=None, requested=None) == 2_000
+    assert canary_count(settings("uldp-avg"), 3, rounds=None, requested=None) == DEFAULT_CANARIES
     with pytest.raises(InvalidInput, match="hours"):
-        canary_count(settings("toy-rows"), 3, rounds=None, asked=100_000)
+        canary_count(settings("toy-rows"), 3, rounds=None, requested=100_000)
 
 
 def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:
