@@ -1,7 +1,7 @@
-"""The attack on a run: what was demonstrably lost, tier by tier, and where each answer may stand.
+"""The attack on a run: what was demonstrably lost, tier by tier, and where each result is kept.
 
     claim, robust   the run is rehearsed from its settings, with canaries for users: no record of
-                    the run is touched, so the results join its log
+                    the run is read, so the results join its log
     residual        reads the sealed sidecar, which holds what was seen before the noise: its
                     results stand in the sealed report, and nowhere else
     membership      trains on the records of the run without its promise: public where the data
@@ -27,9 +27,7 @@ from ..fl.log import BadLine, LogWriter, Sealed, read
 from ..fl.log.canonical import SEALED
 from ..fl.log.reader import log_of
 from ..fl.log.signing import OTHER_KEY
-from .attack_report import TIERS, Asked, AttackReport, Skipped
-from .attack_size import canaries_for, require_feasible
-from .attack_tools import Tools
+from .attack_report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
 from .budget import Entry, Ledger, audit_budget
 from .commitments import require_whole
 from .configuration import require_as_configured
@@ -43,7 +41,9 @@ from .configured import (
 from .edits import require_unedited
 from .hazards.sidecar import require_fitting
 from .measurement import Measurement, Tier
+from .rehearsal_size import canary_count, require_feasible
 from .results import append_results, results_in
+from .tier_functions import TierFunctions
 from .verify import Verified, verify
 
 if TYPE_CHECKING:
@@ -54,70 +54,70 @@ if TYPE_CHECKING:
 
     from ..fl.settings.schema import Settings
 
-USUAL: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
-"""Those that are taken unless others are asked for: they need none of the records."""
+DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
+"""The tiers that are taken unless others are requested: they read no private record."""
 
-BUNDLED: Final = ("digits", "breast-cancer")
-"""Data sets that everybody has: what is found out about their records is no secret."""
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
+"""Data sets that come with the package: what is measured on their records is no secret."""
 
-_DOING: Final[Mapping[str, str]] = {
+_PROGRESS_TEXTS: Final[Mapping[str, str]] = {
     "claim": "testing the claim",
     "robust": "bounding epsilon from below",
 }
 
-Tell = Callable[[str], None]
-"""Told in a few words what is done next."""
+ProgressReporter = Callable[[str], None]
+"""Called with a few words on what is done next."""
 
 
 @exactly_named()
 def attack(
     folder: str | Path,
-    asked: Asked | None = None,
+    request: AttackRequest | None = None,
     *,
     append: bool = True,
     key: Ed25519PrivateKey | None = None,
-    tell: Tell | None = None,
-    tools: Tools | None = None,
+    progress: ProgressReporter | None = None,
+    tier_functions: TierFunctions | None = None,
     public_key: Ed25519PublicKey | None = None,
     expected_head: str | None = None,
 ) -> AttackReport:
-    """Attack the run in a folder, and keep what was found where it may stand.
+    """Attack the run in a folder, and write each result where it may be kept.
 
-    Without tiers in `asked`, those of `USUAL` are taken, and one that cannot be is skipped, with
-    its reason; a tier that was named must work.  With `append`, what may be published joins the
-    log, signed by `key` if it is, and the rest the sidecar and the sealed report; without, nothing
-    is written.  `public_key` and `expected_head` are what the log must fit.  All tiers together
-    contradict a sound run once in 1,000 calls at most (`levels`).
+    Without tiers in `request`, those of `DEFAULT_TIERS` are taken, and one that cannot be is
+    skipped, with its reason; a tier that was named must work.  With `append`, what may be
+    published joins the log, signed by `key` if it is, and the rest the sidecar and the sealed
+    report; without, nothing is written.  `public_key` and `expected_head` are what the log must
+    fit.  All tiers together contradict a sound run once in 1,000 calls at most (`levels`).
 
     Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
     written, its settings do not belong to its promise, its sidecar does
     not belong to it, or a test has too little to go by;
     `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
     """
-    place, own = Path(folder), asked or Asked()
-    verified = _verified(place, public_key, expected_head)
-    ledger = _ledger(place, append, key)
+    path, wanted = Path(folder), request or AttackRequest()
+    verified = _verified_log(path, public_key, expected_head)
+    ledger = _ledger(path, append, key)
     opened = ledger.opened
-    require_unedited(place)
+    require_unedited(path)
     settings = settings_in(opened)
     require_as_configured(ledger)
     require_whole(ledger)
-    require_same_file(place, opened)
-    conduct = _Attack(
-        folder=place,
-        asked=own,
+    require_same_file(path, opened)
+    attack_run = _Attack(
+        folder=path,
+        request=wanted,
         ledger=ledger,
         opened=opened,
         settings=settings,
-        observer=own.observer or opened.claim.observer,
+        observer=wanted.observer or opened.claim.observer,
         append=append,
         key=key,
-        tell=tell or _silent,
-        tools=Tools.real() if tools is None else tools,
+        progress=progress or _silent,
+        tier_functions=tier_functions or TierFunctions.default(),
         verified=verified,
     )
-    conduct.warnings += _doubts(place, opened)
-    return conduct.carried_out()
+    attack_run.warnings += _warnings(path, opened)
+    return attack_run.run()
 
 
 @dataclass
@@ -125,32 +125,32 @@ class _Attack:
     """An attack under way."""
 
     folder: Path
-    asked: Asked
+    request: AttackRequest
     ledger: Ledger
     opened: RunOpen
     settings: Settings
     observer: str
     append: bool
     key: Ed25519PrivateKey | None
-    tell: Tell
-    tools: Tools
+    progress: ProgressReporter
+    tier_functions: TierFunctions
     verified: Verified
     measurements: list[Measurement] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedTier] = field(default_factory=list)
     failures: list[PrivplanError] = field(default_factory=list)
     appended: list[int] = field(default_factory=list)
     sealed_tiers: list[str] = field(default_factory=list)
     sealed_report: Path | None = None
     warnings: list[str] = field(default_factory=list)
 
-    def carried_out(self) -> AttackReport:
-        """Take the tiers, and return what they found.
+    def run(self) -> AttackReport:
+        """Run the tiers, and return the report of their results.
 
         Those whose results join the log come first and are kept at once: what joins it, and
         whether it does, must not depend on what was seen before the noise.
         """
-        named = set(self.asked.tiers)
-        wanted = [tier for tier in TIERS if tier in (named or USUAL)]
+        requested = set(self.request.tiers)
+        wanted = [tier for tier in ATTACK_TIERS if tier in (requested or DEFAULT_TIERS)]
         if "membership" in wanted:  # before any work
             self._require_place()
             require_feasible(self.settings, self.opened.population.silos)
@@ -163,6 +163,7 @@ class _Attack:
             self._membership()
         if "residual" in wanted:
             self._residual()
+        # Every tier was skipped: the first reason is the answer.
         if not self.measurements:
             raise self.failures[0]
         return AttackReport(
@@ -170,7 +171,7 @@ class _Attack:
             system=self.opened.system,
             claim=self.opened.claim,
             observer=self.observer,
-            asked=self.asked,
+            request=self.request,
             measurements=tuple(self.measurements),
             skipped=tuple(self.skipped),
             appended=tuple(self.appended),
@@ -187,45 +188,46 @@ class _Attack:
         if not tiers:
             return
         silos, planned = self.opened.population.silos, self.settings.run.rounds
-        if self.asked.rounds is not None and self.asked.rounds > planned:
+        if self.request.rounds is not None and self.request.rounds > planned:
             raise InvalidInput(
-                f"`rounds` is {self.asked.rounds:,}, and the run has {planned:,}.",
+                f"`rounds` is {self.request.rounds:,}, and the run has {planned:,}.",
                 "More rounds than were planned show more than was promised.",
                 "Give fewer, or leave it out.",
             )
-        canaries = canaries_for(
-            self.settings, silos, rounds=self.asked.rounds, asked=self.asked.canaries
+        canaries = canary_count(
+            self.settings, silos, rounds=self.request.rounds, requested=self.request.canaries
         )
-        self.tell(f"rehearsing with {canaries:,} canaries")
+        self.progress(f"rehearsing with {canaries:,} canaries")
         try:
-            made = self.tools.rehearse(
+            rehearsal = self.tier_functions.rehearse(
                 self.settings,
                 canaries=canaries,
                 observer=self.observer,
-                rounds=self.asked.rounds,
-                seed=self.asked.seed,
+                rounds=self.request.rounds,
+                seed=self.request.seed,
                 silos=silos,
             )
         except Unsupported as error:
             self._skip(tiers, error)
             return
-        self._require_same(made)
-        found: list[Measurement] = []
+        self._require_same(rehearsal)
+        measurements: list[Measurement] = []
         for tier in tiers:
-            self.tell(_DOING[tier])
-            test = self.tools.claim if tier == "claim" else self.tools.robust
+            self.progress(_PROGRESS_TEXTS[tier])
+            test = self.tier_functions.claim if tier == "claim" else self.tier_functions.robust
             try:
-                found.append(test(made, alpha=self.asked.alpha))
+                measurements.append(test(rehearsal, alpha=self.request.alpha))
             except InvalidInput as error:
                 # Of a number of canaries that a person chose, it is for the person to hear.
-                if self.asked.canaries is not None:
+                if self.request.canaries is not None:
                     raise
                 self._skip([tier], error)
-        self._publish(found)
+        self._publish(measurements)
 
-    def _require_same(self, made: Any) -> None:
+    def _require_same(self, rehearsal: Any) -> None:
         """Raise `InvalidInput` where what was rehearsed is not what the log promises."""
-        if np.isnan(made.observations).any():
+        # A NaN would drop out of every comparison, and bias the test in silence.
+        if np.isnan(rehearsal.observations).any():
             raise InvalidInput(
                 "What was seen of some canaries is no number.",
                 "A unit that was not seen was neither told from the others nor not.",
@@ -233,63 +235,67 @@ class _Attack:
             )
         claim, settings = self.opened.claim, self.settings
         pairs = {
-            "unit": (made.unit, claim.unit),
-            "neighbours": (made.neighbours, claim.neighbours),
-            "delta": (made.delta, claim.delta),
+            "unit": (rehearsal.unit, claim.unit),
+            "neighbours": (rehearsal.neighbours, claim.neighbours),
+            "delta": (rehearsal.delta, claim.delta),
         }
-        other = [name for name, (own, theirs) in pairs.items() if own != theirs]
-        if other and made.event is not None:
+        differing = [name for name, (rehearsed, logged) in pairs.items() if rehearsed != logged]
+        if differing and rehearsal.event is not None:
             raise InvalidInput(
-                f"What was rehearsed and what the log claims differ in: {', '.join(other)}.",
+                f"What was rehearsed and what the log claims differ in: {', '.join(differing)}.",
                 "A test of another claim says nothing about this one.",
                 "Give the folder of a run as privplan left it.",
             )
         private = settings.data.normalisation == "private"
-        cut = self.asked.rounds is not None or private
+        cut = self.request.rounds is not None or private
         if not self.opened.as_published:  # that log announces no guarantee before anybody
-            require_same_event(made.event, self.opened, self.observer, cut=cut)
+            require_same_event(rehearsal.event, self.opened, self.observer, cut=cut)
         if self.observer == claim.observer:
-            require_same_epsilon(made.claimed, self.opened, cut=cut)
-        if cut and made.claimed is not None:
+            require_same_epsilon(rehearsal.claimed, self.opened, cut=cut)
+        if cut and rehearsal.claimed is not None:
             self.warnings.append(
                 "A part of the run is rehearsed (fewer rounds, or not its private moments), and is "
                 "held against what is claimed of that part, not against all that the log promises."
             )
 
     def _residual(self) -> None:
-        self.tell("judging the noise that was drawn")
+        self.progress("judging the noise that was drawn")
         try:
-            found = self.tools.residual(self.folder, alpha=self.asked.alpha)
+            measurements = self.tier_functions.residual(self.folder, alpha=self.request.alpha)
         except PrivplanError as error:
             self._skip(["residual"], error)
             return
-        self._seal("residual", found)
+        self._seal("residual", measurements)
 
     def _membership(self) -> None:
         settings = self._with_records()
-        self.tell("training models with and without the run's users")
-        found = tuple(self.tools.membership(settings, seed=self.asked.seed, alpha=self.asked.alpha))
+        self.progress("training models with and without the run's users")
+        measurements = tuple(
+            self.tier_functions.membership(
+                settings, seed=self.request.seed, alpha=self.request.alpha
+            )
+        )
         if settings.data.path is None:
-            self._publish(found)
+            self._publish(measurements)
             return
         self.warnings.append(f"Membership read the records in {settings.data.path}.")
         if self.append:
-            self.appended += append_results(self.folder, sealed=found, key=self.key).lines
-        self._seal("membership", found)
+            self.appended += append_results(self.folder, sealed=measurements, key=self.key).lines
+        self._seal("membership", measurements)
 
     def _with_records(self) -> Settings:
-        """Return the settings with the place of the records: one that a person gave, or none."""
-        own = self.settings.data
-        settings = replace(self.settings, data=replace(own, path=self.asked.data))
+        """Return the settings with the path of the records: the one that was given, or none."""
+        data = replace(self.settings.data, path=self.request.data)
+        settings = replace(self.settings, data=data)
         self._require_same_records(settings)
         return settings
 
     def _require_place(self) -> None:
         """Raise `InvalidInput` unless a person says where the records are, if they are files."""
         name = self.settings.data.name
-        if (name in BUNDLED) == (self.asked.data is None):
+        if (name in PUBLIC_DATASETS) == (self.request.data is None):
             return
-        if name in BUNDLED:
+        if name in PUBLIC_DATASETS:
             raise InvalidInput(
                 f"`data` is given, and {name} comes with privplan.",
                 "The run was made on those records.",
@@ -323,54 +329,55 @@ class _Attack:
                 "Give the place of the run's own records.",
             )
 
-    def _publish(self, found: Sequence[Measurement]) -> None:
-        """Keep what may be published."""
-        self.measurements += found
-        if found and self.append:
-            self.appended += append_results(self.folder, found, key=self.key).lines
+    def _publish(self, measurements: Sequence[Measurement]) -> None:
+        """Report measurements that touched no record, and append them to the log."""
+        self.measurements += measurements
+        if measurements and self.append:
+            self.appended += append_results(self.folder, measurements, key=self.key).lines
 
-    def _seal(self, tier: str, found: Sequence[Measurement]) -> None:
-        """Keep what may not be published."""
-        self.measurements += found
+    def _seal(self, tier: str, measurements: Sequence[Measurement]) -> None:
+        """Report measurements that rest on private values, and write them to the sealed report."""
+        self.measurements += measurements
         self.sealed_tiers.append(tier)
         if self.append:
-            self.sealed_report = self.tools.seal(self.folder, found)
+            self.sealed_report = self.tier_functions.seal(self.folder, measurements)
 
     def _skip(self, tiers: Sequence[str], error: PrivplanError) -> None:
-        """Leave tiers out that nobody named."""
-        if self.asked.tiers:
+        """Leave out tiers that were not requested by name; raise the error for those that were."""
+        if self.request.tiers:
             raise error
         self.failures.append(error)
         why = " ".join(part for part in (error.what, error.why) if part)
-        self.skipped += [Skipped(tier, why) for tier in tiers]
+        self.skipped += [SkippedTier(tier, why) for tier in tiers]
 
 
-def _verified(
+def _verified_log(
     folder: Path, public_key: Ed25519PublicKey | None, expected_head: str | None
 ) -> Verified:
     """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
-    found = verify(folder, public_key, expected_head=expected_head)
-    if found.first_bad is not None and found.first_bad[1] == OTHER_KEY:
+    verified = verify(folder, public_key, expected_head=expected_head)
+    if verified.first_bad is not None and verified.first_bad[1] == OTHER_KEY:
         raise InvalidInput(
             f"The log in {folder} is not signed by the key that was given: line "
-            f"{found.first_bad[0]} is signed by another key.",
+            f"{verified.first_bad[0]} is signed by another key.",
             "Whoever signed it may have written all of it.",
             "Give the public key of the owner of the run, or ask the owner for the log.",
         )
-    if found.first_bad is not None:
-        raise BadLine(log_of(folder), *found.first_bad)
-    if found.mismatch is not None:
+    if verified.first_bad is not None:
+        raise BadLine(log_of(folder), *verified.first_bad)
+    if verified.mismatch is not None:
         raise InvalidInput(
-            f"The log in {folder} is not the one that was expected: {found.mismatch}.",
+            f"The log in {folder} is not the one that was expected: {verified.mismatch}.",
             "An attack on another log says nothing about the run.",
             f"privplan audit log {folder}",
         )
-    return found
+    return verified
 
 
 def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
     """Return what a log says that is whole, and that takes results if it is to."""
     if append:
+        # Fails before any work where the log is being written, or the key is another's.
         LogWriter.reopen(folder, key=key).close()
     lines = tuple(read(folder))  # all of them: the first bad one is an error
     if not lines or not isinstance(lines[0].record, RunOpen):
@@ -382,30 +389,30 @@ def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger
     return Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
 
 
-def _doubts(folder: Path, opened: RunOpen) -> list[str]:
-    """Return what a reader of the results must know beside them."""
-    said = []
-    found = audit_budget(folder)
-    if not found.ok:
+def _warnings(folder: Path, opened: RunOpen) -> list[str]:
+    """Return the warnings that a reader of the results needs."""
+    warnings = []
+    budget = audit_budget(folder)
+    if not budget.ok:
         what = "supports no number, and claims none"
-        if found.supported:
-            errors = [one.id for one in found.hazards if one.severity == "error"]
+        if budget.supported:
+            errors = [hazard.id for hazard in budget.hazards if hazard.severity == "error"]
             what = f"has errors ({', '.join(errors)})"
-        elif found.supported is not None:
+        elif budget.supported is not None:
             what = "does not support its claim, whatever is measured"
-        said.append(f"What stands in the log {what}. See: privplan audit budget")
-    if not found.complete:
-        said.append("The run is not closed; what is judged is the whole of its plan.")
+        warnings.append(f"What stands in the log {what}. See: privplan audit budget")
+    if not budget.complete:
+        warnings.append("The run is not closed; what is judged is the whole of its plan.")
     if opened.randomness.source == "seeded":
-        said.append("The run's noise comes from a seed: it protects nobody.")
-    before = sum(one.tier in ("claim", "robust") for one in results_in(folder))
+        warnings.append("The run's noise comes from a seed: it protects nobody.")
+    before = sum(result.tier in ("claim", "robust") for result in results_in(folder))
     if before:
-        said.append(
+        warnings.append(
             f"The log holds {counted(before, 'result')} of earlier attacks. Each may err with the "
             "probability that it states; do not choose among them."
         )
-    return said
+    return warnings
 
 
 def _silent(_: str) -> None:
-    """Tell nobody."""
+    """Report no progress."""

@@ -1,4 +1,4 @@
-"""What an attack is asked to do, and what it found."""
+"""The request for an attack on a run, and the report of its results."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ..accountant.records import Claim
 from .measurement import NOT_PROOF, Measurement, Tier, Verdict
 from .verify import Checked, Signature
 
-TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
+ATTACK_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
 """The tiers of an attack, in the order in which they are taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AttackRequest:
     """What an attack is asked to do.
 
-    `tiers` are those that must be taken (none: `USUAL`, as far as they can be), `observer` whose
-    view it takes (None: that of the claim).  `rounds` makes fewer rounds than the run's plan.
-    `seed` makes the rehearsal reproducible.  `data` is where the run's records are, which only
-    membership reads, and which never comes out of the folder.
+    `tiers` are those that must be taken (none: `audit.attack.DEFAULT_TIERS`, as far as they can
+    be), `observer` whose view it takes (None: that of the claim).  `rounds` makes fewer rounds
+    than the run's plan.  `seed` makes the rehearsal reproducible.  `data` is where the run's
+    records are, which only membership reads, and which never comes out of the folder.
 
     Range: `confidence` in (0, 1), the counts 1 or above, `seed` 0 or above.  Raises `InvalidInput`.
     """
@@ -38,7 +38,7 @@ class Asked:
 
     def __post_init__(self) -> None:
         for tier in self.tiers:
-            validate.choice(TIERS, tier=tier)
+            validate.choice(ATTACK_TIERS, tier=tier)
         validate.open_probability(confidence=self.confidence)
         for name in ("canaries", "rounds"):
             if getattr(self, name) is not None:
@@ -62,8 +62,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Skipped:
-    """A tier that was not taken, and why."""
+class SkippedTier:
+    """A tier that was not taken, and the reason."""
 
     tier: str
     reason: str
@@ -83,9 +83,9 @@ class AttackReport:
     system: str
     claim: Claim
     observer: str
-    asked: Asked
+    request: AttackRequest
     measurements: tuple[Measurement, ...]
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedTier, ...]
     appended: tuple[int, ...]
     head: str | None
     sealed_tiers: tuple[str, ...]
@@ -98,12 +98,12 @@ class AttackReport:
     @property
     def contradicted(self) -> bool:
         """Whether any tier contradicts what is claimed."""
-        return any(one.contradicted for one in self.measurements)
+        return any(result.contradicted for result in self.measurements)
 
     @property
     def unusual(self) -> bool:
         """Whether any tier's result is one that few sound runs have."""
-        return any(one.unusual for one in self.measurements)
+        return any(result.unusual for result in self.measurements)
 
     @property
     def verdict(self) -> Verdict:
@@ -116,10 +116,10 @@ class AttackReport:
         """Return the report as a JSON object; infinite numbers are floats still."""
         claim = self.claim
         return {
-            "tiers": [one.to_json() for one in self.measurements],
+            "tiers": [result.to_json() for result in self.measurements],
             "contradicted": self.contradicted,
             "verdict": self.verdict,
-            "skipped": [{"tier": one.tier, "reason": one.reason} for one in self.skipped],
+            "skipped": [{"tier": skip.tier, "reason": skip.reason} for skip in self.skipped],
             "run_id": self.run_id,
             "system": self.system,
             "claim": {
@@ -131,8 +131,8 @@ class AttackReport:
                 "group": claim.group,
             },
             "observer": self.observer,
-            "confidence": self.asked.confidence,
-            "seed": self.asked.seed,
+            "confidence": self.request.confidence,
+            "seed": self.request.seed,
             "appended": list(self.appended),
             "head": self.head,
             "checked": self.checked,

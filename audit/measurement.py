@@ -1,4 +1,4 @@
-"""What was measured: one number, the tier that it belongs to, and what it proves.
+"""A measurement: one number, the tier that it belongs to, and what it proves.
 
     residual      is the noise that was drawn the noise that was logged?
     claim         is this mechanism no weaker than the one that is claimed?
@@ -43,7 +43,7 @@ NOT_PROOF: Final = (
 
 @dataclass(frozen=True)
 class Measurement:
-    """One thing that was measured, what it is compared with, and what it proves.
+    """One measured quantity, the claim that it is compared with, and what it proves.
 
     `value` is of `quantity` ("epsilon" unless said otherwise), at `delta` where that has one.
     `kind` says what the value is: a `lower-bound` on the truth that is wrong with probability at
@@ -131,6 +131,8 @@ class Measurement:
             "proves": self.proves,
             "assumes": list(self.assumes),
             "sample": dict(self.sample),
-            "curves": {name: [list(one) for one in curve] for name, curve in self.curves.items()},
+            "curves": {
+                name: [list(point) for point in curve] for name, curve in self.curves.items()
+            },
             "note": NOT_PROOF,
         }

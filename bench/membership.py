@@ -113,7 +113,7 @@ def _verdicts(found: dict[tuple[str, str, str], float], took: dict[str, float]) 
 def _evidence(name: str, system: str, rounds: int, privacy: str) -> tuple[Evidence, float]:
     """Return what the attacker sees, and the time that training took."""
     from privplan.audit.attacks.membership import evidence_of
-    from privplan.audit.shadows import Joblib, Replica, design, replicas, train_batched
+    from privplan.audit.shadows import JoblibExecutor, Replica, design, replicas, train_batched
     from privplan.fl.running.preparation import prepare
 
     text = CONFIGURATION.format(system=system, rounds=rounds, users=USERS, privacy=privacy)
@@ -127,16 +127,20 @@ def _evidence(name: str, system: str, rounds: int, privacy: str) -> tuple[Eviden
             rows = train_batched(own.model, federation.features, federation.labels, inside)
             trained = [Replica(one) for one in rows]
         else:
-            trained = replicas(own.settings, federation, inside, seed=SEED, executor=Joblib(CORES))
+            trained = replicas(
+                own.settings, federation, inside, seed=SEED, executor=JoblibExecutor(CORES)
+            )
         took = time.perf_counter() - began
     return evidence_of(own.model, federation, coins, federation.user, trained), took
 
 
 def _measured(seen: Evidence, attack: str, level: str) -> tuple[Measurement, ...]:
     from privplan.audit.attacks.membership import measurements, trials_of
-    from privplan.audit.attacks.membership.results import About
+    from privplan.audit.attacks.membership.results import AttackDescription
 
-    return measurements(trials_of(seen, attack, level), About(attack, level, "add-remove"))
+    return measurements(
+        trials_of(seen, attack, level), AttackDescription(attack, level, "add-remove")
+    )
 
 
 def _cells(one: Measurement) -> tuple[str, str]:

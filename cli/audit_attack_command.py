@@ -18,8 +18,8 @@ from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
 if TYPE_CHECKING:
-    from ..audit.attack import Tell
-    from ..audit.attack_report import Asked, AttackReport
+    from ..audit.attack import ProgressReporter
+    from ..audit.attack_report import AttackReport, AttackRequest
     from ..audit.measurement import Measurement
 
 TIERS: Final = ("claim", "robust", "residual", "membership")
@@ -134,14 +134,14 @@ def attack(
     tier's number.
     """
     from ..audit.attack import attack as attacked
-    from ..audit.attack_report import Asked
+    from ..audit.attack_report import AttackRequest
     from ..fl.running.signing_key import private_key
 
     for name in tier or ():
         options.word(TIERS, tier=name)
     if observer is not None:
         observer_name(observer=observer)
-    asked = Asked(
+    asked = AttackRequest(
         tiers=tuple(tier or ()),  # type: ignore[arg-type]
         observer=observer,
         canaries=canaries,
@@ -154,7 +154,7 @@ def attack(
     given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
         found = _with_command(
-            attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
+            attacked, folder, asked, append=not no_append, key=key, progress=tell, **given
         )
     show(_report(found, folder), as_json=as_json, quiet=quiet)
 
@@ -219,11 +219,11 @@ def _tier(tier: str, found: AttackReport) -> str:
 
 def _tested(one: Measurement) -> str:
     """Return of how many rounds and values the noise was tested."""
-    from ..audit.residual.tier import ROUNDS, VALUES
+    from ..audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 
-    if ROUNDS not in one.sample:
+    if ROUNDS_TESTED not in one.sample:
         return ""
-    values, rounds = int(one.sample[VALUES]), int(one.sample[ROUNDS])
+    values, rounds = int(one.sample[VALUES_TESTED]), int(one.sample[ROUNDS_TESTED])
     return f" of {counted(values, 'value')} in {counted(rounds, 'round')}"
 
 
@@ -334,7 +334,7 @@ def _lines(numbers: Sequence[int]) -> str:
 
 
 @contextmanager
-def _status(*, shown: bool) -> Iterator[Tell | None]:
+def _status(*, shown: bool) -> Iterator[ProgressReporter | None]:
     """Show what is being done, on a terminal only; yield what is to be told."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield None
@@ -345,7 +345,7 @@ def _status(*, shown: bool) -> Iterator[Tell | None]:
         yield lambda said: status.update(plain(said))
 
 
-def _with_command(attacked: Any, folder: str, asked: Asked, **more: Any) -> AttackReport:
+def _with_command(attacked: Any, folder: str, asked: AttackRequest, **more: Any) -> AttackReport:
     """Attack, and name the command that installs what is missing."""
     from ..accountant.errors import MissingExtra
     from .doctor_command import install_command

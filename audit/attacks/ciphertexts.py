@@ -14,16 +14,16 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.errors import InvalidInput
 from ...fl.crypto.paillier.arithmetic import powmod
-from .finding import FALSE_ALARM, Finding, decided, places_of
+from .finding import FALSE_ALARM, Finding, finding_from, places_of
 
 ALL_SILOS: Final = "all together"
 
-_MOST_WRAPS: Final = 729  # 3^6
+MAX_WRAPS: Final = 729  # 3^6
 
 
 def plaintext(ciphertext: int, primes: tuple[int, int]) -> int:
@@ -69,28 +69,31 @@ def shown_randomness(
     """
     n = validate_modulus(modulus)
     entries = list(_entries(sent, n))
-    ones = [place for place, residue in entries if residue == 1]
-    moved = [(place, residue) for place, residue in entries if residue != 1]
+    ones = [position for position, residue in entries if residue == 1]
+    moved = [(position, residue) for position, residue in entries if residue != 1]
     wraps = _wraps(invited, n)
     related: set[tuple[tuple[str, int], tuple[str, int]]] = set()
     powers = {
         a: [int(powmod(residue, a, n)) for _, residue in moved] for a in range(1, largest + 1)
     }
+    # A table of all powers R_j^a, so that relations R_j^a = R_k^b are look-ups and no double loop.
     known: dict[int, list[tuple[int, int]]] = {}
-    for a, own in powers.items():
-        for index, residue in enumerate(own):
+    for a, residues in powers.items():
+        for index, residue in enumerate(residues):
             known.setdefault(residue, []).append((a, index))
-    for a, own in powers.items():
-        for index, residue in enumerate(own):
+    for a, residues in powers.items():
+        for index, residue in enumerate(residues):
             for turned in (residue, pow(residue, -1, n)):
                 for wrap in wraps:
+                    # Coprime exponents only: a multiple of a relation is the same relation.
                     for b, other in known.get(turned * wrap % n, ()):
                         if index < other and math.gcd(a, b) == 1:
                             related.add((moved[index][0], moved[other][0]))
+    # A union bound over everything that was compared.
     tried = len(entries) + 2 * (largest * len(moved)) ** 2 * len(wraps)
     anything = bool(ones or related)
-    pairs = [place for pair in sorted(related) for place in pair]
-    return decided(
+    pairs = [position for pair in sorted(related) for position in pair]
+    return finding_from(
         "paillier-randomness",
         tried * largest**4 / n if anything else 1.0,
         FALSE_ALARM,
@@ -120,11 +123,12 @@ def noise_free_residue(
     m = validate.count_from(2, modulus=modulus)
     ours, theirs = _table(draws, m), _table(without, m)
     p_values = {
-        "constant": min(_constant(ours, m), _constant(theirs, m)),
-        "factor": min(_factor(ours, m), _factor(theirs, m)),
-        "shape": min(_shape(ours, m), _shape(theirs, m)),
-        "user": _apart(ours, theirs, m),
+        "constant": min(_constant_p(ours, m), _constant_p(theirs, m)),
+        "factor": min(_factor_p(ours, m), _factor_p(theirs, m)),
+        "shape": min(_shape_p(ours, m), _shape_p(theirs, m)),
+        "user": _difference_p(ours, theirs, m),
     }
+    # Seven tests in all: two of each kind but the last (Bonferroni).
     best = min(p_values, key=lambda name: p_values[name])
     sentence = {
         "constant": "The residue is the same under all noise, so it is a function of raw updates.",
@@ -132,9 +136,9 @@ def noise_free_residue(
         "shape": "The residues are not uniform, so the noise does not cover them.",
         "user": "The residues differ from those without the target user by no matter of noise.",
     }
-    differs = bool(theirs) and any(one not in theirs for one in ours)
+    differs = bool(theirs) and any(row not in theirs for row in ours)
     also = " It is another one without the target user." if differs and best == "constant" else ""
-    return decided(
+    return finding_from(
         "noise-free-residue",
         7 * p_values[best],
         false_alarm,
@@ -158,17 +162,17 @@ def _entries(sent: Mapping[str, Sequence[int]], n: int) -> Iterator[tuple[tuple[
     for label, ciphertexts in sent.items():
         for index, ciphertext in enumerate(ciphertexts):
             yield (label, index), ciphertext % n
-    if len(sent) > 1 and len({len(one) for one in sent.values()}) == 1:
+    if len(sent) > 1 and len({len(values) for values in sent.values()}) == 1:
         for index, column in enumerate(zip(*sent.values(), strict=True)):
             yield (ALL_SILOS, index), math.prod(column) % n
 
 
 def _wraps(invited: Sequence[int], n: int) -> list[int]:
     """Return what exponents that differ by multiples of n make: c^(n t), |t| at most 1 a user."""
-    once = [int(powmod(ciphertext % n, n, n)) for ciphertext in invited]
-    choices = [(1, one, pow(one, -1, n)) for one in once]
-    if 3 ** len(once) > _MOST_WRAPS:
-        every = math.prod(once) % n
+    powers = [int(powmod(ciphertext % n, n, n)) for ciphertext in invited]
+    choices = [(1, power, pow(power, -1, n)) for power in powers]
+    if 3 ** len(powers) > MAX_WRAPS:
+        every = math.prod(powers) % n
         return [1, every, pow(every, -1, n)]
     return list({math.prod(chosen) % n for chosen in product(*choices)})
 
@@ -183,7 +187,7 @@ def _table(draws: Sequence[Sequence[int]], m: int) -> list[list[int]]:
     return table
 
 
-def _constant(table: list[list[int]], m: int) -> float:
+def _constant_p(table: list[list[int]], m: int) -> float:
     if len(table) < 2:
         return 1.0
     same = sum(len(set(column)) == 1 for column in zip(*table, strict=True))
@@ -191,16 +195,17 @@ def _constant(table: list[list[int]], m: int) -> float:
     return math.exp(min(0.0, ways - same * (len(table) - 1) * math.log(m)))
 
 
-def _factor(table: list[list[int]], m: int) -> float:
+def _factor_p(table: list[list[int]], m: int) -> float:
     flat = [value for row in table for value in row]
     if not flat:
         return 1.0
+    # Under uniform residues a prime p divides all n values with probability p^-n.
     shared = math.gcd(*flat, m)
-    found = [prime for prime in _primes(m) if shared % prime == 0]
-    return len(_primes(m)) * float(max(found)) ** -len(flat) if found else 1.0
+    common = [prime for prime in _small_primes(m) if shared % prime == 0]
+    return len(_small_primes(m)) * float(max(common)) ** -len(flat) if common else 1.0
 
 
-def _shape(table: list[list[int]], m: int) -> float:
+def _shape_p(table: list[list[int]], m: int) -> float:
     """Return a p-value for uniformity over equal ranges, and modulo small primes, of m."""
     flat = [value for row in table for value in row]
     tests = []
@@ -210,46 +215,48 @@ def _shape(table: list[list[int]], m: int) -> float:
     return len(tests) * min(tests) if tests else 1.0
 
 
-def _apart(ours: list[list[int]], theirs: list[list[int]], m: int) -> float:
+def _difference_p(ours: list[list[int]], theirs: list[list[int]], m: int) -> float:
     """Return a p-value for differences that are uniform, as they are if both residues are."""
     if not ours or not theirs or len(ours[0]) != len(theirs[0]):
         return 1.0
     differences = [
-        [(a - b) % m for a, b in zip(one, other, strict=True)]
-        for one, other in zip(ours, theirs, strict=False)
+        [(a - b) % m for a, b in zip(row, other_row, strict=True)]
+        for row, other_row in zip(ours, theirs, strict=False)
     ]
-    return min(1.0, 2 * min(_constant(differences, m), _shape(differences, m)))
+    return min(1.0, 2 * min(_constant_p(differences, m), _shape_p(differences, m)))
 
 
-def _binnings(flat: list[int], m: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+def _binnings(flat: list[int], m: int) -> Iterator[tuple[int, IntArray]]:
     room = len(flat) // 20
     bins = min(64, m, room)
     if bins > 1:
         yield bins, np.bincount([value * bins // m for value in flat], minlength=bins)
-    for prime in _primes(m):
+    for prime in _small_primes(m):
         if prime <= min(room, 64):
             yield prime, np.bincount([value % prime for value in flat], minlength=prime)
 
 
-def _shares(bins: int, m: int, counted: NDArray[np.int64]) -> NDArray[np.float64]:
+def _shares(bins: int, m: int, counted: IntArray) -> FloatArray:
+    # How many residues of m fall into each of `bins` equal ranges: exact, in integers.
     if m % bins == 0:
         return np.full(len(counted), 1.0 / bins)
-    edges = [-(-m * one // bins) for one in range(bins + 1)]
+    edges = [-(-m * index // bins) for index in range(bins + 1)]
     return np.diff(np.array(edges, dtype=object)).astype(np.float64) / m
 
 
-def _chi_square(counted: NDArray[np.int64], shares: NDArray[np.float64]) -> float:
+def _chi_square(counted: IntArray, shares: FloatArray) -> float:
     from scipy.stats import chi2
 
+    # Pearson's statistic with bins - 1 degrees of freedom.
     expected = shares * counted.sum()
     statistic = ((counted - expected) ** 2 / expected).sum()
     return float(chi2.sf(statistic, len(counted) - 1))
 
 
-def _primes(m: int) -> list[int]:
+def _small_primes(m: int) -> list[int]:
     """Return the prime factors of m below 10,000."""
-    found: list[int] = []
+    primes: list[int] = []
     for candidate in range(2, 10_000):
-        if m % candidate == 0 and all(candidate % one for one in found):
-            found.append(candidate)
-    return found
+        if m % candidate == 0 and all(candidate % prime for prime in primes):
+            primes.append(candidate)
+    return primes

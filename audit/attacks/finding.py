@@ -1,4 +1,4 @@
-"""What an attack found, and what is read out of the messages that a party received."""
+"""The result of an attack on a transcript, and readers of the messages that a party received."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ...accountant.arrays import UInt64Array
 from ...accountant.errors import InvalidInput, ProtocolFault
 from ...fl.parties.message_bodies import scalars
 from ...fl.parties.network import Message
@@ -16,15 +17,15 @@ from ...fl.secagg.messages import MaskedWords
 FALSE_ALARM = 1e-6
 """How often an attack that rests on chance may find something in a sound transcript."""
 
-Vector = Sequence[int] | NDArray[np.uint64] | NDArray[np.uint32]
+Vector = Sequence[int] | UInt64Array | NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one attack found in a transcript, how sure that is, and one sentence for a person.
+    """The result of one attack on a transcript: its p-value, and one sentence for a person.
 
     `p_value` is a bound on the probability that a sound protocol gives as much, corrected for all
-    that was tried; the leak is `found` where it is at most `false_alarm`.  `places` says where,
+    that was tried; the leak is `detected` where it is at most `false_alarm`.  `places` says where,
     `recovered` is what the attacker now has.
 
     An attack that finds nothing proves nothing but that it finds nothing.  What one does find may
@@ -33,7 +34,7 @@ class Finding:
     """
 
     attack: str
-    found: bool
+    detected: bool
     p_value: float
     false_alarm: float
     what: str
@@ -63,27 +64,28 @@ def residues(
     All byte strings of a body are cut into big-endian numbers of `width` bytes, the form in which
     ciphertexts and residues travel; `round` picks one round.  Keys are senders.
     """
-    found: dict[str, list[int]] = {}
+    by_sender: dict[str, list[int]] = {}
     for message, part in _parts(view, kind, round):
         if len(part) % width:
             raise InvalidInput(f"A message {message.kind!r} holds no numbers of {width} bytes.")
-        found.setdefault(message.sender, []).extend(
-            int.from_bytes(part[at : at + width], "big") for at in range(0, len(part), width)
+        by_sender.setdefault(message.sender, []).extend(
+            int.from_bytes(part[start : start + width], "big")
+            for start in range(0, len(part), width)
         )
-    return found
+    return by_sender
 
 
 def words(
     view: Iterable[Message], kind: str, bits: int, *, round: int | None = None
-) -> dict[str, NDArray[np.uint64]]:
+) -> dict[str, UInt64Array]:
     """Return the 32- or 64-bit words that each sender sent in messages of a kind: little-endian."""
-    found: dict[str, list[NDArray[np.uint64]]] = {}
+    by_sender: dict[str, list[UInt64Array]] = {}
     for message, part in _parts(view, kind, round):
         if bits not in (32, 64) or len(part) % (bits // 8):
             raise InvalidInput(f"A message {message.kind!r} holds no words of {bits} bits.")
-        read = np.frombuffer(part, dtype=f"<u{bits // 8}").astype(np.uint64)
-        found.setdefault(message.sender, []).append(read)
-    return {sender: np.concatenate(parts) for sender, parts in found.items()}
+        numbers = np.frombuffer(part, dtype=f"<u{bits // 8}").astype(np.uint64)
+        by_sender.setdefault(message.sender, []).append(numbers)
+    return {sender: np.concatenate(parts) for sender, parts in by_sender.items()}
 
 
 def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
@@ -91,15 +93,16 @@ def places_of(parts: Iterable[tuple[str, int]]) -> tuple[str, ...]:
     return tuple(f"{label}[{index}]" for label, index in parts)
 
 
-def top_words(vector: Vector, modulus: int) -> NDArray[np.uint64]:
+def top_words(vector: Vector, modulus: int) -> UInt64Array:
     """Return floor(2^64 v / modulus) of each residue v, so that all rings look like Z_{2^64}."""
     if isinstance(vector, np.ndarray) and modulus in (2**32, 2**64):
+        # A ring of 2^k: a shift is floor(2^64 v / 2^k) exactly.
         shift = np.uint64(64 - (modulus.bit_length() - 1))
         return np.asarray(vector.astype(np.uint64) << shift)
-    return np.array([(int(one) << 64) // modulus for one in vector], dtype=np.uint64)
+    return np.array([(int(residue) << 64) // modulus for residue in vector], dtype=np.uint64)
 
 
-def decided(
+def finding_from(
     attack: str,
     p_value: float,
     false_alarm: float,
@@ -110,15 +113,15 @@ def decided(
 ) -> Finding:
     """Return the finding for a p-value: `yes` in words where it is at most `false_alarm`."""
     p_value = min(1.0, p_value)
-    found = p_value <= false_alarm
+    detected = p_value <= false_alarm
     return Finding(
         attack,
-        found,
+        detected,
         p_value,
         false_alarm,
-        yes if found else no,
-        places if found else (),
-        recovered if found else None,
+        yes if detected else no,
+        places if detected else (),
+        recovered if detected else None,
     )
 
 

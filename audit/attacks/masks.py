@@ -14,16 +14,15 @@ from itertools import combinations
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .finding import FALSE_ALARM, Finding, Vector, decided, top_words
+from ...accountant.arrays import UInt64Array
+from .finding import FALSE_ALARM, Finding, Vector, finding_from, top_words
 
-_NEAR: Final = (4, 10, 20, 30)
+NEAR_ZERO_BITS: Final = (4, 10, 20, 30)
 """Near zero: within 2^-bits of the ring's size."""
 
-_MOST_LAGGED: Final = 4096
-
-Words = NDArray[np.uint64]
+MAX_LAGGED_VALUES: Final = 4096
 
 
 def unmasked(
@@ -34,22 +33,28 @@ def unmasked(
     `vectors` holds what one party received, by a label.  Tested: how many are near zero (exact),
     and chi-square of the highest and the lowest bits.
     """
+    # The top 64 bits of each residue, scaled so that every ring looks like Z_{2^64}.
     tops = {label: top_words(vector, modulus) for label, vector in vectors.items()}
     lows = {label: _low_bits(vector) for label, vector in vectors.items()}
     if len(vectors) > 1:
         tops["all"] = np.concatenate(list(tops.values()))
         lows["all"] = np.concatenate(list(lows.values()))
     p_values = {
-        label: _either(_near_zero(top), _cells(top >> np.uint64(56)), _cells(lows[label], modulus))
+        label: _bonferroni(
+            _near_zero_p(top),
+            _chi_square_p(top >> np.uint64(56)),
+            _chi_square_p(lows[label], modulus),
+        )
         for label, top in tops.items()
     }
+    # Null: all values are uniform.  Bonferroni over vectors: the p-value errs upwards.
     worst = len(p_values) * min(p_values.values(), default=1.0)
-    return decided(
+    return finding_from(
         "unmasked",
         worst,
         false_alarm,
         "Values that a party received are not uniform in their ring: a mask is missing or weak.",
-        f"{sum(len(one) for one in vectors.values())} values look uniform in their ring.",
+        f"{sum(len(vector) for vector in vectors.values())} values look uniform in their ring.",
         tuple(label for label, p in p_values.items() if len(p_values) * p <= false_alarm),
     )
 
@@ -77,13 +82,14 @@ def reused_masks(
             for label, words in parts.items()
             for name, (first, last) in blocks.items()
         }
-    p_values = dict(_differences(parts))
+    p_values = dict(_difference_p_values(parts))
     if not blocks:
         for label, words in parts.items():
-            if 16 <= len(words) <= _MOST_LAGGED:
-                p_values[f"{label}, with itself"] = _lagged(words)
+            if 16 <= len(words) <= MAX_LAGGED_VALUES:
+                p_values[f"{label}, with itself"] = _self_difference_p(words)
+    # Null: all masks are independent and uniform, so every difference is uniform.
     worst = len(p_values) * min(p_values.values(), default=1.0)
-    return decided(
+    return finding_from(
         "reused-masks",
         worst,
         false_alarm,
@@ -101,14 +107,15 @@ def reused_keystream(hidden: Mapping[str, bytes], *, false_alarm: float = FALSE_
     bytes.  Both distributions are exact.
     """
     p_values: dict[str, float] = {}
-    for (label, one), (other_label, other) in combinations(hidden.items(), 2):
-        length = min(len(one), len(other))
+    for (label, first), (other_label, second) in combinations(hidden.items(), 2):
+        length = min(len(first), len(second))
         if length:
-            p_values[f"{label} and {other_label}"] = _either(
-                _alike(one[:length], other[:length]), _alike(one[-length:], other[-length:])
+            p_values[f"{label} and {other_label}"] = _bonferroni(
+                _xor_p(first[:length], second[:length]), _xor_p(first[-length:], second[-length:])
             )
+    # Null: independent keystreams, so every xor is uniform.
     worst = len(p_values) * min(p_values.values(), default=1.0)
-    return decided(
+    return finding_from(
         "reused-keystream",
         worst,
         false_alarm,
@@ -121,34 +128,36 @@ def reused_keystream(hidden: Mapping[str, bytes], *, false_alarm: float = FALSE_
 # --- p-values -------------------------------------------------------------------------------------
 
 
-def _either(*p_values: float) -> float:
+def _bonferroni(*p_values: float) -> float:
     return min(1.0, len(p_values) * min(p_values))
 
 
-def _near_zero(words: Words) -> float:
+def _near_zero_p(words: UInt64Array) -> float:
     """Return a p-value for how many words, uniform in Z_{2^64}, are near zero."""
-    return _rare(_near(words), len(words))
+    return _binomial_p(_near_zero_counts(words), len(words))
 
 
-def _near(words: Words) -> list[int]:
+def _near_zero_counts(words: UInt64Array) -> list[int]:
     """Return how many words are near zero, by every measure of it; the ring wraps around."""
+    # min(w, 2^64 - w): unsigned subtraction wraps around as the ring does.
     distance = np.minimum(words, np.uint64(0) - words)
-    return [int((distance < np.uint64(1 << (64 - bits))).sum()) for bits in _NEAR]
+    return [int((distance < np.uint64(1 << (64 - bits))).sum()) for bits in NEAR_ZERO_BITS]
 
 
-def _rare(counted: ArrayLike, size: ArrayLike) -> float:
+def _binomial_p(counted: ArrayLike, size: ArrayLike) -> float:
     """Return a p-value for numbers of words near zero, (.., measures), of `size` words (..)."""
     from scipy.stats import binom
 
-    found = np.asarray(counted)
-    if not found.size:
+    observed = np.asarray(counted)
+    if not observed.size:
         return 1.0
-    chances = [2.0 ** (1 - bits) for bits in _NEAR]
-    p_values = np.asarray(binom.sf(found - 1, np.asarray(size)[..., None], chances))
-    return min(1.0, found.size * float(p_values.min()))
+    # P[within 2^-bits of 0, on either side] = 2^(1 - bits); binomial tails, (.., measures).
+    chances = [2.0 ** (1 - bits) for bits in NEAR_ZERO_BITS]
+    p_values = np.asarray(binom.sf(observed - 1, np.asarray(size)[..., None], chances))
+    return min(1.0, observed.size * float(p_values.min()))
 
 
-def _cells(bytes_of: Words, modulus: int = 0) -> float:
+def _chi_square_p(bytes_of: UInt64Array, modulus: int = 0) -> float:
     """Return a p-value for the uniformity of values in [0, 256): chi-square over few enough cells.
 
     A modulus that is no multiple of 256 must be so large that this makes no difference.
@@ -157,6 +166,7 @@ def _cells(bytes_of: Words, modulus: int = 0) -> float:
 
     if modulus and modulus % 256 and modulus < 2**64:
         return 1.0
+    # At least 20 values expected in each cell, or the chi-square law does not hold.
     room = len(bytes_of) // 20
     if room < 2:
         return 1.0
@@ -168,31 +178,35 @@ def _cells(bytes_of: Words, modulus: int = 0) -> float:
     return float(chisquare(counted).pvalue)
 
 
-def _low_bits(vector: Vector) -> Words:
+def _low_bits(vector: Vector) -> UInt64Array:
     if isinstance(vector, np.ndarray):
         return np.asarray(vector.astype(np.uint64) & np.uint64(255))
-    return np.array([int(one) & 255 for one in vector], dtype=np.uint64)
+    return np.array([int(residue) & 255 for residue in vector], dtype=np.uint64)
 
 
-def _differences(parts: Mapping[str, Words]) -> Iterator[tuple[str, float]]:
-    for (label, one), (other_label, other) in combinations(parts.items(), 2):
-        length = min(len(one), len(other))
+def _difference_p_values(parts: Mapping[str, UInt64Array]) -> Iterator[tuple[str, float]]:
+    for (label, first), (other_label, second) in combinations(parts.items(), 2):
+        length = min(len(first), len(second))
         if length:
-            yield f"{label} and {other_label}", _near_zero(one[:length] - other[:length])
+            yield f"{label} and {other_label}", _near_zero_p(first[:length] - second[:length])
 
 
-def _lagged(words: Words) -> float:
+def _self_difference_p(words: UInt64Array) -> float:
     lags = np.arange(1, len(words) - 7)
-    return _rare([_near(words[lag:] - words[:-lag]) for lag in lags], len(words) - lags)
+    return _binomial_p(
+        [_near_zero_counts(words[lag:] - words[:-lag]) for lag in lags], len(words) - lags
+    )
 
 
-def _alike(one: bytes, other: bytes) -> float:
+def _xor_p(first: bytes, second: bytes) -> float:
     from scipy.stats import binom
 
-    xored = np.frombuffer(one, np.uint8) ^ np.frombuffer(other, np.uint8)
+    xored = np.frombuffer(first, np.uint8) ^ np.frombuffer(second, np.uint8)
+    # Ones in the xor ~ Bin(8 L, 1/2): too few where both hide similar values.
     ones = int(np.unpackbits(xored).sum())
     few = float(binom.cdf(ones, 8 * len(xored), 0.5))
+    # Longest run of equal bytes; a union bound over where it begins.
     edges = np.flatnonzero(np.concatenate(([1], xored, [1])))
     longest = int(np.diff(edges).max()) - 1
     run = len(xored) * 256.0**-longest if longest else 1.0
-    return _either(few, run)
+    return _bonferroni(few, run)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...accountant import validate
 from ...fl.parties.network import Message
-from .finding import FALSE_ALARM, Finding, decided, values
+from .finding import FALSE_ALARM, Finding, finding_from, values
 
 PUBLISHED_BITS: Final = 32
 """Bits of a seed that can be tried one by one."""
@@ -31,9 +31,11 @@ def weak_seeds(
     count = len(seeds)
     signs: list[tuple[float, float]] = []  # a bound on the entropy, and how likely it is by chance
     for value in seeds.values():
-        zeros = _zero_edge(value)
+        # k zero bytes at either edge of one of `count` uniform values: union bound 2 count 256^-k.
+        zeros = _edge_zeros(value)
         signs.append((8 * len(value), 0.0))
         signs.append((8 * (len(value) - zeros), 2 * count * 256.0**-zeros))
+    # Two equal ones: a birthday bound on the entropy, at the level of a false alarm.
     if len(set(seeds.values())) < count:
         shortest = min(len(value) for value in seeds.values())
         signs.append((math.log2(count**2 / false_alarm), math.comb(count, 2) * 256.0**-shortest))
@@ -41,7 +43,7 @@ def weak_seeds(
     weak = [(bound, 3 * chance) for bound, chance in signs if bound < bits]
     sure = [(bound, chance) for bound, chance in weak if chance <= false_alarm]
     at_most = math.ceil(min((bound for bound, _ in sure), default=0.0))
-    return decided(
+    return finding_from(
         "weak-seeds",
         min((chance for _, chance in weak), default=1.0),
         false_alarm,
@@ -67,18 +69,18 @@ def search_seed(
     space = 2 ** validate.count(bits=bits)
     tries = min(space, validate.count(budget=budget))
     begun = time.process_time()
-    found = next((seed for seed in range(tries) if matches(seed)), None)
+    match = next((seed for seed in range(tries) if matches(seed)), None)
     spent = max(time.process_time() - begun, 1e-9)
     share = tries / space
     rest = f"All {bits} bits would take about {_duration(spent * space / tries)} on one core."
-    p_value = 1.0 if found is None else tries * chance_match
-    return decided(
+    p_value = 1.0 if match is None else tries * chance_match
+    return finding_from(
         "seed-search",
         p_value,
         FALSE_ALARM,
         f"A seed of {bits} bits was found by trying them.",
         f"No seed matched among {share:.2%} of those of {bits} bits. {rest}",
-        recovered=found,
+        recovered=match,
     )
 
 
@@ -97,7 +99,7 @@ def secrets_in(
     and the sentence says how many secrets were left without any.
     """
     named, lists = _contents(contents)
-    size = sum(len(one) for one in named.values()) + 1
+    size = sum(len(body) for body in named.values()) + 1
     hits: dict[str, float] = {}
     too_short = 0
     for name, secret in secrets.items():
@@ -109,16 +111,16 @@ def secrets_in(
         ]
         too_short += not usable
         numbers = _as_list(secret)
-        for place, body in named.items():
+        for location, body in named.items():
             for encoded, chance in usable:
                 if encoded in body:
-                    hits[f"{name} in {place}"] = chance
+                    hits[f"{name} in {location}"] = chance
         if numbers is not None and usable:
-            for place, own in lists.items():
-                if _stands_in(own, numbers):
-                    hits[f"{name} in {place}"] = usable[0][1]
+            for location, numbers_sent in lists.items():
+                if _contains_run(numbers_sent, numbers):
+                    hits[f"{name} in {location}"] = usable[0][1]
     left_out = f" {too_short} secrets are too short to be looked for." if too_short else ""
-    return decided(
+    return finding_from(
         "secrets",
         max(hits.values(), default=1.0),
         false_alarm,
@@ -131,7 +133,7 @@ def secrets_in(
 # --- entropy --------------------------------------------------------------------------------------
 
 
-def _zero_edge(value: bytes) -> int:
+def _edge_zeros(value: bytes) -> int:
     return len(value) - min(len(value.lstrip(b"\0")), len(value.rstrip(b"\0")))
 
 
@@ -139,8 +141,9 @@ def _varying(seeds: Sequence[bytes]) -> tuple[float, float]:
     """Return how many bits are not the same in all seeds, and the chance that so few vary."""
     from scipy.stats import binom
 
-    if len(seeds) < 2 or len({len(one) for one in seeds}) > 1:
+    if len(seeds) < 2 or len({len(seed) for seed in seeds}) > 1:
         return math.inf, 1.0
+    # (seeds, bits); a bit of n uniform seeds is constant with probability 2^(1 - n).
     table = np.unpackbits(np.frombuffer(b"".join(seeds), np.uint8).reshape(len(seeds), -1), axis=1)
     constant = int((table == table[0]).all(axis=0).sum())
     chance = float(binom.sf(constant - 1, table.shape[1], 2.0 ** (1 - len(seeds))))
@@ -161,13 +164,13 @@ def _contents(
     contents: Iterable[Message] | Mapping[str, bytes],
 ) -> tuple[dict[str, bytes], dict[str, list[int]]]:
     if isinstance(contents, Mapping):
-        return {place: bytes(body) for place, body in contents.items()}, {}
+        return {location: bytes(body) for location, body in contents.items()}, {}
     named: dict[str, bytes] = {}
     lists: dict[str, list[int]] = {}
     for index, message in enumerate(contents):
-        place = f"message {index} ({message.kind} from {message.sender})"
-        named[place] = message.body
-        lists[place] = [one for one in values(message) if type(one) is int]
+        location = f"message {index} ({message.kind} from {message.sender})"
+        named[location] = message.body
+        lists[location] = [value for value in values(message) if type(value) is int]
     return named, lists
 
 
@@ -177,23 +180,24 @@ def _encodings(secret: bytes | int | Sequence[int]) -> Iterator[tuple[bytes, flo
         yield str(secret).encode(), len(str(secret)) * math.log2(10)
         secret = secret.to_bytes((secret.bit_length() + 7) // 8, "big")
     if not isinstance(secret, bytes):
-        yield from _list_encodings([int(one) for one in secret])
+        yield from _list_encodings([int(number) for number in secret])
         return
     raw = bytes(secret)
-    for own in (raw, raw[::-1]):
-        yield own, 8 * len(own)
-        yield own.hex().encode(), 8 * len(own)
-        yield own.hex().upper().encode(), 8 * len(own)
+    for order in (raw, raw[::-1]):
+        yield order, 8 * len(order)
+        yield order.hex().encode(), 8 * len(order)
+        yield order.hex().upper().encode(), 8 * len(order)
+        # Base64 groups three bytes: the inner characters that no neighbour changes.
         for offset in range(3):
-            encoded = base64.b64encode(bytes(offset) + own)
-            inner = encoded[(8 * offset + 5) // 6 : (8 * (offset + len(own))) // 6]
+            encoded = base64.b64encode(bytes(offset) + order)
+            inner = encoded[(8 * offset + 5) // 6 : (8 * (offset + len(order))) // 6]
             yield inner, 6 * len(inner)
             yield inner.translate(bytes.maketrans(b"+/", b"-_")), 6 * len(inner)
 
 
 def _list_encodings(numbers: list[int]) -> Iterator[tuple[bytes, float]]:
     """Zero bytes count for nothing: they abound in whatever is not random."""
-    if all(0 <= one < 2**63 for one in numbers):
+    if all(0 <= number < 2**63 for number in numbers):
         for kind in ("u1", "<u2", ">u2", "<u4", ">u4", "<u8", ">u8", "<f4", ">f4", "<f8", ">f8"):
             if "f" in kind or max(numbers, default=0) < 256 ** int(kind[-1]):
                 encoded = np.array(numbers).astype(kind).tobytes()
@@ -206,9 +210,9 @@ def _list_encodings(numbers: list[int]) -> Iterator[tuple[bytes, float]]:
 def _as_list(secret: bytes | int | Sequence[int]) -> list[int] | None:
     if isinstance(secret, bytes | int):
         return None
-    return [int(one) for one in secret]
+    return [int(number) for number in secret]
 
 
-def _stands_in(own: list[int], numbers: list[int]) -> bool:
-    length = len(numbers)
-    return any(own[at : at + length] == numbers for at in range(len(own) - length + 1))
+def _contains_run(numbers: list[int], run: list[int]) -> bool:
+    length = len(run)
+    return any(numbers[at : at + length] == run for at in range(len(numbers) - length + 1))

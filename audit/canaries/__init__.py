@@ -4,7 +4,7 @@ How canaries enter a system and what an observer is handed is in `fl.canaries` a
 folder; here are scores, thresholds, tiers and verdicts.
 """
 
-from .rehearsal import Rehearsal, rehearse
+from .rehearsal import CanaryRehearsal, rehearse
 from .tiers import claim_tier, robust_tier
 
-__all__ = ["Rehearsal", "claim_tier", "rehearse", "robust_tier"]
+__all__ = ["CanaryRehearsal", "claim_tier", "rehearse", "robust_tier"]

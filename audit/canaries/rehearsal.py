@@ -1,4 +1,4 @@
-"""A rehearsal: the run's own settings once more, with canaries in the place of people.
+"""A rehearsal: the run's settings trained once more, with canaries in the place of units.
 
 How canaries enter a system, and what reaches an observer of them, is the system's own matter
 (`fl.canaries.Carrier`, which its declaration names); here it is held against what is claimed.
@@ -33,14 +33,14 @@ from ...fl.canaries import (
     silos_of,
 )
 from ...fl.settings.schema import Settings
-from .scores import ratios
+from .scores import likelihood_ratios
 
-LARGEST: Final = 2 * 10**8
-"""Most canaries x rounds: what is seen of each of them in each round is kept."""
+MAX_OBSERVATIONS: Final = 2 * 10**8
+"""Most canaries x rounds: one observation of each of them in each round is kept in memory."""
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class CanaryRehearsal:
     """What an observer saw of canaries that were in or out by fair coins.
 
     - `coins`: (m,), whether the unit was in.
@@ -76,23 +76,23 @@ class Rehearsal:
 
     @property
     def canaries(self) -> int:
-        """How many units there were, in or out."""
+        """Number of canaries, in or out."""
         return len(self.coins)
 
     @property
     def rounds(self) -> int:
-        """How many rounds were watched."""
+        """Number of observed rounds."""
         return len(self.observations)
 
     @property
     def opposite(self) -> bool:
-        """Whether a unit that is out moves the sum the other way."""
+        """Whether a unit that is out moves the sum by -shift, as under `replace-one`."""
         return self.neighbours == "replace-one"
 
     @cached_property
     def scores(self) -> Floats:
         """The log-likelihood ratio of the claim, in over out, of each unit: (m,)."""
-        return ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
+        return likelihood_ratios(self.observations, self.shift, self.rate, opposite=self.opposite)
 
 
 def rehearse(
@@ -104,7 +104,7 @@ def rehearse(
     seed: int | None = None,
     real: bool = False,
     silos: int | None = None,
-) -> Rehearsal:
+) -> CanaryRehearsal:
     """Return what `observer` sees of `canaries` units in the rounds that the settings describe.
 
     No private record is read, so whatever comes of it may be published.  `rounds` makes fewer
@@ -127,7 +127,7 @@ def rehearse(
         validate.count(rounds=rounds)
     if seed is not None:
         validate.count_from(0, seed=seed)
-    _require_room(canaries, min(settings.run.rounds, rounds or settings.run.rounds))
+    _require_memory(canaries, min(settings.run.rounds, rounds or settings.run.rounds))
     if real and settings.data.name not in PUBLIC:
         raise InvalidInput(
             f"The records of {settings.data.name} are not public.",
@@ -135,28 +135,30 @@ def rehearse(
             f"Leave `real` out, or rehearse on {' or '.join(PUBLIC)}.",
         )
     places = silos_of(settings, silos)
-    own, note = settled(settings, places)
-    asked = Asked(own, observer, canaries, places, rounds, seed, real, note)
-    return _rehearsal(asked, carrier(own)(asked))
+    rehearsed, note = settled(settings, places)
+    asked = Asked(rehearsed, observer, canaries, places, rounds, seed, real, note)
+    return _rehearsal(asked, carrier(rehearsed)(asked))
 
 
-def _require_room(canaries: int, rounds: int) -> None:
-    if canaries * rounds > LARGEST:
+def _require_memory(canaries: int, rounds: int) -> None:
+    if canaries * rounds > MAX_OBSERVATIONS:
         raise InvalidInput(
             f"{canaries:,} canaries in {rounds:,} rounds are too many.",
-            f"Canaries x rounds are at most {LARGEST:,}: each canary is seen in every round.",
+            f"Canaries x rounds are at most {MAX_OBSERVATIONS:,}: each canary is seen in every "
+            "round.",
             "Give fewer `canaries`, or fewer `rounds`.",
         )
 
 
-def _rehearsal(asked: Asked, seen: Seen) -> Rehearsal:
+def _rehearsal(asked: Asked, seen: Seen) -> CanaryRehearsal:
     plan, claim = seen.plan, seen.opening.claim
     event = seen.event or _claimed_event(asked, seen)
     epsilon = None if event is None else _epsilon(event, seen)
+    # An infinite epsilon claims nothing, so there is no event to test against.
     event = None if epsilon is None else event
     groups = np.full(len(seen.coins), -1) if seen.groups is None else seen.groups
     coins_by = "the operating system" if asked.seed is None else f"the seed {asked.seed}"
-    return Rehearsal(
+    return CanaryRehearsal(
         system=asked.settings.run.system,
         observer=asked.observer,
         unit=claim.unit,
@@ -187,6 +189,7 @@ def _epsilon(event: ev.Event, seen: Seen) -> float | None:
     claim = seen.opening.claim
     if seen.opening.as_published and seen.rounds == rounds_made(seen.plan):
         return claim.epsilon
+    # Certified from above: a claim below the truth would be contradicted by a sound run.
     proven = account(event, delta=claim.delta, neighbours=claim.neighbours).epsilon.upper
     return proven if math.isfinite(proven) else None
 
@@ -202,9 +205,9 @@ def _promises_nothing(event: ev.Event) -> bool:
     if isinstance(event, ev.NoGuarantee):
         return True
     if isinstance(event, ev.Compose):
-        return any(_promises_nothing(one) for one in event.events)
+        return any(_promises_nothing(part) for part in event.events)
     inner = getattr(event, "event", None)
     return isinstance(inner, ev.Event) and _promises_nothing(inner)
 
 
-__all__ = ["LARGEST", "Rehearsal", "rehearse"]
+__all__ = ["MAX_OBSERVATIONS", "CanaryRehearsal", "rehearse"]

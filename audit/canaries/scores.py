@@ -1,4 +1,4 @@
-"""From what was seen of a canary in every round to one number: the higher, the likelier it was in.
+"""Scores of canaries from their observations in all rounds: the higher, the likelier in.
 
 ratio     the log-likelihood ratio of the claimed mechanism; the best there is if the claim is true
 sum       the sum over rounds; it does not believe in the claim's sample or noise
@@ -12,10 +12,12 @@ import math
 
 import numpy as np
 
-from ...fl.canaries.coins import Flags, Floats
+from ...accountant.arrays import BoolArray, FloatArray
 
 
-def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = False) -> Floats:
+def likelihood_ratios(
+    observations: FloatArray, shift: float, rate: float, *, opposite: bool = False
+) -> FloatArray:
     """Return the log-likelihood ratio of each unit, in over out, under the claim: (m,).
 
     With x ~ N(0, 1) where it is out or not drawn, N(shift, 1) where it is in and drawn, and drawn
@@ -31,16 +33,17 @@ def ratios(observations: Floats, shift: float, rate: float, *, opposite: bool = 
         total = observations.sum(axis=0)
         if opposite:
             return np.asarray(2.0 * shift * total)
+        # log N(x; shift, 1) / N(x; 0, 1) = shift x - shift^2 / 2, summed over rounds.
         return np.asarray(shift * total - len(observations) * shift * shift / 2.0)
-    found = np.zeros(observations.shape[1])
+    ratios = np.zeros(observations.shape[1])
     for row in observations:  # round by round, so that no table is made four times
-        found += _mixed(shift * row, shift, rate)
+        ratios += _log_mixture(shift * row, shift, rate)
         if opposite:
-            found -= _mixed(-shift * row, shift, rate)
-    return found
+            ratios -= _log_mixture(-shift * row, shift, rate)
+    return ratios
 
 
-def fitted(observations: Floats, coins: Flags) -> Floats | None:
+def fisher_weights(observations: FloatArray, coins: BoolArray) -> FloatArray | None:
     """Return a weight for each round, (rounds,), from units whose coins are known; None if too few.
 
     Fisher's discriminant: S^-1 (mean of those in - mean of those out), S their common covariance.
@@ -50,18 +53,20 @@ def fitted(observations: Floats, coins: Flags) -> Floats | None:
     into, out = observations[:, coins], observations[:, ~coins]
     if rounds < 2 or min(into.shape[1], out.shape[1]) < 10 * rounds:
         return None
+    # Difference of means (rounds,), and the sum of both covariances (rounds, rounds).
     difference = into.mean(axis=1) - out.mean(axis=1)
     spread = np.atleast_2d(np.cov(into)) + np.atleast_2d(np.cov(out))
     # Where noise repeats exactly the matrix has no inverse, and a little more noise gives it one.
     spread += np.eye(rounds) * (1e-9 * float(np.trace(spread)) / rounds)
     try:
-        weights: Floats = np.linalg.solve(spread, difference)
+        weights: FloatArray = np.linalg.solve(spread, difference)
     except np.linalg.LinAlgError:
         return None
     return weights if np.isfinite(weights).all() else None
 
 
-def _mixed(exponent: Floats, shift: float, rate: float) -> Floats:
+def _log_mixture(exponent: FloatArray, shift: float, rate: float) -> FloatArray:
     """Return log(1 - q + q exp(exponent - shift^2 / 2)), for any exponent."""
+    # In logarithms: exp(exponent) overflows for a score of 710 or more.
     inside = exponent - shift * shift / 2.0 + math.log(rate)
     return np.asarray(np.logaddexp(inside, math.log1p(-rate)))

@@ -1,7 +1,7 @@
-"""Two answers that a rehearsal gives, and never one number of both.
+"""The tiers claim and robust: two tests of a rehearsal, never combined into one number.
 
-claim     is what ran the claimed mechanism, or one with less noise?  Tight, and it believes that
-          the mechanism is of the claimed family and treats canaries alike.
+claim     is what ran the claimed mechanism, or one with less noise?  Tight, under the assumption
+          that it is of the claimed family and treats canaries alike.
 robust    the same, for a mechanism that may treat canaries as differently, and make them depend
           on each other, as it likes.  It is far from tight: half of the truth, or a little more.
 
@@ -22,8 +22,8 @@ import numpy as np
 from ...accountant import events as ev
 from ...accountant import rounding, validate
 from ...accountant.account import account
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
-from ...fl.canaries.coins import Floats
 from ..levels import Levels, levels_of, one_in
 from ..measurement import ANY_MECHANISM, Curve, Measurement, Verdict
 from ..statistics import (
@@ -35,41 +35,41 @@ from ..statistics import (
     steinke,
     trade_off,
 )
-from .choosing import Choice, chosen
-from .guessing import expected_right, guesses_for, right_of
-from .rehearsal import Rehearsal
+from .guesses import correct_guesses, expected_accuracy, guess_count
+from .rehearsal import CanaryRehearsal
+from .selection import Choice, choose_test
 
-FAMILY: Final = (
+ASSUMES_FAMILY: Final = (
     "the mechanism is of the claimed family, with all of its noise multiplied by one factor",
     "it treats canaries alike, and independently of one another",
 )
 
-COINS: Final = "fair and independent coins; canaries may depend on each other in any way"
+ASSUMES_COINS: Final = "fair and independent coins; canaries may depend on each other in any way"
 
-CURVE: Final = (
+ASSUMES_CURVE: Final = (
     "the value: what ran keeps the trade-off curve of the claim with its noise multiplied by some "
     "factor; it may be any mechanism that does, and a claim whose own curve is refuted is refuted "
     "for every mechanism"
 )
 
-ANY: Final = (
+ASSUMES_NOTHING: Final = (
     "the epsilon of any mechanism: nothing else; if what ran is (epsilon, delta)-private for the "
     "unit, its epsilon is at least that"
 )
 
-OF_CURVE: Final = "right guesses in one run, against the claim's curve"
-OF_ANY: Final = "right guesses in one run, against any mechanism"
+AGAINST_CURVE: Final = "right guesses in one run, against the claim's curve"
+AGAINST_ANY: Final = "right guesses in one run, against any mechanism"
 
-CHANCE: Final = " That may be chance."
+MAY_BE_CHANCE: Final = " That may be chance."
 
-_MOST: Final = 10**9
+MAX_UNITS_NEEDED: Final = 10**9
 
-FEWEST: Final = 40
+MIN_CANARIES_ROBUST: Final = 40
 """Canaries of a robust bound, at least: of fewer, not even right guesses would show much."""
 
 
 def claim_tier(
-    rehearsal: Rehearsal, *, delta: float | None = None, alpha: float = 0.05, seed: int = 0
+    rehearsal: CanaryRehearsal, *, delta: float | None = None, alpha: float = 0.05, seed: int = 0
 ) -> Measurement:
     """Return whether the rehearsal contradicts the claim, and the epsilon that it demonstrates.
 
@@ -90,25 +90,26 @@ def claim_tier(
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
     levels, claimed = levels_of("claim", alpha), _claimed(rehearsal, at)
     choices = [
-        chosen(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
+        choose_test(rehearsal, alpha=level / 2.0, rng=np.random.default_rng([seed, 1]))
         for level in (levels.rest, levels.strict)
     ]
+    # Two tests share a level (Bonferroni), whatever their scores have in common.
     share = 1.0 if choices[0] is None else 0.5  # by how many there are, not by what was seen
     require_enough(rehearsal, event, share * levels.rest)
     usual = _tests(rehearsal, event, at, share * levels.rest, choices[0])
     strict = _tests(rehearsal, event, at, share * levels.strict, choices[1])
     verdict = _verdict(
-        any(_above(one.found, claimed) for one in strict),
-        any(_above(one.found, claimed) for one in usual),
+        any(_above(test.result, claimed) for test in strict),
+        any(_above(test.result, claimed) for test in usual),
     )
-    best = max((*usual, *strict), key=lambda one: (one.found.rejected, one.found.epsilon))
-    found, counts = best.found, best.found.counts
+    best = max((*usual, *strict), key=lambda test: (test.result.rejected, test.result.epsilon))
+    result, counts = best.result, best.result.counts
     assert counts is not None  # of every test that has a threshold
     few = _too_few(rehearsal, event, share * levels.strict, levels.strict)
     return Measurement(
         tier="claim",
         what="the claimed mechanism, against canaries",
-        value=found.epsilon,
+        value=result.epsilon,
         kind="lower-bound",
         claimed=claimed,
         contradicted=verdict == "contradicted",
@@ -119,8 +120,8 @@ def claim_tier(
         unit=rehearsal.unit,
         neighbours=rehearsal.neighbours,
         observer=rehearsal.observer,
-        proves=_of_the_claim(found, verdict),
-        assumes=(*FAMILY, *few, *rehearsal.note),
+        proves=_of_the_claim(result, verdict),
+        assumes=(*ASSUMES_FAMILY, *few, *rehearsal.note),
         sample={
             **_size(rehearsal),
             "tested": counts.negatives + counts.positives,
@@ -128,7 +129,7 @@ def claim_tier(
             "misses": counts.misses,
             "statistic": best.statistic,
             "group": best.group,
-            "noise factor": "none rejected" if found.factor is None else found.factor,
+            "noise factor": "none rejected" if result.factor is None else result.factor,
         },
         curves={
             **_curves(rehearsal),
@@ -139,15 +140,15 @@ def claim_tier(
 
 @dataclass(frozen=True)
 class _Test:
-    """One test of the claim: what it found, with which statistic, in which group."""
+    """One test of the claim: its result, its statistic and its group."""
 
-    found: FamilyResult
+    result: FamilyResult
     statistic: str
     group: str
 
 
 def _tests(
-    rehearsal: Rehearsal, event: ev.Event, delta: float, each: float, choice: Choice | None
+    rehearsal: CanaryRehearsal, event: ev.Event, delta: float, each: float, choice: Choice | None
 ) -> tuple[_Test, ...]:
     """Return the tests of the claim, which err with probability at most `each`."""
     scores, coins, relation = rehearsal.scores, rehearsal.coins, rehearsal.neighbours
@@ -158,12 +159,12 @@ def _tests(
     return ranked, _Test(split, choice.statistic, choice.where)
 
 
-def _above(found: FamilyResult, claimed: float | None) -> bool:
+def _above(result: FamilyResult, claimed: float | None) -> bool:
     """Return whether the claim is rejected: its mechanism, or the number that is stated of it.
 
     They are one, but for a method as published, whose paper's number its noise may not give.
     """
-    return found.rejected or (claimed is not None and found.epsilon > claimed)
+    return result.rejected or (claimed is not None and result.epsilon > claimed)
 
 
 def _verdict(strict: bool, usual: bool) -> Verdict:
@@ -171,7 +172,7 @@ def _verdict(strict: bool, usual: bool) -> Verdict:
 
 
 def robust_tier(
-    rehearsal: Rehearsal, *, delta: float | None = None, alpha: float = 0.05
+    rehearsal: CanaryRehearsal, *, delta: float | None = None, alpha: float = 0.05
 ) -> Measurement:
     """Return how much of epsilon right guesses show, however canaries depend on each other.
 
@@ -185,41 +186,41 @@ def robust_tier(
     """
     at = rehearsal.delta if delta is None else validate.open_probability(delta=delta)
     validate.open_probability(alpha=alpha)
-    if rehearsal.canaries < FEWEST:
+    if rehearsal.canaries < MIN_CANARIES_ROBUST:
         raise InvalidInput(
             f"{rehearsal.canaries} canaries are too few to guess about.",
             "Guesses that are all right would show little.",
-            f"Give {FEWEST} canaries or more.",
+            f"Give {MIN_CANARIES_ROBUST} canaries or more.",
         )
     levels, claimed = levels_of("robust", alpha), _claimed(rehearsal, at)
     if rehearsal.event is None:
-        found = _unclaimed(rehearsal, at, alpha)
+        guesses = _guess_without_claim(rehearsal, at, alpha)
     else:
-        found = _guessed(rehearsal, at, levels, claimed)
+        guesses = _guess_claim(rehearsal, at, levels, claimed)
     return Measurement(
         tier="robust",
-        what=found.what,
-        value=found.value,
+        what=guesses.what,
+        value=guesses.value,
         kind="lower-bound",
         claimed=claimed,
-        contradicted=found.verdict == "contradicted",
-        unusual=found.verdict == "unusual",
+        contradicted=guesses.verdict == "contradicted",
+        unusual=guesses.verdict == "unusual",
         level=levels.strict,
         confidence=1.0 - alpha,
         delta=at,
         unit=rehearsal.unit,
         neighbours=rehearsal.neighbours,
         observer=rehearsal.observer,
-        proves=_by_verdict(found.proves, found.verdict),
-        assumes=(*found.assumes, *rehearsal.note),
-        sample={**_size(rehearsal), **found.sample},
+        proves=_by_verdict(guesses.proves, guesses.verdict),
+        assumes=(*guesses.assumes, *rehearsal.note),
+        sample={**_size(rehearsal), **guesses.sample},
         curves=_curves(rehearsal),
     )
 
 
 @dataclass(frozen=True)
-class _Guessed:
-    """What guesses show: the number that is reported, and what it says of the claim."""
+class _GuessResult:
+    """A lower bound from guesses, and its verdict on the claim."""
 
     what: str
     value: float
@@ -229,84 +230,101 @@ class _Guessed:
     sample: Mapping[str, float | int | str]
 
 
-def _unclaimed(rehearsal: Rehearsal, delta: float, alpha: float) -> _Guessed:
-    """Return what guesses show where nothing is claimed."""
+def _guess_without_claim(rehearsal: CanaryRehearsal, delta: float, alpha: float) -> _GuessResult:
+    """Return Steinke's bound from half of the units, where nothing is claimed."""
     units, scores, guesses = rehearsal.canaries, rehearsal.scores, rehearsal.canaries // 2
     middle = np.quantile(scores, (0.1, 0.9)).mean()  # between those in and those out
-    right = right_of(scores - middle, rehearsal.coins, guesses)
+    right = correct_guesses(scores - middle, rehearsal.coins, guesses)
     value = steinke(units, guesses, right, delta=delta, alpha=alpha)
     sample: dict[str, float | int | str] = {"guesses": guesses, "right": right}
-    return _Guessed(OF_ANY, value, "not-contradicted", _of_any(value), (COINS, ANY), sample)
+    return _GuessResult(
+        AGAINST_ANY,
+        value,
+        "not-contradicted",
+        _of_any(value),
+        (ASSUMES_COINS, ASSUMES_NOTHING),
+        sample,
+    )
 
 
-def _guessed(rehearsal: Rehearsal, delta: float, levels: Levels, claimed: float | None) -> _Guessed:
-    """Return what guesses show of a claim, at both levels."""
-    guessing = _Guessing(rehearsal, delta, expected_right(rehearsal))
+def _guess_claim(
+    rehearsal: CanaryRehearsal, delta: float, levels: Levels, claimed: float | None
+) -> _GuessResult:
+    """Return the bounds from guesses of a claim, and the verdict at both levels."""
+    guess_test = _GuessTest(rehearsal, delta, expected_accuracy(rehearsal))
+    # alpha = strict + rest; the rest is shared by the mechanism-free bound and the curve's.
     half = levels.rest / 2.0
-    anyway, any_sample = guessing.of_any(half)
-    above = claimed is not None and anyway > claimed
+    mechanism_free, any_sample = guess_test.against_any(half)
+    above = claimed is not None and mechanism_free > claimed
     try:
-        usual, usual_sample = guessing.of_curve(half)
-        strict, strict_sample = guessing.of_curve(levels.strict)
+        usual, usual_sample = guess_test.against_curve(half)
+        strict, strict_sample = guess_test.against_curve(levels.strict)
     except Unsupported:  # more of its noise need not protect more: there are no curves to refute
-        least, sample = guessing.of_any(levels.strict)
+        least, sample = guess_test.against_any(levels.strict)
         verdict = _verdict(claimed is not None and least > claimed, above)
-        best = (anyway, any_sample) if anyway >= least else (least, sample)
-        return _Guessed(OF_ANY, best[0], verdict, _of_any(best[0]), (COINS, ANY), best[1])
-    found, sample = max(
+        best = (mechanism_free, any_sample) if mechanism_free >= least else (least, sample)
+        return _GuessResult(
+            AGAINST_ANY,
+            best[0],
+            verdict,
+            _of_any(best[0]),
+            (ASSUMES_COINS, ASSUMES_NOTHING),
+            best[1],
+        )
+    result, sample = max(
         ((usual, usual_sample), (strict, strict_sample)),
-        key=lambda one: (one[0].rejected, one[0].epsilon),
+        key=lambda test: (test[0].rejected, test[0].epsilon),
     )
     verdict = _verdict(_above(strict, claimed), above or _above(usual, claimed))
-    proves = _of_any(anyway)
-    if found.factor is not None:
+    proves = _of_any(mechanism_free)
+    if result.factor is not None:
         proves = (
-            f"No mechanism with the claim's trade-off curve for {rounding.up(found.factor)} times "
-            f"the noise guesses so well; that curve has epsilon {rounding.down(found.epsilon)} or "
+            f"No mechanism with the claim's trade-off curve for {rounding.up(result.factor)} times "
+            f"the noise guesses so well; that curve has epsilon {rounding.down(result.epsilon)} or "
             f"more. {proves}"
         )
-    return _Guessed(
-        what=OF_CURVE,
-        value=found.epsilon,
+    return _GuessResult(
+        what=AGAINST_CURVE,
+        value=result.epsilon,
         verdict=verdict,
         proves=proves,
-        assumes=(COINS, CURVE, ANY),
-        sample={**sample, ANY_MECHANISM: anyway},
+        assumes=(ASSUMES_COINS, ASSUMES_CURVE, ASSUMES_NOTHING),
+        sample={**sample, ANY_MECHANISM: mechanism_free},
     )
 
 
 @dataclass(frozen=True)
-class _Guessing:
-    """Guesses about a rehearsal; how many, the claim and the level decide."""
+class _GuessTest:
+    """Tests by guesses about a rehearsal; claim and level fix the number of guesses."""
 
-    rehearsal: Rehearsal
+    rehearsal: CanaryRehearsal
     delta: float
-    expected: Floats
+    expected: FloatArray
 
-    def of_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
+    def against_any(self, level: float) -> tuple[float, Mapping[str, float | int | str]]:
         """Return the bound of any mechanism, and the guesses that gave it."""
         units = self.rehearsal.canaries
 
         def bound(guesses: int, right: int) -> float:
             return steinke(units, guesses, right, delta=self.delta, alpha=level)
 
-        guesses = guesses_for(self.rehearsal, self.expected, bound)
-        right = right_of(self.rehearsal.scores, self.rehearsal.coins, guesses)
+        guesses = guess_count(self.rehearsal, self.expected, bound)
+        right = correct_guesses(self.rehearsal.scores, self.rehearsal.coins, guesses)
         return bound(guesses, right), {"guesses": guesses, "right": right}
 
-    def of_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
+    def against_curve(self, level: float) -> tuple[FamilyResult, Mapping[str, float | int | str]]:
         """Return the bound of the claim's curve; raise `Unsupported` where there is none."""
-        own = self.rehearsal
-        assert own.event is not None
-        event = own.event
+        rehearsal = self.rehearsal
+        assert rehearsal.event is not None
+        event = rehearsal.event
 
         def bound(guesses: int, right: int) -> FamilyResult:
             return mahloujifar(
-                own.canaries, guesses, right, event, own.neighbours, self.delta, level
+                rehearsal.canaries, guesses, right, event, rehearsal.neighbours, self.delta, level
             )
 
-        guesses = guesses_for(own, self.expected, lambda *both: bound(*both).epsilon)
-        right = right_of(own.scores, own.coins, guesses)
+        guesses = guess_count(rehearsal, self.expected, lambda *both: bound(*both).epsilon)
+        right = correct_guesses(rehearsal.scores, rehearsal.coins, guesses)
         return bound(guesses, right), {"guesses": guesses, "right": right}
 
 
@@ -314,7 +332,7 @@ def _of_any(epsilon: float) -> str:
     return f"Whatever ran, its epsilon is at least {rounding.down(epsilon)}."
 
 
-def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
+def require_enough(rehearsal: CanaryRehearsal, event: ev.Event, alpha: float) -> None:
     """Raise `InvalidInput` where not even a perfect attack could contradict the claim.
 
     It makes no error on n units of either coin; then the rates are at most u = 1 - (alpha/2)^(1/n),
@@ -322,13 +340,13 @@ def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
     """
     needed = _needed(event, rehearsal.neighbours, alpha)
     into = int(rehearsal.coins.sum())
-    if needed >= _MOST:
+    if needed >= MAX_UNITS_NEEDED:
         raise InvalidInput(
             "No number of canaries is enough for this claim.",
             "It allows an attack with hardly an error; none that could be counted contradicts it.",
             "Ask for the tier robust, which gives a bound all the same.",
         )
-    if _fewest(rehearsal) < needed:
+    if _smaller_side(rehearsal) < needed:
         raise InvalidInput(
             f"{rehearsal.canaries} canaries, {into} of them in, are too few for this claim.",
             "Not even an attack without any error could contradict it.",
@@ -336,12 +354,18 @@ def require_enough(rehearsal: Rehearsal, event: ev.Event, alpha: float) -> None:
         )
 
 
-def _too_few(rehearsal: Rehearsal, event: ev.Event, alpha: float, strict: float) -> tuple[str, ...]:
+def _too_few(
+    rehearsal: CanaryRehearsal, event: ev.Event, alpha: float, strict: float
+) -> tuple[str, ...]:
     """Return what must be known where the strict level contradicts nothing, whatever is seen."""
     needed = _needed(event, rehearsal.neighbours, alpha)
-    if _fewest(rehearsal) >= needed:
+    if _smaller_side(rehearsal) >= needed:
         return ()
-    enough = f"{_canaries(needed):,} canaries could" if needed < _MOST else "no number of them can"
+    enough = (
+        f"{_canaries(needed):,} canaries could"
+        if needed < MAX_UNITS_NEEDED
+        else "no number of them can"
+    )
     return (
         f"{rehearsal.canaries:,} canaries contradict nothing at {one_in(strict)}, whatever they "
         f"show: {enough}",
@@ -351,7 +375,8 @@ def _too_few(rehearsal: Rehearsal, event: ev.Event, alpha: float, strict: float)
 def _needed(event: ev.Event, neighbours: str, alpha: float) -> int:
     """Return how many units of either coin a perfect attack needs to contradict the claim."""
     curve, needed = trade_off(event, neighbours), 1
-    while needed < _MOST:
+    while needed < MAX_UNITS_NEEDED:
+        # Clopper-Pearson's upper limit of 0 errors in n, at alpha / 2: 1 - (alpha / 2)^(1 / n).
         u = -math.expm1(math.log(alpha / 2.0) / needed)
         if u < float(np.asarray(curve(u))):
             break
@@ -359,31 +384,32 @@ def _needed(event: ev.Event, neighbours: str, alpha: float) -> int:
     return needed
 
 
-def _fewest(rehearsal: Rehearsal) -> int:
+def _smaller_side(rehearsal: CanaryRehearsal) -> int:
     into = int(rehearsal.coins.sum())
     return min(into, rehearsal.canaries - into)
 
 
 def _canaries(needed: int) -> int:
-    """Return how many canaries have so many of either coin, nearly always."""
+    """Return how many canaries have `needed` of either coin with high probability."""
+    # Mean n / 2 and deviation sqrt(n) / 2 of a fair coin: about four deviations of room.
     return 2 * needed + 6 * math.isqrt(needed) + 6
 
 
-def _claimed(rehearsal: Rehearsal, delta: float) -> float | None:
+def _claimed(rehearsal: CanaryRehearsal, delta: float) -> float | None:
     """Return the epsilon that is claimed at this delta."""
     if rehearsal.event is None or delta == rehearsal.delta:
         return rehearsal.claimed
     return account(rehearsal.event, delta=delta, neighbours=rehearsal.neighbours).epsilon.upper
 
 
-def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
-    if found.factor is None:
+def _of_the_claim(result: FamilyResult, verdict: Verdict) -> str:
+    if result.factor is None:
         return "Nothing: no mechanism of the claimed family is ruled out."
-    factor = rounding.up(found.factor)
-    if verdict != "not-contradicted" and not found.rejected:  # as published
+    factor = rounding.up(result.factor)
+    if verdict != "not-contradicted" and not result.rejected:  # as published
         return (
-            f"What ran shows epsilon {rounding.down(found.epsilon)} or more, above the number that "
-            f"is claimed.{CHANCE if verdict == 'unusual' else ''}"
+            f"What ran shows epsilon {rounding.down(result.epsilon)} or more, above the number "
+            f"that is claimed.{MAY_BE_CHANCE if verdict == 'unusual' else ''}"
         )
     if verdict == "contradicted":
         return (
@@ -393,7 +419,7 @@ def _of_the_claim(found: FamilyResult, verdict: Verdict) -> str:
     if verdict == "unusual":
         return (
             f"With {factor} times the claimed noise a mechanism seldom shows so much of a unit."
-            f"{CHANCE}"
+            f"{MAY_BE_CHANCE}"
         )
     return (
         f"With {factor} times the claimed noise the mechanism would show less of a unit than was "
@@ -405,18 +431,18 @@ def _by_verdict(proves: str, verdict: Verdict) -> str:
     """Return what guesses prove, with what it means that it is above the claim by chance."""
     if verdict != "unusual":
         return proves
-    return f"{proves}{CHANCE}"
+    return f"{proves}{MAY_BE_CHANCE}"
 
 
-def _size(rehearsal: Rehearsal) -> dict[str, float | int | str]:
+def _size(rehearsal: CanaryRehearsal) -> dict[str, float | int | str]:
     into = int(rehearsal.coins.sum())
     return {"canaries": rehearsal.canaries, "in": into, "rounds": rehearsal.rounds}
 
 
-def _curves(rehearsal: Rehearsal) -> dict[str, Curve]:
+def _curves(rehearsal: CanaryRehearsal) -> dict[str, Curve]:
     """Return measured rates at many thresholds: for plots, and without confidence."""
-    found = roc(rehearsal.scores, rehearsal.coins).curve()
+    points = roc(rehearsal.scores, rehearsal.coins).curve()
     return {
-        "roc": tuple(found),
-        "trade-off": tuple((alarms, 1.0 - hits) for alarms, hits in found),
+        "roc": tuple(points),
+        "trade-off": tuple((alarms, 1.0 - hits) for alarms, hits in points),
     }

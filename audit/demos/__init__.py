@@ -52,8 +52,8 @@ class _Demos(Mapping[str, Demo]):
         if name not in NAMES:
             raise KeyError(name)
         module = importlib.import_module(f".{name.replace('-', '_')}", __package__)
-        found: Demo = module.DEMO
-        return found
+        demo: Demo = module.DEMO
+        return demo
 
     def __iter__(self) -> Iterator[str]:
         return iter(NAMES)

@@ -44,7 +44,8 @@ def delta_lower(counts: Counts, *, epsilon: float, alpha: float = 0.05) -> float
     """
     at = validate.non_negative(epsilon=epsilon)
     half = validate.open_probability(alpha=alpha) / 2.0
-    likely = float(lower_rate(counts.positives - counts.misses, counts.positives, half))
+    # delta >= p - e^epsilon q, from the lower limit of p and the upper limit of q.
+    likely = float(lower_rate(counts.hits, counts.positives, half))
     rare = float(upper_rate(counts.false_alarms, counts.negatives, half))
     return max(likely - math.exp(min(at + math.log(rare), 700.0)), 0.0)
 
@@ -72,6 +73,7 @@ def epsilon_lower_known(
     where q is 0 and p_lower above delta.  Range: delta in [0, 1), `log_false_alarm` = ln q <= 0.
     Raises `InvalidInput` where the false alarms that were counted refute that q.
     """
+    # ln((p - delta) / q) with q known, so that all of alpha goes to the lower limit of p.
     over = _likely(counts, alpha) - validate.probability(delta=delta)
     log_q = _known(log_false_alarm, counts)
     return max(math.log(over) - log_q, 0.0) if over > 0.0 else 0.0
@@ -79,7 +81,7 @@ def epsilon_lower_known(
 
 def _likely(counts: Counts, alpha: float) -> float:
     level = validate.open_probability(alpha=alpha)
-    return float(lower_rate(counts.positives - counts.misses, counts.positives, level))
+    return float(lower_rate(counts.hits, counts.positives, level))
 
 
 def _known(log_false_alarm: float, counts: Counts) -> float:
@@ -90,6 +92,7 @@ def _known(log_false_alarm: float, counts: Counts) -> float:
             "It is the logarithm of a probability.",
         )
     seen = counts.false_alarms
+    # P[Bin(n, q) >= seen] below the limit: the event's stated law is not what was simulated.
     if seen and betainc(seen, counts.negatives - seen + 1, math.exp(log_false_alarm)) < INCREDIBLE:
         raise InvalidInput(
             f"{seen} false alarms in {counts.negatives} were counted; with a probability of "

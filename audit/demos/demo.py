@@ -33,7 +33,7 @@ class Weakness:
     def __post_init__(self) -> None:
         if not self.measurements or len(self.exact) != len(self.measurements):
             raise InvalidInput("A demonstration gives each of its measurements an exact value.")
-        if any(one.tier != "weakness" for one in self.measurements):
+        if any(measurement.tier != "weakness" for measurement in self.measurements):
             raise InvalidInput("What a demonstration measures is of the tier `weakness`.")
         if not 2 <= len(self.story) <= 5:
             raise InvalidInput("The story of a demonstration has two to five sentences.")
@@ -45,7 +45,7 @@ class Weakness:
         A claim that holds is rejected by one of k measurements with probability at most k times
         what is left of their confidence.
         """
-        return any(one.contradicted for one in self.measurements)
+        return any(measurement.contradicted for measurement in self.measurements)
 
 
 @dataclass(frozen=True)

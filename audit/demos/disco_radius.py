@@ -16,32 +16,31 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, logsumexp
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.disco import DELTA, FLOOR, published_classical_multiplier
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
 
-Floats = NDArray[np.float64]
-
 EPSILON: Final = 10.0
-ROUNDS: Final = 20
-CLIP: Final = 1.0
-SIZE: Final = 10
+RADIUS_ROUNDS: Final = 20
+RADIUS_CLIP: Final = 1.0
+SMALL_TENSOR_SIZE: Final = 10
 """Numbers in the tensor: the biases of ten classes."""
 
-RUNS: Final = 2_000_000
+RADIUS_RUNS: Final = 2_000_000
 """With each of the two updates; an epsilon of 10 cannot be shown with fewer than 100,000."""
 
-THRESHOLD: Final = math.sqrt(FLOOR * CLIP)
+RADIUS_THRESHOLD: Final = math.sqrt(FLOOR * RADIUS_CLIP)
 """Halfway, in the logarithm, between the two radii."""
 
-_CHUNK: Final = 250_000
+UPDATES_AT_ONCE: Final = 250_000
 
 
-def published_radius(norms: Floats, *, clip: float = CLIP) -> Floats:
+def published_radius(norms: FloatArray, *, clip: float = RADIUS_CLIP) -> FloatArray:
     """Return the radius of a tensor's noise, from the norms (.., rounds) of its updates so far.
 
     The last of them is this round's: the radius is a function of what it is to hide.
@@ -54,9 +53,9 @@ def published_noisy_update(
     rng: np.random.Generator,
     *,
     multiplier: float,
-    clip: float = CLIP,
+    clip: float = RADIUS_CLIP,
     earlier: ArrayLike = (),
-) -> Floats:
+) -> FloatArray:
     """Return what DISCO sends of the updates (.., D) of one tensor: **no-guarantee**, for study.
 
     `earlier` holds the norms of its updates in earlier rounds, oldest first, (rounds,) or
@@ -67,12 +66,13 @@ def published_noisy_update(
     past = np.asarray(earlier, np.float64)
     past = np.broadcast_to(past, (*norms.shape, past.shape[-1]))
     radius = published_radius(np.concatenate((past, norms[..., None]), axis=-1), clip=clip)
+    # clip_r(update) + N(0, (z r)^2): the deviation scales with the private radius.
     shrink = np.minimum(1.0, radius / np.maximum(norms, FLOOR))
     noise = rng.standard_normal(moved.shape)
     return np.asarray(moved * shrink[..., None] + (multiplier * radius)[..., None] * noise)
 
 
-def read_radius(sent: Floats, multiplier: float) -> Floats:
+def read_radius(sent: FloatArray, multiplier: float) -> FloatArray:
     """Return what a peer takes for the radius: the root mean square of a tensor (.., D), over z.
 
     Its relative error is about 1 / sqrt(2 D).
@@ -81,35 +81,36 @@ def read_radius(sent: Floats, multiplier: float) -> Floats:
 
 
 def exact_epsilon(delta: float) -> float:
-    """Return ln((p - delta) / q) of the test of the demonstration; `SIZE` is even.
+    """Return ln((p - delta) / q) of the test of the demonstration; `SMALL_TENSOR_SIZE` is even.
 
     q: chi-square with D degrees of freedom above D (threshold / 1e-12)^2.  p is 1 but for the
     chance (about 1e-60) that all coordinates are a million times smaller than their noise.
     """
-    half = SIZE * (THRESHOLD / FLOOR) ** 2 / 2.0
-    orders = np.arange(SIZE // 2)
+    # P[chi2_D > x] = e^(-x/2) sum over i < D/2 of (x/2)^i / i!, in logarithms: it underflows.
+    half = SMALL_TENSOR_SIZE * (RADIUS_THRESHOLD / FLOOR) ** 2 / 2.0
+    orders = np.arange(SMALL_TENSOR_SIZE // 2)
     log_q = float(logsumexp(orders * math.log(half) - gammaln(orders + 1.0))) - half
     return math.log1p(-delta) - log_q
 
 
-def _times_above(update: Floats, multiplier: float, rng: np.random.Generator) -> int:
-    found = 0
-    for _ in range(RUNS // _CHUNK):
-        moved = np.broadcast_to(update, (_CHUNK, SIZE))
+def _times_above(update: FloatArray, multiplier: float, rng: np.random.Generator) -> int:
+    above = 0
+    for _ in range(RADIUS_RUNS // UPDATES_AT_ONCE):
+        moved = np.broadcast_to(update, (UPDATES_AT_ONCE, SMALL_TENSOR_SIZE))
         sent = published_noisy_update(moved, rng, multiplier=multiplier)
-        found += int((read_radius(sent, multiplier) > THRESHOLD).sum())
-    return found
+        above += int((read_radius(sent, multiplier) > RADIUS_THRESHOLD).sum())
+    return above
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    multiplier = published_classical_multiplier(EPSILON, ROUNDS)
-    moved = np.full(SIZE, CLIP / math.sqrt(SIZE))
+    multiplier = published_classical_multiplier(EPSILON, RADIUS_ROUNDS)
+    moved = np.full(SMALL_TENSOR_SIZE, RADIUS_CLIP / math.sqrt(SMALL_TENSOR_SIZE))
     hits = _times_above(moved, multiplier, rng)
-    alarms = _times_above(np.zeros(SIZE), multiplier, rng)
-    counts = Counts(alarms, RUNS, RUNS - hits, RUNS)
+    alarms = _times_above(np.zeros(SMALL_TENSOR_SIZE), multiplier, rng)
+    counts = Counts(alarms, RADIUS_RUNS, RADIUS_RUNS - hits, RADIUS_RUNS)
     sample = {
-        "runs, tensor moved": RUNS,
-        "runs, tensor not moved": RUNS,
+        "runs, tensor moved": RADIUS_RUNS,
+        "runs, tensor not moved": RADIUS_RUNS,
         "large noise, tensor moved": hits,
         "large noise, tensor not moved": alarms,
     }
@@ -143,11 +144,13 @@ def _run(rng: np.random.Generator) -> Weakness:
         (epsilon, delta),
         (exact_epsilon(DELTA), 1.0),
         (
-            f"A client sent one tensor of {SIZE} numbers, {RUNS:,} times as it had moved by the "
-            f"clip and {RUNS:,} times as it had not moved, with DISCO's noise for epsilon 10 over "
-            f"{ROUNDS} rounds.",
+            f"A client sent one tensor of {SMALL_TENSOR_SIZE} numbers, {RADIUS_RUNS:,} times as "
+            "it had moved by the "
+            f"clip and {RADIUS_RUNS:,} times as it had not moved, with DISCO's noise for epsilon "
+            "10 over "
+            f"{RADIUS_ROUNDS} rounds.",
             f"A peer called the tensor moved where its noise, over the public {multiplier:.1f}, "
-            f"exceeded {THRESHOLD:g}: {hits:,} and {alarms:,} times.",
+            f"exceeded {RADIUS_THRESHOLD:g}: {hits:,} and {alarms:,} times.",
             "The radius is computed from the update that it is to hide, and scales the noise.",
             "Counting shows no more than the logarithm of the number of runs; by its formula the "
             "test's epsilon is beyond a million million.",

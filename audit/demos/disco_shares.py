@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ..measurement import Measurement
 from ..statistics import Counts
 from .counting import delta_lower
@@ -33,27 +33,25 @@ from .demo import Demo, Weakness, shown
 if TYPE_CHECKING:
     from ...accountant.arrays import Float32Array
 
-Floats = NDArray[np.float64]
-
 DISCO_MAGNITUDE: Final = 100.0
 """M."""
 DISCO_SEED_BITS: Final = 47
 
-SIZE: Final = 4096
+TENSOR_SIZE: Final = 4096
 """Numbers in a tensor: 64 x 64."""
 
 DISTANCE: Final = 100.0
 """Norm of the difference of two updates, for three parties and more."""
 
-WIDE: Final = 2**16
-NEAR: Final = 4.0
+LARGE_TENSOR_SIZE: Final = 2**16
+TWO_PARTY_DISTANCE: Final = 4.0
 """For two parties: the numbers in a tensor, and the norm of the difference, evenly spread."""
 
-RUNS: Final = 400
-SURE_RUNS: Final = 200
+SHARE_RUNS: Final = 400
+CERTAIN_SHARE_RUNS: Final = 200
 """With each of two updates: where they are told apart by chance, and nearly always."""
 
-ROUNDING: Final = 1e-4
+SHARE_ROUNDING: Final = 1e-4
 """More than float32 loses of a sum of shares, and less than what is told apart."""
 
 
@@ -66,7 +64,7 @@ def published_shares(
     """
     from ...fl.crypto.additive import no_guarantee_float_shares
 
-    seeds = [int(one) for one in rng.integers(2**DISCO_SEED_BITS, size=parties - 1)]
+    seeds = [int(seed) for seed in rng.integers(2**DISCO_SEED_BITS, size=parties - 1)]
     return no_guarantee_float_shares(tensors, parties, seeds=seeds, magnitude=DISCO_MAGNITUDE)
 
 
@@ -80,12 +78,13 @@ def published_partial_sums(
     """
     parties = len(secrets)
     shares = []
-    for own, tensors in enumerate(secrets):
+    for party, tensors in enumerate(secrets):
         rows = published_shares(tensors, parties, rng)
-        shares.append([*rows[:own], rows[-1], *rows[own:-1]])
+        # The party keeps the last share, secret minus masks, in its own position.
+        shares.append([*rows[:party], rows[-1], *rows[party:-1]])
     sums = [
         [
-            _added([shares[one][to][index] for one in range(parties)])
+            _added([shares[sender][to][index] for sender in range(parties)])
             for index in range(len(secrets[to]))
         ]
         for to in range(parties)
@@ -103,15 +102,19 @@ def seen_by_peer(
     """Return the target's tensors under the 2 (n - 2) masks that this peer does not know."""
     received, sent = shares[target][peer], shares[peer][target]
     return [
-        one + mine - other for one, mine, other in zip(sums[target], received, sent, strict=True)
+        total + kept - known
+        for total, kept, known in zip(sums[target], received, sent, strict=True)
     ]
 
 
-def log_ratio(seen: Floats, shift: float, masks: int, magnitude: float = DISCO_MAGNITUDE) -> float:
+def log_ratio(
+    seen: FloatArray, shift: float, masks: int, magnitude: float = DISCO_MAGNITUDE
+) -> float:
     """Return the log-likelihood ratio of "all shifted by `shift`" and "not shifted".
 
     `seen` is a secret, minus the secret it might be, under the sum of `masks` uniform masks.
     """
+    # -inf where a hypothesis has density 0: one number outside the range settles it.
     with np.errstate(divide="ignore"):
         on = np.log(_density(seen - shift, masks, magnitude))
         off = np.log(_density(seen, masks, magnitude))
@@ -129,6 +132,7 @@ def exact_advantage(
     """
     if masks == 1:
         return -math.expm1(size * math.log1p(-shift / (2.0 * magnitude)))
+    # A grid over the sum of `masks` uniform numbers, whose densities are B-splines.
     edge = masks * magnitude
     step = 2.0 * edge / 8_000
     places = np.arange(shift - edge + step / 2.0, edge, step)
@@ -138,15 +142,17 @@ def exact_advantage(
     times = (np.arange(160) + 0.5) * (8.0 / spread / 160)
     above = []
     for density in (on, off):
+        # Gil-Pelaez: P[sum > 0] = mass / 2 + (1 / pi) int Im(phi(t)^size) / t dt.
         waves = np.exp(1j * np.outer(times, ratio)) @ density * step
         whole = (density.sum() * step) ** size
         inner = float((np.imag(waves**size) / times).sum() * (times[1] - times[0]))
         above.append(whole / 2.0 + inner / math.pi)
+    # Where a number falls outside the other hypothesis' support the two are told for certain.
     outside = 1.0 - (on.sum() * step) ** size
     return float(outside + above[0] - above[1])
 
 
-def _density(x: Floats, masks: int, magnitude: float) -> Floats:
+def _density(x: FloatArray, masks: int, magnitude: float) -> FloatArray:
     """Return the density of a sum of uniform numbers in [-M, M): a B-spline."""
     from scipy.interpolate import BSpline
 
@@ -167,22 +173,22 @@ def _weights(size: int, rng: np.random.Generator) -> Float32Array:
 
 
 def _two_parties(shift: float, rng: np.random.Generator) -> bool:
-    known = _weights(WIDE, rng)
+    known = _weights(LARGE_TENSOR_SIZE, rng)
     secret = known + np.float32(shift)
     last = published_shares([secret], 2, rng)[-1][0]
     far = np.abs(last.astype(np.float64) - known).max()
-    return bool(far > DISCO_MAGNITUDE + ROUNDING)
+    return bool(far > DISCO_MAGNITUDE + SHARE_ROUNDING)
 
 
 def _last_share(parties: int, shift: float, truth: float, rng: np.random.Generator) -> bool:
-    known = _weights(SIZE, rng)
+    known = _weights(TENSOR_SIZE, rng)
     secret = known + np.float32(truth)
     last = published_shares([secret], parties, rng)[-1][0]
     return log_ratio(last.astype(np.float64) - known, shift, parties - 1) > 0.0
 
 
 def _as_coded(parties: int, shift: float, truth: float, rng: np.random.Generator) -> bool:
-    secrets = [[_weights(SIZE, rng)] for _ in range(parties)]
+    secrets = [[_weights(TENSOR_SIZE, rng)] for _ in range(parties)]
     known = secrets[0][0]
     secrets[0] = [known + np.float32(truth)]
     seen = seen_by_peer(*published_partial_sums(secrets, rng), target=0, peer=1)[0]
@@ -218,41 +224,53 @@ def _measured(what: str, hits: int, alarms: int, runs: int, proves: str) -> Meas
     )
 
 
-_SHARES: Final = "A strict subset of the shares depends on the update that was shared."
-_ALL: Final = "What every peer of a group is sent depends on more than the sum of the updates."
+PROVES_OF_SHARES: Final = "A strict subset of the shares depends on the update that was shared."
+PROVES_OF_BROADCASTS: Final = (
+    "What every peer of a group is sent depends on more than the sum of the updates."
+)
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    spread, shift, tiny = NEAR / math.sqrt(WIDE), DISTANCE / math.sqrt(SIZE), 0.01
-    found: list[Measurement] = []
+    spread, shift, tiny = (
+        TWO_PARTY_DISTANCE / math.sqrt(LARGE_TENSOR_SIZE),
+        DISTANCE / math.sqrt(TENSOR_SIZE),
+        0.01,
+    )
+    measured: list[Measurement] = []
     exact: list[float] = []
 
-    hits = sum(_two_parties(spread, rng) for _ in range(SURE_RUNS))
-    alarms = sum(_two_parties(0.0, rng) for _ in range(SURE_RUNS))
-    what = f"2 parties, the last share, updates {NEAR:g} apart in {WIDE:,} numbers"
-    found.append(_measured(what, hits, alarms, SURE_RUNS, _SHARES))
-    exact.append(exact_advantage(1, spread - ROUNDING, WIDE))
+    hits = sum(_two_parties(spread, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    alarms = sum(_two_parties(0.0, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    what = (
+        f"2 parties, the last share, updates {TWO_PARTY_DISTANCE:g} apart in "
+        f"{LARGE_TENSOR_SIZE:,} numbers"
+    )
+    measured.append(_measured(what, hits, alarms, CERTAIN_SHARE_RUNS, PROVES_OF_SHARES))
+    exact.append(exact_advantage(1, spread - SHARE_ROUNDING, LARGE_TENSOR_SIZE))
 
     for parties in (3, 4, 5):
-        hits = sum(_last_share(parties, shift, shift, rng) for _ in range(RUNS))
-        alarms = sum(_last_share(parties, shift, 0.0, rng) for _ in range(RUNS))
-        what = f"{parties} parties, the last share, updates {DISTANCE:g} apart in {SIZE:,} numbers"
-        found.append(_measured(what, hits, alarms, RUNS, _SHARES))
-        exact.append(exact_advantage(parties - 1, shift, SIZE))
+        hits = sum(_last_share(parties, shift, shift, rng) for _ in range(SHARE_RUNS))
+        alarms = sum(_last_share(parties, shift, 0.0, rng) for _ in range(SHARE_RUNS))
+        what = (
+            f"{parties} parties, the last share, updates {DISTANCE:g} apart in {TENSOR_SIZE:,} "
+            "numbers"
+        )
+        measured.append(_measured(what, hits, alarms, SHARE_RUNS, PROVES_OF_SHARES))
+        exact.append(exact_advantage(parties - 1, shift, TENSOR_SIZE))
 
-    hits = sum(_as_coded(5, shift, shift, rng) for _ in range(RUNS))
-    alarms = sum(_as_coded(5, shift, 0.0, rng) for _ in range(RUNS))
-    what = f"5 parties, what a peer is sent, updates {DISTANCE:g} apart in {SIZE:,} numbers"
-    found.append(_measured(what, hits, alarms, RUNS, _ALL))
-    exact.append(exact_advantage(6, shift, SIZE))
+    hits = sum(_as_coded(5, shift, shift, rng) for _ in range(SHARE_RUNS))
+    alarms = sum(_as_coded(5, shift, 0.0, rng) for _ in range(SHARE_RUNS))
+    what = f"5 parties, what a peer is sent, updates {DISTANCE:g} apart in {TENSOR_SIZE:,} numbers"
+    measured.append(_measured(what, hits, alarms, SHARE_RUNS, PROVES_OF_BROADCASTS))
+    exact.append(exact_advantage(6, shift, TENSOR_SIZE))
 
-    hits = sum(_two_tensors(5, tiny, tiny, rng) for _ in range(SURE_RUNS))
-    alarms = sum(_two_tensors(5, tiny, 0.0, rng) for _ in range(SURE_RUNS))
+    hits = sum(_two_tensors(5, tiny, tiny, rng) for _ in range(CERTAIN_SHARE_RUNS))
+    alarms = sum(_two_tensors(5, tiny, 0.0, rng) for _ in range(CERTAIN_SHARE_RUNS))
     what = f"5 parties, two tensors of a partial sum, one number {tiny:g} larger"
-    found.append(_measured(what, hits, alarms, SURE_RUNS, _ALL))
+    measured.append(_measured(what, hits, alarms, CERTAIN_SHARE_RUNS, PROVES_OF_BROADCASTS))
     exact.append(1.0)
     return Weakness(
-        tuple(found),
+        tuple(measured),
         tuple(exact),
         (
             "Parties split two updates that the attacker knows as candidates, and it said which "

@@ -18,11 +18,9 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims import fedpower as published
-
-Matrix = NDArray[np.float64]
 
 NOISE: Final = published.published_noise(1.0)
 """sigma, at which Theorems 1 and 2 say epsilon 1 at delta 1e-5 for a round."""
@@ -31,7 +29,7 @@ _DATA_SEED: Final = 1
 """The ratings are part of the demonstration, and always the same."""
 
 
-def ratings(items: int) -> Matrix:
+def ratings(items: int) -> FloatArray:
     """Return synthetic ratings (users, items), 0 where there is none, in the published ranges.
 
     `CLIENTS` x `ROWS_OF_NODE` users; ratings are 1 to 5; some items are popular, and a few users
@@ -45,26 +43,27 @@ def ratings(items: int) -> Matrix:
     race = rng.exponential(size=(users, items)) / popular
     rated = race.argsort(axis=1).argsort(axis=1) < active[:, None]
     tastes = rng.normal(size=(users, 4)) @ rng.normal(size=(4, items))
+    # Ratings around 3.5 with four latent directions and noise, rounded to 1..5.
     scores = np.rint(3.5 + 0.4 * tastes + rng.normal(0.0, 0.7, (users, items)))
     return np.asarray(np.where(rated, np.clip(scores, 1.0, published.LARGEST_RATING), 0.0))
 
 
-def product_of(rows: Matrix) -> Matrix:
+def product_of(rows: FloatArray) -> FloatArray:
     """Return M = A^T A / s (d, d) of rows (m, d), with the public s."""
     return np.asarray(rows.T @ rows / published.ROWS_OF_NODE)
 
 
-def times(m: Matrix, z: Matrix) -> Matrix:
+def times(m: FloatArray, z: FloatArray) -> FloatArray:
     """Return M Z for many Z (k, d, r) at once: one product of matrices, not k thin ones."""
     return np.asarray(np.tensordot(z, m, axes=(1, 1)).transpose(0, 2, 1))
 
 
-def next_z(sums: Matrix) -> Matrix:
+def next_z(sums: FloatArray) -> FloatArray:
     """Return the public Z that follows from sums (..., d, r): orthonormal, entries clipped."""
     q, _ = np.linalg.qr(sums)
     return np.asarray(np.clip(q, -published.ENTRY_CLIP, published.ENTRY_CLIP))
 
 
-def first_z(items: int, rng: np.random.Generator) -> Matrix:
+def first_z(items: int, rng: np.random.Generator) -> FloatArray:
     """Return the random Z (d, r) with which the iteration begins."""
     return next_z(rng.normal(size=(items, published.RANK)))

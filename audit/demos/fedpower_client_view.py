@@ -13,33 +13,39 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.claims import fedpower as published
 from ...accountant.sensitivity.fedpower_views import revealed_probability
 from ..measurement import Measurement
 from ..statistics import Counts
 from .counting import delta_lower, delta_lower_known
 from .demo import Demo, Weakness, shown
-from .fedpower import NOISE, Matrix, first_z, next_z, product_of, times
+from .fedpower import (
+    NOISE,
+    first_z,
+    next_z,
+    product_of,
+    times,
+)
 
-ITEMS: Final = 40
+CLIENT_VIEW_ITEMS: Final = 40
 ITEM: Final = 0
 """The datum: the one rating of a user who rated nothing else, 5 or none, on the diagonal of M."""
 
-ROUNDS_ONCE: Final = 10_000
+CLIENT_VIEW_SINGLE_ROUNDS: Final = 10_000
 """How often one round is run with the rating, and as often without."""
 
-RUNS: Final = 250
+CLIENT_VIEW_RUNS: Final = 250
 """The same for whole runs of `published.ROUNDS` rounds."""
 
-EQUAL: Final = 1e-9
+EQUAL_TOLERANCE: Final = 1e-9
 """Entries of Z this close are equal: rounding moves them by some 1e-13."""
 
 CONFIDENCE: Final = 0.95
 
 
-def kept_noise(own: Matrix, rng: np.random.Generator) -> Matrix:
+def kept_noise(own_noise: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Return the noise that Algorithm 2 leaves in each sum, given the adversary's own (k, d, r).
 
     The secure sum adds the noises of all n clients, and the server, which holds n encrypted bits
@@ -47,11 +53,14 @@ def kept_noise(own: Matrix, rng: np.random.Generator) -> Matrix:
     leaves no trace, so it is not drawn here: with probability 1/n the adversary's own noise stays,
     else that of somebody else.
     """
-    mine = rng.integers(published.CLIENTS, size=len(own)) == 0
-    return np.where(mine[:, None, None], own, rng.normal(0.0, NOISE, own.shape))
+    # A uniform index over the clients: with probability 1 / n the noise that stays is one's own.
+    mine = rng.integers(published.CLIENTS, size=len(own_noise)) == 0
+    return np.where(mine[:, None, None], own_noise, rng.normal(0.0, NOISE, own_noise.shape))
 
 
-def recognised(actual: Matrix, assumed: Matrix, rounds: int, z: Matrix, seed: int) -> int:
+def recognised(
+    actual: FloatArray, assumed: FloatArray, rounds: int, z: FloatArray, seed: int
+) -> int:
     """Run Algorithm 2, and return in how many runs the client saw an exact sum.
 
     `actual` and `assumed` are the sums of M (d, d) over all clients: what is computed with, and
@@ -60,9 +69,10 @@ def recognised(actual: Matrix, assumed: Matrix, rounds: int, z: Matrix, seed: in
     rng = np.random.default_rng(seed)
     seen = np.zeros(len(z), dtype=np.bool_)
     for _ in range(rounds):
-        own = rng.normal(0.0, NOISE, z.shape)
-        expected = next_z(times(assumed, z) + own)
-        z = next_z(times(actual, z) + kept_noise(own, rng))
+        own_noise = rng.normal(0.0, NOISE, z.shape)
+        # What the client computes if its own noise is the one that stays, and the datum is there.
+        expected = next_z(times(assumed, z) + own_noise)
+        z = next_z(times(actual, z) + kept_noise(own_noise, rng))
         seen |= _equal(z, expected)
     return int(seen.sum())
 
@@ -73,7 +83,7 @@ def counted(rounds: int, runs: int, rng: np.random.Generator) -> Counts:
     The client assumes the rating; positives are runs in which it is there.
     """
     with_it, without = data()
-    z = np.broadcast_to(first_z(ITEMS, rng), (runs, ITEMS, published.RANK))
+    z = np.broadcast_to(first_z(CLIENT_VIEW_ITEMS, rng), (runs, CLIENT_VIEW_ITEMS, published.RANK))
     seeds = rng.integers(2**63, size=2)
     hits = recognised(with_it, with_it, rounds, z, int(seeds[0]))
     false = recognised(without, with_it, rounds, z, int(seeds[1]))
@@ -82,8 +92,8 @@ def counted(rounds: int, runs: int, rng: np.random.Generator) -> Counts:
 
 def run(rng: np.random.Generator) -> Weakness:
     """Measure delta of one round, at epsilon 1, and of 92 rounds, at epsilon 92."""
-    once = counted(1, ROUNDS_ONCE, rng)
-    often = counted(published.ROUNDS, RUNS, rng)
+    once = counted(1, CLIENT_VIEW_SINGLE_ROUNDS, rng)
+    often = counted(published.ROUNDS, CLIENT_VIEW_RUNS, rng)
     alpha = 1.0 - CONFIDENCE
     epsilon, delta = published.published_total(1.0, published.ROUNDS)
     exact = tuple(
@@ -106,8 +116,8 @@ def run(rng: np.random.Generator) -> Weakness:
     story = (
         f"{published.CLIENTS} clients ran Algorithm 2, and one of them compared each published Z "
         "with what it must be if its own noise is the one that stayed and one user rated an item.",
-        f"With the rating in the data they agreed in {_hits(once)} of {once.positives:,} rounds "
-        f"(in theory 1 in {published.CLIENTS}), and at least once in {_hits(often)} of "
+        f"With the rating in the data they agreed in {once.hits} of {once.positives:,} rounds "
+        f"(in theory 1 in {published.CLIENTS}), and at least once in {often.hits} of "
         f"{often.positives} runs of {published.ROUNDS} rounds (in theory {exact[1]:.3f} of them).",
         f"Without the rating they agreed {once.false_alarms + often.false_alarms} times.",
         "So the client learns for certain that the rating is there, and more noise does not help: "
@@ -118,25 +128,25 @@ def run(rng: np.random.Generator) -> Weakness:
     return Weakness(measurements, exact, story)
 
 
-def data() -> tuple[Matrix, Matrix]:
+def data() -> tuple[FloatArray, FloatArray]:
     """Return the sum of all M (d, d) with the rating and without it: one diagonal element differs.
 
     The largest change of an element that the published setting allows is 20; this one is 25/9.
     """
     rng = np.random.default_rng(2)
-    rows = np.where(rng.random((900, ITEMS)) < 0.3, rng.integers(1, 6, (900, ITEMS)), 0.0)
+    rows = np.where(
+        rng.random((900, CLIENT_VIEW_ITEMS)) < 0.3,
+        rng.integers(1, 6, (900, CLIENT_VIEW_ITEMS)),
+        0.0,
+    )
     rows[0] = 0.0
     without = product_of(rows)
     rows[0, ITEM] = published.LARGEST_RATING
     return product_of(rows), without
 
 
-def _equal(one: Matrix, other: Matrix) -> NDArray[np.bool_]:
-    return np.asarray(np.abs(one - other).max(axis=(1, 2)) < EQUAL)
-
-
-def _hits(counts: Counts) -> int:
-    return counts.positives - counts.misses
+def _equal(first: FloatArray, second: FloatArray) -> BoolArray:
+    return np.asarray(np.abs(first - second).max(axis=(1, 2)) < EQUAL_TOLERANCE)
 
 
 def _measured(
@@ -167,7 +177,7 @@ def _measured(
         ),
         sample={
             "runs with the rating": counts.positives,
-            "recognised": _hits(counts),
+            "recognised": counts.hits,
             "runs without": counts.negatives,
             "recognised wrongly": counts.false_alarms,
             "rounds of a run": rounds,

@@ -17,14 +17,12 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.flame_published import published_theorem_4_with_double_counting
 from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ...accountant.errors import InvalidInput
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 MIDDLE: Final = 0.5
 """The value of a dummy, and of a coordinate that did not move."""
@@ -41,41 +39,42 @@ def published_epsilon() -> float:
     )
 
 
-def to_unit(updates: ArrayLike, clip: float) -> Floats:
+def to_unit(updates: ArrayLike, clip: float) -> FloatArray:
     """Return updates, clipped to [-`clip`, `clip`], as numbers in [0, 1]."""
     return np.asarray((np.clip(updates, -clip, clip) / clip + 1.0) / 2.0)
 
 
-def randomized(values: ArrayLike, local_epsilon: float, rng: np.random.Generator) -> Floats:
+def randomized(values: ArrayLike, local_epsilon: float, rng: np.random.Generator) -> FloatArray:
     """Return values in [0, 1] plus Laplace noise of scale 1 / `local_epsilon`."""
     given = np.asarray(values, np.float64)
     return given + rng.laplace(0.0, 1.0 / local_epsilon, given.shape)
 
 
-def largest(updates: ArrayLike, chosen: int) -> Integers:
+def largest(updates: ArrayLike, chosen: int) -> IntArray:
     """Return which `chosen` coordinates of each update (users, d) moved most: SS-Topk.
 
     By size, as the authors' program does; Algorithm 4 as printed takes sizes after the mapping to
     [0, 1], where the most positive are largest.
     """
+    # argpartition: the `chosen` largest sizes of each row, in any order, (users, chosen).
     sizes = -np.abs(np.asarray(updates))
     return np.asarray(np.argpartition(sizes, chosen - 1, axis=1)[:, :chosen])
 
 
-def drawn(users: int, dimensions: int, chosen: int, rng: np.random.Generator) -> Integers:
+def drawn(users: int, dimensions: int, chosen: int, rng: np.random.Generator) -> IntArray:
     """Return `chosen` coordinates for each user, a uniform subset: SS-Double."""
     return largest(rng.random((users, dimensions)), chosen)
 
 
 def by_coordinate(
-    indices: Integers,
-    messages: Floats,
+    indices: IntArray,
+    messages: FloatArray,
     *,
     dimensions: int,
     padded_to: int,
     local_epsilon: float,
     rng: np.random.Generator,
-) -> list[Floats]:
+) -> list[FloatArray]:
     """Return the messages of every coordinate, dummies among them, in random order.
 
     `indices` and `messages` are (users, k).  A coordinate that gets more than `padded_to` messages
@@ -86,20 +85,21 @@ def by_coordinate(
     places = np.concatenate((indices.ravel(), np.repeat(np.arange(dimensions), missing)))
     dummies = randomized(np.full(int(missing.sum()), MIDDLE), local_epsilon, rng)
     values = np.concatenate((messages.ravel(), dummies))
+    # A uniform permutation of all messages, then stably sorted by coordinate.
     mixed = rng.permutation(places.size)
     order = mixed[np.argsort(places[mixed], kind="stable")]
     return np.split(values[order], np.cumsum(loads + missing)[:-1])
 
 
 def in_tuples(
-    indices: Integers,
-    messages: Floats,
+    indices: IntArray,
+    messages: FloatArray,
     *,
     dimensions: int,
     padded_to: int,
     local_epsilon: float,
     rng: np.random.Generator,
-) -> tuple[Integers, Floats]:
+) -> tuple[IntArray, FloatArray]:
     """Return the tuples (indices, messages), (d n_p / k, k) each, dummies among them, shuffled.
 
     The literal reading: one permutation of whole tuples.  Dummies fill every coordinate up to

@@ -23,9 +23,9 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import binom
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.flame_lower import laplace_stays
 from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
@@ -33,28 +33,31 @@ from .counting import delta_lower, epsilon_lower_known
 from .demo import Demo, Weakness, shown
 from .flame import MIDDLE, by_coordinate, largest, published_epsilon, randomized, to_unit
 
-Floats = NDArray[np.float64]
-
-RUNS: Final = 4_000_000
+TOPK_RUNS: Final = 4_000_000
 OVERFLOW_RUNS: Final = 20
 
-SELDOM: Final = 26_538
-LIKELY: Final = 26_231
+TOPK_THRESHOLD_EPSILON: Final = 26_538
+TOPK_THRESHOLD_DELTA: Final = 26_231
 """At least so many messages above 1/2: where 4,000,000 runs are expected to show the largest
 epsilon, and the largest delta at the published epsilon.  Fixed from the law, before any run."""
 
-_CLIP: Final = 1.0
+TOPK_CLIP: Final = 1.0
 
 
 def published_topk(
-    updates: Floats, rng: np.random.Generator, *, chosen: int, padded_to: int, local_epsilon: float
-) -> list[Floats]:
+    updates: FloatArray,
+    rng: np.random.Generator,
+    *,
+    chosen: int,
+    padded_to: int,
+    local_epsilon: float,
+) -> list[FloatArray]:
     """Return what the analyzer sees of SS-Topk, by coordinate: **no-guarantee**, for study.
 
     `updates` is (users, d), in [-1, 1].
     """
     places = largest(updates, chosen)
-    values = np.take_along_axis(to_unit(updates, _CLIP), places, axis=1)
+    values = np.take_along_axis(to_unit(updates, TOPK_CLIP), places, axis=1)
     return by_coordinate(
         places,
         randomized(values, local_epsilon, rng),
@@ -72,8 +75,9 @@ def counts_above(
     *,
     chosen: int = FIFTIETH.chosen,
     padded_to: int = FIFTIETH.padded_to,
-) -> NDArray[np.int64]:
+) -> IntArray:
     """Return how many of the user's coordinates' messages exceed 1/2, in each of `runs` rounds."""
+    # Bin(k, s) of the user plus Bin(k (n_p - 1), 1/2) of the dummies, for each round.
     others = rng.binomial(chosen * (padded_to - 1), MIDDLE, runs)
     return np.asarray(others + rng.binomial(chosen, stays, runs))
 
@@ -81,11 +85,12 @@ def counts_above(
 def exact_tails(threshold: int) -> tuple[float, float]:
     """Return P[count >= threshold] for a user whose values are all 1, and all 0."""
     chosen, others = FIFTIETH.chosen, FIFTIETH.chosen * (FIFTIETH.padded_to - 1)
-    own = np.arange(chosen + 1)
-    tails = binom.sf(threshold - own - 1, others, MIDDLE)
+    hits = np.arange(chosen + 1)
+    # Convolution: sum over the user's hits j of P[j] P[dummies >= threshold - j].
+    tails = binom.sf(threshold - hits - 1, others, MIDDLE)
     stays = laplace_stays(MESSAGE_EPSILON)
-    one, zero = binom.pmf(own, chosen, stays), binom.pmf(own, chosen, 1.0 - stays)
-    return float(one @ tails), float(zero @ tails)
+    with_1, with_0 = binom.pmf(hits, chosen, stays), binom.pmf(hits, chosen, 1.0 - stays)
+    return float(with_1 @ tails), float(with_0 @ tails)
 
 
 def most_messages(others: int, sends_it: bool, rng: np.random.Generator) -> int:
@@ -94,7 +99,7 @@ def most_messages(others: int, sends_it: bool, rng: np.random.Generator) -> int:
     The user's largest coordinates hold the first one, or do not.
     """
     updates = rng.uniform(-0.5, 0.5, (others + 1, DIMENSIONS))
-    updates[:, 0] = _CLIP
+    updates[:, 0] = TOPK_CLIP
     if not sends_it:
         updates[-1, 0] = 0.0
     loads = np.bincount(largest(updates, FIFTIETH.chosen).ravel(), minlength=DIMENSIONS)
@@ -103,11 +108,13 @@ def most_messages(others: int, sends_it: bool, rng: np.random.Generator) -> int:
 
 def _run(rng: np.random.Generator) -> Weakness:
     claimed, stays = published_epsilon(), laplace_stays(MESSAGE_EPSILON)
-    with_1 = counts_above(RUNS, stays, rng)
-    with_0 = counts_above(RUNS, 1.0 - stays, rng)
+    with_1 = counts_above(TOPK_RUNS, stays, rng)
+    with_0 = counts_above(TOPK_RUNS, 1.0 - stays, rng)
     seldom, likely = (
-        Counts(int((with_0 >= threshold).sum()), RUNS, int((with_1 < threshold).sum()), RUNS)
-        for threshold in (SELDOM, LIKELY)
+        Counts(
+            int((with_0 >= threshold).sum()), TOPK_RUNS, int((with_1 < threshold).sum()), TOPK_RUNS
+        )
+        for threshold in (TOPK_THRESHOLD_EPSILON, TOPK_THRESHOLD_DELTA)
     )
     about: dict[str, Any] = {"observer": "analyzer", "unit": "user", "neighbours": "replace-one"}
     simulated = (
@@ -118,9 +125,9 @@ def _run(rng: np.random.Generator) -> Weakness:
 
     def sample(counts: Counts, threshold: int) -> dict[str, int]:
         return {
-            "runs, values all 1": RUNS,
-            "runs, values all 0": RUNS,
-            f"{threshold:,} or more above 1/2, values 1": counts.positives - counts.misses,
+            "runs, values all 1": TOPK_RUNS,
+            "runs, values all 0": TOPK_RUNS,
+            f"{threshold:,} or more above 1/2, values 1": counts.hits,
             f"{threshold:,} or more above 1/2, values 0": counts.false_alarms,
         }
 
@@ -131,12 +138,12 @@ def _run(rng: np.random.Generator) -> Weakness:
         delta=FLAME_DELTA,
         proves="The published epsilon is too small for a round in which nothing overflows.",
         assumes=simulated,
-        sample=sample(seldom, SELDOM),
+        sample=sample(seldom, TOPK_THRESHOLD_EPSILON),
         **about,
     )
     full = [most_messages(FIFTIETH.padded_to, True, rng) for _ in range(OVERFLOW_RUNS)]
     room = [most_messages(FIFTIETH.padded_to, False, rng) for _ in range(OVERFLOW_RUNS)]
-    over, none = (sum(one > FIFTIETH.padded_to for one in own) for own in (full, room))
+    over, none = (sum(load > FIFTIETH.padded_to for load in loads) for loads in (full, room))
     overflow = shown(
         "a coordinate with more messages than it is padded to",
         epsilon_lower_known(
@@ -167,18 +174,19 @@ def _run(rng: np.random.Generator) -> Weakness:
         quantity=f"delta at epsilon {claimed:.3g}",
         proves="At the published epsilon the claim fails in a few per cent of all rounds.",
         assumes=simulated,
-        sample=sample(likely, LIKELY),
+        sample=sample(likely, TOPK_THRESHOLD_DELTA),
         **about,
     )
-    p, q = exact_tails(SELDOM)
-    often = exact_tails(LIKELY)
+    p, q = exact_tails(TOPK_THRESHOLD_EPSILON)
+    often = exact_tails(TOPK_THRESHOLD_DELTA)
     return Weakness(
         (epsilon, overflow, delta),
         (math.log((p - FLAME_DELTA) / q), math.inf, often[0] - math.exp(claimed) * often[1]),
         (
             "A user's 157 largest coordinates were all +C in one data set and all -C in the other, "
             "and the analyzer counted the messages above 1/2 in those coordinates.",
-            f"Thresholds were fixed from the exact law for {RUNS:,} rounds of each; the best of "
+            f"Thresholds were fixed from the exact law for {TOPK_RUNS:,} rounds of each; the "
+            "best of "
             "all thresholds has epsilon 1.198 by its law, and would need far more rounds.",
             "The proof takes the choice of coordinates for random and amplifies by it; the choice "
             "is the same here in both data sets, so there is nothing to amplify.",

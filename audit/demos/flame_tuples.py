@@ -21,34 +21,36 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray, IntArray
 from ...accountant.claims.flame_setting import DIMENSIONS, FIFTIETH, FLAME_DELTA, MESSAGE_EPSILON
 from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower
 from .demo import Demo, Weakness, shown
 from .flame import MIDDLE, drawn, in_tuples, published_epsilon, randomized
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 TUPLES: Final = DIMENSIONS * FIFTIETH.padded_to // FIFTIETH.chosen
-RUNS: Final = 200_000
+TUPLE_RUNS: Final = 200_000
 
-STEPS: Final = 16
+SCORE_STEPS: Final = 16
 """Steps of a message's score, on each side of 0."""
 
-SELDOM: Final = 853
-LIKELY: Final = 558
+TUPLE_THRESHOLD_EPSILON: Final = 853
+TUPLE_THRESHOLD_DELTA: Final = 558
 """A score of some tuple at least so large: where 200,000 runs are expected to show the largest
 epsilon, and the largest delta at the published epsilon.  Fixed from the law, before any run."""
 
-_CHUNK: Final = 20_000
+TUPLES_AT_ONCE: Final = 20_000
 
 
 def published_double(
-    values: Floats, rng: np.random.Generator, *, chosen: int, padded_to: int, local_epsilon: float
-) -> tuple[Integers, Floats]:
+    values: FloatArray,
+    rng: np.random.Generator,
+    *,
+    chosen: int,
+    padded_to: int,
+    local_epsilon: float,
+) -> tuple[IntArray, FloatArray]:
     """Return the tuples of SS-Double as printed, (d n_p / k, k): **no-guarantee**, for study.
 
     `values` is (users, d), in [0, 1].
@@ -65,22 +67,24 @@ def published_double(
     )
 
 
-def scores(messages: Floats) -> Integers:
+def scores(messages: FloatArray) -> IntArray:
     """Return the score of each tuple of messages (.., k), in steps of eps_l / 32."""
     ahead = 2.0 * np.clip(messages, MIDDLE, 1.0) - 1.5
-    return np.asarray(np.rint(2 * STEPS * ahead).sum(axis=-1).astype(np.int64))
+    return np.asarray(np.rint(2 * SCORE_STEPS * ahead).sum(axis=-1).astype(np.int64))
 
 
 def score_tails(
     value: float, *, chosen: int = FIFTIETH.chosen, local_epsilon: float = MESSAGE_EPSILON
-) -> Floats:
-    """Return P[score >= c] for c = -`STEPS` k, .., `STEPS` k, of a tuple whose values are `value`.
+) -> FloatArray:
+    """Return P[score >= c], c = -`SCORE_STEPS` k, .., `SCORE_STEPS` k, of a tuple of k `value`s.
 
     Exact but for rounding: sums of positive terms.
     """
-    cuts = MIDDLE + (np.arange(1, 2 * STEPS + 1) - 0.5) / (4 * STEPS)
+    # Borders between the steps of a rounded score, in units of the message.
+    cuts = MIDDLE + (np.arange(1, 2 * SCORE_STEPS + 1) - 0.5) / (4 * SCORE_STEPS)
     below = _laplace_below(local_epsilon * (cuts - value))
     masses = np.diff(below, prepend=0.0, append=1.0)
+    # The law of a sum of k independent steps: k convolutions of positive terms.
     law = np.ones(1)
     for _ in range(chosen):
         law = np.convolve(law, masses)
@@ -89,42 +93,51 @@ def score_tails(
 
 def exact_rates(threshold: int) -> tuple[float, float, float]:
     """Return p, q and the chance of one other tuple, for a score of `threshold` or more."""
-    at = threshold + STEPS * FIFTIETH.chosen
-    one, zero, other = (float(score_tails(value)[at]) for value in (1.0, 0.0, MIDDLE))
+    at = threshold + SCORE_STEPS * FIFTIETH.chosen
+    with_1, with_0, other = (float(score_tails(value)[at]) for value in (1.0, 0.0, MIDDLE))
+    # P[none of the other tuples] = (1 - q)^(TUPLES - 1), in logarithms.
     log_none = (TUPLES - 1) * math.log1p(-other)
 
-    def some(own: float) -> float:
-        return -math.expm1(math.log1p(-own) + log_none)
+    def some(tail: float) -> float:
+        return -math.expm1(math.log1p(-tail) + log_none)
 
-    return some(one), some(zero), other
+    return some(with_1), some(with_0), other
 
 
-def _largest_of_user(value: float, rng: np.random.Generator) -> Integers:
-    values = np.full((_CHUNK, FIFTIETH.chosen), value)
-    parts = [scores(randomized(values, MESSAGE_EPSILON, rng)) for _ in range(RUNS // _CHUNK)]
+def _largest_of_user(value: float, rng: np.random.Generator) -> IntArray:
+    values = np.full((TUPLES_AT_ONCE, FIFTIETH.chosen), value)
+    parts = [
+        scores(randomized(values, MESSAGE_EPSILON, rng))
+        for _ in range(TUPLE_RUNS // TUPLES_AT_ONCE)
+    ]
     return np.concatenate(parts)
 
 
-def _counts(own: tuple[Integers, Integers], threshold: int, rng: np.random.Generator) -> Counts:
+def _counts(
+    user_scores: tuple[IntArray, IntArray], threshold: int, rng: np.random.Generator
+) -> Counts:
     """Count the event with a user whose values are all 1, and all 0."""
     chance = exact_rates(threshold)[2]
     with_1, with_0 = (
-        int(((score >= threshold) | (rng.binomial(TUPLES - 1, chance, RUNS) > 0)).sum())
-        for score in own
+        int(((score >= threshold) | (rng.binomial(TUPLES - 1, chance, TUPLE_RUNS) > 0)).sum())
+        for score in user_scores
     )
-    return Counts(with_0, RUNS, RUNS - with_1, RUNS)
+    return Counts(with_0, TUPLE_RUNS, TUPLE_RUNS - with_1, TUPLE_RUNS)
 
 
 def _run(rng: np.random.Generator) -> Weakness:
     claimed = published_epsilon()
-    own = _largest_of_user(1.0, rng), _largest_of_user(0.0, rng)
-    seldom, likely = (_counts(own, threshold, rng) for threshold in (SELDOM, LIKELY))
+    user_scores = _largest_of_user(1.0, rng), _largest_of_user(0.0, rng)
+    seldom, likely = (
+        _counts(user_scores, threshold, rng)
+        for threshold in (TUPLE_THRESHOLD_EPSILON, TUPLE_THRESHOLD_DELTA)
+    )
 
     def sample(counts: Counts) -> dict[str, int]:
         return {
-            "runs, values all 1": RUNS,
-            "runs, values all 0": RUNS,
-            "some tuple above, values 1": counts.positives - counts.misses,
+            "runs, values all 1": TUPLE_RUNS,
+            "runs, values all 0": TUPLE_RUNS,
+            "some tuple above, values 1": counts.hits,
             "some tuple above, values 0": counts.false_alarms,
         }
 
@@ -156,8 +169,8 @@ def _run(rng: np.random.Generator) -> Weakness:
         sample=sample(likely),
         **about,
     )
-    p, q, _ = exact_rates(SELDOM)
-    often = exact_rates(LIKELY)
+    p, q, _ = exact_rates(TUPLE_THRESHOLD_EPSILON)
+    often = exact_rates(TUPLE_THRESHOLD_DELTA)
     return Weakness(
         (epsilon, delta),
         (math.log((p - FLAME_DELTA) / q), often[0] - math.exp(claimed) * often[1]),
@@ -165,7 +178,7 @@ def _run(rng: np.random.Generator) -> Weakness:
             "A user's values were all 1 in one data set and all 0 in the other, everybody else's "
             "1/2, and 16,650 whole tuples of 157 messages were shuffled.",
             "The analyzer asked whether one tuple favours 1 over 1/2 more than a threshold that "
-            f"was fixed for {RUNS:,} rounds of each.",
+            f"was fixed for {TUPLE_RUNS:,} rounds of each.",
             "By the exact law a threshold that is passed once in 76,000 rounds shows epsilon 7.13; "
             "so rare an event cannot be counted here.",
             "The analysis takes every coordinate for shuffled by itself; tuples stay together.",
@@ -173,7 +186,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     )
 
 
-def _laplace_below(x: Floats) -> Floats:
+def _laplace_below(x: FloatArray) -> FloatArray:
     """Return the distribution function of Laplace noise of scale 1."""
     tail = 0.5 * np.exp(-np.abs(x))
     return np.asarray(np.where(x < 0.0, tail, 1.0 - tail))

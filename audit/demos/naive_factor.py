@@ -19,46 +19,44 @@ import math
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import rounding
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.uldp_fl import DELTA, NOISE, published_user_epsilon
 from ...accountant.sensitivity import uldp
 from ..statistics import Counts, epsilon_lower, gdp_epsilon, mu_lower
 from .demo import Demo, Weakness, shown
 
-Floats = NDArray[np.float64]
-
-SILOS: Final = 5
-CLIP: Final = 0.1
-RATE: Final = 0.01
-EPOCHS: Final = 50
+NAIVE_SILOS: Final = 5
+NAIVE_CLIP: Final = 0.1
+LOCAL_RATE: Final = 0.01
+LOCAL_EPOCHS: Final = 50
 """Of local training, full batch."""
 PULL: Final = 10.0
 """M: a silo that nobody clips would move by rate x epochs x M, 50 clips."""
 
-ROUNDS: Final = 100
-RUNS: Final = 20_000
-SHORT: Final = 20
+NAIVE_ROUNDS: Final = 100
+NAIVE_RUNS: Final = 20_000
+SHORT_ROUNDS: Final = 20
 SHORT_RUNS: Final = 200_000
 """Runs of 20 rounds, with as many more of them: enough to count without assuming a distribution."""
 
-_CHUNK: Final = 20_000
+RUNS_AT_ONCE: Final = 20_000
 
 
-def local_updates(pulls: Floats) -> Floats:
+def local_updates(pulls: FloatArray) -> FloatArray:
     """Return x_s - x of a silo whose users' losses are -z.x, from the sum of the z (.., d)."""
-    return np.asarray(RATE * EPOCHS * pulls)
+    return np.asarray(LOCAL_RATE * LOCAL_EPOCHS * pulls)
 
 
 def published_naive_round(
-    updates: Floats,
+    updates: FloatArray,
     rng: np.random.Generator,
     *,
     noise_multiplier: float,
-    clip: float = CLIP,
+    clip: float = NAIVE_CLIP,
     factor: float = 1.0,
-) -> Floats:
+) -> FloatArray:
     """Return the step of the model, sum_s D_s / |S|, as published: **no-guarantee**, for study.
 
     `updates` is (.., silos, d), before the clip; the result (.., d).  `factor` multiplies the
@@ -67,6 +65,7 @@ def published_naive_round(
     silos = updates.shape[-2]
     norms = np.linalg.norm(updates, axis=-1, keepdims=True)
     clipped = updates * (clip / np.maximum(norms, clip))
+    # Each silo adds 1 / |S| of the total variance, as the theorem sizes it for one clip.
     total = factor * noise_multiplier * uldp.naive_sensitivity_as_published(clip, silos)
     noise = rng.standard_normal(updates.shape) * (total / math.sqrt(silos))
     return np.asarray((clipped + noise).sum(axis=-2) / silos)
@@ -74,18 +73,19 @@ def published_naive_round(
 
 def scores(
     present: bool, runs: int, rounds: int, rng: np.random.Generator, *, factor: float = 1.0
-) -> Floats:
+) -> FloatArray:
     """Return sum_t (x_{t+1} - x_t) / (sigma C sqrt(T)) of whole runs, with the user or without."""
+    # The others pull by -M, the user by +2M: clipped, the silo moves by +C or -C.
     pulls = -PULL + (2.0 * PULL if present else 0.0)
-    found = []
-    for first in range(0, runs, _CHUNK):
-        size = min(_CHUNK, runs - first)
-        updates = np.broadcast_to(local_updates(np.array([pulls])), (size, SILOS, 1))
+    parts = []
+    for first in range(0, runs, RUNS_AT_ONCE):
+        size = min(RUNS_AT_ONCE, runs - first)
+        updates = np.broadcast_to(local_updates(np.array([pulls])), (size, NAIVE_SILOS, 1))
         total = np.zeros((size, 1))
         for _ in range(rounds):
             total += published_naive_round(updates, rng, noise_multiplier=NOISE, factor=factor)
-        found.append(total[:, 0] / (NOISE * CLIP * math.sqrt(rounds)))
-    return np.concatenate(found)
+        parts.append(total[:, 0] / (NOISE * NAIVE_CLIP * math.sqrt(rounds)))
+    return np.concatenate(parts)
 
 
 def counted(runs: int, rounds: int, threshold: float, rng: np.random.Generator) -> Counts:
@@ -104,22 +104,22 @@ def short_threshold() -> float:
     """Return where 200,000 runs of 20 rounds are expected to show most: about two false alarms."""
     from scipy.special import ndtri
 
-    return -float(ndtri(2.0 / SHORT_RUNS)) - exact_mu(SHORT) / 2.0
+    return -float(ndtri(2.0 / SHORT_RUNS)) - exact_mu(SHORT_ROUNDS) / 2.0
 
 
 def _sample(counts: Counts) -> dict[str, int]:
     return {
         "runs with the user": counts.positives,
         "runs without": counts.negatives,
-        "above the threshold, with": counts.positives - counts.misses,
+        "above the threshold, with": counts.hits,
         "above the threshold, without": counts.false_alarms,
     }
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    full = counted(RUNS, ROUNDS, 0.0, rng)
+    full = counted(NAIVE_RUNS, NAIVE_ROUNDS, 0.0, rng)
     threshold = short_threshold()
-    short = counted(SHORT_RUNS, SHORT, threshold, rng)
+    short = counted(SHORT_RUNS, SHORT_ROUNDS, threshold, rng)
     mu = mu_lower(full)
     about: dict[str, Any] = {
         "observer": "model",
@@ -127,7 +127,7 @@ def _run(rng: np.random.Generator) -> Weakness:
         "neighbours": "add-remove",
         "delta": DELTA,
     }
-    claimed = published_user_epsilon(ROUNDS)
+    claimed = published_user_epsilon(NAIVE_ROUNDS)
     epsilon = shown(
         "steps of the model over 100 rounds, a user present or absent in all five silos",
         gdp_epsilon(mu, DELTA),
@@ -140,7 +140,7 @@ def _run(rng: np.random.Generator) -> Weakness:
     by_counts = shown(
         "the same over 20 rounds, by counts alone",
         epsilon_lower(short, delta=DELTA),
-        published_user_epsilon(SHORT),
+        published_user_epsilon(SHORT_ROUNDS),
         proves="The published epsilon for 20 rounds is exceeded, whatever the noise's law is.",
         sample=_sample(short),
         **about,
@@ -148,15 +148,17 @@ def _run(rng: np.random.Generator) -> Weakness:
     p, q = _rates(threshold)
     return Weakness(
         (epsilon, by_counts),
-        (gdp_epsilon(exact_mu(ROUNDS), DELTA), math.log((p - DELTA) / q)),
+        (gdp_epsilon(exact_mu(NAIVE_ROUNDS), DELTA), math.log((p - DELTA) / q)),
         (
             "In each of five silos the other users pull the model one way and one user pulls it "
             "twice as far the other way: with that user every silo's clipped update is +C, without "
             "-C.",
-            f"{RUNS:,} runs of {ROUNDS} rounds were made of each, with the published noise, and "
+            f"{NAIVE_RUNS:,} runs of {NAIVE_ROUNDS} rounds were made of each, with the published "
+            "noise, and "
             "told apart by the sum of the model's steps.",
-            f"The theorem lets the update move by C, so mu = {exact_mu(ROUNDS) / 2:g}; it moves by "
-            f"2C, mu = {exact_mu(ROUNDS):g}, and at least "
+            f"The theorem lets the update move by C, so mu = {exact_mu(NAIVE_ROUNDS) / 2:g}; it "
+            "moves by "
+            f"2C, mu = {exact_mu(NAIVE_ROUNDS):g}, and at least "
             f"{rounding.down(mu)} was measured.",
             "Noise made for 2C would be twice as large, and the claim would hold.",
         ),
@@ -166,7 +168,7 @@ def _run(rng: np.random.Generator) -> Weakness:
 def _rates(threshold: float) -> tuple[float, float]:
     from scipy.special import ndtr
 
-    half = exact_mu(SHORT) / 2.0
+    half = exact_mu(SHORT_ROUNDS) / 2.0
     return float(ndtr(half - threshold)), float(ndtr(-half - threshold))
 
 

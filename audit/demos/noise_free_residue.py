@@ -14,18 +14,26 @@ from typing import Final
 
 import numpy as np
 
+from ...accountant.arrays import FloatArray
 from .demo import Demo, Weakness
-from .protocol_1 import MULTIPLE, RUNS, Floats, noise_free, one_round, one_session, updates
-from .readout import EXACT, read_out
+from .protocol_1 import (
+    MULTIPLE,
+    SESSIONS,
+    noise_free,
+    one_round,
+    one_session,
+    updates,
+)
+from .readout import EXACT_VALUES, read_out
 
-REPEATED: Final = 4
+REPEATED_ROUNDS: Final = 4
 
-PRESENT: Final = updates([[0.3, 0.25, -0.4], [-0.2, 0.4, -0.1]])
-ABSENT: Final = updates([[0.0, 0.25, -0.4], [0.0, 0.4, -0.1]])
+UPDATES_WITH_USER: Final = updates([[0.3, 0.25, -0.4], [-0.2, 0.4, -0.1]])
+UPDATES_WITHOUT_USER: Final = updates([[0.0, 0.25, -0.4], [0.0, 0.4, -0.1]])
 """Updates by silo and user; the first user is the one in question."""
 
 
-def residues(deltas: Floats, rounds: int, rng: np.random.Generator) -> list[list[int]]:
+def residues(deltas: FloatArray, rounds: int, rng: np.random.Generator) -> list[list[int]]:
     """Return V of each parameter in some rounds of one session, as the server decrypts it."""
     from ..attacks import transcripts
 
@@ -38,39 +46,42 @@ def residues(deltas: Floats, rounds: int, rng: np.random.Generator) -> list[list
 
 def recognised(present: bool, rng: np.random.Generator) -> bool:
     """Return whether the server finds the residue that follows from the user's presence."""
-    values = residues(PRESENT if present else ABSENT, 1, rng)[0]
-    return [one % MULTIPLE for one in values] == noise_free(PRESENT)
+    values = residues(UPDATES_WITH_USER if present else UPDATES_WITHOUT_USER, 1, rng)[0]
+    return [value % MULTIPLE for value in values] == noise_free(UPDATES_WITH_USER)
 
 
 def _run(rng: np.random.Generator) -> Weakness:
     from ..attacks import transcripts
 
-    hits = sum(recognised(True, rng) for _ in range(RUNS))
-    alarms = sum(recognised(False, rng) for _ in range(RUNS))
+    hits = sum(recognised(True, rng) for _ in range(SESSIONS))
+    alarms = sum(recognised(False, rng) for _ in range(SESSIONS))
     unaided = transcripts.noise_free_residue(
-        residues(PRESENT, REPEATED, rng), MULTIPLE, without=residues(ABSENT, REPEATED, rng)
+        residues(UPDATES_WITH_USER, REPEATED_ROUNDS, rng),
+        MULTIPLE,
+        without=residues(UPDATES_WITHOUT_USER, REPEATED_ROUNDS, rng),
     )
     measured = read_out(
         "the decrypted sum modulo lcm(1..12)",
         hits,
         alarms,
-        RUNS,
+        SESSIONS,
         event="residue of the user",
         impossible="the residue without the user is another one",
         proves="The server tells the user's presence with certainty, whatever noise is drawn.",
     )
-    seen = unaided.what if unaided.found else "It found nothing in a few rounds."
+    seen = unaided.what if unaided.detected else "It found nothing in a few rounds."
     return Weakness(
         measured,
-        EXACT,
+        EXACT_VALUES,
         (
-            f"The published protocol ran {RUNS} times with a user of seven records and {RUNS} "
+            f"The published protocol ran {SESSIONS} times with a user of seven records and "
+            f"{SESSIONS} "
             "times without its updates, each time with keys of its own and full noise.",
             f"The server decrypted the sum and took it modulo {MULTIPLE}: it was what follows from "
             f"the user's presence in {hits} and {alarms} of them.",
             f"The noise is a multiple of {MULTIPLE}, so that residue is a function of raw updates "
             "and counts.",
-            f"A search that knows none of them, on {REPEATED} rounds: {seen}",
+            f"A search that knows none of them, on {REPEATED_ROUNDS} rounds: {seen}",
         ),
     )
 

@@ -15,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from .demo import Demo, Weakness
-from .protocol_1 import RUNS, one_round, one_session, updates
-from .readout import EXACT, read_out
+from .protocol_1 import SESSIONS, one_round, one_session, updates
+from .readout import EXACT_VALUES, read_out
 
-PRESENT: Final = updates([[0.3, 0.0, 0.0], [-0.2, 0.4, -0.1]])
-ABSENT: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]])
+UPDATES_WITH_USER_MOVING: Final = updates([[0.3, 0.0, 0.0], [-0.2, 0.4, -0.1]])
+UPDATES_WITHOUT_USER_MOVING: Final = updates([[0.0, 0.0, 0.0], [0.0, 0.4, -0.1]])
 """Updates by silo and user: in the first silo nobody but the user moves the parameter."""
 
 
@@ -28,34 +28,39 @@ def moved(present: bool, rng: np.random.Generator) -> bool:
     from ..attacks import transcripts
 
     session = one_session()
-    sent = one_round(session, 1, PRESENT if present else ABSENT, rng)
+    sent = one_round(
+        session, 1, UPDATES_WITH_USER_MOVING if present else UPDATES_WITHOUT_USER_MOVING, rng
+    )
     finding = transcripts.shown_randomness({"silo-0": sent["silo-0"]}, session.modulus)
-    return not finding.found
+    return not finding.detected
 
 
 def _run(rng: np.random.Generator) -> Weakness:
-    hits = sum(moved(True, rng) for _ in range(RUNS))
-    alarms = sum(moved(False, rng) for _ in range(RUNS))
+    hits = sum(moved(True, rng) for _ in range(SESSIONS))
+    alarms = sum(moved(False, rng) for _ in range(SESSIONS))
     measured = read_out(
         "the randomness of a silo's ciphertext",
         hits,
         alarms,
-        RUNS,
+        SESSIONS,
         event="randomness other than 1",
         impossible="a product of powers with exponent 0 is 1",
         proves="The server tells the user's presence with certainty, whatever noise is added.",
     )
     return Weakness(
         measured,
-        EXACT,
+        EXACT_VALUES,
         (
-            f"The published protocol ran {RUNS} times with a user who alone moves a parameter in "
-            f"one silo, and {RUNS} times without, each time with keys of its own and full noise.",
+            f"The published protocol ran {SESSIONS} times with a user who alone moves a "
+            "parameter in "
+            f"one silo, and {SESSIONS} times without, each time with keys of its own and full "
+            "noise.",
             "The server took the plaintext out of that silo's ciphertext by its own key: what was "
             f"left was not 1 in {hits} and {alarms} of them.",
             "Noise and masks are added to the plaintext, and nobody multiplies in randomness of "
             "its own, so the exponents show.",
-            f"{RUNS} sessions alone can show no epsilon above {math.log(RUNS / 3.69):.1f}; that "
+            f"{SESSIONS} sessions alone can show no epsilon above "
+            f"{math.log(SESSIONS / 3.69):.1f}; that "
             "the count without the user is 0 for certain is algebra.",
         ),
     )

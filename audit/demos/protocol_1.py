@@ -17,14 +17,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ...accountant.claims.uldp_fl import NOISE
 
 if TYPE_CHECKING:
     from ...fl.uldp.weighting.published import PublishedWeighting
-
-Floats = NDArray[np.float64]
 
 COUNTS: Final = ((1, 6), (3, 2), (2, 2))
 """Records of each user in each silo; the first user is the one in question."""
@@ -33,11 +31,11 @@ COUNT_LIMIT: Final = 12
 MULTIPLE: Final = math.lcm(*range(1, COUNT_LIMIT + 1))
 """C_LCM."""
 
-STEP: Final = 2.0**-10
+FIXED_POINT_STEP: Final = 2.0**-10
 KEY_BITS: Final = 256
-CLIP: Final = 1.0
+PROTOCOL_CLIP: Final = 1.0
 
-RUNS: Final = 250
+SESSIONS: Final = 250
 """Sessions with the user, and as many without, each with keys of its own."""
 
 
@@ -49,12 +47,12 @@ def one_session() -> PublishedWeighting:
     from ...fl.uldp.weighting.published import PublishedWeighting
 
     return PublishedWeighting(
-        np.array(COUNTS), count_limit=COUNT_LIMIT, step=STEP, key_bits=KEY_BITS
+        np.array(COUNTS), count_limit=COUNT_LIMIT, step=FIXED_POINT_STEP, key_bits=KEY_BITS
     )
 
 
 def one_round(
-    session: PublishedWeighting, number: int, deltas: Floats, rng: np.random.Generator
+    session: PublishedWeighting, number: int, deltas: FloatArray, rng: np.random.Generator
 ) -> dict[str, list[int]]:
     """Run a round on clipped updates (silos, users, D); return what each silo sent the server."""
     from ...fl.parties.network import SERVER
@@ -62,34 +60,35 @@ def one_round(
     from ..attacks import transcripts
 
     silos, _, size = deltas.shape
-    noise = rng.normal(0.0, NOISE * CLIP / math.sqrt(silos), (silos, size))
+    noise = rng.normal(0.0, NOISE * PROTOCOL_CLIP / math.sqrt(silos), (silos, size))
     session.round(number, deltas, noise)
     width = len(wide(0, session.modulus**2))
     return transcripts.residues(session.views[SERVER], Updates.kind, width, round=number)
 
 
-def noise_free(deltas: Floats) -> list[int]:
+def noise_free(deltas: FloatArray) -> list[int]:
     """Return sum C_LCM n_su / N_u e(delta_su) mod C_LCM of each parameter: what no noise touches.
 
     Known to whoever knows the updates: `deltas` is (silos, users, D).
     """
-    totals = [sum(own) for own in COUNTS]
+    # N_u; C_LCM n_su / N_u is an integer, as N_u is at most the count limit.
+    totals = [sum(counts) for counts in COUNTS]
     return [
         sum(
-            MULTIPLE * COUNTS[user][silo] // totals[user] * encoded(deltas[silo, user, place])
+            MULTIPLE * COUNTS[user][silo] // totals[user] * encoded(deltas[silo, user, parameter])
             for silo in range(deltas.shape[0])
             for user in range(deltas.shape[1])
         )
         % MULTIPLE
-        for place in range(deltas.shape[2])
+        for parameter in range(deltas.shape[2])
     ]
 
 
 def encoded(value: float) -> int:
     """Return a float on the protocol's fixed point, as published: rounded to the nearest."""
-    return round(float(value) / STEP)
+    return round(float(value) / FIXED_POINT_STEP)
 
 
-def updates(moves: Sequence[Sequence[float]]) -> Floats:
+def updates(moves: Sequence[Sequence[float]]) -> FloatArray:
     """Return updates (silos, users, 1) from a table of them by silo and user."""
     return np.array(moves, np.float64)[:, :, None]

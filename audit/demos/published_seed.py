@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...fl.parties.network import Message
-from ..attacks.finding import Finding, decided, values
+from ..attacks.finding import Finding, finding_from, values
 from ..attacks.seeds import PUBLISHED_BITS, search_seed
 
 
@@ -34,6 +34,7 @@ def published_seed(
     def left_over(seed: int, users: int) -> list[int]:
         total = blinded[:users]
         for hidden_seed in hidden:
+            # Xor with the guessed R: the pair's seed, if the guess is right.
             key = published.hide_seed(seed, hidden_seed)
             masks = published.pair_masks(key, published.SETUP_ROUND, users, modulus, seed_bits)
             total = [(value - mask) % modulus for value, mask in zip(total, masks, strict=True)]
@@ -54,10 +55,10 @@ def published_seed(
         budget=budget,
         chance_match=(count_limit + 1) / modulus,
     )
-    if not finding.found or not isinstance(finding.recovered, int):
+    if not finding.detected or not isinstance(finding.recovered, int):
         return finding
     seed = finding.recovered
-    return decided(
+    return finding_from(
         "published-seed",
         finding.p_value,
         finding.false_alarm,

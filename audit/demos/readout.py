@@ -15,12 +15,12 @@ from ..statistics import Counts, epsilon_lower
 from .counting import delta_lower, epsilon_lower_known
 from .demo import shown
 
-ROUNDS: Final = 100
+PROTOCOL_ROUNDS: Final = 100
 
-EXACT: Final = (math.inf, math.inf, 1.0)
+EXACT_VALUES: Final = (math.inf, math.inf, 1.0)
 """The truth of each measurement."""
 
-_ABSENT: Final = "absent, the user moves nothing: without any record it would stop the protocol"
+ABSENCE: Final = "absent, the user moves nothing: without any record it would stop the protocol"
 
 
 def read_out(
@@ -45,12 +45,12 @@ def read_out(
         },
     }
     endless = shown(
-        f"{seen}, in the first of {ROUNDS} rounds",
+        f"{seen}, in the first of {PROTOCOL_ROUNDS} rounds",
         epsilon_lower_known(counts, delta=DELTA, log_false_alarm=-math.inf),
-        published_user_epsilon(ROUNDS),
+        published_user_epsilon(PROTOCOL_ROUNDS),
         delta=DELTA,
         proves=proves,
-        assumes=(_ABSENT, f"no false alarm is possible: {impossible}"),
+        assumes=(ABSENCE, f"no false alarm is possible: {impossible}"),
         **about,
     )
     by_counts = shown(
@@ -59,7 +59,7 @@ def read_out(
         once,
         delta=DELTA,
         proves="The epsilon published for one round is exceeded.",
-        assumes=(_ABSENT,),
+        assumes=(ABSENCE,),
         **about,
     )
     delta = shown(
@@ -68,7 +68,7 @@ def read_out(
         DELTA,
         quantity=f"delta at epsilon {once:.3g}",
         proves="At the published epsilon the claim fails nearly always.",
-        assumes=(_ABSENT,),
+        assumes=(ABSENCE,),
         **about,
     )
     return endless, by_counts, delta

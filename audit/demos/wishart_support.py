@@ -18,30 +18,28 @@ import math
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.claims import delm
 from ...accountant.sensitivity import wishart
 from ..statistics import Counts, epsilon_lower
 from .counting import batches, delta_lower
 from .demo import Demo, Weakness, shown
 
-Matrix = NDArray[np.float64]
-
 DIMENSION: Final = 10
 RECORDS: Final = delm.RECORDS
-RUNS: Final = 20_000
+WISHART_RUNS: Final = 20_000
 """Releases with the record, and as many without."""
 
 CONFIDENCE: Final = 0.95
 
-NEGATIVE: Final = -1e-9
+NEGATIVE_EIGENVALUE: Final = -1e-9
 """An eigenvalue below this is negative: rounding moves one by some 1e-13."""
 
-_AT_ONCE: Final = 4096
+RELEASES_AT_ONCE: Final = 4096
 
 
-def released(gram: Matrix, epsilon: float, copies: int, rng: np.random.Generator) -> Matrix:
+def released(gram: FloatArray, epsilon: float, copies: int, rng: np.random.Generator) -> FloatArray:
     """Return `copies` independent releases (copies, d, d) of the Gram matrix (d, d), as published.
 
     O = A + Z Z^T, Z of shape (d, d+1) with independent N(0, 1/(2 epsilon)) entries.
@@ -51,14 +49,15 @@ def released(gram: Matrix, epsilon: float, copies: int, rng: np.random.Generator
     return np.asarray(gram + z @ z.transpose(0, 2, 1))
 
 
-def says_absent(releases: Matrix, rest: Matrix, record: Matrix) -> NDArray[np.bool_]:
+def says_absent(releases: FloatArray, rest: FloatArray, record: FloatArray) -> BoolArray:
     """Return for each release (copies, d, d) whether it shows that `record` (d,) is not in it.
 
     `rest` is the Gram matrix of all other records, which the adversary knows.  True where
     O - rest - x x^T has a negative eigenvalue; never where the record is in O.
     """
+    # Z Z^T is positive semidefinite: a negative eigenvalue shows that x x^T was not in O.
     left = releases - rest - np.outer(record, record)
-    return np.asarray(np.linalg.eigvalsh(left)[:, 0] < NEGATIVE)
+    return np.asarray(np.linalg.eigvalsh(left)[:, 0] < NEGATIVE_EIGENVALUE)
 
 
 def counted(epsilon: float, runs: int, dimension: int, rng: np.random.Generator) -> Counts:
@@ -73,7 +72,7 @@ def counted(epsilon: float, runs: int, dimension: int, rng: np.random.Generator)
     claims = {
         present: sum(
             int(says_absent(released(gram, epsilon, size, rng), rest, record).sum())
-            for size in batches(runs, _AT_ONCE)
+            for size in batches(runs, RELEASES_AT_ONCE)
         )
         for present, gram in ((False, rest), (True, rest + np.outer(record, record)))
     }
@@ -85,12 +84,12 @@ def counted(epsilon: float, runs: int, dimension: int, rng: np.random.Generator)
 def run(rng: np.random.Generator) -> Weakness:
     """Measure delta and epsilon of the PCA step at the published epsilon 0.6."""
     published = delm.EPSILON_PCA
-    counts = counted(published, RUNS, DIMENSION, rng)
+    counts = counted(published, WISHART_RUNS, DIMENSION, rng)
     alpha = 1.0 - CONFIDENCE
     delta = delta_lower(counts, epsilon=published, alpha=alpha)
     epsilon = epsilon_lower(counts, delta=delm.DELTA, alpha=alpha)
     whole = delm.published_total(published, delm.EPSILON_TRAINING, delm.EPSILON_SELECTION)
-    hits = counts.positives - counts.misses
+    hits = counts.hits
     sample: dict[str, float | int | str] = {
         "releases without the record": counts.positives,
         "called absent": hits,
@@ -137,11 +136,12 @@ def run(rng: np.random.Generator) -> Weakness:
         ),
     )
     story = (
-        f"A client's {RECORDS} records were released {RUNS:,} times with one record and "
-        f"{RUNS:,} times without it, with the published noise for epsilon {published:g}.",
+        f"A client's {RECORDS} records were released {WISHART_RUNS:,} times with one record and "
+        f"{WISHART_RUNS:,} times without it, with the published noise for epsilon {published:g}.",
         "Whoever knows the other records subtracts them and the record in question: with the "
         "record in the data only noise is left, which has no negative eigenvalue.",
-        f"Without it, {hits:,} of {RUNS:,} releases had one (in theory {exact:.3f} of them), and "
+        f"Without it, {hits:,} of {WISHART_RUNS:,} releases had one (in theory {exact:.3f} of "
+        "them), and "
         f"with it {counts.false_alarms}: of an absent record the attack says so in nearly half of "
         "all cases, and it is never wrong.",
         "An event that has probability 0 on one side contradicts every finite epsilon: delta is "

@@ -29,19 +29,19 @@ from ..verify import verify
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-POINTS: Final = 24
-"""At how many rounds, at most, epsilon is derived for the curve."""
+MAX_SPENDING_POINTS: Final = 24
+"""Most rounds at which epsilon is derived for the curve."""
 
-ROUNDS: Final = 10_000
-"""Of runs with more rounds it is derived at fewer of them, as each takes as long as the rounds."""
+FULL_CURVE_ROUNDS: Final = 10_000
+"""Runs with more rounds than this get fewer points."""
 
-FEWEST: Final = 4
-"""But at so many."""
+MIN_SPENDING_POINTS: Final = 4
+"""Least number of points of the curve."""
 
 
 @dataclass(frozen=True)
-class Spending:
-    """What the log supports once `rounds` of its rounds were spent: an upper end of epsilon."""
+class SpendingPoint:
+    """The upper end of epsilon that the log supports after `rounds` of its rounds."""
 
     rounds: int
     epsilon: float
@@ -59,7 +59,7 @@ class RunFacts:
 
     opened: RunOpen
     budget: BudgetReport
-    course: tuple[Spending, ...]
+    course: tuple[SpendingPoint, ...]
     event: ev.Event
     evaluation: Evaluation | None
     results: tuple[Result, ...]
@@ -68,27 +68,33 @@ class RunFacts:
     def measured(self) -> tuple[tuple[int, Measurement], ...]:
         """What was measured and published, each with the number of its line."""
         return tuple(
-            (one.number, one.measurement) for one in self.results if one.measurement is not None
+            (result.number, result.measurement)
+            for result in self.results
+            if result.measurement is not None
         )
 
     @property
     def contradicting(self) -> tuple[tuple[int, Measurement], ...]:
         """What was measured that contradicts a claim, whether or not it says so itself."""
-        return tuple(one for one in self.measured if contradicts(one[1]))
+        return tuple(row for row in self.measured if contradicts(row[1]))
 
     @property
     def unusual(self) -> tuple[tuple[int, Measurement], ...]:
         """What was measured that few sound runs show, and that contradicts nothing."""
-        return tuple(one for one in self.measured if one[1].unusual)
+        return tuple(row for row in self.measured if row[1].unusual)
 
 
-def contradicts(one: Measurement) -> bool:
+def contradicts(result: Measurement) -> bool:
     """Return whether a result rejects its claim, or bounds from below what is above it.
 
     A bound above the claim that calls itself unusual holds with its confidence, and accuses nobody.
     """
-    above = one.kind == "lower-bound" and one.claimed is not None and one.value > one.claimed
-    return one.contradicted or (above and not one.unusual)
+    above = (
+        result.kind == "lower-bound"
+        and result.claimed is not None
+        and result.value > result.claimed
+    )
+    return result.contradicted or (above and not result.unusual)
 
 
 @exactly_named()
@@ -120,7 +126,7 @@ def read(
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
-    held = beside(folder, ledger.opened)
+    configuration = beside(folder, ledger.opened)
     edited = hazards_beside(folder, ledger)
     return RunFacts(
         opened=ledger.opened,
@@ -130,24 +136,24 @@ def read(
             more=(
                 *chain_hazards(verified),
                 *edited,
-                *file_mismatch(held),
+                *file_mismatch(configuration),
                 *foreign_results(ledger.opened, entries),
             ),
-            unread=held.not_stated,
+            unread=configuration.not_stated,
         ),
         course=_course(ledger),
         event=evidence.composed(ledger.opened.claim.observer),
         evaluation=ledger.evaluations[-1][1] if ledger.evaluations else None,
         results=tuple(
-            result_of(one.record, one.number)
-            for one in entries
-            if isinstance(one.record, AuditResult)
+            result_of(entry.record, entry.number)
+            for entry in entries
+            if isinstance(entry.record, AuditResult)
         ),
     )
 
 
-def _course(ledger: Ledger) -> tuple[Spending, ...]:
-    """Return what the first rounds of a log support, at up to `POINTS` of them."""
+def _course(ledger: Ledger) -> tuple[SpendingPoint, ...]:
+    """Return what the first rounds of a log support, at up to `MAX_SPENDING_POINTS` of them."""
     observer, spent = ledger.opened.claim.observer, ledger.spent
     numbers = [intended.intent.round for intended in spent]
     ends = [  # a round may have several intents, one behind the other
@@ -155,10 +161,15 @@ def _course(ledger: Ledger) -> tuple[Spending, ...]:
         for index, number in enumerate(numbers)
         if index + 1 == len(numbers) or numbers[index + 1] != number
     ]
+    # Deriving epsilon for t rounds takes time in t, so long runs get fewer points.
     count = len(ends)
-    found = []
-    points = max(FEWEST, POINTS * ROUNDS // max(ROUNDS, count))
+    course = []
+    points = max(
+        MIN_SPENDING_POINTS,
+        MAX_SPENDING_POINTS * FULL_CURVE_ROUNDS // max(FULL_CURVE_ROUNDS, count),
+    )
     for rounds in sorted({round(count * step / points) for step in range(1, points + 1)} - {0}):
+        # The log as it was after these rounds: not closed yet.
         first = replace(ledger, spent=spent[: ends[rounds - 1]], closed=None)
-        found.append(Spending(rounds, Evidence.of(first).total(observer).upper))
-    return tuple(found)
+        course.append(SpendingPoint(rounds, Evidence.of(first).total(observer).upper))
+    return tuple(course)

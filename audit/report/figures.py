@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import MissingExtra
 from ..measurement import Curve
-from .facts import Spending
+from .facts import SpendingPoint
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,13 +22,13 @@ PROVEN: Final = "#1f5fa8"
 CLAIMED: Final = "#b3541e"
 MEASURED: Final = "#2a7f4f"
 
-FAR: Final = 20.0
+MAX_DRAWN_RATIO: Final = 20.0
 """How many times what is proven a number may be, to be drawn beside it."""
 
-CURVES: Final = 8
+MAX_CURVES: Final = 8
 """Most curves of one figure."""
 
-LEAST: Final = 1e-6
+MIN_PLOTTED_RATE: Final = 1e-6
 """Lowest rate of false alarms on an axis."""
 
 _STYLE: Final[Any] = {
@@ -50,30 +50,31 @@ _STYLE: Final[Any] = {
     "legend.frameon": False,
 }
 
-Line = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+Line = Callable[[FloatArray], FloatArray]
 """From false alarms to misses: a trade-off function."""
 
 
 def spending(
-    course: Sequence[Spending], claimed: float | None, planned: int, stated: float | None
+    course: Sequence[SpendingPoint], claimed: float | None, planned: int, stated: float | None
 ) -> str | None:
     """Return epsilon against rounds with the budget; None where no number is finite.
 
     `claimed` is the budget, `planned` the number of planned rounds, `stated` what the last line of
-    the log says that was spent; neither is drawn where it is more than `FAR` times what is proven.
+    the log says that was spent; neither is drawn where it is more than `MAX_DRAWN_RATIO`
+    times what is proven.
     """
-    points = [one for one in course if math.isfinite(one.epsilon)]
+    points = [point for point in course if math.isfinite(point.epsilon)]
     if not points:
         return None
     last, top = course[-1].rounds, points[-1].epsilon
 
     def near(epsilon: float | None) -> bool:
-        return epsilon is not None and epsilon <= FAR * top
+        return epsilon is not None and epsilon <= MAX_DRAWN_RATIO * top
 
     def draw(axes: Axes) -> None:
         axes.plot(
-            [0, *(one.rounds for one in points)],
-            [0.0, *(one.epsilon for one in points)],
+            [0, *(point.rounds for point in points)],
+            [0.0, *(point.epsilon for point in points)],
             color=PROVEN,
             marker=".",
             label="proven, derived from the log",
@@ -119,8 +120,9 @@ def roc(curves: Sequence[tuple[str, Curve]]) -> str | None:
     """Return hits against false alarms on logarithmic axes; None where there is no point.
 
     Each curve has a name, and begins at its first false alarm: nothing is known left of that.
-    Equal ones are drawn once, and of many the last `CURVES`.
+    Equal ones are drawn once, and of many the last `MAX_CURVES`.
     """
+    # Keyed by the curve itself: equal curves of two results are drawn once.
     usable: dict[Curve, str] = {}
     for name, curve in curves:
         known = tuple(point for point in curve if _is_rates(point) and point[0] > 0.0)
@@ -128,9 +130,9 @@ def roc(curves: Sequence[tuple[str, Curve]]) -> str | None:
             usable.setdefault(known, name)
     if not usable:
         return None
-    shown = list(usable.items())[-CURVES:]
+    shown = list(usable.items())[-MAX_CURVES:]
     least = min(alarm for curve, _ in shown for alarm, hit in curve if hit > 0.0)
-    left = min(0.1, max(least, LEAST))
+    left = min(0.1, max(least, MIN_PLOTTED_RATE))
 
     def draw(axes: Axes) -> None:
         axes.plot([left, 1.0], [left, 1.0], color="#8b97a5", linewidth=0.8, label="guessing")
@@ -160,6 +162,7 @@ def _drawn(draw: Callable[[Axes], None], width: float = 6.4, height: float = 3.2
             "It draws the figures.",
             'Install the extra: pip install "privplan[report]".',
         ) from None
+    # A canvas of its own and no metadata: the same facts give the same bytes.
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())

@@ -26,15 +26,15 @@ from .facts import RunFacts, contradicts
 
 TEMPLATE: Final = "page.html.j2"
 
-SHOWN: Final = 60
+MAX_RESULTS_SHOWN: Final = 60
 """Most results that the page shows."""
 
 _UNSHOWN: Final = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200b-\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ud800-\\udfff]"
 )
-"""What has no place on a page: controls, what turns texts around, and halves of characters."""
+"""Characters that are replaced: controls, marks of direction, and lone surrogates."""
 
-TIERS: Final[Mapping[str, str]] = {
+TIER_QUESTIONS: Final[Mapping[str, str]] = {
     "claim": "Is this mechanism no weaker than the one that is claimed?",
     "robust": "What do right guesses show, however units depend on each other?",
     "membership": "How well are people told from strangers?",
@@ -47,7 +47,7 @@ Shown: TypeAlias = tuple[tuple[int, Measurement], ...]
 """Results with the numbers of their lines."""
 
 
-_SHOWN_ODDS: Final = 200.0
+MAX_ODDS_EPSILON: Final = 200.0
 """Largest epsilon whose odds are written out."""
 
 
@@ -92,23 +92,23 @@ def render(facts: RunFacts) -> str:
         refuted=bool(facts.contradicting) or not facts.budget.ok,
         proven=any(math.isfinite(row.total.upper) for row in facts.budget.rows),
         columns=_columns(facts, shown),
-        measured=[_row(number, one) for number, one in shown],
+        measured=[_row(number, result) for number, result in shown],
         unshown=len(facts.measured) - len(shown),
-        sealed=Counter(one.tier for one in facts.results if one.sealed is not None),
-        unreadable=[one for one in facts.results if one.problem],
-        tiers=TIERS,
+        sealed=Counter(row.tier for row in facts.results if row.sealed is not None),
+        unreadable=[row for row in facts.results if row.problem],
+        tiers=TIER_QUESTIONS,
         evaluation=facts.evaluation,
         spending=_spending(facts),
         trade_off=_trade_off(facts, shown),
         roc=figures.roc(
             [
-                (f"line {n}: {one.tier}", one.curves["roc"])
-                for n, one in shown
-                if "roc" in one.curves
+                (f"line {n}: {result.tier}", result.curves["roc"])
+                for n, result in shown
+                if "roc" in result.curves
             ]
         ),
         not_proof=NOT_PROOF,
-        most=SHOWN,
+        most=MAX_RESULTS_SHOWN,
         as_given=as_given,
     )
     return _UNSHOWN.sub("\ufffd", page)
@@ -117,17 +117,22 @@ def render(facts: RunFacts) -> str:
 def _shown_of(facts: RunFacts) -> Shown:
     """Return the results that are shown, in their order: what contradicts, and the newest."""
     against, measured = facts.contradicting, facts.measured
-    if len(measured) <= SHOWN:
+    if len(measured) <= MAX_RESULTS_SHOWN:
         return measured
-    first = against[-SHOWN:]
-    rest = [one for one in measured if not contradicts(one[1])]
-    return tuple(sorted((*first, *rest[len(rest) - SHOWN + len(first) :]), key=lambda one: one[0]))
+    # What contradicts a claim is never crowded out by newer results.
+    first = against[-MAX_RESULTS_SHOWN:]
+    rest = [row for row in measured if not contradicts(row[1])]
+    return tuple(
+        sorted(
+            (*first, *rest[len(rest) - MAX_RESULTS_SHOWN + len(first) :]), key=lambda row: row[0]
+        )
+    )
 
 
 def _odds(facts: RunFacts) -> str | None:
     """Return e^epsilon, rounded up; None where no number is claimed, or none that can be shown."""
     epsilon = facts.opened.claim.epsilon
-    return None if epsilon is None or epsilon > _SHOWN_ODDS else up(math.exp(epsilon))
+    return None if epsilon is None or epsilon > MAX_ODDS_EPSILON else up(math.exp(epsilon))
 
 
 def _unit(facts: RunFacts) -> str:
@@ -165,94 +170,103 @@ def _rare(unusual: int, measured: int) -> str:
 
 def _columns(facts: RunFacts, shown: Shown) -> list[Column]:
     claim = facts.opened.claim
-    found = []
+    columns = []
     for row in facts.budget.rows:
         stated = claim.epsilon if row.observer == claim.observer else row.stated
-        found.append(
+        columns.append(
             Column(
                 observer=phrase(row.observer, row.dropouts),
                 claimed=_claimed(stated),
                 proven=_proven(row.total.epsilon.lower, row.total.upper, row.total.refusal),
                 rests_on=row.rests_on,
                 measured=tuple(
-                    f"{one.tier}: {_value(one)}{_anyway(one)}{_elsewhere(facts, one)}"
-                    + ", unusual" * one.unusual
-                    for _, one in shown
-                    if one.observer == row.observer and one.quantity == "epsilon"
+                    f"{result.tier}: {_value(result)}{_mechanism_free(result)}"
+                    + _elsewhere(facts, result)
+                    + ", unusual" * result.unusual
+                    for _, result in shown
+                    if result.observer == row.observer and result.quantity == "epsilon"
                 ),
-                within="bad" if stated is not None and _beyond(row.total.upper, stated) else "good",
+                within="bad"
+                if stated is not None and _exceeds(row.total.upper, stated)
+                else "good",
             )
         )
-    return found
+    return columns
 
 
-def _is_of_claim(facts: RunFacts, one: Measurement) -> bool:
+def _is_of_claim(facts: RunFacts, result: Measurement) -> bool:
     claim = facts.opened.claim
-    return (one.unit, one.neighbours) == (claim.unit, claim.neighbours)
+    return (result.unit, result.neighbours) == (claim.unit, claim.neighbours)
 
 
-def _anyway(one: Measurement) -> str:
+def _mechanism_free(result: Measurement) -> str:
     """Return what a robust result shows of any mechanism, where that is another number."""
-    anyway = one.sample.get(ANY_MECHANISM)
-    if one.tier != "robust" or not isinstance(anyway, (int, float)) or not anyway >= 0.0:
+    mechanism_free = result.sample.get(ANY_MECHANISM)
+    if (
+        result.tier != "robust"
+        or not isinstance(mechanism_free, (int, float))
+        or not mechanism_free >= 0.0
+    ):
         return ""
-    return f" for the claim's curve, {down(float(anyway))} for any mechanism"
+    return f" for the claim's curve, {down(float(mechanism_free))} for any mechanism"
 
 
-def _elsewhere(facts: RunFacts, one: Measurement) -> str:
+def _elsewhere(facts: RunFacts, result: Measurement) -> str:
     """Return what a result is about, where that is not what the row is about."""
-    if _is_of_claim(facts, one) and one.delta == facts.opened.claim.delta:
+    if _is_of_claim(facts, result) and result.delta == facts.opened.claim.delta:
         return ""
-    return f" ({_about(one)})"
+    return f" ({_about(result)})"
 
 
-def _about(one: Measurement) -> str:
-    delta = "" if one.delta is None else f", at delta {as_given(one.delta)}"
-    return f"one {one.unit} {UNIT_WORDS[one.neighbours]}{delta}"
+def _about(result: Measurement) -> str:
+    delta = "" if result.delta is None else f", at delta {as_given(result.delta)}"
+    return f"one {result.unit} {UNIT_WORDS[result.neighbours]}{delta}"
 
 
-def _row(number: int, one: Measurement) -> dict[str, object]:
+def _row(number: int, result: Measurement) -> dict[str, object]:
     return {
         "line": number,
-        "tier": one.tier,
-        "what": one.what,
-        "observer": phrase(one.observer),
-        "about": _about(one),
-        "allowed": one.kind == "estimate",
-        "claimed": "nothing" if one.claimed is None else up(one.claimed, EXACT_DIGITS),
-        "value": _value(one) + _anyway(one) + _confidence(one),
-        "contradicted": contradicts(one),
-        "verdict": _verdict_on(one),
-        "proves": one.proves,
-        "assumes": one.assumes,
-        "sample": {name: _shown(value) for name, value in one.sample.items()},
+        "tier": result.tier,
+        "what": result.what,
+        "observer": phrase(result.observer),
+        "about": _about(result),
+        "allowed": result.kind == "estimate",
+        "claimed": "nothing" if result.claimed is None else up(result.claimed, EXACT_DIGITS),
+        "value": _value(result) + _mechanism_free(result) + _confidence(result),
+        "contradicted": contradicts(result),
+        "verdict": _verdict_on(result),
+        "proves": result.proves,
+        "assumes": result.assumes,
+        "sample": {name: _shown(value) for name, value in result.sample.items()},
     }
 
 
-def _verdict_on(one: Measurement) -> str:
+def _verdict_on(result: Measurement) -> str:
     """Return what a result says of its claim, and how often it says so of an honest run."""
-    if contradicts(one):
-        return f"contradicted: at most {one_in(one.level or 1.0 - one.confidence)} honest runs is"
-    if one.unusual:
-        return unusual(1.0 - one.confidence, one.tier)
-    return "" if one.kind == "estimate" or one.claimed is None else "not contradicted"
+    if contradicts(result):
+        level = result.level or 1.0 - result.confidence
+        return f"contradicted: at most {one_in(level)} honest runs is"
+    if result.unusual:
+        return unusual(1.0 - result.confidence, result.tier)
+    return "" if result.kind == "estimate" or result.claimed is None else "not contradicted"
 
 
-def _value(one: Measurement) -> str:
+def _value(result: Measurement) -> str:
     """Return what was measured in words; a lower bound is rounded down, a p-value up."""
-    if one.kind == "lower-bound":
-        return f"{one.quantity} at least {down(one.value)}"
-    if one.kind == "estimate":
-        return f"{one.quantity} about {one.value:.4g}, an estimate"
-    return f"{one.quantity} {up(one.value)}"
+    if result.kind == "lower-bound":
+        return f"{result.quantity} at least {down(result.value)}"
+    if result.kind == "estimate":
+        return f"{result.quantity} about {result.value:.4g}, an estimate"
+    return f"{result.quantity} {up(result.value)}"
 
 
-def _confidence(one: Measurement) -> str:
+def _confidence(result: Measurement) -> str:
     """Return how sure a result is: exactly what it says, and nothing for an estimate."""
-    if one.kind == "estimate":
+    if result.kind == "estimate":
         return ""
-    exact = Decimal(repr(one.confidence))
-    if one.kind == "test":
+    # Through the shortest decimal, so that 1 - .95 is printed as .05.
+    exact = Decimal(repr(result.confidence))
+    if result.kind == "test":
         return f", against {_plain(1 - exact)}"
     return f", with {_plain(100 * exact)} % confidence"
 
@@ -282,7 +296,7 @@ def _proven(lower: float, upper: float, refusal: str) -> str:
     return f"{_above(upper)}{least}"
 
 
-def _beyond(upper: float, stated: float) -> bool:
+def _exceeds(upper: float, stated: float) -> bool:
     return upper > stated * (1.0 + 1e-9)
 
 
@@ -296,9 +310,11 @@ def _trade_off(facts: RunFacts, shown: Shown) -> str | None:
     """Return the figure of the claim's observer; without a curve where no engine has one."""
     observer = facts.opened.claim.observer
     curves = [
-        one.curves["trade-off"]
-        for _, one in shown
-        if one.observer == observer and _is_of_claim(facts, one) and "trade-off" in one.curves
+        result.curves["trade-off"]
+        for _, result in shown
+        if result.observer == observer
+        and _is_of_claim(facts, result)
+        and "trade-off" in result.curves
     ]
     return figures.trade_off(_proven_line(facts), curves)
 

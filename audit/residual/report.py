@@ -32,16 +32,17 @@ def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement])
     the second waits.  Raises `InvalidInput` for no measurements, for a report that is not this
     run's, and for a file that cannot be written; `LogBroken` for a log whose chain is broken.
     """
-    given = [one.to_json() for one in measurements]
+    given = [measurement.to_json() for measurement in measurements]
     if not given:
         raise InvalidInput("A sealed report needs a measurement.")
     lines = list(read(folder))
     run_id = _run_id(lines)
     path = Path(folder) / SEALED_REPORT
-    tiers = {one["tier"] for one in given}
+    tiers = {row["tier"] for row in given}
     try:
-        with _alone(path.parent):
-            kept = [one for one in _held(path, run_id) if one["tier"] not in tiers]
+        with _locked(path.parent):
+            # Read and replaced under the lock; written aside and renamed, whole or not at all.
+            kept = [row for row in _previous(path, run_id) if row["tier"] not in tiers]
             report = {
                 "note": NOT_FOR_PUBLICATION,
                 "run_id": run_id,
@@ -59,16 +60,16 @@ def write_sealed_report(folder: str | Path, measurements: Sequence[Measurement])
 
 
 @contextlib.contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Wait until no other audit writes here: each keeps what the others found."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock: of two audits at once, each keeps the other's results."""
     import fcntl
 
-    place = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(place, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def _run_id(lines: Sequence[Line]) -> str:
@@ -77,19 +78,19 @@ def _run_id(lines: Sequence[Line]) -> str:
     return lines[0].record.run_id
 
 
-def _held(path: Path, run_id: str) -> list[dict[str, Any]]:
+def _previous(path: Path, run_id: str) -> list[dict[str, Any]]:
     """Return the measurements of a report that is there already."""
     try:
         source = json.loads(path.read_bytes())
-        found, owner = list(source["measurements"]), source["run_id"]
-        _ = [one["tier"] for one in found]
+        rows, owner = list(source["measurements"]), source["run_id"]
+        _ = [row["tier"] for row in rows]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, KeyError, TypeError):
         raise _foreign(path, "cannot be read as one") from None
     if owner != run_id:
         raise _foreign(path, "is that of another run")
-    return found
+    return rows
 
 
 def _foreign(path: Path, why: str) -> InvalidInput:

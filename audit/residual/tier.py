@@ -17,36 +17,36 @@ from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ..levels import STRICT
 from ..measurement import Measurement
-from . import questions
-from .items import Run, read_run
-from .laws import holm
-from .questions import Answer
+from . import noise_tests
+from .noise_tests import NoiseTest
+from .p_values import holm
+from .sealed_statistics import Run, read_run
 
 AUDITOR: Final = "auditor"
 """Who sees behind the noise."""
 
-ROUNDS: Final = "rounds tested"
-VALUES: Final = "values tested"
+ROUNDS_TESTED: Final = "rounds tested"
+VALUES_TESTED: Final = "values tested"
 """How much was there to test, beside every answer; public numbers."""
 
-Question: TypeAlias = Callable[[Run], Answer | None]
+Test: TypeAlias = Callable[[Run], NoiseTest | None]
 
-BY_CHANCE: Final[tuple[Question, ...]] = (
-    questions.variance,
-    questions.shape,
-    questions.over_time,
-    questions.across_silos,
-    questions.zeros,
+TESTS_BY_CHANCE: Final[tuple[Test, ...]] = (
+    noise_tests.variance,
+    noise_tests.shape,
+    noise_tests.over_time,
+    noise_tests.across_silos,
+    noise_tests.zeros,
 )
 
-EQUAL_NOISE: Final = 0.02
+EQUAL_NOISE_SHARE: Final = 0.02
 """The part of alpha for noise that is equal by chance; the rest is for the questions above."""
 
-CERTAIN: Final[tuple[Question, ...]] = (
-    questions.norms,
-    questions.sums,
-    questions.weights,
-    questions.drawn,
+CERTAIN_TESTS: Final[tuple[Test, ...]] = (
+    noise_tests.norms,
+    noise_tests.sums,
+    noise_tests.weights,
+    noise_tests.drawn,
 )
 
 ASSUMES: Final = (
@@ -77,26 +77,30 @@ def residual_tier(folder: str | Path, *, alpha: float = 0.05) -> tuple[Measureme
 
 def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
     """Return what the sealed statistics of a run say; see `residual_tier`."""
-    asked = [answer for one in BY_CHANCE if (answer := one(run)) is not None]
-    if not asked:
+    by_chance = [answer for test in TESTS_BY_CHANCE if (answer := test(run)) is not None]
+    if not by_chance:
         raise InvalidInput(
             "No residual of this run has as many values as a statistic is kept of.",
             "Statistics of a few values of noise would give the noise away.",
             "Use another tier, or a larger model.",
         )
-    adjusted = [min(1.0, p / (1.0 - EQUAL_NOISE)) for p in holm([one.p for one in asked])]
-    equal = questions.equal(run)
-    certain = [answer for one in CERTAIN if (answer := one(run)) is not None]
+    # Holm over the tests by chance, at the share of alpha that equal noise leaves.
+    adjusted = [
+        min(1.0, p / (1.0 - EQUAL_NOISE_SHARE)) for p in holm([test.p for test in by_chance])
+    ]
+    equal = noise_tests.equal(run)
+    certain = [answer for test in CERTAIN_TESTS if (answer := test(run)) is not None]
     answers = [
-        *zip(asked, adjusted, strict=True),
-        (equal, min(1.0, equal.p / EQUAL_NOISE)),
+        *zip(by_chance, adjusted, strict=True),
+        (equal, min(1.0, equal.p / EQUAL_NOISE_SHARE)),
         *((answer, answer.p) for answer in certain),
     ]
     return tuple(_measured(run, answer, p, alpha) for answer, p in answers)
 
 
-def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
+def _measured(run: Run, answer: NoiseTest, p: float, alpha: float) -> Measurement:
     claim = run.opened.claim
+    # One p-value serves both levels: contradicted at the strict one, unusual at alpha.
     strict = min(STRICT["residual"], alpha)
     wrong = p <= strict
     rare = not wrong and p <= alpha
@@ -108,7 +112,7 @@ def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
         contradicted=wrong,
         unusual=rare,
         level=strict,
-        proves=answer.proves if wrong else _by_chance(alpha) if rare else NOTHING_FOUND,
+        proves=answer.proves if wrong else _by_chance(alpha) if rare else NO_EVIDENCE,
         observer=AUDITOR,
         unit=claim.unit,
         neighbours=claim.neighbours,
@@ -121,21 +125,21 @@ def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
 
 def _tested(run: Run) -> dict[str, int]:
     """Return how many rounds there were to test, and how many values of their noise."""
-    values = sum(share.values for one in run.releases for share in one.shares)
-    return {ROUNDS: len(run.releases), VALUES: values}
+    values = sum(share.values for release in run.releases for share in release.shares)
+    return {ROUNDS_TESTED: len(run.releases), VALUES_TESTED: values}
 
 
 def _left_out(run: Run) -> tuple[str, ...]:
     """Return what must be known of rounds of several sums, of which not all are looked at."""
-    found = [
-        (share.sums, one.intent.noise.draws)
-        for one in run.releases
-        for share in one.shares
-        if one.intent.noise.draws > 1
+    looked_at = [
+        (share.sums, release.intent.noise.draws)
+        for release in run.releases
+        for share in release.shares
+        if release.intent.noise.draws > 1
     ]
-    if not found:
+    if not looked_at:
         return ()
-    sums, draws = min(found, key=lambda one: one[0] / one[1])
+    sums, draws = min(looked_at, key=lambda pair: pair[0] / pair[1])
     return (
         f"Of the {draws:,} sums of a round {sums:,} were looked at, evenly spaced, for all that is "
         "said of noise, and a few of them were made again: a fault in the others alone is not "
@@ -143,7 +147,7 @@ def _left_out(run: Run) -> tuple[str, ...]:
     )
 
 
-NOTHING_FOUND: Final = (
+NO_EVIDENCE: Final = (
     "Nothing was found against the log here; a fault too small for this many values may be there."
 )
 

@@ -9,15 +9,15 @@ as the records: models stay in memory, and nothing here writes to a log.
 
 from .batched import train_batched
 from .design import Design, design
-from .executor import Executor, Joblib, Serial, all_cores
+from .executor import Executor, JoblibExecutor, SerialExecutor, all_cores
 from .replicas import Replica, replicas
 
 __all__ = [
     "Design",
     "Executor",
-    "Joblib",
+    "JoblibExecutor",
     "Replica",
-    "Serial",
+    "SerialExecutor",
     "all_cores",
     "design",
     "replicas",

@@ -1,4 +1,4 @@
-"""Many models of one architecture at once, each on records of its own.
+"""Many models of one architecture at once, each on records of its plan.
 
 All models see the same batches of the whole pool in the same order, and a mask says which records
 of a batch are a model's own: so records are never copied, and with parameters as a stack, a step of
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from ...fl.models import Model
 
-Floats = NDArray[np.float64]
 Precision = Literal["float32", "float64"]
 Network = Callable[["Tensor", "Tensor"], "Tensor"]
 
@@ -65,9 +65,9 @@ def train_batched(
     model: Model,
     features: ArrayLike,
     labels: ArrayLike,
-    inside: NDArray[np.bool_],
+    inside: BoolArray,
     recipe: BatchedRecipe | None = None,
-) -> Floats:
+) -> FloatArray:
     """Return the parameters of one model for each row of `inside`: (models, D) float64.
 
     `features` (records, ...) and `labels` (records,) are the pool, `inside` (models, records) which
@@ -81,23 +81,25 @@ def train_batched(
 
     from ...fl.training.threads import one_thread
 
-    own = BatchedRecipe() if recipe is None else recipe
+    plan = BatchedRecipe() if recipe is None else recipe
     step = torch.func.vmap(torch.func.grad(_masked_loss(model)), in_dims=(0, None, None, 0))
-    exact = {"float32": torch.float32, "float64": torch.float64}[own.precision]
+    exact = {"float32": torch.float32, "float64": torch.float64}[plan.precision]
     x = torch.from_numpy(np.array(table.reshape(len(table), -1), np.float64)).to(exact)
     y, weights = torch.from_numpy(truth.astype(np.int64)), torch.from_numpy(masks).to(exact)
-    start = torch.from_numpy(model.initial(own.seed)).to(exact)
+    start = torch.from_numpy(model.initial(plan.seed)).to(exact)
     stack = start.repeat(len(masks), 1)
     speed = torch.zeros_like(stack)
-    rng = np.random.default_rng(own.seed)
+    rng = np.random.default_rng(plan.seed)
     with one_thread(), torch.no_grad():  # its matrices are small: threads wait for one another
-        for _ in range(own.epochs):
+        for _ in range(plan.epochs):
             shuffled = torch.from_numpy(rng.permutation(len(table)))
-            order = (shuffled[at : at + own.batch] for at in range(0, len(table), own.batch))
+            order = (shuffled[at : at + plan.batch] for at in range(0, len(table), plan.batch))
+            # One vectorised step of all models on the same batch: gradients are (models, D).
             for chosen in order:
                 slope = step(stack, x[chosen], y[chosen], weights[:, chosen])
-                speed.mul_(own.momentum).add_(slope)
-                stack.sub_(speed, alpha=own.rate)
+                # v <- momentum v + gradient; w <- w - rate v.
+                speed.mul_(plan.momentum).add_(slope)
+                stack.sub_(speed, alpha=plan.rate)
     return stack.double().numpy()
 
 
@@ -114,6 +116,7 @@ def _masked_loss(model: Model) -> Callable[..., Tensor]:
             each = torch.nn.functional.softplus(score) - score * y
         else:
             each = torch.nn.functional.cross_entropy(logits, y, reduction="none")
+        # The mean over a model's own records in the batch; 0, not NaN, where it has none.
         return (each * mask).sum() / mask.sum().clamp(min=1.0)
 
     return loss
@@ -127,15 +130,15 @@ def _network(model: Model) -> Network:
 
     def network(parameters: Tensor, x: Tensor) -> Tensor:
         ends = np.cumsum([0, *(math.prod(shape) for shape in model.shapes)]).tolist()
-        own = iter(
+        tensors = iter(
             parameters[first:last].view(shape)
             for first, last, shape in zip(ends, ends[1:], model.shapes, strict=False)
         )
         for layer in model.layers:
             if isinstance(layer, Linear):
-                x = torch.nn.functional.linear(x, next(own), next(own))
+                x = torch.nn.functional.linear(x, next(tensors), next(tensors))
             elif isinstance(layer, Normalise):
-                x = torch.nn.functional.layer_norm(x, [layer.values], next(own), next(own))
+                x = torch.nn.functional.layer_norm(x, [layer.values], next(tensors), next(tensors))
             elif isinstance(layer, Relu):
                 x = torch.relu(x)
         return x
@@ -147,7 +150,7 @@ def _check(
     model: Model,
     features: NDArray[np.generic],
     labels: NDArray[np.generic],
-    inside: NDArray[np.bool_],
+    inside: BoolArray,
 ) -> None:
     if model.name not in SMALL or model.dropout:
         what = f"{model.name} with dropout" if model.dropout else model.name

@@ -1,4 +1,4 @@
-"""Which units are in which model: shadows in balanced halves, targets by fair coins of their own.
+"""The membership design: shadows in balanced halves, targets by independent fair coins.
 
 Shadows come in pairs, of which one has the units that the other has not: every unit is in exactly
 half of them, so how often it is in says nothing.  Targets are other models, and each of their
@@ -13,14 +13,12 @@ from typing import Final
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, IntArray
 from ...accountant.errors import InvalidInput
 
-Inside = NDArray[np.bool_]
-
-LEAST_SHADOWS: Final = 4
+MIN_SHADOWS: Final = 4
 """Two pairs: one to tune with, and one for it to be compared with."""
 
 
@@ -32,8 +30,8 @@ class Design:
     is (targets, units).  Raises `InvalidInput` for shadows that are no such pairs.
     """
 
-    shadows: Inside
-    targets: Inside
+    shadows: BoolArray
+    targets: BoolArray
 
     def __post_init__(self) -> None:
         shadows, targets = self.shadows, self.targets
@@ -54,11 +52,11 @@ class Design:
         return int(self.targets.shape[1])
 
     @property
-    def inside(self) -> Inside:
+    def inside(self) -> BoolArray:
         """Who is in which model, shadows first: (models, units)."""
         return np.concatenate([self.shadows, self.targets])
 
-    def inside_records(self, unit: NDArray[np.int64]) -> Inside:
+    def inside_records(self, unit: IntArray) -> BoolArray:
         """Return which records are in which model: all those of a unit, in every silo, or none.
 
         `unit` (records,) is the unit of each record; the answer is (models, records).
@@ -79,12 +77,13 @@ def design(units: int, *, models: int, targets: int, rng: Generator) -> Design:
     validate.count_from(2, units=units)
     attacked = validate.count(targets=targets)
     shadows = validate.count(models=models) - attacked
-    if shadows < LEAST_SHADOWS or shadows % 2:
+    if shadows < MIN_SHADOWS or shadows % 2:
         raise InvalidInput(
             f"{models} models with {attacked} targets leave {shadows} shadows.",
-            f"They come in pairs of opposite halves, and at least {LEAST_SHADOWS} are needed.",
-            f"Give an even number of shadows: models = {attacked + LEAST_SHADOWS}, for example.",
+            f"They come in pairs of opposite halves, and at least {MIN_SHADOWS} are needed.",
+            f"Give an even number of shadows: models = {attacked + MIN_SHADOWS}, for example.",
         )
+    # Rows 2k and 2k + 1 are complements: every unit is in exactly half of the shadows.
     half = rng.random((shadows // 2, units)) < 0.5
     paired = np.stack([half, ~half], axis=1).reshape(shadows, units)
     return Design(paired, rng.random((attacked, units)) < 0.5)

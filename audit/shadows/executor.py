@@ -1,4 +1,4 @@
-"""Who does many jobs that do not depend on one another.
+"""Executors of independent jobs: in this process, or in several by joblib.
 
 An executor has one method.  One that sends jobs to the machines of a cluster fits as well: a job
 and the function that does it can be pickled, and answers come back in the order of the jobs.
@@ -20,15 +20,15 @@ R = TypeVar("R")
 
 
 class Executor(Protocol):
-    """Does jobs, side by side or one after the other."""
+    """Runs independent jobs."""
 
     def map(self, work: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
         """Return `work(job)` for every job, in their order; or raise, and return none of them."""
 
 
 @dataclass(frozen=True)
-class Serial:
-    """One after the other, in this process."""
+class SerialExecutor:
+    """Runs jobs one after the other, in this process."""
 
     def map(self, work: Callable[[J], R], jobs: Sequence[J]) -> list[R]:
         """Return `work(job)` for every job, in their order."""
@@ -41,7 +41,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True)
-class Joblib:
+class JoblibExecutor:
     """In so many processes of this machine, by joblib; all of its cores if nothing is said.
 
     Raises `MissingExtra` where joblib is absent, what a job raises, and `PrivplanError` where a
@@ -63,10 +63,11 @@ class Joblib:
             raise MissingExtra(
                 "Training side by side needs joblib, which is not installed.",
                 "It starts the processes.",
-                'Install the extra: pip install "privplan[fl]", or use `Serial()`.',
+                'Install the extra: pip install "privplan[fl]", or use `SerialExecutor()`.',
             ) from None
         done = delayed(work)
         try:
+            # One BLAS thread in each process, or the processes wait for one another.
             with parallel_config(backend="loky", inner_max_num_threads=1):
                 return list(
                     Parallel(n_jobs=self.processes, max_nbytes=None)(done(job) for job in jobs)
@@ -81,4 +82,4 @@ class Joblib:
 
 def all_cores() -> Executor:
     """Return the executor of this machine: joblib where it is installed, else one process."""
-    return Joblib() if find_spec("joblib") is not None else Serial()
+    return JoblibExecutor() if find_spec("joblib") is not None else SerialExecutor()

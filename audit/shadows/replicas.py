@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput, Unsupported
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
@@ -26,43 +26,40 @@ from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
 from ...fl.running.preparation import Prepared
 from ...fl.settings.schema import Settings
-from .design import Inside
-from .executor import Executor, Serial
-
-Floats = NDArray[np.float64]
+from .executor import Executor, SerialExecutor
 
 
 @dataclass(frozen=True, eq=False)
 class Replica:
     """The last model of a replica, (D,); and what its features are normalised by, if private."""
 
-    parameters: Floats
+    parameters: FloatArray
     moments: Moments | None = None
 
 
-class Forgetful:
-    """A recorder that keeps nothing: for what is never released."""
+class DiscardingRecorder:
+    """A recorder that discards every record: a replica is never released."""
 
     def __init__(self) -> None:
         self._written = 0
 
     def append(self, record: Record) -> int:  # noqa: ARG002
-        """Count the record, and forget it."""
+        """Count the record, and discard it."""
         self._written += 1
         return self._written - 1
 
     def seal(self, items: Mapping[str, object]) -> dict[str, str]:
-        """Return something of a commitment's shape."""
+        """Return placeholders in the form of commitments."""
         return dict.fromkeys(items, "0" * 64)
 
     def settle(self) -> None:
-        """It keeps nothing back."""
+        """Do nothing: no record is buffered."""
 
 
 def replicas(
     settings: Settings,
     federation: Federation,
-    inside: Inside,
+    inside: BoolArray,
     *,
     seed: int | None = None,
     executor: Executor | None = None,
@@ -82,12 +79,12 @@ def replicas(
         )
     if seed is not None:
         validate.count_from(0, seed=seed)
-    work = partial(_replica, in_the_clear(settings), federation, seed)
-    runs = Serial() if executor is None else executor
+    work = partial(_replica, without_cryptography(settings), federation, seed)
+    runs = SerialExecutor() if executor is None else executor
     return runs.map(work, list(enumerate(given)))
 
 
-def in_the_clear(settings: Settings) -> Settings:
+def without_cryptography(settings: Settings) -> Settings:
     """Return settings whose released model has the same law, and that need no cryptography.
 
     A masked sum is the plain one, bit for bit.  Where silos may be missing, their noise is made for
@@ -100,6 +97,7 @@ def in_the_clear(settings: Settings) -> Settings:
             "Each round of each model would encrypt every user's weight again.",
             "Audit the same settings with aggregation = 'masked' and weighting = 'records'.",
         )
+    # The server's sum is the same modulo the ring; only its messages differ.
     plain = how.aggregation == "masked" and not how.dropouts
     changed = replace(how, aggregation="plain") if plain else how
     return replace(settings, security=replace(changed, keep_transcripts=False))
@@ -109,15 +107,15 @@ def _replica(
     settings: Settings,
     federation: Federation,
     seed: int | None,
-    job: tuple[int, NDArray[np.bool_]],
+    job: tuple[int, BoolArray],
 ) -> Replica:
     from ...fl.training.threads import one_thread
 
-    number, kept = job
+    number, inside = job
     streams = Streams.secure() if seed is None else Streams.seeded(seed, number)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(), np.errstate(all="ignore"):
-        return _made(_prepared(settings, federation.only(kept), streams))
+        return _trained(_prepared(settings, federation.only(inside), streams))
 
 
 def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
@@ -126,8 +124,8 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     from ...fl.settings.public_test_data import evaluation_data
     from ...fl.training.local_training import TorchLocal
 
-    width, own = math.prod(federation.features.shape[1:]), settings.training
-    model = model_named(own.model, width, federation.classes, dropout=own.dropout)
+    width, training = math.prod(federation.features.shape[1:]), settings.training
+    model = model_named(training.model, width, federation.classes, dropout=training.dropout)
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
     return Prepared(
         settings,
@@ -142,10 +140,11 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     )
 
 
-def _made(own: Prepared) -> Replica:
-    odometer = Odometer.for_plan(own.plan) if own.promises else None
-    gate = Gate(odometer, Forgetful(), own.streams)
-    parameters, state = own.system.initial(), own.system.initial_state()
-    for _, _, moved in rehearsed_rounds(own.system, gate):
+def _trained(prepared: Prepared) -> Replica:
+    # A gate and a budget as in the run, so that each replica spends no more than its plan.
+    odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
+    gate = Gate(odometer, DiscardingRecorder(), prepared.streams)
+    parameters, state = prepared.system.initial(), prepared.system.initial_state()
+    for _, _, moved in rehearsed_rounds(prepared.system, gate):
         parameters, state = moved.parameters, moved.state
     return Replica(parameters, Moments.from_arrays(state))

@@ -15,27 +15,26 @@ from dataclasses import dataclass
 from typing import Final, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from ...accountant import validate
+from ...accountant.arrays import BoolArray, FloatArray
 from ...accountant.errors import InvalidInput
 
-Array = NDArray[np.float64]
-
-ROUNDING: Final = 1e-12
+BETA_ROUNDING_RELATIVE: Final = 1e-12
 """Relative allowance for the rounding of an inverse beta function."""
 
-MANY: Final = 1e5
+CHECKED_FROM_TRIALS: Final = 1e5
 """Trials from which an inverse beta function is checked: with 10^8 some lie above what was seen."""
 
 
 @overload
 def upper_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
-def upper_rate(count: Array, trials: ArrayLike, alpha: float) -> Array: ...
-def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Array:
-    """Return an upper end for the rate behind `count` of `trials`: wrong with probability <= alpha.
+def upper_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
+def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
+    """Return an upper confidence limit for the rate behind `count` of `trials`, at level alpha.
 
     One-sided Clopper-Pearson, U = BetaInv(1 - alpha; count + 1, trials - count), 1 where all
     count.  Range: 0 <= count <= trials, trials above 0, alpha in (0, 1); a number or an array.
@@ -46,57 +45,63 @@ def upper_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Arr
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(betainccinv(k + 1.0, n - k, alpha) * (1.0 + ROUNDING), dtype=float)
-        found = _checked_end(found, k < n, n, alpha, lambda u: betaincc(k + 1.0, n - k, u), up=True)
-    return _as_given(np.where(k >= n, 1.0, np.minimum(found, 1.0)), count, trials)
+        # Largest u with P[Bin(n, u) <= k] >= alpha, moved up by the rounding of the inverse.
+        ends = np.asarray(
+            betainccinv(k + 1.0, n - k, alpha) * (1.0 + BETA_ROUNDING_RELATIVE), dtype=float
+        )
+        ends = _checked_end(ends, k < n, n, alpha, lambda u: betaincc(k + 1.0, n - k, u), up=True)
+    return _as_given(np.where(k >= n, 1.0, np.minimum(ends, 1.0)), count, trials)
 
 
 @overload
 def lower_rate(count: float, trials: float, alpha: float) -> float: ...
 @overload
-def lower_rate(count: Array, trials: ArrayLike, alpha: float) -> Array: ...
-def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | Array:
-    """Return a lower end for the rate behind `count` of `trials`: wrong with probability <= alpha.
+def lower_rate(count: FloatArray, trials: ArrayLike, alpha: float) -> FloatArray: ...
+def lower_rate(count: ArrayLike, trials: ArrayLike, alpha: float) -> float | FloatArray:
+    """Return a lower confidence limit for the rate behind `count` of `trials`, at level alpha.
 
     One-sided Clopper-Pearson, L = BetaInv(alpha; count, trials - count + 1), 0 where none counts.
     Ranges, errors and source as for `upper_rate`.
     """
     k, n = _checked(count, trials, alpha)
     with np.errstate(invalid="ignore"):
-        found = np.asarray(betaincinv(k, n - k + 1.0, alpha) * (1.0 - ROUNDING), dtype=float)
-        found = _checked_end(
-            found, k > 0.0, n, alpha, lambda u: betainc(k, n - k + 1.0, u), up=False
+        # Smallest u with P[Bin(n, u) >= k] >= alpha, moved down by the rounding of the inverse.
+        ends = np.asarray(
+            betaincinv(k, n - k + 1.0, alpha) * (1.0 - BETA_ROUNDING_RELATIVE), dtype=float
         )
-    return _as_given(np.where(k <= 0.0, 0.0, found), count, trials)
+        ends = _checked_end(ends, k > 0.0, n, alpha, lambda u: betainc(k, n - k + 1.0, u), up=False)
+    return _as_given(np.where(k <= 0.0, 0.0, ends), count, trials)
 
 
 def _checked_end(
-    found: Array,
-    used: NDArray[np.bool_],
-    n: Array,
+    ends: FloatArray,
+    used: BoolArray,
+    n: FloatArray,
     alpha: float,
-    level: Callable[[Array], ArrayLike],
+    level: Callable[[FloatArray], ArrayLike],
     *,
     up: bool,
-) -> Array:
-    """Return the ends, moved outwards until their level is at most `alpha`, to about 1e-9.
+) -> FloatArray:
+    """Return confidence limits, moved outwards until their level is at most `alpha`, to about 1e-9.
 
     The beta function itself is good to 1e-10 of its value for 10^7 trials, its inverse is not.
     """
-    off = used & (n > MANY) & ~(np.asarray(level(found)) <= alpha)
+    off = used & (n > CHECKED_FROM_TRIALS) & ~(np.asarray(level(ends)) <= alpha)
     if not off.any():
-        return found
-    lows, highs = np.full(found.shape, 1e-300), np.ones(found.shape)
-    for _ in range(80):  # by halving the logarithm, which spans 700
+        return ends
+    lows, highs = np.full(ends.shape, 1e-300), np.ones(ends.shape)
+    # Bisection in the logarithm of the rate, which spans 700: 80 halvings are below a double.
+    for _ in range(80):
         middles = np.sqrt(lows) * np.sqrt(highs)
-        # An upper end lies further up, or a lower one may lie as far up.
+        # `up`: the limit lies above where the tail exceeds alpha; a lower limit is the reverse.
         above = (np.asarray(level(middles)) > alpha) == up
         lows, highs = np.where(above, middles, lows), np.where(above, highs, middles)
-    outer = highs * (1.0 + ROUNDING) if up else lows * (1.0 - ROUNDING)
-    return np.asarray(np.where(off, outer, found), dtype=float)
+    # The bracket's outer end: an upper limit errs upwards, a lower one downwards.
+    outer = highs * (1.0 + BETA_ROUNDING_RELATIVE) if up else lows * (1.0 - BETA_ROUNDING_RELATIVE)
+    return np.asarray(np.where(off, outer, ends), dtype=float)
 
 
-def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Array, Array]:
+def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[FloatArray, FloatArray]:
     validate.open_probability(alpha=alpha)
     k, n = np.broadcast_arrays(np.asarray(count, dtype=float), np.asarray(trials, dtype=float))
     if not (np.isfinite(k).all() and np.isfinite(n).all()):
@@ -110,8 +115,8 @@ def _checked(count: ArrayLike, trials: ArrayLike, alpha: float) -> tuple[Array, 
     return k, n
 
 
-def _as_given(found: Array, *given: ArrayLike) -> float | Array:
-    return float(found) if all(np.ndim(one) == 0 for one in given) else found
+def _as_given(ends: FloatArray, *given: ArrayLike) -> float | FloatArray:
+    return float(ends) if all(np.ndim(argument) == 0 for argument in given) else ends
 
 
 @dataclass(frozen=True)
@@ -145,9 +150,9 @@ class Counts:
             object.__setattr__(self, name, value)
 
     @property
-    def rates(self) -> tuple[float, float]:
-        """The shares that were seen: false alarms, and misses."""
-        return self.false_alarms / self.negatives, self.misses / self.positives
+    def hits(self) -> int:
+        """The number of positives that the test calls in."""
+        return self.positives - self.misses
 
     def upper(self, alpha: float) -> tuple[float, float]:
         """Return (F, N) that together are wrong with probability at most `alpha`: half each."""
@@ -167,17 +172,17 @@ def counts_at(scores: ArrayLike, coins: ArrayLike, threshold: float) -> Counts:
     score, coin = as_scores(scores, coins)
     if math.isnan(threshold):
         raise InvalidInput("`threshold` must be a number; it is not.")
-    said_in = score > threshold
+    called_in = score > threshold  # ties are called out
     return Counts(
-        int((said_in & ~coin).sum()),
+        int((called_in & ~coin).sum()),
         int((~coin).sum()),
-        int((~said_in & coin).sum()),
+        int((~called_in & coin).sum()),
         int(coin.sum()),
     )
 
 
-def as_scores(scores: ArrayLike, coins: ArrayLike) -> tuple[Array, NDArray[np.bool_]]:
-    """Return scores and coins as arrays (m,); `InvalidInput` unless a test can be made of them."""
+def as_scores(scores: ArrayLike, coins: ArrayLike) -> tuple[FloatArray, BoolArray]:
+    """Return scores and coins as arrays (m,); raise `InvalidInput` if no test can use them."""
     try:
         score, coin = np.asarray(scores, dtype=float), np.asarray(coins)
     except (TypeError, ValueError):
@@ -235,19 +240,21 @@ def epsilon_lower(
 
 
 def level_of(alpha: float, thresholds: int) -> float:
-    """Return the level for each of so many thresholds."""
+    """Return alpha / thresholds: Bonferroni's level for each of them."""
     return validate.open_probability(alpha=alpha) / validate.count(thresholds=thresholds)
 
 
 def epsilon_of_rates(false_alarms: float, misses: float, delta: float) -> float:
     """Return the least epsilon at which error rates of at most these are possible, rounded down."""
-    found = 0.0
+    epsilon = 0.0
+    # Both inequalities of the definition, solved for epsilon: 1 - N <= e^eps F + delta and
+    # 1 - F <= e^eps N + delta.  F and N are upper limits, so the result errs downwards.
     for right, wrong in (
         (1.0 - delta - misses, false_alarms),
         (1.0 - delta - false_alarms, misses),
     ):
         if right > 0.0 and wrong > 0.0:
-            found = max(found, math.log(right / wrong))
+            epsilon = max(epsilon, math.log(right / wrong))
         elif right > 0.0:
-            found = math.inf
-    return found * (1.0 - ROUNDING)
+            epsilon = math.inf
+    return epsilon * (1.0 - BETA_ROUNDING_RELATIVE)

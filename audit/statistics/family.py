@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from ...accountant import events as ev
 from ...accountant import validate
@@ -25,16 +25,14 @@ from .binomial import Counts, level_of
 from .scaling import scaled
 from .tradeoff import TradeOff, trade_off
 
-How = Literal["given", "claim", "split"]
-
-SMALLEST: Final = 2.0**-14
-LARGEST: Final = 2.0**10
+MIN_NOISE_FACTOR: Final = 2.0**-14
+MAX_NOISE_FACTOR: Final = 2.0**10
 """Between these factors the family is searched."""
 
-ENOUGH: Final = 50.0
+NO_PROTECTION_EPSILON: Final = 50.0
 """An epsilon, at delta .001, beyond which no smaller factor is looked for."""
 
-PRECISION: Final = 1e-4
+FACTOR_PRECISION_RELATIVE: Final = 1e-4
 """Relative distance between the factor that is reported and one that was not rejected."""
 
 
@@ -44,22 +42,16 @@ class FamilyResult:
 
     `factor` is the smallest factor on the noise that is rejected at level `alpha`, None where none
     is; `epsilon` the certified lower end of epsilon at `delta` of the event scaled by it, 0 where
-    there is none (or no engine knows one); `refuted` the certified upper end: the guarantee of the
-    member that is refuted (a mechanism outside of the family may keep it, and be rejected all the
-    same).  `rejected` says that the claim itself, factor 1, is rejected.  `counts` are those of the
-    test, None where it was another; `threshold` and `how` say where its threshold was and where it
-    came from.
+    there is none (or no engine knows one).  `rejected` says that the claim itself, factor 1, is
+    rejected.  `counts` are those of the test, None where it was another.
     """
 
     factor: float | None
     epsilon: float
-    refuted: float
     rejected: bool
     delta: float
     alpha: float
     counts: Counts | None = None
-    threshold: float | None = None
-    how: How = "given"
 
 
 def family_test(
@@ -86,10 +78,13 @@ def family_test(
     >>> round(found.factor, 2), found.rejected
     (1.24, False)
     """
+    # Null: the mechanism is the family's member c*.  (F, N) covers both rates with probability
+    # 1 - alpha, and then no factor up to c* is rejected: with probability at most alpha the
+    # reported factor lies below c*, and its epsilon above the truth.
     upper = counts.upper(level_of(alpha, thresholds))
     factor = smallest_rejected(lambda shape: _beats(upper, shape), event, neighbours)
-    rejected = _beats(upper, trade_off(event, neighbours))
-    return result(factor, rejected, event, neighbours, delta, alpha, counts)
+    rejected = claim_rejected(counts, event, neighbours, alpha, thresholds=thresholds)
+    return family_result(factor, rejected, event, neighbours, delta, alpha, counts)
 
 
 def claim_rejected(
@@ -114,7 +109,7 @@ def _beats(upper: tuple[float, float], shape: TradeOff) -> bool:
     return misses < shape(false_alarms)
 
 
-def result(
+def family_result(
     factor: float | None,
     rejected: bool,
     event: ev.Event,
@@ -123,22 +118,24 @@ def result(
     alpha: float,
     counts: Counts | None = None,
 ) -> FamilyResult:
-    """Return the result for the smallest rejected factor: with its epsilon, from both sides."""
+    """Return the result for the smallest rejected factor: with its epsilon, rounded down."""
     validate.open_probability(delta=delta)
     if factor is None:
         scaled(event, 1.0)  # refuses what is no claim
-        return FamilyResult(None, 0.0, 0.0, rejected, delta, alpha, counts)
-    epsilon = account(scaled(event, factor), delta=delta, neighbours=neighbours).epsilon
-    return FamilyResult(factor, epsilon.lower, epsilon.upper, rejected, delta, alpha, counts)
+        return FamilyResult(None, 0.0, rejected, delta, alpha, counts)
+    # The certified lower end: what is reported as demonstrated is never above the member's epsilon.
+    epsilon = account(scaled(event, factor), delta=delta, neighbours=neighbours).epsilon.lower
+    return FamilyResult(factor, epsilon, rejected, delta, alpha, counts)
 
 
 def smallest_rejected(
     rejects: Callable[[TradeOff], bool], event: ev.Event, neighbours: str
 ) -> float | None:
-    """Return the smallest factor, within `PRECISION`, whose member is rejected; None if none is.
+    """Return the smallest factor on the noise whose member is rejected; None where none is.
 
-    The factor was tried itself.  A member that no engine can compute counts as not rejected, and
-    below one that protects nobody (`ENOUGH`) no smaller one is looked for.
+    To `FACTOR_PRECISION_RELATIVE`, on the safe side: the factor returned was itself rejected.  A
+    member that no engine can compute counts as not rejected, and below one that protects nobody
+    (`NO_PROTECTION_EPSILON`) no smaller one is searched for.
     """
     as_neighbours(neighbours)
     trade_off(scaled(event, 1.0), neighbours)  # a claim that cannot be computed is refused
@@ -147,27 +144,29 @@ def smallest_rejected(
         try:
             return rejects(trade_off(scaled(event, factor), neighbours))
         except (Unsupported, InvalidInput):
-            return False
+            return False  # no mathematics, so no accusation
 
+    # Bracket the smallest rejected factor by doublings, from 1 down or up, then bisect in the
+    # logarithm.  Rejection is monotone in the factor, for f_c grows with c.
     high = 1.0
     if tried(high):
         while tried(high / 2.0):
             high /= 2.0
-            if high <= SMALLEST or _lost(scaled(event, high), neighbours):
+            if high <= MIN_NOISE_FACTOR or _protects_nobody(scaled(event, high), neighbours):
                 return high
     else:
-        if not tried(LARGEST):
+        if not tried(MAX_NOISE_FACTOR):
             return None
         while not tried(2.0 * high):
             high *= 2.0
         high *= 2.0
     low = high / 2.0
-    while high > low * (1.0 + PRECISION):
+    while high > low * (1.0 + FACTOR_PRECISION_RELATIVE):
         middle = (low * high) ** 0.5
         low, high = (low, middle) if tried(middle) else (middle, high)
-    return high
+    return high  # the upper end, which was itself rejected
 
 
-def _lost(event: ev.Event, neighbours: str) -> bool:
-    """Say whether an event is known to protect nobody, for all practical purposes."""
-    return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > ENOUGH
+def _protects_nobody(event: ev.Event, neighbours: str) -> bool:
+    """Return whether an event's epsilon at delta .001 is certified above the search's end."""
+    return account(event, delta=1e-3, neighbours=neighbours).epsilon.lower > NO_PROTECTION_EPSILON

@@ -17,10 +17,9 @@ from ...accountant import validate
 from ...accountant.composition import Leaf
 from ...accountant.engines.gdp import GdpEngine
 from ...accountant.errors import InvalidInput
-from ...accountant.rootfinding import Bracket, narrow
 from .binomial import Counts, level_of
 
-LARGEST_MU: Final = 1e6
+MAX_MU: Final = 1e6
 
 
 def mu_lower(counts: Counts, *, alpha: float = 0.05, thresholds: int = 1) -> float:
@@ -36,24 +35,15 @@ def mu_lower(counts: Counts, *, alpha: float = 0.05, thresholds: int = 1) -> flo
     false_alarms, misses = counts.upper(level_of(alpha, thresholds))
     if false_alarms >= 1.0 or misses >= 1.0:
         return 0.0
+    # F and N are upper limits and Phi^-1 grows, so mu errs downwards.
     return max(0.0, (-float(ndtri(false_alarms)) - float(ndtri(misses))) * (1.0 - 1e-12))
-
-
-def gdp_delta(mu: float, epsilon: float) -> float:
-    """Return delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2).
-
-    To a few units in the last digits, rounded down.  Range: `mu` and `epsilon` 0 or above.
-    Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, Corollary 2.13.
-    """
-    parts = _parts(mu)
-    validate.non_negative(epsilon=epsilon)
-    return GdpEngine().delta(parts, epsilon, "add-remove").bounds.lower if parts else 0.0
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
     """Return the epsilon at which the Gaussian mechanism of `mu` has this delta, rounded down.
 
-    Range: `mu` 0 or above, `delta` in (0, 1).  Source: as for `gdp_delta`.
+    Range: `mu` from 0 to 1e6, `delta` in (0, 1).
+    Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, Corollary 2.13.
 
     >>> round(gdp_epsilon(1.0, 1e-5), 6)
     4.377178
@@ -63,36 +53,9 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     return GdpEngine().epsilon(parts, delta, "add-remove").bounds.lower if parts else 0.0
 
 
-def gdp_mu(epsilon: float, delta: float) -> float:
-    """Return the largest mu that is known to be (epsilon, delta)-DP: rounded down.
-
-    To about 1e-14 / delta of its value.  Range: `epsilon` 0 or above, `delta` in (0, 1); raises
-    `InvalidInput` where that is a mu above 1e6.
-
-    >>> round(gdp_mu(1.0, 1e-5), 6)
-    0.268051
-    """
-    validate.non_negative(epsilon=epsilon)
-    validate.open_probability(delta=delta)
-
-    def room(mu: float) -> float:
-        parts = _parts(mu)
-        if not parts:
-            return delta
-        return delta - GdpEngine().delta(parts, epsilon, "add-remove").bounds.upper
-
-    bracket = Bracket(0.0, delta, LARGEST_MU, room(LARGEST_MU))
-    if bracket.f_high > 0.0:
-        raise InvalidInput(
-            f"`epsilon` and `delta` allow a mu above {LARGEST_MU:g}, which is not computed.",
-            next_step="Give a smaller epsilon or delta.",
-        )
-    return narrow(room, bracket, relative=1e-13, steps=200).low
-
-
 def _parts(mu: float) -> list[Leaf]:
     mu = validate.non_negative(mu=mu)
-    if mu > LARGEST_MU:
-        raise InvalidInput(f"`mu` must be at most {LARGEST_MU:g}; it is {mu:g}.")
+    if mu > MAX_MU:
+        raise InvalidInput(f"`mu` must be at most {MAX_MU:g}; it is {mu:g}.")
     # A little more noise than 1 / mu, so that nothing is rounded up.
     return [Leaf(ev.Gaussian(math.nextafter(1.0 / mu, math.inf)), 1)] if mu > 1e-150 else []

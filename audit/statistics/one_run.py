@@ -31,81 +31,22 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import bdtr, bdtrc, betaln, expit, log_expit
+from scipy.special import bdtrc, betaln, expit, log_expit
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
-from .binomial import Array, as_scores
-from .family import FamilyResult, result, smallest_rejected
-from .gaussian import LARGEST_MU, gdp_epsilon
-from .tradeoff import TradeOff, gaussian_trade_off, reached, trade_off
+from .family import FamilyResult, family_result, smallest_rejected
+from .tradeoff import TradeOff, trade_off
 
-MARGIN: Final = 1e-9
+SUM_ROUNDING_RELATIVE: Final = 1e-9
 """Relative allowance for rounding in sums of up to a million terms."""
 
-PRECISION: Final = 1e-6
+EPSILON_PRECISION_RELATIVE: Final = 1e-6
 """Relative width at which the search for the largest rejected parameter stops."""
 
-LARGEST_EPSILON: Final = 500.0
-
-UNFAIR: Final = 1e-9
-"""Coins that are less likely than that, if fair, are refused."""
-
-SHARES: Final = (0.0, 0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.25)
-"""Shares of canaries, on either side, among which `plan_guesses` chooses."""
-
-
-def guess(scores: ArrayLike, coins: ArrayLike, guesses: int, *, said_in: int | None = None) -> int:
-    """Return how many of r guesses are correct: the highest scores "in", the lowest "out".
-
-    `scores` and `coins` have shape (m,); r = `guesses`, of which `said_in` say "in" (half, and the
-    odd one, unless given), must be fixed before the scores are seen: see `plan_guesses`.  Range:
-    1 <= r <= m, 0 <= said_in <= r.  Equal scores are ordered by a fixed shuffle, so that units that
-    are listed by their coins do not make the guesses good.  Raises `InvalidInput` for coins that
-    fair ones would be with probability below 1e-9.
-    """
-    score, coin = as_scores(scores, coins)
-    _require_fair(int(coin.sum()), coin.size)
-    r = _most("guesses", validate.count(guesses=guesses), "canaries", score.size)
-    if said_in is None:
-        said_in = r - r // 2
-    _most("said_in", validate.count_from(0, said_in=said_in), "guesses", r)
-    order = np.lexsort((np.random.default_rng(0).permutation(score.size), score))
-    out, inside = order[: r - said_in], order[score.size - said_in :]
-    return int((~coin[out]).sum() + coin[inside].sum())
-
-
-def plan_guesses(
-    event: ev.Event, neighbours: str, canaries: int, *, delta: float, alpha: float = 0.05
-) -> tuple[int, int]:
-    """Return from the claim alone (r, how many of them say "in"), for `guess` and the bounds here.
-
-    The pair at which `steinke` would give the most if the claimed mechanism did as badly as it may,
-    less two standard deviations.  Few guesses are surer, and under Poisson sampling only a high
-    score says much, so often no guess says "out".
-    """
-    m = validate.count(canaries=canaries)
-    miss = reached(event, neighbours)
-    alphas = np.concatenate((np.geomspace(1e-9, 0.5, 400), 1.0 - np.geomspace(0.5, 1e-9, 400)))
-    misses = miss(alphas)
-    tops, tops_right = _shares(0.5 * (alphas + 1.0 - misses), 0.5 * (1.0 - misses))
-    flops, flops_right = _shares(0.5 * (1.0 - alphas + misses), 0.5 * (1.0 - alphas))
-    best, plan = -1.0, (1, 1)
-    for share_in in SHARES:
-        for share_out in SHARES:
-            said_in, said_out = round(share_in * m), round(share_out * m)
-            if (r := said_in + said_out) == 0:
-                continue
-            right = m * (
-                np.interp(share_in, tops, tops_right) + np.interp(share_out, flops, flops_right)
-            )
-            sure = right - 2.0 * (right * max(1.0 - right / r, 0.0)) ** 0.5
-            found = steinke(m, r, min(max(int(sure), 0), r), delta=delta, alpha=alpha)
-            if found > best:
-                best, plan = found, (r, said_in)
-    return plan
+MAX_SEARCHED_EPSILON: Final = 500.0
 
 
 def steinke(
@@ -124,10 +65,11 @@ def steinke(
     validate.probability(delta=delta)
     validate.open_probability(alpha=alpha)
 
+    # Null: (epsilon, delta)-DP.  A rejected epsilon is one that is too small to explain v.
     def rejects(epsilon: float) -> bool:
         return steinke_p_value(m, r, v, epsilon=epsilon, delta=delta) <= alpha
 
-    return _largest(rejects, LARGEST_EPSILON)
+    return _largest_rejected(rejects, MAX_SEARCHED_EPSILON)
 
 
 def steinke_p_value(
@@ -141,11 +83,13 @@ def steinke_p_value(
     validate.non_negative(epsilon=epsilon)
     if v == 0:
         return 1.0
+    # P[W >= v], W ~ Bin(r, 1 / (1 + e^-epsilon)): what pure DP allows.
     bound = float(bdtrc(v - 1, r, expit(epsilon)))
     if delta > 0.0:
+        # P[v > W >= v - i] for i = 1..v, (v,); the largest of them over i is the price of delta.
         below = np.cumsum(np.exp(_log_binomial(np.arange(v - 1.0, -1.0, -1.0), r, epsilon)))
         bound += 2.0 * m * delta * float((below / np.arange(1, v + 1)).max())
-    return min(1.0, bound * (1.0 + MARGIN))
+    return min(1.0, bound * (1.0 + SUM_ROUNDING_RELATIVE))
 
 
 def mahloujifar_rejects(
@@ -158,28 +102,17 @@ def mahloujifar_rejects(
     Source: Mahloujifar, Melis, Chaudhuri 2024, arXiv 2410.22235, Theorem 3.2 and Algorithm 3.
     """
     m, r, v = _checked(canaries, guesses, correct)
-    return _rejects(m, r, v, shape.shape.one, validate.open_probability(alpha=alpha))
-
-
-def mahloujifar_gaussian(
-    canaries: int, guesses: int, correct: int, *, delta: float, alpha: float = 0.05
-) -> float:
-    """Return a lower bound on epsilon for mechanisms that satisfy mu-GDP for some mu.
-
-    The epsilon at `delta` of the largest mu that is rejected at level `alpha`: a statement about
-    the Gaussian family, dependent canaries or not.  Ranges and source as for `mahloujifar_rejects`.
-
-    >>> round(mahloujifar_gaussian(10_000, 2_500, 2_136, delta=1e-5), 5)
-    2.47345
-    """
-    m, r, v = _checked(canaries, guesses, correct)
-    validate.open_probability(alpha=alpha)
-    validate.open_probability(delta=delta)
-
-    def rejects(mu: float) -> bool:
-        return _rejects(m, r, v, gaussian_trade_off(mu).shape.one, alpha)
-
-    return gdp_epsilon(_largest(rejects, LARGEST_MU), delta)
+    f, tau = shape.shape.at, validate.open_probability(alpha=alpha)
+    limit = r / m * (1.0 + SUM_ROUNDING_RELATIVE)
+    right, wrong = tau * v / m, tau * (r - v) / m
+    # From i = v - 1 down to 0: `right` is the least R_{i+1}, `wrong` the least H_{i+1}.
+    for i in range(v - 1, -1, -1):
+        least = max(wrong, f(1.0 - right))  # H_i >= f(1 - R_{i+1}); f is rounded down, so less
+        right += i / (r - i) * (least - wrong)  # R_i - R_{i+1} = i / (r - i) (H_i - H_{i+1})
+        wrong = least
+        if right + wrong > limit:
+            return True  # sums only grow from here, and R_0 + H_0 would have to be r / m
+    return right + wrong > limit
 
 
 def mahloujifar(
@@ -201,39 +134,21 @@ def mahloujifar(
     validate.open_probability(alpha=alpha)
 
     def rejects(shape: TradeOff) -> bool:
-        return _rejects(m, r, v, shape.shape.one, alpha)
+        return mahloujifar_rejects(m, r, v, shape, alpha)
 
     factor = smallest_rejected(rejects, event, neighbours)
     rejected = rejects(trade_off(event, neighbours))
-    return result(factor, rejected, event, neighbours, delta, alpha)
+    return family_result(factor, rejected, event, neighbours, delta, alpha)
 
 
-def _rejects(m: int, r: int, v: int, f: Callable[[float], float], tau: float) -> bool:
-    """Return whether the least of R_0 + H_0 is more than r/m, where it would have to be r/m."""
-    limit = r / m * (1.0 + MARGIN)
-    right, wrong = tau * v / m, tau * (r - v) / m
-    for i in range(v - 1, -1, -1):
-        least = max(wrong, f(1.0 - right))
-        right += i / (r - i) * (least - wrong)
-        wrong = least
-        if right + wrong > limit:
-            return True
-    return right + wrong > limit
-
-
-def _log_binomial(k: Array, r: int, epsilon: float) -> Array:
+def _log_binomial(k: FloatArray, r: int, epsilon: float) -> FloatArray:
     """Return log P[Bin(r, 1 / (1 + e^-epsilon)) = k]."""
+    # log C(r, k) = -log B(k + 1, r - k + 1) - log(r + 1): no factorial overflows.
     ways = -betaln(k + 1.0, r - k + 1.0) - math.log(r + 1.0)
     return np.asarray(ways + k * log_expit(epsilon) + (r - k) * log_expit(-epsilon))
 
 
-def _shares(said: Array, right: Array) -> tuple[Array, Array]:
-    """Return both, sorted by the first, from (0, 0) on."""
-    order = np.argsort(said)
-    return np.append(0.0, said[order]), np.append(0.0, right[order])
-
-
-def _largest(rejects: Callable[[float], bool], most: float) -> float:
+def _largest_rejected(rejects: Callable[[float], bool], most: float) -> float:
     """Return about the largest parameter that is rejected, one that was tried; 0 if none is.
 
     More is allowed under a larger parameter, and any rejected one is a bound: for each the set of
@@ -241,12 +156,14 @@ def _largest(rejects: Callable[[float], bool], most: float) -> float:
     """
     if not rejects(0.0):
         return 0.0
+    # Double until a parameter is not rejected, then bisect; `low` was always itself rejected,
+    # so the bound errs downwards.
     low, high = 0.0, 1.0
     while rejects(high):
         low, high = high, 2.0 * high
         if high > most:
             return low
-    while high - low > PRECISION * high and high > 1e-9:
+    while high - low > EPSILON_PRECISION_RELATIVE * high and high > 1e-9:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
@@ -254,20 +171,11 @@ def _largest(rejects: Callable[[float], bool], most: float) -> float:
 
 def _checked(canaries: int, guesses: int, correct: int) -> tuple[int, int, int]:
     m, r = validate.count(canaries=canaries), validate.count(guesses=guesses)
-    _most("guesses", r, "canaries", m)
-    return m, r, _most("correct", validate.count_from(0, correct=correct), "guesses", r)
+    _require_at_most("guesses", r, "canaries", m)
+    return m, r, _require_at_most("correct", validate.count_from(0, correct=correct), "guesses", r)
 
 
-def _require_fair(into: int, units: int) -> None:
-    if 2.0 * float(bdtr(min(into, units - into), units, 0.5)) < UNFAIR:
-        raise InvalidInput(
-            f"`coins` must be fair: {into:,} of {units:,} units were in.",
-            "Who guesses what is more frequent is right more often than half of the time.",
-            "Throw a fair coin for every canary, and pass on all of them.",
-        )
-
-
-def _most(name: str, value: int, other: str, most: int) -> int:
+def _require_at_most(name: str, value: int, other: str, most: int) -> int:
     if value > most:
         raise InvalidInput(
             f"`{name}` must be at most the number of {other} ({most}); it is {value}.",

@@ -1,4 +1,4 @@
-"""How well scores tell members from strangers: ROC, area, and hits at a few false alarms.
+"""How well scores tell members from strangers: ROC and area.
 
 The unit is the row.  For inference about users there is one row for each user, not for each of
 their records, which are not independent of each other.
@@ -8,37 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import validate
-from ...accountant.errors import InvalidInput
-from .binomial import as_scores, lower_rate, upper_rate
-from .exchangeable import kl
-
-Array = NDArray[np.float64]
-
-SLACK: Final = 1e-9
-"""So that 1% of 100 strangers is one of them, whatever the rounding."""
-
-
-@dataclass(frozen=True)
-class TprAt:
-    """The rate of hits at a false alarm rate: what was seen, and an interval for the truth.
-
-    `threshold` is the score above which a unit is called a member.  [lower, upper] contains the hit
-    rate of that threshold, and `fpr_upper` is an upper end of its false alarm rate; all three
-    statements together are wrong with probability at most alpha.
-    """
-
-    fpr: float
-    tpr: float
-    lower: float
-    upper: float
-    threshold: float
-    fpr_upper: float
+from ...accountant.arrays import FloatArray
+from .binomial import as_scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +26,12 @@ class Roc:
     are how many there were.
     """
 
-    false_alarms: Array
-    hits: Array
-    thresholds: Array
+    false_alarms: FloatArray
+    hits: FloatArray
+    thresholds: FloatArray
     auc: float
-    inside: Array
-    outside: Array
+    inside: FloatArray
+    outside: FloatArray
 
     @property
     def members(self) -> int:
@@ -76,60 +52,18 @@ class Roc:
         Source: Hoeffding 1963, JASA 58, Section 5 (U-statistics) with Theorem 1.
         """
         budget = math.log(2.0 / validate.open_probability(alpha=alpha))
+        # The U-statistic is an average of means of n independent pairs, so Hoeffding's bound for
+        # n values holds of it; half of alpha for each side.
         n = min(self.members, self.strangers)
         below = _kl_end(self.auc, 0.0, budget / n)
         return below, _kl_end(self.auc, 1.0, budget / n)
-
-    @property
-    def standard_error(self) -> float:
-        """The standard error of the area by DeLong's formula: asymptotic, for a plot's error bar.
-
-        Source: DeLong, DeLong, Clarke-Pearson 1988, Biometrics 44(3).  nan with fewer than two
-        units on a side.
-        """
-        if min(self.members, self.strangers) < 2:
-            return math.nan
-        by_member = _shares_below(self.inside, self.outside)
-        by_stranger = _shares_below(self.outside, self.inside)
-        spread = by_member.var(ddof=1) / self.members + by_stranger.var(ddof=1) / self.strangers
-        return math.sqrt(float(spread))
-
-    def tpr_at(self, fpr: float, alpha: float = 0.05) -> TprAt:
-        """Return the hit rate at a false alarm rate, with Clopper-Pearson intervals.
-
-        The threshold is the (k+1)-th largest score of a stranger, k = floor(fpr x strangers); it
-        does not depend on the members, whose hits are then binomial, and its own false alarm rate
-        has the upper end that Clopper-Pearson gives for k.  Alpha is divided by three.  Range:
-        `fpr` in (0, 1), with at least 1 / fpr strangers: below that no threshold is known to have
-        that false alarm rate, and `InvalidInput` says how many are needed.
-        """
-        validate.open_probability(fpr=fpr)
-        level = validate.open_probability(alpha=alpha) / 3.0
-        allowed = min(math.floor(fpr * self.strangers + SLACK), self.strangers - 1)
-        if allowed < 1:
-            raise InvalidInput(
-                f"A hit rate at {fpr:g} false alarms needs at least {math.ceil(1.0 / fpr - SLACK)} "
-                f"units that were out; there are {self.strangers}.",
-                "With fewer, not one false alarm could be told from none.",
-                "Use more units, or ask for a larger rate of false alarms.",
-            )
-        rank = self.strangers - 1 - allowed
-        threshold = float(np.partition(self.outside, rank)[rank])
-        hits = int((self.inside > threshold).sum())
-        return TprAt(
-            fpr,
-            hits / self.members,
-            lower_rate(hits, self.members, level),
-            upper_rate(hits, self.members, level),
-            threshold,
-            upper_rate(allowed, self.strangers, level),
-        )
 
     def curve(self, points: int = 400) -> tuple[tuple[float, float], ...]:
         """Return at most about so many (false alarm rate, hit rate) pairs, dense near 0."""
         most = validate.count_from(2, points=points)
         size = self.false_alarms.size
         if size > most:
+            # Half of the points are dense near 0 false alarms, where attacks are judged.
             near = np.geomspace(1.0, size - 1.0, most // 2).astype(int)
             even = np.linspace(0.0, size - 1.0, most - most // 2).astype(int)
             picked = np.unique(np.concatenate((near, even)))
@@ -152,6 +86,7 @@ def roc(scores: ArrayLike, members: ArrayLike) -> Roc:
     inside, outside = score[member], score[~member]
     order = np.argsort(-score, kind="stable")
     falling = score[order]
+    # One point for each distinct score: equal scores cannot be told apart by any threshold.
     last = np.append(falling[1:] != falling[:-1], True)  # of each run of equal scores
     alarms = np.cumsum(~member[order])[last] / outside.size
     hits = np.cumsum(member[order])[last] / inside.size
@@ -167,17 +102,30 @@ def roc(scores: ArrayLike, members: ArrayLike) -> Roc:
     )
 
 
-def _shares_below(scores: Array, others: Array) -> Array:
+def _shares_below(scores: FloatArray, others: FloatArray) -> FloatArray:
     """Return for each score which share of the others lies below it; equal ones count half."""
+    # (#below + #below-or-equal) / 2 counts ties by half.
     ascending = np.sort(others)
     both = np.searchsorted(ascending, scores, "left") + np.searchsorted(ascending, scores, "right")
     return np.asarray(0.5 * both / others.size)
 
 
+def relative_entropy(p: float, q: float) -> float:
+    """Return KL(p, q) = p ln(p / q) + (1 - p) ln((1 - p) / (1 - q)), in nats."""
+    total = 0.0
+    for a, b in ((p, q), (1.0 - p, 1.0 - q)):
+        if a > 0.0:
+            if b <= 0.0:
+                return math.inf
+            total += a * math.log(a / b)
+    return total
+
+
 def _kl_end(seen: float, end: float, budget: float) -> float:
     """Return the value between `seen` and `end` whose KL from seen is `budget`, towards `end`."""
+    # Bisection towards `end`; what is returned lies on the outer side, so an interval is not cut.
     near, far = seen, end
     for _ in range(100):
         middle = 0.5 * (near + far)
-        near, far = (middle, far) if kl(seen, middle) <= budget else (near, middle)
+        near, far = (middle, far) if relative_entropy(seen, middle) <= budget else (near, middle)
     return far

@@ -13,7 +13,7 @@ from ...accountant.errors import Unsupported
 _NOISY = (ev.Gaussian, ev.Laplace, ev.DiscreteGaussian, ev.DiscreteLaplace)
 _BARE = (ev.Pure, ev.Local, ev.RandomizedResponse, ev.Exponential, ev.Approximate)
 
-LEAST_DEVIATION: Final = 3.0
+MIN_DISCRETE_DEVIATION: Final = 3.0
 """The least standard deviation, in integers, of discrete Gaussian noise in a family."""
 
 
@@ -32,7 +32,7 @@ def scaled(event: ev.Event, factor: float) -> ev.Event:
     Repeat(count=50, event=Poisson(rate=0.1, event=Gaussian(noise_multiplier=0.5)))
     """
     validate.positive(factor=factor)
-    check_depth(event)
+    check_depth(event)  # before recursion into an event of a stranger's log
     if not _noise_in(event):
         raise Unsupported(
             "The event holds no noise that could be scaled.",
@@ -50,9 +50,10 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
     if isinstance(event, _BARE):
         return replace(event, epsilon=event.epsilon / factor)
     if isinstance(event, ev.ZCDP):
-        return ev.ZCDP(event.rho / factor / factor)
+        return ev.ZCDP(event.rho / factor / factor)  # rho = 1 / (2 sigma^2)
     if isinstance(event, ev.Compose):
         return ev.Compose(tuple(_scaled(part, factor) for part in event.events))
+    # Wrappers (`Repeat`, `Poisson`, `Group`, ...) keep their own numbers.
     inner = getattr(event, "event", None)
     if isinstance(inner, ev.Event):
         changes: dict[str, ev.Event] = {"event": _scaled(inner, factor)}
@@ -61,10 +62,10 @@ def _scaled(event: ev.Event, factor: float) -> ev.Event:
 
 
 def _require_ordered(deviation: float) -> None:
-    if deviation < LEAST_DEVIATION * (1.0 - 1e-9):
+    if deviation < MIN_DISCRETE_DEVIATION * (1.0 - 1e-9):
         raise Unsupported(
             f"Discrete Gaussian noise of standard deviation {deviation:.3g} is in no family here.",
-            f"Below {LEAST_DEVIATION:g} more noise does not always protect better.",
+            f"Below {MIN_DISCRETE_DEVIATION:g} more noise does not always protect better.",
             "Use a finer grid for the noise, or `steinke`, which needs no family.",
         )
 

@@ -1,13 +1,13 @@
-"""Where the threshold of the claim test comes from: the claim, or other units; never the same data.
+"""The threshold of the claim test: a rank, fixed by the claim and never by the data counted.
 
-From the claim: not a score but a rank.  The claim alone says how many false alarms k to allow, and
+Not a score but a rank is fixed.  The claim alone says how many false alarms k to allow, and
 the threshold is the (k+1)-th largest score of the units that were out.  Its false alarm rate is
 then a Beta(k + 1, n - k) variable at most, whose quantile is the Clopper-Pearson end for k of n, so
 nothing is lost by looking at those scores; the units that were in are another sample.  A threshold
 fixed as a score is as valid, but scores move with the noise: fixed on the claimed likelihood ratio
 it saw nothing of halved noise under Poisson sampling.
 
-From a split: the best threshold on some of the units, tested on the others.
+A threshold that is chosen on some of the units and counted on the others is in `audit.canaries`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ...accountant import events as ev
 from ...accountant import validate
+from ...accountant.arrays import FloatArray
 from ...accountant.errors import InvalidInput
 from .binomial import Counts, as_scores, counts_at, upper_rate
 from .family import FamilyResult, family_test, smallest_rejected
 from .scaling import scaled
-from .tradeoff import TradeOff, reached, trade_off
+from .tradeoff import TradeOff, attained_trade_off, trade_off
 
-Array = NDArray[np.float64]
-
-CANDIDATES: Final = 400
+CANDIDATE_RANKS: Final = 400
 """Thresholds among which one is chosen."""
 
 
@@ -42,10 +41,13 @@ def claim_rank(
     """
     validate.open_probability(alpha=alpha)
     n_out, n_in = validate.count(negatives=negatives), validate.count(positives=positives)
-    ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATES).astype(int)) - 1
-    misses = n_in * reached(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
-    upper = _upper(ranks.astype(float), n_out, misses, n_in, alpha)
-    return int(ranks[_best(upper, event, neighbours)])
+    # Candidate ranks k, (candidates,), dense where few false alarms are allowed.
+    ranks = np.unique(np.geomspace(1.0, max(n_out / 2.0, 1.0), CANDIDATE_RANKS).astype(int)) - 1
+    # Expected misses at false alarm rate (k + 1) / (n + 1), if the claim is exactly true.  Only
+    # the power rests on it: any rank that the claim fixes gives a valid test.
+    misses = n_in * attained_trade_off(event, neighbours)((ranks + 1.0) / (n_out + 1.0))
+    upper = _upper_rates(ranks.astype(float), n_out, misses, n_in, alpha)
+    return int(ranks[_best_candidate(upper, event, neighbours)])
 
 
 def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tuple[float, Counts]:
@@ -64,44 +66,10 @@ def counts_at_rank(scores: ArrayLike, coins: ArrayLike, false_alarms: int) -> tu
             f"it is {rank}.",
             next_step="Allow fewer false alarms, or use more units.",
         )
+    # The (k + 1)-th largest score of the negatives, at index n - 1 - k of the ascending order.
     threshold = float(np.partition(out, out.size - 1 - rank)[out.size - 1 - rank])
     seen = counts_at(score, coin, threshold)
     return threshold, replace(seen, false_alarms=rank)
-
-
-def split_threshold(
-    scores: ArrayLike,
-    coins: ArrayLike,
-    event: ev.Event,
-    neighbours: str,
-    *,
-    fraction: float = 0.3,
-    alpha: float = 0.05,
-    rng: np.random.Generator,
-) -> tuple[float, Counts]:
-    """Return the best threshold on a random `fraction` of the units, and the counts on the others.
-
-    The choice costs no level: it does not depend on the units that are counted.  Range: `fraction`
-    in (0, 1), with units that were in and out on both sides.
-    """
-    score, coin = as_scores(scores, coins)
-    validate.open_probability(fraction=fraction)
-    validate.open_probability(alpha=alpha)
-    chosen = np.zeros(score.size, dtype=bool)
-    chosen[rng.permutation(score.size)[: round(fraction * score.size)]] = True
-    first, second = as_scores(score[chosen], coin[chosen]), (score[~chosen], coin[~chosen])
-    as_scores(*second)
-    out, inside = np.sort(first[0][~first[1]]), np.sort(first[0][first[1]])
-    levels = np.unique(np.geomspace(1.0, out.size, CANDIDATES).astype(int))
-    thresholds = out[out.size - levels]
-    # One error more than was seen on either side, for a threshold is chosen where few were.
-    n_out, n_in = int((~second[1]).sum()), int(second[1].sum())
-    alarms = n_out * np.minimum(levels / (out.size + 1.0), 1.0)
-    missed = np.searchsorted(inside, thresholds, side="right") + 1.0
-    misses = n_in * np.minimum(missed / (inside.size + 1.0), 1.0)
-    best = _best(_upper(alarms, n_out, misses, n_in, alpha), event, neighbours)
-    threshold = float(thresholds[best])
-    return threshold, counts_at(*second, threshold)
 
 
 def claim_only(
@@ -120,56 +88,29 @@ def claim_only(
     score, coin = as_scores(scores, coins)
     n_in = int(coin.sum())
     rank = claim_rank(event, neighbours, coin.size - n_in, n_in, alpha)
-    threshold, counts = counts_at_rank(score, coin, rank)
-    found = family_test(counts, event, neighbours, delta, alpha)
-    return replace(found, threshold=threshold, how="claim")
+    counts = counts_at_rank(score, coin, rank)[1]
+    return family_test(counts, event, neighbours, delta, alpha)
 
 
-def claim_or_split(
-    scores: ArrayLike,
-    coins: ArrayLike,
-    event: ev.Event,
-    neighbours: str,
-    delta: float,
-    *,
-    alpha: float = 0.05,
-    fraction: float = 0.3,
-    rng: np.random.Generator,
-) -> FamilyResult:
-    """Return the stronger of two claim tests: rank from the claim, and split; alpha / 2 each.
-
-    Arguments as for `claim_only` and `split_threshold`.  Together they are wrong with probability
-    at most `alpha`, however the two depend on each other.
-    """
-    half = validate.open_probability(alpha=alpha) / 2.0
-    ranked = claim_only(scores, coins, event, neighbours, delta, alpha=half)
-    threshold, counts = split_threshold(
-        scores, coins, event, neighbours, fraction=fraction, alpha=half, rng=rng
-    )
-    split = family_test(counts, event, neighbours, delta, half)
-    split = replace(split, threshold=threshold, how="split")
-    first = split.factor is None or (ranked.factor is not None and ranked.factor <= split.factor)
-    best = ranked if first else split
-    return replace(best, alpha=alpha, rejected=ranked.rejected or split.rejected)
-
-
-def _upper(
-    alarms: Array, n_out: int, misses: Array, n_in: int, alpha: float
-) -> tuple[Array, Array]:
+def _upper_rates(
+    alarms: FloatArray, n_out: int, misses: FloatArray, n_in: int, alpha: float
+) -> tuple[FloatArray, FloatArray]:
     half = alpha / 2.0
     return upper_rate(alarms, n_out, half), upper_rate(misses, n_in, half)
 
 
-def _best(upper: tuple[Array, Array], event: ev.Event, neighbours: str) -> int:
+def _best_candidate(upper: tuple[FloatArray, FloatArray], event: ev.Event, neighbours: str) -> int:
     """Return the candidate that rejects the smallest factor, the first where none rejects any."""
     false_alarms, misses = upper
 
-    def margins(shape: TradeOff) -> Array:
+    # By how much a candidate beats a member's trade-off function: f_c(F) - N, (candidates,).
+    def margins(shape: TradeOff) -> FloatArray:
         return shape(false_alarms) - misses
 
     def some(shape: TradeOff) -> bool:
         return bool((margins(shape) > 0.0).any())
 
     factor = smallest_rejected(some, event, neighbours)
+    # At the smallest factor that any candidate rejects, the one with the largest margin.
     last = 1.0 if factor is None else factor
     return int(np.argmax(margins(trade_off(scaled(event, last), neighbours))))

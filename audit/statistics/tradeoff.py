@@ -19,35 +19,33 @@ from functools import lru_cache
 from typing import Final, Protocol, overload
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from ...accountant import events as ev
 from ...accountant import validate
 from ...accountant.account import account, guarded
+from ...accountant.arrays import FloatArray, IndexArray
 from ...accountant.composition import Leaf, leaves
 from ...accountant.engines.base import contribution
 from ...accountant.engines.pld.curve import DeltaCurve, delta_curves
 from ...accountant.errors import InvalidInput, Unsupported, kind_of
 from ...accountant.guarantee import Neighbours, as_neighbours
 
-Array = NDArray[np.float64]
-
 ULP: Final = 2.0**-52
-LARGEST_EPSILON: Final = 700.0
+MAX_LINE_EPSILON: Final = 700.0
 """Beyond, e^epsilon is no number; leaving such lines out only lowers f."""
 
-FALLBACK: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
+FALLBACK_EPSILONS: Final = tuple(np.concatenate(([0.0], np.geomspace(1e-3, 60.0, 96))).tolist())
 """Epsilons at which other engines than pld are asked."""
 
 
-class Shape(Protocol):
+class TradeOffShape(Protocol):
     """A trade-off function that is its own inverse, as a formula."""
 
-    def one(self, alpha: float) -> float:
+    def at(self, alpha: float) -> float:
         """Return the smallest miss rate at one false alarm rate in [0, 1]."""
 
-    def many(self, alphas: Array) -> Array:
+    def at_each(self, alphas: FloatArray) -> FloatArray:
         """Return the smallest miss rates at false alarm rates in [0, 1]."""
 
 
@@ -55,32 +53,23 @@ class Shape(Protocol):
 class TradeOff:
     """The smallest miss rate at a false alarm rate; never above that of the event.
 
-    Call it with a number or an array in [0, 1].  `event` is None where there is none.
+    Call it with a number or an array in [0, 1].  It is its own inverse, f(f(alpha)) <= alpha, since
+    both directions of the neighbouring relation are in it.
     """
 
-    event: ev.Event | None
-    neighbours: Neighbours
-    shape: Shape
+    shape: TradeOffShape
 
     @overload
     def __call__(self, alpha: float) -> float: ...
     @overload
-    def __call__(self, alpha: Array) -> Array: ...
-    def __call__(self, alpha: float | Array) -> float | Array:
+    def __call__(self, alpha: FloatArray) -> FloatArray: ...
+    def __call__(self, alpha: float | FloatArray) -> float | FloatArray:
         if isinstance(alpha, (float, int)):
-            return self.shape.one(validate.probability(alpha=alpha))
+            return self.shape.at(validate.probability(alpha=alpha))
         alphas = np.asarray(alpha, dtype=float)
         if not ((alphas >= 0.0) & (alphas <= 1.0)).all():
             raise InvalidInput("`alpha` must be in [0, 1] everywhere.")
-        return self.shape.many(alphas)
-
-    @overload
-    def inverse(self, beta: float) -> float: ...
-    @overload
-    def inverse(self, beta: Array) -> Array: ...
-    def inverse(self, beta: float | Array) -> float | Array:
-        """Return the smallest false alarm rate at a miss rate: the same function."""
-        return self(beta)
+        return self.shape.at_each(alphas)
 
     def curve(self, points: int = 200) -> tuple[tuple[float, float], ...]:
         """Return (false alarm rate, smallest miss rate) pairs for a plot, dense at both ends."""
@@ -93,12 +82,13 @@ class TradeOff:
 class Lines:
     """The maximum of 0 and of lines `heights` - `slopes` x alpha, slopes falling."""
 
-    heights: Array
-    slopes: Array
+    heights: FloatArray
+    slopes: FloatArray
 
     @classmethod
-    def of(cls, epsilons: Array, forth: Array, back: Array) -> Lines:
+    def of(cls, epsilons: FloatArray, forth: FloatArray, back: FloatArray) -> Lines:
         """Return 1 - forth - e^epsilon alpha and e^-epsilon (1 - back - alpha), rounded down."""
+        # Slopes are rounded up and heights down, so that every line lies below the exact one.
         grown = np.exp(epsilons) * (1.0 + 4.0 * ULP * (1.0 + epsilons))
         shrunk = np.exp(-epsilons)
         rounding = 4.0 * ULP * (1.0 + epsilons)
@@ -108,19 +98,21 @@ class Lines:
         slopes = np.concatenate((grown[::-1], shrunk * (1.0 + rounding)))
         return cls(heights, slopes)
 
-    def one(self, alpha: float) -> float:
-        """Return the maximum at one alpha, as `many` does."""
+    def at(self, alpha: float) -> float:
+        """Return the maximum at one alpha, as `at_each` does."""
+        # Coarse pass over every `step`-th line, then all lines around the best of them.
         step = self._step
         first = step * int((self.heights[::step] - self.slopes[::step] * alpha).argmax())
         near = slice(max(first - step, 0), first + step + 1)
         best = float((self.heights[near] - self.slopes[near] * alpha).max())
         return max(best - 2.0 * ULP, 0.0)
 
-    def many(self, alphas: Array) -> Array:
+    def at_each(self, alphas: FloatArray) -> FloatArray:
         """Return the maximum at each alpha: among every so many lines first, then around the best.
 
         For one alpha the values are concave in the slope, so the best of all is near that one.
         """
+        # (alphas, lines / step), then (alphas, 2 step + 1): the full table is never held.
         count, step = self.heights.size, self._step
         first = step * np.argmax(self._values(np.arange(0, count, step), alphas), axis=1)
         near = np.clip(first[:, None] + np.arange(-step, step + 1), 0, count - 1)
@@ -131,34 +123,23 @@ class Lines:
     def _step(self) -> int:
         return max(math.isqrt(self.heights.size) // 2, 1)
 
-    def _values(self, lines: NDArray[np.intp], alphas: Array) -> Array:
+    def _values(self, lines: IndexArray, alphas: FloatArray) -> FloatArray:
         return np.asarray(self.heights[lines] - self.slopes[lines] * alphas[:, None])
 
 
 @dataclass(frozen=True)
-class Shifted:
+class GaussianShape:
     """N(0, 1) against N(mu, 1): Phi(Phi^-1(1 - alpha) - mu), rounded down."""
 
     mu: float
 
-    def one(self, alpha: float) -> float:
+    def at(self, alpha: float) -> float:
         """Return the smallest miss rate at one alpha."""
         return float(ndtr(-ndtri(alpha) - self.mu)) * (1.0 - 1e-11)
 
-    def many(self, alphas: Array) -> Array:
+    def at_each(self, alphas: FloatArray) -> FloatArray:
         """Return the smallest miss rates."""
         return np.asarray(ndtr(-ndtri(alphas) - self.mu)) * (1.0 - 1e-11)
-
-
-def gaussian_trade_off(mu: float) -> TradeOff:
-    """Return the trade-off function of N(0, 1) against N(mu, 1).
-
-    Range: `mu` 0 or above.  Source: Dong, Roth, Su 2022, arXiv 1905.02383v3, equation (6).
-
-    >>> round(gaussian_trade_off(1.0)(0.05), 6)
-    0.740489
-    """
-    return TradeOff(None, "add-remove", Shifted(validate.non_negative(mu=mu)))
 
 
 def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
@@ -178,29 +159,32 @@ def trade_off(event: ev.Event, neighbours: str = "add-remove") -> TradeOff:
 @lru_cache(maxsize=16)
 def _trade_off(event: ev.Event, neighbours: Neighbours) -> TradeOff:
     parts = leaves(event)
-    mu = _mu(parts, neighbours)
+    mu = _gaussian_mu(parts, neighbours)
     if mu is not None:
-        return TradeOff(event, neighbours, Shifted(mu))
+        return TradeOff(GaussianShape(mu))
+    # The larger delta of both directions at each node: one function that bounds either test.
     curves = _curves(event, neighbours)
     epsilons = _common_nodes(curves)
     deltas = np.max([curve.at(epsilons) for curve in curves], axis=0)
-    return TradeOff(event, neighbours, Lines.of(epsilons, deltas, deltas))
+    return TradeOff(Lines.of(epsilons, deltas, deltas))
 
 
-def reached(event: ev.Event, neighbours: str = "add-remove") -> Callable[[Array], Array]:
-    """Return about the miss rates that the best test of "out" against "in" reaches.
+def attained_trade_off(
+    event: ev.Event, neighbours: str = "add-remove"
+) -> Callable[[FloatArray], FloatArray]:
+    """Return the miss rates that the best test of "out" against "in" attains, approximately.
 
     It knows that the unit is there in the second, which `trade_off` does not use, so it lies above
-    or on it.  For choosing a threshold; nothing rests on it.
+    or on it.  For choosing a threshold: no bound rests on it.
     """
     relation = as_neighbours(neighbours)
-    mu = _mu(leaves(event), relation)
+    mu = _gaussian_mu(leaves(event), relation)
     if mu is not None:
-        return Shifted(mu).many
+        return GaussianShape(mu).at_each
     forth, *back = _curves(event, relation)
     epsilons = _common_nodes((forth, *back))
     other = back[0] if back else forth
-    return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).many
+    return Lines.of(epsilons, forth.at(epsilons), other.at(epsilons)).at_each
 
 
 def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
@@ -208,30 +192,34 @@ def _curves(event: ev.Event, neighbours: Neighbours) -> tuple[DeltaCurve, ...]:
         with guarded("pld"):
             return delta_curves(leaves(event), neighbours)
     except Unsupported:
-        return (_asked(event, neighbours),)
+        return (_account_curve(event, neighbours),)
 
 
-def _common_nodes(curves: tuple[DeltaCurve, ...]) -> Array:
+def _common_nodes(curves: tuple[DeltaCurve, ...]) -> FloatArray:
     """Return the epsilons, 0 or above, at which any of the curves has a node."""
     nodes = np.unique(np.concatenate([np.zeros(1), *(curve.epsilons for curve in curves)]))
-    return nodes[(nodes >= 0.0) & (nodes <= LARGEST_EPSILON)]
+    return nodes[(nodes >= 0.0) & (nodes <= MAX_LINE_EPSILON)]
 
 
-def _mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
+def _gaussian_mu(parts: tuple[Leaf, ...], neighbours: Neighbours) -> float | None:
     """Return mu, rounded up, if all is Gaussian noise without sampling."""
     total = 0.0
     for part in parts:
         if not (isinstance(part.event, ev.Gaussian) and part.fully_observed):
             return None
+        # mu of n releases of noise sigma: sqrt(n) / sigma; squares add over parts.
         total = math.hypot(total, math.sqrt(part.count) / part.event.noise_multiplier)
+    # Twice under `replace-one`, where the sum moves by twice the bound; rounded up.
     mu = contribution(neighbours) * total * (1.0 + 1e-12)
     if math.isinf(mu):
         raise Unsupported("The noise is too small for any trade-off function to be computed.")
     return mu
 
 
-def _asked(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
+def _account_curve(event: ev.Event, neighbours: Neighbours) -> DeltaCurve:
     deltas = [
-        account(event, epsilon=epsilon, neighbours=neighbours).delta.upper for epsilon in FALLBACK
+        account(event, epsilon=epsilon, neighbours=neighbours).delta.upper
+        for epsilon in FALLBACK_EPSILONS
     ]
-    return DeltaCurve(np.array(FALLBACK), np.minimum.accumulate(np.array(deltas)))
+    # delta falls with epsilon; the running minimum of upper bounds is one, too.
+    return DeltaCurve(np.array(FALLBACK_EPSILONS), np.minimum.accumulate(np.array(deltas)))

@@ -14,9 +14,9 @@ import numpy as np
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
-from privplan.audit.attack_tools import Tools
 from privplan.audit.configured import settings_in
 from privplan.audit.measurement import Measurement
+from privplan.audit.tier_functions import TierFunctions
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size
 from privplan.fl.settings.file import parse
@@ -105,7 +105,7 @@ def configured(**tables: Mapping[str, object]) -> ledgers.Change:
 
 
 class Stand:
-    """Tools that remember how they were called, and answer what they were given to."""
+    """TierFunctions that remember how they were called, and answer what they were given to."""
 
     def __init__(self, **answers: object) -> None:
         self.answers = answers
@@ -120,9 +120,9 @@ class Stand:
         """Return how a tool was called the last time."""
         return dict(self.asked)[name]
 
-    def tools(self) -> Tools:
+    def tools(self) -> TierFunctions:
         """Return the tools."""
-        return Tools(
+        return TierFunctions(
             rehearse=self._rehearse,
             claim=self._answering("claim", MEASURED),
             robust=self._answering("robust", replace(MEASURED, tier="robust", value=0.5)),

@@ -21,7 +21,8 @@ from privplan.accountant.records import (
     RunOpen,
     StreamRange,
 )
-from privplan.audit.residual.items import Run, _made
+from privplan.audit.measurement import Measurement
+from privplan.audit.residual.sealed_statistics import Run, _release_from
 from privplan.fl.aggregation.residuals import Residuals
 from privplan.fl.log import LogWriter
 
@@ -91,7 +92,7 @@ def in_memory(law: Law, seed: int, *, rounds: int, width: int, **limits: Any) ->
     for number in range(rounds):
         found = items(kept, law(rng, number, width), **limits)
         own, given = intent(number + 1), release(number + 1, 1, width, {})
-        releases.append(_made(1, own, given, found["residuals"], found["recomputed"]))
+        releases.append(_release_from(1, own, given, found["residuals"], found["recomputed"]))
     return Run(opening(rounds), tuple(releases))
 
 
@@ -104,4 +105,47 @@ def on_disk(folder: Path, law: Law = normal, seed: int = 1, *, rounds: int = 4, 
             seq = writer.append(intent(number))
             sealed = writer.seal(items(kept, law(rng, number - 1, width)))
             writer.append(release(number, seq, width, sealed))
+    return folder
+
+
+WHAT = (
+    "variance of the noise",
+    "shape of the noise",
+    "noise over time",
+    "noise across silos",
+    "values without noise",
+    "equal noise",
+    "norms after clipping",
+    "sums made again",
+    "weights of a unit",
+    "draws and shares",
+)
+
+
+SURE = 1e-6
+"""The level where one run is judged, whose noise must not decide: a false alarm in 10^6 seeds."""
+
+
+def against(found: tuple[Measurement, ...]) -> set[str]:
+    """Return what was contradicted."""
+    return {one.what for one in found if one.contradicted}
+
+
+def noticed(found: tuple[Measurement, ...]) -> set[str]:
+    """Return what was contradicted, or unusual."""
+    return {one.what for one in found if one.verdict != "not-contradicted"}
+
+
+def written(folder: Path, change: Any) -> Path:
+    """Write a run of one round; `change` gets its intent's, its release's and the sealed facts."""
+    facts: dict[str, dict[str, Any]] = {"intent": {}, "release": {}}
+    found = items(Residuals(), normal(np.random.default_rng(1), 0, 50))
+    change(facts, found)
+    with LogWriter.create(folder, fsync="never") as writer:
+        writer.append(opening(1))
+        seq = writer.append(intent(1, **facts["intent"]))
+        sealed = writer.seal(found)
+        own = release(1, seq, 50, sealed)
+        changed = {**{name: getattr(own, name) for name in vars(own)}, **facts["release"]}
+        writer.append(type(own)(**changed))
     return folder

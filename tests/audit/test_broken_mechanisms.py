@@ -38,7 +38,7 @@ import pytest
 from scipy.stats import binom
 
 from privplan.accountant.randomness import Streams
-from privplan.audit.attack import Asked, attack
+from privplan.audit.attack import AttackRequest, attack
 from privplan.audit.canaries import claim_tier, rehearse, robust_tier
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import judged
@@ -284,7 +284,7 @@ def attacked(bug, own, folder):
     with LogWriter.create(folder) as writer, broken(bug):
         run(replace(own, run=replace(own.run, seed=1)), folder, writer)
     with broken(bug):
-        return attack(folder, Asked(seed=1))
+        return attack(folder, AttackRequest(seed=1))
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from scipy.stats import binom, norm
 from privplan import account
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.canaries import Rehearsal, claim_tier, rehearse, robust_tier
-from privplan.audit.canaries.choosing import chosen
-from privplan.audit.canaries.guessing import expected_right, guesses_for, right_of
-from privplan.audit.canaries.scores import fitted, ratios
-from privplan.audit.canaries.tiers import OF_ANY, OF_CURVE, _Guessing
+from privplan.audit.canaries import CanaryRehearsal, claim_tier, rehearse, robust_tier
+from privplan.audit.canaries.guesses import correct_guesses, expected_accuracy, guess_count
+from privplan.audit.canaries.scores import fisher_weights, likelihood_ratios
+from privplan.audit.canaries.selection import choose_test
+from privplan.audit.canaries.tiers import AGAINST_ANY, AGAINST_CURVE, _GuessTest
 from privplan.audit.levels import CALL, STRICT, Levels, levels_of
 from privplan.audit.measurement import VERDICTS
 from privplan.audit.statistics import claim_rank, steinke
@@ -44,7 +44,7 @@ def made(units, seed, *, noise, rounds, rate, times=1.0, groups=None, same=False
         drawn = drawn[0] * np.where(np.arange(rounds) % 2, -1.0, 1.0)[:, None]
     there = rng.random((rounds, units)) < rate
     seen = times * drawn + coins * there * clip / noise
-    return Rehearsal(
+    return CanaryRehearsal(
         system="made-up",
         observer="model",
         unit="user",
@@ -135,7 +135,7 @@ def test_each_level_has_a_threshold_of_its_own_which_the_claim_fixes():
     other = made(2000, 7, **FULL, times=0.1)
     for level in (0.0248, 0.0002):
         guessed = [
-            _Guessing(one, 1e-5, expected_right(one)).of_curve(level)[1]["guesses"]
+            _GuessTest(one, 1e-5, expected_accuracy(one)).against_curve(level)[1]["guesses"]
             for one in (own, other)
         ]
         assert guessed[0] == guessed[1]
@@ -167,14 +167,14 @@ def test_rows_that_are_not_clipped_are_seen_by_both_tiers():
 
 def test_what_is_chosen_on_some_units_is_counted_on_others():
     own = made(1000, 5, **FULL)
-    choice = chosen(own, alpha=0.025, rng=np.random.default_rng(7))
+    choice = choose_test(own, alpha=0.025, rng=np.random.default_rng(7))
     looking = np.random.default_rng(7).random(1000) < 0.3
     assert choice.counts.positives == int((own.coins & ~looking).sum())
     assert choice.counts.negatives == int((~own.coins & ~looking).sum())
     # Whatever happens to the units that are counted, the choice stays what it is.
     seen = own.observations.copy()
     seen[:, ~looking] = 0.0
-    other = chosen(replace(own, observations=seen), alpha=0.025, rng=np.random.default_rng(7))
+    other = choose_test(replace(own, observations=seen), alpha=0.025, rng=np.random.default_rng(7))
     assert (other.statistic, other.group, other.threshold) == (
         choice.statistic,
         choice.group,
@@ -184,9 +184,9 @@ def test_what_is_chosen_on_some_units_is_counted_on_others():
 
 def test_how_much_is_guessed_depends_on_the_claim_alone():
     one, two = made(2000, 6, **FULL), made(2000, 7, **FULL, times=0.1)
-    assert (expected_right(one) == expected_right(two)).all()
+    assert (expected_accuracy(one) == expected_accuracy(two)).all()
     guesses = [
-        guesses_for(own, expected_right(own), lambda few, right: right - 0.8 * few)
+        guess_count(own, expected_accuracy(own), lambda few, right: right - 0.8 * few)
         for own in (one, two)
     ]
     assert guesses[0] == guesses[1]
@@ -196,7 +196,7 @@ def test_how_much_is_guessed_depends_on_the_claim_alone():
 def test_the_surest_are_guessed():
     scores = np.array([3.0, -2.5, 0.1, -0.2, 2.0])
     coins = np.array([True, False, False, True, False])
-    assert [right_of(scores, coins, guesses) for guesses in (1, 2, 3, 5)] == [1, 2, 2, 2]
+    assert [correct_guesses(scores, coins, guesses) for guesses in (1, 2, 3, 5)] == [1, 2, 2, 2]
 
 
 @pytest.mark.parametrize("opposite", [False, True])
@@ -209,7 +209,9 @@ def test_the_ratio_is_that_of_two_densities(rate, opposite):
         return rate * norm.pdf(seen, mean) + (1.0 - rate) * norm.pdf(seen)
 
     wanted = np.log(density(shift) / density(away)).sum(axis=0)
-    assert ratios(seen, shift, rate, opposite=opposite) == pytest.approx(wanted, abs=1e-12)
+    assert likelihood_ratios(seen, shift, rate, opposite=opposite) == pytest.approx(
+        wanted, abs=1e-12
+    )
 
 
 def test_a_fit_weighs_rounds_by_their_noise():
@@ -217,9 +219,9 @@ def test_a_fit_weighs_rounds_by_their_noise():
     rng = np.random.default_rng(2)
     coins = rng.random(4000) < 0.5
     seen = rng.standard_normal((2, 4000)) * np.array([[1.0], [2.0]]) + coins
-    weights = fitted(seen, coins)
+    weights = fisher_weights(seen, coins)
     assert weights[0] / weights[1] == pytest.approx(4.0, rel=0.2)
-    assert fitted(seen[:, :30], coins[:30]) is None
+    assert fisher_weights(seen[:, :30], coins[:30]) is None
 
 
 def test_weights_that_are_missing_show_where_a_unit_lies_in_every_silo(monkeypatch):
@@ -287,9 +289,9 @@ def test_noise_that_cannot_be_scaled_leaves_the_bound_of_any_mechanism():
     own = made(400, 1, noise=1.0, rounds=1, rate=1.0)
     small = ev.DiscreteGaussian(1.0, 1)
     found = robust_tier(replace(own, event=small))
-    assert found.what == OF_ANY
+    assert found.what == AGAINST_ANY
     assert "Whatever ran" in found.proves
     assert "epsilon of any mechanism" not in found.sample
-    assert robust_tier(own).what == OF_CURVE
+    assert robust_tier(own).what == AGAINST_CURVE
     guesses, right = found.sample["guesses"], found.sample["right"]
     assert found.value == steinke(400, guesses, right, delta=1e-5, alpha=(0.05 - 0.0002) / 2.0)

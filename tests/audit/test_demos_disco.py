@@ -82,8 +82,8 @@ def test_norms_that_are_a_tenth_apart_are_told_apart() -> None:
 def test_the_exact_epsilon_agrees_with_the_incomplete_gamma_function() -> None:
     mpmath = pytest.importorskip("mpmath")
     mpmath.mp.dps = 40
-    half = mpmath.mpf(radius.SIZE) * (radius.THRESHOLD / claimed.FLOOR) ** 2 / 2
-    q = mpmath.gammainc(radius.SIZE // 2, half, regularized=True)
+    half = mpmath.mpf(radius.SMALL_TENSOR_SIZE) * (radius.RADIUS_THRESHOLD / claimed.FLOOR) ** 2 / 2
+    q = mpmath.gammainc(radius.SMALL_TENSOR_SIZE // 2, half, regularized=True)
     exact = float(mpmath.log1p(-radius.DELTA) - mpmath.log(q))
     assert radius.exact_epsilon(radius.DELTA) == pytest.approx(exact, rel=1e-12)
     row = next(row() for row in claimed.ROWS if row().setting == radius.DEMO.rows[0])
@@ -106,17 +106,17 @@ def test_a_public_radius_is_not_contradicted() -> None:
     The event of the demonstration, and the best one: the projection on the update.
     """
     rng, runs = np.random.default_rng(4), 100_000
-    direction = np.full(radius.SIZE, 1.0 / math.sqrt(radius.SIZE))
-    noise = [Z * rng.standard_normal((runs, radius.SIZE)) for _ in range(2)]
+    direction = np.full(radius.SMALL_TENSOR_SIZE, 1.0 / math.sqrt(radius.SMALL_TENSOR_SIZE))
+    noise = [Z * rng.standard_normal((runs, radius.SMALL_TENSOR_SIZE)) for _ in range(2)]
     moved, still = direction + noise[0], noise[1]
     for events in (
-        [radius.read_radius(one, Z) > radius.THRESHOLD for one in (still, moved)],
+        [radius.read_radius(one, Z) > radius.RADIUS_THRESHOLD for one in (still, moved)],
         [one @ direction > 0.5 for one in (still, moved)],
     ):
         alarms, hits = (int(one.sum()) for one in events)
         counts = Counts(alarms, runs, runs - hits, runs)
-        assert epsilon_lower(counts, delta=radius.DELTA) < 10.0 / radius.ROUNDS
-        assert delta_lower(counts, epsilon=10.0 / radius.ROUNDS) == 0.0
+        assert epsilon_lower(counts, delta=radius.DELTA) < 10.0 / radius.RADIUS_ROUNDS
+        assert delta_lower(counts, epsilon=10.0 / radius.RADIUS_ROUNDS) == 0.0
 
 
 # --- the shares -----------------------------------------------------------------------------------
@@ -195,8 +195,8 @@ def test_the_exact_advantage_agrees_with_another_generator(masks: int) -> None:
 
 
 def test_the_shares_contradict_their_independence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shares, "RUNS", 200)
-    monkeypatch.setattr(shares, "SURE_RUNS", 50)
+    monkeypatch.setattr(shares, "SHARE_RUNS", 200)
+    monkeypatch.setattr(shares, "CERTAIN_SHARE_RUNS", 50)
     found = run_demo("disco-shares", 1)
     assert len(found.measurements) == 6
     for one, exact in zip(found.measurements, found.exact, strict=True):

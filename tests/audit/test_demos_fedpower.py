@@ -39,13 +39,13 @@ def removed() -> Weakness:
 
 
 def test_ratings_meet_every_bound_of_the_published_setting() -> None:
-    ratings = fedpower.ratings(removal.ITEMS)
+    ratings = fedpower.ratings(removal.REMOVAL_ITEMS)
     assert len(ratings) == published.CLIENTS * published.ROWS_OF_NODE
     assert set(np.unique(ratings)) == {0.0, 1.0, 2.0, 3.0, 4.0, 5.0}
     assert np.linalg.norm(ratings, axis=1).max() <= published.ROW_NORM
     nodes = ratings.reshape(published.CLIENTS, published.ROWS_OF_NODE, -1)
     assert max(fedpower.product_of(node).max() for node in nodes) <= published.LARGEST_ELEMENT
-    np.testing.assert_array_equal(ratings, fedpower.ratings(removal.ITEMS))
+    np.testing.assert_array_equal(ratings, fedpower.ratings(removal.REMOVAL_ITEMS))
 
 
 def test_z_is_orthonormal_before_its_entries_are_clipped() -> None:
@@ -150,7 +150,7 @@ def test_the_demonstration_of_algorithm_2(rows: list[tables.Row]) -> None:
 
 
 def test_the_distance_is_that_of_the_products() -> None:
-    one = removal.removal()
+    one = removal.removed_user()
     z = removal.converged(one)
     with_it = one.node + np.outer(one.row, one.row) / published.ROWS_OF_NODE
     moved = with_it @ z - one.node @ z
@@ -163,19 +163,19 @@ def test_the_distance_is_that_of_the_products() -> None:
 
 
 def test_even_the_median_user_exceeds_the_published_bound() -> None:
-    assert removal.typical(removal.converged(removal.removal())) > (
+    assert removal.typical(removal.converged(removal.removed_user())) > (
         4.0 * published.PUBLISHED_SENSITIVITY
     )
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> removal.Removal:
+def small(monkeypatch: pytest.MonkeyPatch) -> removal.RemovedUser:
     """The same with 60 items, for the laws of the scores."""
-    monkeypatch.setattr(removal, "ITEMS", 60)
-    return removal.removal()
+    monkeypatch.setattr(removal, "REMOVAL_ITEMS", 60)
+    return removal.removed_user()
 
 
-def test_scores_of_one_round_are_gaussian(small: removal.Removal) -> None:
+def test_scores_of_one_round_are_gaussian(small: removal.RemovedUser) -> None:
     z = removal.converged(small)
     mu = float(small.distance(z)) / fedpower.NOISE
     rng = np.random.default_rng(7)
@@ -187,7 +187,7 @@ def test_scores_of_one_round_are_gaussian(small: removal.Removal) -> None:
 
 
 def test_scores_of_whole_runs_are_standard_gaussian_without_the_user(
-    small: removal.Removal,
+    small: removal.RemovedUser,
 ) -> None:
     """Although each Z depends on the noise before: every projection is N(0, 1) given the past."""
     absent = removal.all_rounds(small, False, 200, np.random.default_rng(8))
@@ -198,7 +198,7 @@ def test_scores_of_whole_runs_are_standard_gaussian_without_the_user(
 
 def test_epsilon_of_a_round_is_that_of_a_gaussian(removed: Weakness) -> None:
     """An oracle of its own: the root of the exact curve."""
-    one = removal.removal()
+    one = removal.removed_user()
     mu = float(one.distance(removal.converged(one))) / fedpower.NOISE
 
     def excess(epsilon: float) -> float:
@@ -212,7 +212,7 @@ def test_epsilon_of_a_round_is_that_of_a_gaussian(removed: Weakness) -> None:
 def test_the_demonstration_of_a_removal(removed: Weakness, rows: list[tables.Row]) -> None:
     counted, often, tail = removed.measurements
     assert all(one.contradicted for one in removed.measurements)
-    assert 5.0 < counted.value < math.log(removal.ONE_ROUND)
+    assert 5.0 < counted.value < math.log(removal.SINGLE_ROUND_RUNS)
     assert tail.value > 0.7 * (removed.exact[2] or math.inf)
     for one, exact in zip(removed.measurements, removed.exact, strict=True):
         assert one.value <= (math.inf if exact is None else exact)
@@ -222,7 +222,7 @@ def test_the_demonstration_of_a_removal(removed: Weakness, rows: list[tables.Row
 
 
 def test_noise_made_for_the_distance_is_not_contradicted(
-    monkeypatch: pytest.MonkeyPatch, small: removal.Removal
+    monkeypatch: pytest.MonkeyPatch, small: removal.RemovedUser
 ) -> None:
     """The control: noise at which epsilon 1 holds for this user; nothing above 1 is shown."""
     z = removal.converged(small)
@@ -231,8 +231,11 @@ def test_noise_made_for_the_distance_is_not_contradicted(
     rng = np.random.default_rng(10)
     present = removal.one_round(small, z, True, 4000, rng)
     absent = removal.one_round(small, z, False, 4000, rng)
-    by_counts = removal._by_counts(removal._counts(present, absent, mu / 2.0))
-    by_tail = removal._by_tail(removal._counts(present, absent, mu + removal.FAR), mu + removal.FAR)
+    by_counts = removal._by_counts(removal._counts_at(present, absent, mu / 2.0))
+    by_tail = removal._by_tail(
+        removal._counts_at(present, absent, mu + removal.THRESHOLD_ABOVE_MU),
+        mu + removal.THRESHOLD_ABOVE_MU,
+    )
     assert not by_counts.contradicted
     assert not by_tail.contradicted
     assert 0.0 < by_tail.value <= 1.0

@@ -128,10 +128,10 @@ def test_the_exact_count_is_that_of_the_claims_table() -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_thresholds_of_the_count_are_those_that_are_expected_to_show_most(which: int) -> None:
-    chosen = (flame_topk.SELDOM, flame_topk.LIKELY)[which]
+    chosen = (flame_topk.TOPK_THRESHOLD_EPSILON, flame_topk.TOPK_THRESHOLD_DELTA)[which]
     near = [chosen + step for step in (-60, -20, 0, 20, 60)]
     p, q = np.array([flame_topk.exact_tails(at) for at in near]).T
-    values = expected_bounds(p, q, flame_topk.RUNS)[which]
+    values = expected_bounds(p, q, flame_topk.TOPK_RUNS)[which]
     assert int(values.argmax()) == 2
 
 
@@ -178,7 +178,7 @@ def test_a_tuples_score_has_the_law_from_which_it_is_drawn(value: float) -> None
     rng = np.random.default_rng(7)
     values = np.full((20_000, FIFTIETH.chosen), value)
     seen = flame_tuples.scores(flame.randomized(values, MESSAGE_EPSILON, rng))
-    reach = flame_tuples.STEPS * FIFTIETH.chosen
+    reach = flame_tuples.SCORE_STEPS * FIFTIETH.chosen
     law = -np.diff(flame_tuples.score_tails(value), append=0.0)
     assert law.sum() == pytest.approx(1.0, abs=1e-12)
     assert fits(np.bincount(seen + reach, minlength=len(law)), law)
@@ -194,10 +194,10 @@ def test_the_exact_tuples_give_the_lower_end_of_the_claims_table() -> None:
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_the_thresholds_of_the_tuples_are_those_that_are_expected_to_show_most(which: int) -> None:
-    chosen = (flame_tuples.SELDOM, flame_tuples.LIKELY)[which]
+    chosen = (flame_tuples.TUPLE_THRESHOLD_EPSILON, flame_tuples.TUPLE_THRESHOLD_DELTA)[which]
     near = [chosen + step for step in (-60, -20, 0, 20, 60)]
     p, q = np.array([flame_tuples.exact_rates(at)[:2] for at in near]).T
-    values = expected_bounds(p, q, flame_tuples.RUNS)[which]
+    values = expected_bounds(p, q, flame_tuples.TUPLE_RUNS)[which]
     assert int(values.argmax()) == 2
 
 

@@ -24,7 +24,7 @@ from privplan.audit.statistics import epsilon_lower, gdp_epsilon, mu_lower
 def test_a_round_is_the_printed_algorithm() -> None:
     """Clipped to +-C, averaged over silos, noise sigma C of the mean: alarms 1e-4 on each side."""
     rng, runs = np.random.default_rng(1), 100_000
-    assert naive.local_updates(np.array([naive.PULL]))[0] > 10 * naive.CLIP
+    assert naive.local_updates(np.array([naive.PULL]))[0] > 10 * naive.NAIVE_CLIP
     updates = np.broadcast_to([[0.05], [3.0], [-7.0], [0.0]], (runs, 4, 1))
     steps = naive.published_naive_round(updates, rng, noise_multiplier=5.0, clip=0.1)
     centred = (steps[:, 0] - (0.05 + 0.1 - 0.1) / 4.0) / (5.0 * 0.1)
@@ -85,7 +85,7 @@ def test_twice_the_noise_is_not_contradicted() -> None:
 
 
 def test_the_short_runs_threshold_is_passed_twice_without_the_user() -> None:
-    half = naive.exact_mu(naive.SHORT) / 2.0
+    half = naive.exact_mu(naive.SHORT_ROUNDS) / 2.0
     alarms = naive.SHORT_RUNS * ndtr(-half - naive.short_threshold())
     assert float(alarms) == pytest.approx(2.0, rel=1e-9)
 
@@ -108,15 +108,15 @@ def test_the_sum_is_the_published_one(protocol) -> None:
     from privplan.audit.demos import noise_free_residue as residue
 
     session = protocol.one_session()
-    for number, deltas in enumerate((residue.PRESENT, residue.ABSENT), 1):
+    for number, deltas in enumerate((residue.UPDATES_WITH_USER, residue.UPDATES_WITHOUT_USER), 1):
         sent = protocol.one_round(session, number, deltas, np.random.default_rng(5))
         value = transcripts.decrypted_sums(sent, session.primes)[0]
         counts = np.array(protocol.COUNTS)
         weights = counts / counts.sum(axis=1, keepdims=True)
         plain = float(np.einsum("us,su->", weights, deltas[:, :, 0]))
         noise = np.random.default_rng(5).normal(0.0, 5.0 / math.sqrt(2), (2, 1)).sum()
-        decoded = value * protocol.STEP / protocol.MULTIPLE
-        assert decoded == pytest.approx(plain + noise, abs=4 * protocol.STEP)
+        decoded = value * protocol.FIXED_POINT_STEP / protocol.MULTIPLE
+        assert decoded == pytest.approx(plain + noise, abs=4 * protocol.FIXED_POINT_STEP)
         assert [value % protocol.MULTIPLE] == protocol.noise_free(deltas)
 
 
@@ -124,7 +124,10 @@ def test_the_users_residue_is_another_one_with_and_without(protocol) -> None:
     """So a false alarm is impossible, and the epsilon infinite."""
     from privplan.audit.demos import noise_free_residue as residue
 
-    with_user, without = (protocol.noise_free(one)[0] for one in (residue.PRESENT, residue.ABSENT))
+    with_user, without = (
+        protocol.noise_free(one)[0]
+        for one in (residue.UPDATES_WITH_USER, residue.UPDATES_WITHOUT_USER)
+    )
     assert with_user != without
     assert (with_user - without) % (protocol.MULTIPLE // 7) == 0
 
@@ -133,7 +136,7 @@ def test_the_users_residue_is_another_one_with_and_without(protocol) -> None:
 @pytest.mark.parametrize("name", ["paillier-randomness", "noise-free-residue"])
 def test_protocol_1_contradicts_the_claim(name: str, monkeypatch) -> None:
     module = importlib.import_module(f"privplan.audit.demos.{name.replace('-', '_')}")
-    monkeypatch.setattr(module, "RUNS", 40)
+    monkeypatch.setattr(module, "SESSIONS", 40)
     endless, by_counts, delta = run_demo(name, 1).measurements
     assert endless.value == math.inf
     assert endless.claimed == pytest.approx(10.73, abs=0.01)

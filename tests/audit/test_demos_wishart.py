@@ -82,7 +82,7 @@ def test_the_demonstration_contradicts_three_rows() -> None:
     assert all(one.contradicted for one in found.measurements)
     assert 0.43 < delta.value <= wishart.failure(0.6) == found.exact[0]
     assert epsilon.value == whole.value
-    assert 7.0 < epsilon.value < math.log(demo.RUNS)  # counting shows no more
+    assert 7.0 < epsilon.value < math.log(demo.WISHART_RUNS)  # counting shows no more
     assert delta.sample["called absent wrongly"] == 0
     check_rows(DEMOS["wishart-support"], found, tables.rows("delm"))
 

@@ -13,10 +13,10 @@ from scipy import stats
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attacks.membership import Trials, measurements, membership_tier, released_tier
-from privplan.audit.attacks.membership.allowed import largest_area, most_hits
-from privplan.audit.attacks.membership.results import About
+from privplan.audit.attacks.membership.claim_limits import max_auc, max_hit_rate
+from privplan.audit.attacks.membership.results import AttackDescription
 from privplan.audit.attacks.membership.trials import area, hits, unsupported
-from privplan.audit.shadows import Joblib, Serial
+from privplan.audit.shadows import JoblibExecutor, SerialExecutor
 from privplan.fl.running.checkpoint import Checkpoint
 from privplan.fl.running.preparation import prepare
 from privplan.fl.settings.file import parse
@@ -100,7 +100,8 @@ def test_intervals_of_one_model_do_not_speak_of_others():
         rng = np.random.default_rng(0)
         scores, coins = rng.normal(size=(targets, 20)), rng.random((targets, 20)) < 0.5
         first = measurements(
-            Trials(scores, coins, np.arange(20) // 2), About("a", "record", "add-remove")
+            Trials(scores, coins, np.arange(20) // 2),
+            AttackDescription("a", "record", "add-remove"),
         )[0]
         (said,) = [one for one in first.assumes if one.startswith("intervals")]
         assert said.endswith(told)
@@ -118,10 +119,10 @@ def test_what_a_sampled_claim_allows_is_not_below_what_the_best_attack_reaches(q
     drawn_records = np.arange(size + 1)
     weights = stats.binom.pmf(drawn_records, size, q)
     best = float(weights @ stats.norm.cdf(drawn_records / (sigma * np.sqrt(2.0))))
-    assert best <= largest_area(event, "add-remove") + 1e-12 < 1.0 + 1e-9
+    assert best <= max_auc(event, "add-remove") + 1e-12 < 1.0 + 1e-9
     for rate in (0.01, 0.001):
         reached = float(weights @ stats.norm.sf(stats.norm.isf(rate) - drawn_records / sigma))
-        assert reached <= most_hits(event, "add-remove", rate) + 1e-12
+        assert reached <= max_hit_rate(event, "add-remove", rate) + 1e-12
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, "x", True])
@@ -151,7 +152,7 @@ def test_coins_that_leave_nobody_out_are_refused_before_anything_is_trained(monk
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with pytest.raises((InvalidInput, RuntimeError)) as raised:
-                membership_tier(settings, models=5, targets=1, seed=seed, executor=Serial())
+                membership_tier(settings, models=5, targets=1, seed=seed, executor=SerialExecutor())
         refused += "no strangers" in str(raised.value)
     assert refused
     assert refused + len(trained) == 20
@@ -178,7 +179,9 @@ def test_a_released_model_of_another_kind_or_one_that_diverged_is_refused():
 
 def test_processes_are_given_no_records_in_files():
     # Above 1 MB joblib would put an array into a file, which a crash leaves behind.
-    assert Joblib(2).map(partial(isinstance, np.zeros(2**18)), [np.memmap] * 2) == [False] * 2
+    assert (
+        JoblibExecutor(2).map(partial(isinstance, np.zeros(2**18)), [np.memmap] * 2) == [False] * 2
+    )
 
 
 def test_scores_with_ties_at_the_top_have_no_hits_to_tell():

@@ -12,7 +12,7 @@ from privplan.accountant.errors import InvalidInput
 from privplan.audit.attacks.membership import ATTACKS, Evidence, lira, per_unit, trials_of
 from privplan.audit.attacks.membership.loss import loss
 from privplan.audit.attacks.membership.rmia import (
-    STEPS,
+    OFFLINE_SCALES,
     ratio,
     reference_areas,
     relative,
@@ -20,8 +20,8 @@ from privplan.audit.attacks.membership.rmia import (
     scores,
     tuned,
 )
-from privplan.audit.attacks.membership.sets import matched
 from privplan.audit.attacks.membership.trials import area
+from privplan.audit.attacks.membership.user_scores import matched
 from privplan.audit.shadows import design
 from privplan.fl.training.metrics import roc_auc
 
@@ -95,7 +95,7 @@ def test_rmia_is_its_formula_record_by_record():
 def test_rmia_takes_no_underflow_for_zero():
     own = simulated(users=3, models=8, targets=2)
     far = replace(own, shadows=own.shadows - 2000.0, targets=own.targets - 2000.0)
-    for a in STEPS:
+    for a in OFFLINE_SCALES:
         found = scores(
             (far.targets, far.targets_population),
             (far.shadows, far.shadows_population),
@@ -124,10 +124,10 @@ def test_rmia_is_tuned_without_a_look_at_the_targets(level):
 @pytest.mark.parametrize("level", ["user", "record"])
 def test_rmia_is_tuned_on_a_shadow_against_all_pairs_but_its_own(level):
     own = simulated(users=20, models=7, targets=1, shift=1.0)  # three pairs
-    expected = np.zeros(len(STEPS))
+    expected = np.zeros(len(OFFLINE_SCALES))
     for mine in range(6):
         others = [one for one in range(6) if one // 2 != mine // 2]
-        for place, a in enumerate(STEPS):
+        for place, a in enumerate(OFFLINE_SCALES):
             made = scores(
                 (own.shadows[[mine]], own.shadows_population[[mine]]),
                 (own.shadows[others], own.shadows_population[others]),
@@ -140,7 +140,7 @@ def test_rmia_is_tuned_on_a_shadow_against_all_pairs_but_its_own(level):
                 made, members = per_unit(made, own.unit, 20), own.design.shadows[mine]
             expected[place] += roc_auc(members, made[0]) / 6
     assert reference_areas(own, level=level) == pytest.approx(expected)
-    assert tuned(own, level=level) == STEPS[int(expected.argmax())]
+    assert tuned(own, level=level) == OFFLINE_SCALES[int(expected.argmax())]
 
 
 def test_rmia_takes_what_is_usual_from_shadows_without_the_record():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.shadows import Design, Joblib, Serial, design
+from privplan.audit.shadows import Design, JoblibExecutor, SerialExecutor, design
 
 RNG = np.random.default_rng
 
@@ -56,12 +56,12 @@ def test_shadows_that_are_no_opposite_pairs_are_refused():
         Design(np.stack([half[0], ~half[0]]), half[:, :5])
 
 
-@pytest.mark.parametrize("executor", [Serial(), Joblib(2)])
+@pytest.mark.parametrize("executor", [SerialExecutor(), JoblibExecutor(2)])
 def test_executors_answer_in_the_order_of_the_jobs(executor):
     assert executor.map(operator.neg, list(range(20))) == [-job for job in range(20)]
 
 
-@pytest.mark.parametrize("executor", [Serial(), Joblib(2)])
+@pytest.mark.parametrize("executor", [SerialExecutor(), JoblibExecutor(2)])
 def test_executors_raise_what_a_job_raises(executor):
     with pytest.raises(ZeroDivisionError):
         executor.map((1).__truediv__, [1, 0, 2])
@@ -69,4 +69,4 @@ def test_executors_raise_what_a_job_raises(executor):
 
 def test_no_processes_are_refused():
     with pytest.raises(InvalidInput, match="processes"):
-        Joblib(0)
+        JoblibExecutor(0)

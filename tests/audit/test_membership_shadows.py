@@ -9,9 +9,9 @@ from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
-from privplan.audit.shadows import Joblib, Serial, replicas, train_batched
+from privplan.audit.shadows import JoblibExecutor, SerialExecutor, replicas, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
-from privplan.audit.shadows.replicas import Forgetful, in_the_clear
+from privplan.audit.shadows.replicas import DiscardingRecorder, without_cryptography
 from privplan.fl.frame.system import build
 from privplan.fl.models import model_named
 from privplan.fl.running.preparation import prepare
@@ -139,7 +139,7 @@ RUNS = {
 @pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS.keys())
 def test_a_replica_with_everybody_is_the_run_itself(settings, tmp_path):
     own = prepare(settings)
-    result = carry_out(own, tmp_path, Forgetful())
+    result = carry_out(own, tmp_path, DiscardingRecorder())
     federation = prepare(settings).federation
     everybody = np.ones((1, federation.records), bool)
     (made,) = replicas(settings, federation, everybody, seed=settings.run.seed)
@@ -155,7 +155,7 @@ def test_a_replica_without_a_user_is_the_run_on_the_neighbour():
     neighbour = own.federation.without(7)
     streams = Streams.seeded(5)
     system = build(settings, neighbour, TorchLocal(settings, neighbour, own.model), streams)
-    gate = Gate(Odometer.for_plan(system.plan()), Forgetful(), streams)
+    gate = Gate(Odometer.for_plan(system.plan()), DiscardingRecorder(), streams)
     parameters = system.initial()
     for number in range(1, own.rounds + 1):
         parameters = system.round(number, parameters, gate).parameters
@@ -168,7 +168,7 @@ def test_replicas_have_noise_of_their_own_and_executors_change_nothing():
     inside = np.ones((3, federation.records), bool)
     one, two = (
         replicas(settings, federation, inside, seed=5, executor=executor)
-        for executor in (Serial(), Joblib(2))
+        for executor in (SerialExecutor(), JoblibExecutor(2))
     )
     assert all(np.array_equal(a.parameters, b.parameters) for a, b in zip(one, two, strict=True))
     assert len({made.parameters.tobytes() for made in one}) == 3
@@ -178,12 +178,12 @@ def test_replicas_have_noise_of_their_own_and_executors_change_nothing():
 
 def test_a_masked_run_is_repeated_in_the_clear_and_a_private_weighting_is_refused():
     masked = configured(more='[security]\naggregation = "masked"')
-    assert in_the_clear(masked).security.aggregation == "plain"
+    assert without_cryptography(masked).security.aggregation == "plain"
     missing = configured(more='[security]\naggregation = "masked"\ndropouts = 1')
-    assert in_the_clear(missing).security == missing.security
+    assert without_cryptography(missing).security == missing.security
     hidden = configured(more='[security]\naggregation = "private-weighting"')
     with pytest.raises(Unsupported, match="private weighting"):
-        in_the_clear(hidden)
+        without_cryptography(hidden)
 
 
 def test_a_subset_keeps_the_public_constants():

@@ -17,12 +17,16 @@ from privplan.audit.attacks.membership import (
     released_tier,
     trials_of,
 )
-from privplan.audit.attacks.membership.allowed import largest_area, most_hits
-from privplan.audit.attacks.membership.evidence import confidence, shared, unseen
-from privplan.audit.attacks.membership.results import About
+from privplan.audit.attacks.membership.claim_limits import max_auc, max_hit_rate
+from privplan.audit.attacks.membership.evidence import (
+    confidence,
+    shared_records,
+    unseen_test_records,
+)
+from privplan.audit.attacks.membership.results import AttackDescription
 from privplan.audit.attacks.membership.trials import area
 from privplan.audit.measurement import NOT_PROOF
-from privplan.audit.shadows import Replica, Serial, design, train_batched
+from privplan.audit.shadows import Replica, SerialExecutor, design, train_batched
 from privplan.audit.shadows.batched import BatchedRecipe
 from privplan.fl.models import model_named
 from privplan.fl.running.checkpoint import Checkpoint
@@ -60,7 +64,9 @@ def test_without_privacy_users_are_told_and_told_better_than_records():
         user, record = (area(trials_of(seen, attack, level)) for level in ("user", "record"))
         assert record.lower > 0.5
         assert user.lower > record.upper
-    made = measurements(trials_of(seen, "ratio", "user"), About("ratio", "user", "add-remove"))
+    made = measurements(
+        trials_of(seen, "ratio", "user"), AttackDescription("ratio", "user", "add-remove")
+    )
     assert [one.quantity for one in made] == ["AUC", "TPR at 1% FPR"]
     assert "that are worth" in made[0].sample["TPR at 0.1% FPR"]  # 8 targets have the same users
     assert made[1].sample["lower"] > 0.01
@@ -73,13 +79,15 @@ def test_without_privacy_users_are_told_and_told_better_than_records():
 def private():
     """Return what the tier says of a run with much noise, few models and few users."""
     settings = configured("uldp-avg", privacy="noise_multiplier = 20.0")
-    return membership_tier(settings, models=8, targets=2, seed=3, executor=Serial())
+    return membership_tier(settings, models=8, targets=2, seed=3, executor=SerialExecutor())
 
 
 def areas(system, privacy=""):
     """Return the areas, with intervals of 99.99%, for 12 targets of a run of 60 users."""
     settings = configured(system, privacy=privacy)
-    found = membership_tier(settings, models=24, targets=12, seed=3, alpha=1e-4, executor=Serial())
+    found = membership_tier(
+        settings, models=24, targets=12, seed=3, alpha=1e-4, executor=SerialExecutor()
+    )
     return {one.sample["attack"]: one for one in found if one.quantity == "AUC"}
 
 
@@ -111,7 +119,7 @@ def test_what_the_tier_says_of_itself(private):
 
 
 def test_hits_that_so_few_strangers_do_not_support_are_not_told(private):
-    # About 60 of the 120 trials are of strangers: neither 1% nor 0.1% can be seen.
+    # AttackDescription 60 of the 120 trials are of strangers: neither 1% nor 0.1% can be seen.
     assert {one.quantity for one in private} == {"AUC"}
     for rate, needed in (("1%", 100), ("0.1%", 1000)):
         said = private[0].sample[f"TPR at {rate} FPR"]
@@ -128,7 +136,7 @@ def test_the_tier_can_be_repeated_and_knows_records():
             seed=4,
             level="record",
             attacks=("ratio",),
-            executor=Serial(),
+            executor=SerialExecutor(),
         )
         for _ in range(2)
     )
@@ -154,7 +162,7 @@ def test_what_is_claimed_for_replaced_users_bounds_nobody_s_presence(privacy):
         targets=2,
         seed=1,
         attacks=("loss",),
-        executor=Serial(),
+        executor=SerialExecutor(),
     )
     assert (one.claimed is None) == ("replace-one" in privacy)
 
@@ -218,8 +226,8 @@ def test_phi_is_the_logit_of_the_label_s_probability(name, classes):
 
 def test_copies_are_found_between_users_and_in_the_population():
     federation = prepare(configured("fedavg")).federation
-    assert unseen(federation).all()
-    assert shared(federation) == 0
+    assert unseen_test_records(federation).all()
+    assert shared_records(federation) == 0
     features, labels = federation.features.copy(), federation.labels.copy()
     other = int(np.flatnonzero(federation.user != federation.user[0])[0])
     features[other], labels[other] = features[0], labels[0]
@@ -232,8 +240,8 @@ def test_copies_are_found_between_users_and_in_the_population():
         test_features=test_features,
         test_labels=test_labels,
     )
-    assert shared(copied) == 2
-    assert np.flatnonzero(~unseen(copied)).tolist() == [3]
+    assert shared_records(copied) == 2
+    assert np.flatnonzero(~unseen_test_records(copied)).tolist() == [3]
 
 
 def test_what_a_claim_allows_is_what_gaussian_noise_does():
@@ -242,9 +250,9 @@ def test_what_a_claim_allows_is_what_gaussian_noise_does():
     event = ev.Repeat(4, ev.Gaussian(2.0))  # mu = 1
     for rate in (0.01, 0.001):
         ideal = stats.norm.sf(stats.norm.isf(rate) - 1.0)
-        assert ideal <= most_hits(event, "add-remove", rate) <= 1.1 * ideal
+        assert ideal <= max_hit_rate(event, "add-remove", rate) <= 1.1 * ideal
     ideal = stats.norm.cdf(1 / np.sqrt(2))
-    assert ideal <= largest_area(event, "add-remove") <= ideal + 0.005
+    assert ideal <= max_auc(event, "add-remove") <= ideal + 0.005
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from privplan.accountant.records import AuditResult, Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
 from privplan.audit.measurement import NOT_PROOF, Measurement
 from privplan.audit.report import facts, figures, page, read, render
-from privplan.audit.report.facts import POINTS, Spending
+from privplan.audit.report.facts import MAX_SPENDING_POINTS, SpendingPoint
 from privplan.audit.results import append_results
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import BadLine
@@ -180,8 +180,8 @@ def test_the_course_ends_at_what_the_log_supports_and_never_falls(folder: Path) 
     facts = read(folder)
     epsilons = [one.epsilon for one in facts.course]
     assert epsilons == sorted(epsilons)
-    assert len(facts.course) <= POINTS
-    assert facts.course[-1] == Spending(20, facts.budget.total.upper)
+    assert len(facts.course) <= MAX_SPENDING_POINTS
+    assert facts.course[-1] == SpendingPoint(20, facts.budget.total.upper)
 
 
 def test_a_run_without_rounds_has_a_page(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_figures_are_the_same_each_time(folder: Path) -> None:
     first, second = (figures.spending(facts.course, 5.0, 20, 4.0) for _ in range(2))
     assert first == second
     assert first is not None
-    assert figures.spending([Spending(3, math.inf)], None, 3, None) is None
+    assert figures.spending([SpendingPoint(3, math.inf)], None, 3, None) is None
 
 
 def text_of(folder: Path) -> str:
@@ -299,14 +299,14 @@ def test_a_contradiction_says_how_seldom_an_honest_run_is_accused(folder: Path) 
 
 
 def test_of_very_many_results_those_that_contradict_are_shown(folder: Path) -> None:
-    many = [replace(CLAIM, what=f"number {place}") for place in range(page.SHOWN + 20)]
+    many = [replace(CLAIM, what=f"number {place}") for place in range(page.MAX_RESULTS_SHOWN + 20)]
     many[3] = replace(many[3], contradicted=True)
     append_results(folder, many)
     text = text_of(folder)
-    assert text.count("Is this mechanism no weaker") == page.SHOWN
+    assert text.count("Is this mechanism no weaker") == page.MAX_RESULTS_SHOWN
     assert "number 3 " in text
     assert "number 4 " not in text
-    assert f"number {page.SHOWN + 19} " in text
+    assert f"number {page.MAX_RESULTS_SHOWN + 19} " in text
     assert "20 more are in the log" in text
 
 
@@ -371,16 +371,16 @@ def test_a_curve_begins_at_its_first_false_alarm() -> None:
 
 @pytest.mark.filterwarnings("error")
 def test_a_claim_that_is_far_above_is_not_drawn() -> None:
-    course = [Spending(10, 1.0), Spending(20, 2.0)]
+    course = [SpendingPoint(10, 1.0), SpendingPoint(20, 2.0)]
     alone = figures.spending(course, None, 20, None)
     assert figures.spending(course, 1e308, 20, math.inf) == alone
     assert figures.spending(course, 3.0, 20, None) != alone
-    assert figures.spending([*course, Spending(30, math.inf)], None, 30, None) != alone
+    assert figures.spending([*course, SpendingPoint(30, math.inf)], None, 30, None) != alone
 
 
 def test_very_long_runs_are_looked_at_in_fewer_places(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(facts, "ROUNDS", 10)
-    monkeypatch.setattr(facts, "POINTS", 8)
+    monkeypatch.setattr(facts, "FULL_CURVE_ROUNDS", 10)
+    monkeypatch.setattr(facts, "MAX_SPENDING_POINTS", 8)
     found = read(ledgers.written(tmp_path / "run", ledgers.weighted())).course
     assert [one.rounds for one in found] == [5, 10, 15, 20]
 

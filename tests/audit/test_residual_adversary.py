@@ -17,7 +17,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.audit.residual import SEALED_REPORT, residual_tier, write_sealed_report
-from privplan.audit.residual.items import Run
+from privplan.audit.residual.sealed_statistics import Run
 from privplan.audit.residual.tier import judged
 from privplan.fl.aggregation.clip_check import Recomputed
 from privplan.fl.aggregation.term_norms import norms_of

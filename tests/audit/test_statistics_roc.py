@@ -1,4 +1,4 @@
-"""ROC, area, and hits at few false alarms.  Assertions on rates fail by chance with p < 1e-6."""
+"""ROC and area.  Assertions on rates fail by chance with p < 1e-6."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from scipy.stats import binom
 
 from privplan.accountant.errors import InvalidInput
-from privplan.audit.statistics import lower_rate, roc, upper_rate
+from privplan.audit.statistics import roc
 
 SURE = 1.0 - 1e-6
 
@@ -39,17 +39,6 @@ def test_against_enumeration(rows: list[tuple[int, bool]]) -> None:
     assert trapezoids.sum() == pytest.approx(found.auc)
     low, high = found.auc_interval()
     assert 0.0 <= low <= found.auc <= high <= 1.0
-
-
-def test_the_standard_error_by_hand() -> None:
-    # DeLong, by its definition with all pairs.
-    rng = np.random.default_rng(71)
-    inside, outside = rng.normal(1.0, 1.0, 30), rng.normal(0.0, 1.0, 20)
-    found = roc(np.concatenate((inside, outside)), np.arange(50) < 30)
-    wins = (inside[:, None] > outside) + 0.5 * (inside[:, None] == outside)
-    by_hand = wins.mean(axis=1).var(ddof=1) / 30 + wins.mean(axis=0).var(ddof=1) / 20
-    assert found.standard_error == pytest.approx(math.sqrt(by_hand))
-    assert math.isnan(roc([1.0, 2.0], [True, False]).standard_error)
 
 
 @pytest.mark.parametrize(
@@ -82,46 +71,9 @@ def test_scores_that_hang_together_within_a_side_do_not_fool_the_interval() -> N
     assert wrong <= binom.ppf(SURE, runs, alpha)
 
 
-def test_hits_at_a_false_alarm_rate_by_hand() -> None:
-    outside = np.arange(100.0)
-    inside = np.array([97.5, 98.5, 99.5, 50.0])
-    scores, member = np.concatenate((outside, inside)), np.arange(104) >= 100
-    found = roc(scores, member).tpr_at(0.01)
-    assert (found.threshold, found.tpr) == (98.0, 0.5)  # one stranger, 99, above
-    assert found.lower == lower_rate(2, 4, 0.05 / 3)
-    assert found.upper == upper_rate(2, 4, 0.05 / 3)
-    assert found.fpr_upper == upper_rate(1, 100, 0.05 / 3)
-    assert roc(scores, member).tpr_at(0.02).threshold == 97.0
-
-
-@pytest.mark.parametrize(("strangers", "fpr"), [(999, 0.001), (99, 0.01), (1, 0.5)])
-def test_a_rate_that_the_strangers_do_not_support_is_refused(strangers: int, fpr: float) -> None:
-    scores, member = np.arange(strangers + 2.0), np.arange(strangers + 2) < 2
-    with pytest.raises(InvalidInput, match=f"at least {round(1 / fpr)} "):
-        roc(scores, member).tpr_at(fpr)
-    roc(np.append(scores, 0.5), np.append(member, False)).tpr_at(fpr)
-
-
-def test_hit_rates_are_wrong_no_more_often_than_alpha() -> None:
-    rng = np.random.default_rng(74)
-    runs, alpha, fpr = 800, 0.3, 0.05
-    wrong, promised = 0, 0
-    for _ in range(runs):
-        member = np.arange(160) < 60
-        scores = rng.standard_normal(160) + 1.5 * member
-        found = roc(scores, member).tpr_at(fpr, alpha)
-        hit, alarm = ndtr(1.5 - found.threshold), ndtr(-found.threshold)
-        wrong += not (found.lower <= hit <= found.upper and alarm <= found.fpr_upper)
-        # The control: that the hit rate seen is at least that of the best test at `fpr`.
-        promised += found.tpr > ndtr(ndtri(fpr) + 1.5)
-    assert wrong <= binom.ppf(SURE, runs, alpha)
-    assert promised > binom.ppf(SURE, runs, alpha)
-
-
-def test_ties_are_no_hits() -> None:
+def test_equal_scores_count_half() -> None:
     found = roc(np.ones(110), np.arange(110) < 10)
     assert found.auc == 0.5
-    assert found.tpr_at(0.1).tpr == 0.0
 
 
 def test_curves_for_plots_keep_their_ends() -> None:

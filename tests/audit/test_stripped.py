@@ -14,10 +14,10 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import sealing
 from privplan.audit.attack import attack
-from privplan.audit.attack_report import Asked
+from privplan.audit.attack_report import AttackRequest
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.residual import residual_tier
-from privplan.audit.residual.tier import ROUNDS, VALUES
+from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.fl.declarations.sealed_items import sealed_items
 from privplan.fl.frame.expected_log import NotStated
 from privplan.fl.log import LogWriter, Sealed
@@ -86,7 +86,7 @@ def refused(folder: Path, why: str) -> None:
         residual_tier(folder)
     for tiers in ((), ("residual",)):
         with pytest.raises(InvalidInput, match=why):
-            attack(folder, Asked(tiers=tiers), append=False)  # type: ignore[arg-type]
+            attack(folder, AttackRequest(tiers=tiers), append=False)  # type: ignore[arg-type]
 
 
 def sealed_anew(folder: Path, number: int, item: str, change: dict[str, Any]) -> None:
@@ -160,7 +160,7 @@ def test_an_honest_run_passes_and_says_how_much_was_tested(fresh: Path) -> None:
     assert check == {"released": 3, "rounds": 3, "values": 24, "counts": 3}
     assert audit_budget(fresh).to_json()["sealed"] is None
     for one in residual_tier(fresh):
-        assert (one.sample[ROUNDS], one.sample[VALUES]) == (3, 3 * 2 * 31)
+        assert (one.sample[ROUNDS_TESTED], one.sample[VALUES_TESTED]) == (3, 3 * 2 * 31)
 
 
 def test_an_earlier_run_says_that_it_does_not_say(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_stripped_commitments_are_an_error_everywhere(run: Path, edit: Edit) -> 
         assert hazards(report)["stripped-commitments"] == "error"
     for tiers in ((), ("residual",)):
         with pytest.raises(InvalidInput, match="lacks commitments to"):
-            attack(run, Asked(tiers=tiers), append=False)  # type: ignore[arg-type]
+            attack(run, AttackRequest(tiers=tiers), append=False)  # type: ignore[arg-type]
 
 
 def test_commitments_that_the_first_line_no_longer_announces_are_missed_all_the_same(
@@ -284,7 +284,7 @@ def test_an_item_of_an_intent_without_release_is_what_a_kill_leaves(run: Path) -
     report = audit_budget(run, sealed=True)
     assert "uncommitted-items" not in hazards(report)
     assert report.ok
-    assert residual_tier(run)[0].sample[ROUNDS] == 2
+    assert residual_tier(run)[0].sample[ROUNDS_TESTED] == 2
 
 
 @pytest.mark.parametrize("values", [1, 30, 32, 62])
@@ -381,7 +381,7 @@ def test_an_item_that_says_nothing_does_not_fit_a_log_of_this_version(run: Path)
 def test_earlier_sidecars_are_read_as_before(tmp_path: Path) -> None:
     folder = earlier(tmp_path, "avg-sampled")
     assert audit_budget(folder, sealed=True).ok
-    assert residual_tier(folder)[0].sample[ROUNDS] == 2
+    assert residual_tier(folder)[0].sample[ROUNDS_TESTED] == 2
 
 
 def test_nothing_of_the_sealed_content_stands_in_the_verdict(fresh: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from privplan.audit.attack_tools import Tools
 from privplan.audit.results import append_results
+from privplan.audit.tier_functions import TierFunctions
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 from privplan.fl.log.canonical import LOG
@@ -40,7 +40,7 @@ COMMANDS = {
 @pytest.fixture(autouse=True)
 def _stand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attack with tools that answer at once."""
-    monkeypatch.setattr(Tools, "real", classmethod(lambda _: Stand().tools()))
+    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: Stand().tools()))
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
-from privplan.audit.attack_tools import Tools
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
-from privplan.audit.residual.tier import ROUNDS, VALUES
+from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.audit.results import append_results, measurements_in
+from privplan.audit.tier_functions import TierFunctions
 from privplan.audit.verify import verify
 from privplan.cli import audit_attack_command
 from privplan.fl.log.canonical import LOG
@@ -47,9 +47,9 @@ def folder(tmp_path: Path) -> str:
 
 @pytest.fixture
 def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
-    """Tools that answer at once."""
+    """TierFunctions that answer at once."""
     found = Stand(residual=(RESIDUAL, replace(RESIDUAL, what="shape of the noise", value=0.5)))
-    monkeypatch.setattr(Tools, "real", classmethod(lambda _: found.tools()))
+    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: found.tools()))
     return found
 
 
@@ -90,7 +90,7 @@ note: A low value is not proof of privacy: it says that this attack found no mor
 
 
 def test_the_residual_tier_says_how_much_was_tested(run: Run, folder: str, stand: Stand) -> None:
-    sample = {ROUNDS: 20, VALUES: 3100}
+    sample = {ROUNDS_TESTED: 20, VALUES_TESTED: 3100}
     stand.answers["residual"] = (replace(RESIDUAL, sample=sample),)
     outcome = run("audit", "attack", folder, "--tier", "residual")
     assert "1 test of 3,100 values in 20 rounds: none is contradicted" in outcome.out

@@ -18,8 +18,8 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import Gaussian, RoundDescription
 from privplan.accountant.sensitivity.release import up
-from privplan.audit.attack_size import CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
+from privplan.audit.rehearsal_size import DEFAULT_CANARIES, canary_count
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
 from privplan.fl.declarations.declaration import Declaration
@@ -231,10 +231,10 @@ def test_a_seeded_rehearsal_repeats() -> None:
 
 
 def test_how_many_canaries_suit_is_built_in() -> None:
-    assert canaries_for(settings("toy-rows"), 3, rounds=None, asked=None) == 2_000
-    assert canaries_for(settings("uldp-avg"), 3, rounds=None, asked=None) == CANARIES
+    assert canary_count(settings("toy-rows"), 3, rounds=None, requested=None) == 2_000
+    assert canary_count(settings("uldp-avg"), 3, rounds=None, requested=None) == DEFAULT_CANARIES
     with pytest.raises(InvalidInput, match="hours"):
-        canaries_for(settings("toy-rows"), 3, rounds=None, asked=100_000)
+        canary_count(settings("toy-rows"), 3, rounds=None, requested=100_000)
 
 
 def test_a_system_without_a_carrier_is_refused_with_what_to_do() -> None:

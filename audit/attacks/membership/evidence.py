@@ -1,4 +1,4 @@
-"""What an attack on membership is made of: how sure models are of the records' labels.
+"""The input of membership inference: the confidence of models in the records' labels.
 
     phi = log p_y - log(1 - p_y)
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....fl.data.federation import Federation
 from ...shadows.design import Design
@@ -22,14 +23,10 @@ from ...shadows.design import Design
 if TYPE_CHECKING:
     from ....fl.models import Model
 
-Floats = NDArray[np.float64]
-Indices = NDArray[np.int64]
-Mask = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What the attacker has, and what only the judge knows (`design.targets`).
+    """What the attacker has, and the ground truth that no score reads (`design.targets`).
 
     `unit` and `user` are (records,): whose coin decides on a record, and whose it is.  `shadows`
     (S, records) and `targets` (T, records) hold phi of the pool, `shadows_population` (S, z) and
@@ -41,12 +38,12 @@ class Evidence:
     """
 
     design: Design
-    unit: Indices
-    user: Indices
-    shadows: Floats
-    targets: Floats
-    shadows_population: Floats
-    targets_population: Floats
+    unit: IntArray
+    user: IntArray
+    shadows: FloatArray
+    targets: FloatArray
+    shadows_population: FloatArray
+    targets_population: FloatArray
 
     def __post_init__(self) -> None:
         records, several = len(self.unit), self.shadows_population.shape[-1:]
@@ -65,26 +62,26 @@ class Evidence:
         if records and self.unit.max() >= self.design.units:
             raise InvalidInput("`unit` names a unit that the design does not have.")
         known = {row.tobytes() for row in self.shadows}
-        for place, row in enumerate(self.targets):
+        for index, row in enumerate(self.targets):
             if row.tobytes() in known:
                 raise InvalidInput(
-                    f"Target {place} is the same model as one of the shadows.",
+                    f"Target {index} is the same model as one of the shadows.",
                     "The attacker knows who is in a shadow, and would find just that.",
                     "Train targets with coins of their own, on enough units that none come twice.",
                 )
 
     @property
-    def in_shadow(self) -> Mask:
+    def in_shadow(self) -> BoolArray:
         """Which records are in which shadow: (S, records)."""
         return np.asarray(self.design.shadows[:, self.unit])
 
     @property
-    def in_target(self) -> Mask:
-        """Which records are in which target: (T, records).  For the judge."""
+    def in_target(self) -> BoolArray:
+        """Which records are in which target: (T, records).  Ground truth, not for scores."""
         return np.asarray(self.design.targets[:, self.unit])
 
 
-def refuse_nan(name: str, values: Floats) -> None:
+def refuse_nan(name: str, values: FloatArray) -> None:
     """Raise `InvalidInput` for scores that are NaN or infinite."""
     broken = int((~np.isfinite(values)).sum())
     if broken:
@@ -95,12 +92,14 @@ def refuse_nan(name: str, values: Floats) -> None:
         )
 
 
-def log_likelihood(phi: Floats) -> Floats:
+def log_likelihood(phi: FloatArray) -> FloatArray:
     """Return log p_y = -log(1 + exp(-phi)), in the shape of phi."""
     return np.asarray(-np.logaddexp(0.0, -phi))
 
 
-def confidence(model: Model, parameters: ArrayLike, features: ArrayLike, labels: Indices) -> Floats:
+def confidence(
+    model: Model, parameters: ArrayLike, features: ArrayLike, labels: IntArray
+) -> FloatArray:
     """Return phi of each record's true label under a model: (records,).
 
     Source: Carlini et al. 2022, *Membership Inference Attacks From First Principles*, section V,
@@ -111,11 +110,13 @@ def confidence(model: Model, parameters: ArrayLike, features: ArrayLike, labels:
 
     logits = model.logits(parameters, features)
     if logits.shape[1] == 1:
+        # Binary: the logit itself, with the sign of the label.
         return np.asarray(np.where(np.asarray(labels) == 1, 1.0, -1.0) * logits[:, 0])
     rows = np.arange(len(logits))
-    own = logits[rows, labels].copy()
+    true_logit = logits[rows, labels].copy()
+    # log p_y / (1 - p_y) = z_y - log sum over the other classes of exp z: (records,), finite.
     logits[rows, labels] = -np.inf
-    return np.asarray(own - logsumexp(logits, axis=1))
+    return np.asarray(true_logit - logsumexp(logits, axis=1))
 
 
 def require_likelihood(model: Model) -> None:
@@ -128,14 +129,14 @@ def require_likelihood(model: Model) -> None:
         )
 
 
-def unseen(federation: Federation) -> Mask:
+def unseen_test_records(federation: Federation) -> BoolArray:
     """Return which test records are no copies of a training record: (test records,)."""
     known = set(_keys(federation.features, federation.labels))
     keys = _keys(federation.test_features, federation.test_labels)
     return np.array([key not in known for key in keys], bool)
 
 
-def shared(federation: Federation) -> int:
+def shared_records(federation: Federation) -> int:
     """Return how many training records another user has as well, value by value.
 
     Such a record is in a model although its user is out.

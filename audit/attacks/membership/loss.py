@@ -7,9 +7,13 @@ Machine Learning*, arXiv 1709.01604, section 3.
 
 from __future__ import annotations
 
-from .evidence import Evidence, Floats, log_likelihood
+from ....accountant.arrays import FloatArray
+from .evidence import (
+    Evidence,
+    log_likelihood,
+)
 
 
-def loss(evidence: Evidence) -> Floats:
+def loss(evidence: Evidence) -> FloatArray:
     """Return minus the loss of every record under every target, log p_y: (T, records)."""
     return log_likelihood(evidence.targets)

@@ -1,4 +1,4 @@
-"""The model that a run released: is it surer of its users than of people it has not seen?
+"""The model that a run released: is its loss lower on its users than on held-out records?
 
 There is one model, and nobody tossed a coin: members are the run's users, and strangers are made of
 held-out test records, dealt at random into pseudo-users of the same sizes.  What sets test records
@@ -15,19 +15,25 @@ from typing import TYPE_CHECKING, Final, cast
 import numpy as np
 
 from ....accountant import validate
+from ....accountant.arrays import IntArray
 from ....accountant.errors import InvalidInput
 from ...measurement import Measurement
-from .evidence import Indices, confidence, log_likelihood, require_likelihood, unseen
-from .results import About, measurements
-from .sets import matched, per_unit
+from .evidence import (
+    confidence,
+    log_likelihood,
+    require_likelihood,
+    unseen_test_records,
+)
+from .results import AttackDescription, measurements
 from .tier import LEVELS, Level
 from .trials import Trials
+from .user_scores import matched, per_unit
 
 if TYPE_CHECKING:
     from ....fl.running.checkpoint import Checkpoint
     from ....fl.settings.schema import Settings
 
-_ABOUT: Final = About(
+_ABOUT: Final = AttackDescription(
     what="released model, loss threshold",
     level="user",
     neighbours="add-remove",
@@ -54,15 +60,15 @@ def released_tier(
     rng = np.random.default_rng(validate.count_from(0, seed=seed))
     from ....fl.running.preparation import prepare
 
-    own = prepare(settings)
-    require_likelihood(own.model)
-    _require_same_model(checkpoint, own.model.name)
-    federation = own.federation
-    kept = unseen(federation)
+    prepared = prepare(settings)
+    require_likelihood(prepared.model)
+    _require_same_model(checkpoint, prepared.model.name)
+    federation = prepared.federation
+    kept = unseen_test_records(federation)
     if checkpoint.moments is not None:
         federation = checkpoint.moments.applied(federation)
-    labels, held_out = cast(Indices, federation.labels), cast(Indices, federation.test_labels)
-    model, parameters = own.model, checkpoint.parameters
+    labels, held_out = cast(IntArray, federation.labels), cast(IntArray, federation.test_labels)
+    model, parameters = prepared.model, checkpoint.parameters
     with np.errstate(all="ignore"):  # what diverged is refused below
         sure = log_likelihood(confidence(model, parameters, federation.features, labels))
         strange = log_likelihood(

@@ -1,4 +1,4 @@
-"""What an attack measured, as measurements: an AUC, and hits at few false alarms."""
+"""The results of an attack as measurements: an AUC, and hit rates at few false alarms."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from typing import Final
 from ....accountant import events as ev
 from ....accountant.guarantee import Neighbours
 from ...measurement import Measurement
-from .allowed import largest_area, most_hits
-from .trials import Trials, area, hits, thinned, unsupported
+from .claim_limits import max_auc, max_hit_rate
+from .trials import Trials, area, hits, plot_curve, unsupported
 
-RATES: Final = (0.01, 0.001)
+REPORTED_FALSE_ALARM_RATES: Final = (0.01, 0.001)
 """Rates of false alarms at which hits are told."""
 
-INTERVALS: Final = (
+CLUSTERED_INTERVALS: Final = (
     "intervals: variances clustered by user and by target model, asymptotic in both; for these "
     "shadows"
 )
-ALONE: Final = "intervals: finite-sample over users, for this one model"
-ONE_MODEL: Final = "intervals: variances clustered by user, asymptotic in users; for this one model"
+EXACT_INTERVALS: Final = "intervals: finite-sample over users, for this one model"
+SINGLE_MODEL_INTERVALS: Final = (
+    "intervals: variances clustered by user, asymptotic in users; for this one model"
+)
 
 Sample = Mapping[str, float | int | str]
 
 
 @dataclass(frozen=True)
-class About:
-    """What was attacked, and how: what all measurements of one attack have in common.
+class AttackDescription:
+    """What all measurements of one attack have in common: its target, unit and assumptions.
 
     `promised` is the event that the observer's claim is made of, where it bounds this attack: a
     claim for users under add-remove, and coins that users have as a whole.
@@ -43,75 +45,78 @@ class About:
 
 
 def measurements(
-    trials: Trials, about: About, *, confidence: float = 0.95
+    trials: Trials, about: AttackDescription, *, confidence: float = 0.95
 ) -> tuple[Measurement, ...]:
-    """Return the AUC with the curve, then hits at each of `RATES` that the strangers support.
+    """Return the AUC with its curve, then the hit rates at `REPORTED_FALSE_ALARM_RATES`.
+
+    A rate that the strangers are too few to support is left out, and `sample` says so.
 
     All are estimates, and none contradicts a claim: the intervals rest on independence and on
     numbers of users and targets, where a lower bound on epsilon may not.
     """
     alpha = 1.0 - confidence
     strangers = trials.strangers
-    counted: dict[str, float | int | str] = {
+    counts: dict[str, float | int | str] = {
         **about.sample,
         "users": trials.users,
         "targets": trials.targets,
         "members": int(trials.members.sum()),
         "non-members": strangers,
     }
-    refused = {_rate(rate): unsupported(trials, rate) for rate in RATES}
-    said = {name: why for name, why in refused.items() if why is not None}
-    found = area(trials, alpha=alpha)
+    reasons = {_rate(rate): unsupported(trials, rate) for rate in REPORTED_FALSE_ALARM_RATES}
+    left_out = {name: why for name, why in reasons.items() if why is not None}
+    auc = area(trials, alpha=alpha)
     assumes = (*about.assumes, _rests_on(trials))
-    made = [
+    estimates = [
         _measurement(
             about,
-            value=found.value,
+            value=auc.value,
             quantity="AUC",
             confidence=confidence,
-            proves=f"This attack told members from strangers with an AUC of {found.value:.3f}.",
+            proves=f"This attack told members from strangers with an AUC of {auc.value:.3f}.",
             assumes=assumes,
-            sample={**counted, "lower": found.lower, "upper": found.upper, **said},
-            curves={"roc": thinned(trials)},
+            sample={**counts, "lower": auc.lower, "upper": auc.upper, **left_out},
+            curves={"roc": plot_curve(trials)},
         )
     ]
-    for rate in RATES:
+    for rate in REPORTED_FALSE_ALARM_RATES:
         if unsupported(trials, rate) is not None:
             continue
-        one = hits(trials, rate, alpha=alpha)
-        made.append(
+        hit_rate = hits(trials, rate, alpha=alpha)
+        estimates.append(
             _measurement(
                 about,
-                value=one.value,
+                value=hit_rate.value,
                 quantity=_rate(rate),
                 confidence=confidence,
                 proves=(
-                    f"This attack found {one.value:.1%} of the members where {rate:g} of the "
+                    f"This attack found {hit_rate.value:.1%} of the members where {rate:g} of the "
                     "strangers measured were false alarms."
                 ),
                 assumes=(
                     *assumes,
                     "the threshold is a quantile of the strangers measured; its own rate of false "
-                    f"alarms is at most {one.fpr_upper:.2%}, and the confidence is that of both",
+                    f"alarms is at most {hit_rate.fpr_upper:.2%}, and the confidence is that of "
+                    "both",
                 ),
                 sample={
-                    **counted,
-                    "lower": one.lower,
-                    "upper": one.upper,
-                    "effective members": one.effective,
-                    "false alarms at most": one.fpr_upper,
+                    **counts,
+                    "lower": hit_rate.lower,
+                    "upper": hit_rate.upper,
+                    "effective members": hit_rate.effective,
+                    "false alarms at most": hit_rate.fpr_upper,
                 },
                 rate=rate,
             )
         )
-    return tuple(made)
+    return tuple(estimates)
 
 
 def _rests_on(trials: Trials) -> str:
     """Return what the intervals rest on."""
-    if trials.alone:
-        return ALONE
-    return ONE_MODEL if trials.targets == 1 else INTERVALS
+    if trials.independent:
+        return EXACT_INTERVALS
+    return SINGLE_MODEL_INTERVALS if trials.targets == 1 else CLUSTERED_INTERVALS
 
 
 def _rate(rate: float) -> str:
@@ -120,14 +125,14 @@ def _rate(rate: float) -> str:
 
 
 def _measurement(
-    about: About, *, quantity: str, rate: float | None = None, **rest: object
+    about: AttackDescription, *, quantity: str, rate: float | None = None, **rest: object
 ) -> Measurement:
     claimed = None
     if about.promised is not None:
         if rate is None:
-            claimed = largest_area(about.promised, about.neighbours)
+            claimed = max_auc(about.promised, about.neighbours)
         else:
-            claimed = most_hits(about.promised, about.neighbours, rate)
+            claimed = max_hit_rate(about.promised, about.neighbours, rate)
     return Measurement(
         tier="membership",
         what=about.what,

@@ -25,25 +25,29 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ....accountant import validate
+from ....accountant.arrays import BoolArray, FloatArray
 from ....accountant.errors import InvalidInput
 from ....fl.training.metrics import roc_auc
-from .evidence import Evidence, Floats, Mask, log_likelihood
-from .sets import per_unit
+from .evidence import (
+    Evidence,
+    log_likelihood,
+)
+from .user_scores import per_unit
 
-STEPS: Final = tuple(step / 10 for step in range(11))
-"""What is tried for `a`."""
+OFFLINE_SCALES: Final = tuple(step / 10 for step in range(11))
+"""Values of the offline parameter `a` that are tried."""
 
 REFERENCES: Final = 8
-"""How many shadows at most play the target while `a` is tuned."""
+"""Most shadows that serve as reference models while `a` is tuned."""
 
-Statistic = Callable[[Floats, Floats], Floats]
+Statistic = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-def relative(target: Floats, population: Floats, *, gamma: float = 1.0) -> Floats:
+def relative(target: FloatArray, population: FloatArray, *, gamma: float = 1.0) -> FloatArray:
     """Return Pr_z of log ratios: (T, records) and (T, z) to (T, records), in [0, 1]."""
+    # For each target: how many population ratios lie below the record's, less log gamma.
     least = math.log(validate.positive(gamma=gamma))
     ranked = np.sort(population, axis=1)
     rows = [np.searchsorted(z, x - least, "left") for x, z in zip(target, ranked, strict=True)]
@@ -51,13 +55,13 @@ def relative(target: Floats, population: Floats, *, gamma: float = 1.0) -> Float
     return np.asarray(below / population.shape[1])
 
 
-def ratio(target: Floats, population: Floats) -> Floats:
+def ratio(target: FloatArray, population: FloatArray) -> FloatArray:
     """Return log ratios above the median of the population's: (T, records)."""
     # A mean would be moved by the few records of the population that a target gets quite wrong.
     return np.asarray(target - np.median(population, axis=1, keepdims=True))
 
 
-def rmia(evidence: Evidence, *, level: str, statistic: Statistic = relative) -> Floats:
+def rmia(evidence: Evidence, *, level: str, statistic: Statistic = relative) -> FloatArray:
     """Return the statistic of every record under every target, `a` tuned: (T, records).
 
     `level` says for what `a` is tuned: sums over users, or single records.
@@ -77,40 +81,40 @@ def tuned(evidence: Evidence, *, level: str, statistic: Statistic = relative) ->
 
     It reads nothing of a target.
     """
-    return STEPS[int(reference_areas(evidence, level=level, statistic=statistic).argmax())]
+    return OFFLINE_SCALES[int(reference_areas(evidence, level=level, statistic=statistic).argmax())]
 
 
 def reference_areas(
     evidence: Evidence, *, level: str, statistic: Statistic = relative
-) -> NDArray[np.float64]:
-    """Return the mean AUC on reference models at each of `STEPS`.
+) -> FloatArray:
+    """Return the mean AUC on reference models at each of `OFFLINE_SCALES`.
 
     A reference model is a shadow, attacked with all pairs of shadows but its own.
     """
     shadows, inside = evidence.shadows, evidence.in_shadow
-    found: list[list[float]] = []
+    areas: list[list[float]] = []
     for first in range(0, min(len(shadows), REFERENCES), 2):
         kept = np.ones(len(shadows), bool)
         kept[[first, first + 1]] = False  # the opposite knows who is in as well
-        own = slice(first, first + 2)
-        pair = shadows[own], evidence.shadows_population[own]
+        pair_rows = slice(first, first + 2)
+        pair = shadows[pair_rows], evidence.shadows_population[pair_rows]
         others = shadows[kept], evidence.shadows_population[kept]
-        made = [scores(pair, others, ~inside[kept], a, statistic) for a in STEPS]
-        members = inside[own]
+        statistics = [scores(pair, others, ~inside[kept], a, statistic) for a in OFFLINE_SCALES]
+        members = inside[pair_rows]
         if level == "user":
-            made = [per_unit(one, evidence.unit, evidence.design.units) for one in made]
-            members = evidence.design.shadows[own]
-        found += [[roc_auc(members[each], one[each]) for one in made] for each in range(2)]
-    return np.asarray(np.mean(found, axis=0))
+            statistics = [per_unit(row, evidence.unit, evidence.design.units) for row in statistics]
+            members = evidence.design.shadows[pair_rows]
+        areas += [[roc_auc(members[each], row[each]) for row in statistics] for each in range(2)]
+    return np.asarray(np.mean(areas, axis=0))
 
 
 def scores(
-    target: tuple[Floats, Floats],
-    shadows: tuple[Floats, Floats],
-    outside: Mask,
+    target: tuple[FloatArray, FloatArray],
+    shadows: tuple[FloatArray, FloatArray],
+    outside: BoolArray,
     a: float,
     statistic: Statistic,
-) -> Floats:
+) -> FloatArray:
     """Return the statistic at one `a`; tables are phi of (the records, the population).
 
     `outside` (S, records) says which shadows a record is not in; a population is in none.
@@ -118,12 +122,13 @@ def scores(
     everybody = np.ones(shadows[1].shape, bool)
     pairs = zip(target, shadows, (outside, everybody), strict=True)
     of_records, of_population = (
-        log_likelihood(own) - _usual(log_likelihood(theirs), out, a) for own, theirs, out in pairs
+        log_likelihood(phi) - _usual(log_likelihood(shadow_phi), out, a)
+        for phi, shadow_phi, out in pairs
     )
     return statistic(of_records, of_population)
 
 
-def _usual(shadows: Floats, outside: Mask, a: float) -> Floats:
+def _usual(shadows: FloatArray, outside: BoolArray, a: float) -> FloatArray:
     """Return log ((1 + a) mean_out + 1 - a) / 2 of log likelihoods: (records,)."""
     counts = outside.sum(0)
     if not counts.all():
@@ -132,6 +137,7 @@ def _usual(shadows: Floats, outside: Mask, a: float) -> Floats:
             "What is usual for it is taken from those without it.",
             "Train more shadows.",
         )
+    # Mean of likelihoods over shadows without the record, in logarithms (log-sum-exp).
     top = np.where(outside, shadows, -np.inf).max(0)
     mean = top + np.log((np.exp(shadows - top) * outside).sum(0) / counts)
     with np.errstate(divide="ignore"):  # at a = 1 there is no constant

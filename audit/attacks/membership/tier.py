@@ -18,28 +18,27 @@ import numpy as np
 
 from ....accountant import events as ev
 from ....accountant import validate
+from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput, Unsupported
 from ....fl.data.federation import Federation
 from ...measurement import Measurement
 from ...shadows import Design, Executor, Replica, all_cores, design, replicas
-from ...shadows.replicas import in_the_clear
+from ...shadows.replicas import without_cryptography
 from ...statistics.tradeoff import trade_off
 from . import lira
 from .evidence import (
     Evidence,
-    Floats,
-    Indices,
     confidence,
     log_likelihood,
     require_likelihood,
-    shared,
-    unseen,
+    shared_records,
+    unseen_test_records,
 )
 from .loss import loss
-from .results import About, Sample, measurements
+from .results import AttackDescription, Sample, measurements
 from .rmia import ratio, rmia
-from .sets import per_unit
 from .trials import Trials, require_both
+from .user_scores import per_unit
 
 if TYPE_CHECKING:
     from ....fl.models import Model
@@ -49,21 +48,21 @@ if TYPE_CHECKING:
 Level = Literal["user", "record"]
 LEVELS: Final[tuple[Level, ...]] = ("user", "record")
 
-Score = Callable[[Evidence, str], Floats]
+Score = Callable[[Evidence, str], FloatArray]
 
-_ATTACKS: Final[Mapping[str, tuple[str, Score]]] = {
-    "rmia": ("RMIA, offline", lambda own, level: rmia(own, level=level)),
+_NAMED_SCORES: Final[Mapping[str, tuple[str, Score]]] = {
+    "rmia": ("RMIA, offline", lambda evidence, level: rmia(evidence, level=level)),
     "ratio": (
         "RMIA's log ratio, offline",
-        lambda own, level: rmia(own, level=level, statistic=ratio),
+        lambda evidence, level: rmia(evidence, level=level, statistic=ratio),
     ),
-    "lira": ("LiRA, online", lambda own, _: lira.online(own)),
-    "lira-offline": ("LiRA, offline", lambda own, _: lira.offline(own)),
-    "loss": ("loss threshold", lambda own, _: loss(own)),
+    "lira": ("LiRA, online", lambda evidence, _: lira.online(evidence)),
+    "lira-offline": ("LiRA, offline", lambda evidence, _: lira.offline(evidence)),
+    "loss": ("loss threshold", lambda evidence, _: loss(evidence)),
 }
-ATTACKS: Final = tuple(_ATTACKS)
+ATTACKS: Final = tuple(_NAMED_SCORES)
 
-_GAME: Final = (
+_ATTACKER: Final = (
     "the attacker knows all records, the settings and everybody's coins in the shadows, and sees "
     "one last model"
 )
@@ -96,15 +95,15 @@ def membership_tier(
     """
     validate.choice(LEVELS, level=level)
     validate.open_probability(alpha=alpha)
-    named = known(attacks)
+    named = checked_attacks(attacks)
     rng = np.random.default_rng(seed if seed is None else validate.count_from(0, seed=seed))
-    in_the_clear(settings)  # refused before data are read
+    without_cryptography(settings)  # refused before data are read
     design(2, models=models, targets=targets, rng=np.random.default_rng(0))
     from ....fl.running.preparation import prepare
 
-    own = prepare(settings)
-    require_likelihood(own.model)
-    federation = own.federation
+    prepared = prepare(settings)
+    require_likelihood(prepared.model)
+    federation = prepared.federation
     unit = federation.user if level == "user" else np.arange(federation.records)
     units = federation.users if level == "user" else federation.records
     coins = design(units, models=models, targets=targets, rng=rng)
@@ -116,18 +115,20 @@ def membership_tier(
         seed=seed,
         executor=all_cores() if executor is None else executor,
     )
-    seen = evidence_of(own.model, federation, coins, unit, trained)
-    about = _about(own, seen, level)
+    evidence = evidence_of(prepared.model, federation, coins, unit, trained)
+    description = _description(prepared, evidence, level)
     return tuple(
-        one
+        measurement
         for name in named
-        for one in measurements(
-            trials_of(seen, name, level), _named(about, name, level), confidence=1.0 - alpha
+        for measurement in measurements(
+            trials_of(evidence, name, level),
+            _named(description, name, level),
+            confidence=1.0 - alpha,
         )
     )
 
 
-def known(attacks: Sequence[str]) -> tuple[str, ...]:
+def checked_attacks(attacks: Sequence[str]) -> tuple[str, ...]:
     """Return the names of attacks; raise `InvalidInput` for one that is not known, or none."""
     if isinstance(attacks, str) or not attacks:
         raise InvalidInput(
@@ -141,28 +142,31 @@ def evidence_of(
     model: Model,
     federation: Federation,
     coins: Design,
-    unit: Indices,
+    unit: IntArray,
     trained: Sequence[Replica],
 ) -> Evidence:
-    """Return phi of all records under all models, shadows first; and of unseen test records.
+    """Return phi of all records under all models, shadows first; and of unseen test
+    records.
 
     Raises `InvalidInput` where no test record is unseen, or a model diverged.
     """
-    population = unseen(federation)
+    population = unseen_test_records(federation)
     if not population.any():
         raise InvalidInput(
             "Every test record is a copy of a training record.",
             "What no model has seen is what likelihoods are compared with.",
         )
-    pool: list[Floats] = []
-    others: list[Floats] = []
-    for one in trained:
-        own = federation if one.moments is None else one.moments.applied(federation)
-        labels, held_out = cast(Indices, own.labels), cast(Indices, own.test_labels)
+    pool_phi: list[FloatArray] = []
+    population_phi: list[FloatArray] = []
+    for replica in trained:
+        normalised = federation if replica.moments is None else replica.moments.applied(federation)
+        labels, held_out = cast(IntArray, normalised.labels), cast(IntArray, normalised.test_labels)
         with np.errstate(all="ignore"):  # what diverged is refused below
-            pool.append(confidence(model, one.parameters, own.features, labels))
-            others.append(confidence(model, one.parameters, own.test_features, held_out))
-    table, unknown = np.array(pool), np.array(others)[:, population]
+            pool_phi.append(confidence(model, replica.parameters, normalised.features, labels))
+            population_phi.append(
+                confidence(model, replica.parameters, normalised.test_features, held_out)
+            )
+    table, unknown = np.array(pool_phi), np.array(population_phi)[:, population]
     first = len(coins.shadows)
     return Evidence(
         coins,
@@ -175,49 +179,54 @@ def evidence_of(
     )
 
 
-def trials_of(seen: Evidence, attack: str, level: str) -> Trials:
+def trials_of(evidence: Evidence, attack: str, level: str) -> Trials:
     """Return one attack's scores of every unit under every target, and the coins."""
-    made = _ATTACKS[attack][1](seen, level)
+    scores = _NAMED_SCORES[attack][1](evidence, level)
     if level == "record":
-        return Trials(made, seen.in_target, seen.user)
-    summed = per_unit(made, seen.unit, seen.design.units)
-    return Trials(summed, seen.design.targets, np.arange(seen.design.units))
+        return Trials(scores, evidence.in_target, evidence.user)
+    summed = per_unit(scores, evidence.unit, evidence.design.units)
+    return Trials(summed, evidence.design.targets, np.arange(evidence.design.units))
 
 
-def _about(own: Prepared, seen: Evidence, level: Level) -> About:
-    sure = log_likelihood(seen.targets)
+def _description(prepared: Prepared, evidence: Evidence, level: Level) -> AttackDescription:
+    sure = log_likelihood(evidence.targets)
     sample: Sample = {
-        "shadows": len(seen.shadows),
-        "records": len(seen.unit),
-        "records of two users": shared(own.federation),
-        "population": seen.targets_population.shape[1],
-        "loss on members": float(-sure[seen.in_target].mean()),
-        "loss on strangers": float(-sure[~seen.in_target].mean()),
+        "shadows": len(evidence.shadows),
+        "records": len(evidence.unit),
+        "records of two users": shared_records(prepared.federation),
+        "population": evidence.targets_population.shape[1],
+        "loss on members": float(-sure[evidence.in_target].mean()),
+        "loss on strangers": float(-sure[~evidence.in_target].mean()),
     }
-    return About(
+    return AttackDescription(
         what="",
         level=level,
         neighbours="add-remove",
-        promised=_promised(own, level),
+        promised=_claimed_event(prepared, level),
         assumes=(
-            f"{len(seen.targets)} target models and {len(seen.shadows)} shadows are replicas of "
-            "the run on its own records, each unit in by a fair coin",
-            _GAME,
+            f"{len(evidence.targets)} target models and {len(evidence.shadows)} shadows are "
+            "replicas "
+            "of the run on its own records, each unit in by a fair coin",
+            _ATTACKER,
         ),
         sample=sample,
     )
 
 
-def _promised(own: Prepared, level: Level) -> ev.Event | None:
+def _claimed_event(prepared: Prepared, level: Level) -> ev.Event | None:
     """Return the event that bounds this attack; None where no claim does.
 
     A user's coin adds or removes all of a user's records: what is claimed for another unit, or for
     replaced users, is another statement.
     """
-    claim = own.opening.claim
-    if not own.promises or not level == claim.unit == "user" or claim.neighbours != "add-remove":
+    claim = prepared.opening.claim
+    if (
+        not prepared.promises
+        or not level == claim.unit == "user"
+        or claim.neighbours != "add-remove"
+    ):
         return None
-    event = own.plan.seen_by("model")
+    event = prepared.plan.seen_by("model")
     try:
         trade_off(event, "add-remove")
     except Unsupported:  # no engine has its curve
@@ -225,7 +234,7 @@ def _promised(own: Prepared, level: Level) -> ev.Event | None:
     return event
 
 
-def _named(about: About, attack: str, level: str) -> About:
+def _named(description: AttackDescription, attack: str, level: str) -> AttackDescription:
     each = "all records of a user together" if level == "user" else "single records"
-    sample = {"attack": attack, **about.sample}
-    return replace(about, what=f"{_ATTACKS[attack][0]}: {each}", sample=sample)
+    sample = {"attack": attack, **description.sample}
+    return replace(description, what=f"{_NAMED_SCORES[attack][0]}: {each}", sample=sample)

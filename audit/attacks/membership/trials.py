@@ -27,14 +27,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from ....accountant import validate
+from ....accountant.arrays import BoolArray, FloatArray, IntArray
 from ....accountant.errors import InvalidInput
 from ...measurement import Curve
 from ...statistics.roc import Roc, roc
-from .evidence import Floats, Indices, Mask, refuse_nan
+from .evidence import (
+    refuse_nan,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,9 +48,9 @@ class Trials:
     there are no members or no strangers.
     """
 
-    scores: Floats
-    members: Mask
-    user: Indices
+    scores: FloatArray
+    members: BoolArray
+    user: IntArray
 
     def __post_init__(self) -> None:
         refuse_nan("scores", self.scores)
@@ -76,7 +78,7 @@ class Trials:
         return int((~self.members).sum())
 
     @cached_property
-    def alone(self) -> bool:
+    def independent(self) -> bool:
         """Whether each trial is of another user."""
         return self.targets == 1 and self.users == len(self.user)
 
@@ -85,33 +87,36 @@ class Trials:
         """The curve of all trials together."""
         return roc(self.scores.ravel(), self.members.ravel())
 
-    def variance(self, influence: Floats) -> float:
+    def variance(self, influence: FloatArray) -> float:
         """Return the variance of a sum of influences (T, units), clustered by users and targets."""
-        users = np.bincount(_dense(self.user), influence.sum(0)).astype(np.float64)
-        one = [
-            _squares(users, self.fewest),
-            _squares(influence.sum(1), self.targets),
-            _squares(influence.ravel(), influence.size),
+        users = np.bincount(_numbered(self.user), influence.sum(0)).astype(np.float64)
+        # Sums of influences by user, by target, and of each trial alone.
+        variances = [
+            _cluster_variance(users, self.smaller_side),
+            _cluster_variance(influence.sum(1), self.targets),
+            _cluster_variance(influence.ravel(), influence.size),
         ]
-        return float(max(one[0] + one[1] - one[2], *one))
+        # Inclusion-exclusion counts what user and target share once; it may be too small, or
+        # negative, so at least the largest of the three.
+        return float(max(variances[0] + variances[1] - variances[2], *variances))
 
     @cached_property
-    def fewest(self) -> int:
+    def smaller_side(self) -> int:
         """How many users there are among members, or among strangers, whichever are fewer."""
-        return min(self.people(self.members), self.people(~self.members))
+        return min(self.user_count(self.members), self.user_count(~self.members))
 
-    def people(self, those: Mask) -> int:
+    def user_count(self, mask: BoolArray) -> int:
         """Return how many different users have one of these trials (T, units)."""
-        return len(np.unique(self.user[those.any(0)]))
+        return len(np.unique(self.user[mask.any(0)]))
 
     @property
     def freedom(self) -> int:
         """Degrees of freedom of Student's t: the fewest clusters, less one."""
-        clusters = self.fewest if self.targets == 1 else min(self.fewest, self.targets)
+        clusters = self.smaller_side if self.targets == 1 else min(self.smaller_side, self.targets)
         return max(clusters - 1, 1)
 
 
-def require_both(members: Mask) -> None:
+def require_both(members: BoolArray) -> None:
     """Raise `InvalidInput` unless somebody was in, and somebody out."""
     if members.all() or not members.any():
         raise InvalidInput(
@@ -151,17 +156,18 @@ def area(trials: Trials, *, alpha: float = 0.05) -> Area:
     """Return the AUC, with an interval of confidence 1 - `alpha`."""
     validate.open_probability(alpha=alpha)
     value = trials.curve.auc
-    if trials.alone:
+    if trials.independent:
         low, high = trials.curve.auc_interval(alpha)
         return Area(value, low, high)
-    if trials.fewest == 1:  # one user against others: how much users differ is not to be seen
+    if trials.smaller_side == 1:  # one user against others: how much users differ is not to be seen
         return Area(value, 0.0, 1.0)
-    variance = trials.variance(_placed(trials, value))
+    variance = trials.variance(_influence_on_auc(trials, value))
     inner = value * (1.0 - value)
     if inner <= 0.0 or variance <= 0.0:
         # Nothing varies: as many ordered pairs as can be made of different users.
         least = (alpha / 2) ** (1.0 / max(trials.users // 2, 1))
         return Area(value, least if value == 1.0 else 0.0, 1.0 if value else 1.0 - least)
+    # Delta method on the logit: its deviation is that of the AUC over AUC (1 - AUC).
     reach = stats.t.ppf(1 - alpha / 2, trials.freedom) * math.sqrt(variance) / inner
     centre = math.log(value / (1.0 - value))
     low, high = (1.0 / (1.0 + math.exp(-centre - side * reach)) for side in (-1.0, 1.0))
@@ -177,7 +183,7 @@ def unsupported(trials: Trials, fpr: float) -> str | None:
     text = f"not printed: it takes {needed} non-members, and there are {there}"
     if there < needed:
         return text
-    worth = _worth(trials, trials.scores > _threshold(trials, fpr), ~trials.members)
+    worth = _effective_trials(trials, trials.scores > _threshold(trials, fpr), ~trials.members)
     return None if worth >= needed else f"{text} trials that are worth {math.floor(worth)}"
 
 
@@ -197,13 +203,13 @@ def hits(trials: Trials, fpr: float, *, alpha: float = 0.05) -> Hits:
             "Attack more users or more targets, or ask for more false alarms.",
         )
     threshold = _threshold(trials, fpr)
-    said = trials.scores > threshold
-    value, low, high, effective = _rate(trials, said, trials.members, alpha / 3)
-    false_alarms = _rate(trials, said, ~trials.members, alpha / 3)
+    called = trials.scores > threshold
+    value, low, high, effective = _rate(trials, called, trials.members, alpha / 3)
+    false_alarms = _rate(trials, called, ~trials.members, alpha / 3)
     return Hits(fpr, value, low, high, threshold, false_alarms[2], effective)
 
 
-def thinned(trials: Trials, points: int = 200) -> Curve:
+def plot_curve(trials: Trials, points: int = 200) -> Curve:
     """Return (false alarms, hits) for a plot, dense where false alarms are few."""
     return tuple(trials.curve.curve(points=points))
 
@@ -216,76 +222,80 @@ def _threshold(trials: Trials, fpr: float) -> float:
 
 
 def _rate(
-    trials: Trials, said: Mask, those: Mask, level: float
+    trials: Trials, called: BoolArray, side: BoolArray, level: float
 ) -> tuple[float, float, float, float]:
     """Return the share of `those` who are `said`, both ends, each at `level`, and their worth."""
-    count = int(those.sum())
-    value = float(said[those].mean())
+    count = int(side.sum())
+    value = float(called[side].mean())
     effective = float(count)
-    if not trials.alone:
+    if not trials.independent:
         normal, student = stats.norm.isf(level), stats.t.isf(level, trials.freedom)
-        effective = max(_worth(trials, said, those) * (normal / student) ** 2, 1.0)
+        # Scaled by (z / t)^2, as few clusters know their own variance badly.
+        effective = max(_effective_trials(trials, called, side) * (normal / student) ** 2, 1.0)
+    # Clopper-Pearson with `effective` trials, of which a share `value` hit (Korn and Graubard).
     hit = value * effective
     low = stats.beta.ppf(level, hit, effective - hit + 1) if hit > 0.0 else 0.0
     high = stats.beta.isf(level, hit + 1, effective - hit) if hit < effective else 1.0
     return value, float(low), float(high), effective
 
 
-def _worth(trials: Trials, said: Mask, those: Mask) -> float:
+def _effective_trials(trials: Trials, called: BoolArray, side: BoolArray) -> float:
     """Return how many independent trials `those` are worth, from 1 to as many as there are.
 
     Two false alarms of two users may be all that a few users who always look like members show, so
     the least worth counts of this share and of 1/2, 1/4, 1/8... on the way to it.
     """
-    count = int(those.sum())
-    if trials.alone:
+    count = int(side.sum())
+    if trials.independent:
         return float(count)
-    people = trials.people(those)
-    if people == 1:
+    users = trials.user_count(side)
+    if users == 1:
         return 1.0
-    value = float(said[those].mean())
-    own = _independent(trials, said, those)
+    value = float(called[side].mean())
+    effective = _independent(trials, called, side)
     # Where nothing varies, a user is worth one trial, under however many targets.
-    found = [float(people) if own is None else own, float(count)]
-    ordered = np.sort(trials.scores[those])
+    candidates = [float(users) if effective is None else effective, float(count)]
+    ordered = np.sort(trials.scores[side])
+    # Shares 1/2, 1/4, .. from the median towards the threshold's own.
     share = 0.5
     while share > max(min(value, 1.0 - value), 1.0 / count):
         above = share if value <= 0.5 else 1.0 - share
-        place = min(math.floor((1.0 - above) * count), count - 1)
-        other = _independent(trials, trials.scores > ordered[place], those)
-        found.append(float(count) if other is None else other)
+        rank = min(math.floor((1.0 - above) * count), count - 1)
+        other = _independent(trials, trials.scores > ordered[rank], side)
+        candidates.append(float(count) if other is None else other)
         share /= 2.0
-    return max(min(found), 1.0)
+    return max(min(candidates), 1.0)
 
 
-def _independent(trials: Trials, said: Mask, those: Mask) -> float | None:
+def _independent(trials: Trials, called: BoolArray, side: BoolArray) -> float | None:
     """Return p (1 - p) / V of the share of `those` who are `said`; None where nothing varies."""
-    value = float(said[those].mean())
-    variance = trials.variance(np.where(those, said - value, 0.0) / int(those.sum()))
+    value = float(called[side].mean())
+    variance = trials.variance(np.where(side, called - value, 0.0) / int(side.sum()))
     return value * (1.0 - value) / variance if variance > 0.0 else None
 
 
-def _placed(trials: Trials, value: float) -> Floats:
+def _influence_on_auc(trials: Trials, value: float) -> FloatArray:
     """Return the influence of each trial on the AUC: (T, units)."""
     scores, members = trials.scores, trials.members
     inside, outside = np.sort(scores[members]), np.sort(scores[~members])
     below = _below(outside, scores) / len(outside)
     above = 1.0 - _below(inside, scores) / len(inside)
+    # DeLong: a member's share of strangers below it, a stranger's of members above it, centred.
     placed = np.where(members, (below - value) / members.sum(), (above - value) / (~members).sum())
     return np.asarray(placed)
 
 
-def _below(ordered: Floats, values: Floats) -> Floats:
-    """Return how many of `ordered` are below each value; those that are equal count half."""
+def _below(ordered: FloatArray, values: FloatArray) -> FloatArray:
+    """Return the midrank of each value in `ordered`: those below, and half of the equal ones."""
     left, right = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
     return np.asarray((left + right) / 2.0)
 
 
-def _squares(sums: NDArray[np.float64], count: int) -> float:
+def _cluster_variance(sums: FloatArray, count: int) -> float:
     """Return the sum of squares, corrected for the number of clusters."""
     return float((sums**2).sum() * count / (count - 1)) if count > 1 else 0.0
 
 
-def _dense(user: Indices) -> Indices:
+def _numbered(user: IntArray) -> IntArray:
     """Return users numbered from 0 without gaps."""
     return np.asarray(np.unique(user, return_inverse=True)[1]).astype(np.int64)

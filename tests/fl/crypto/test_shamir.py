@@ -122,7 +122,7 @@ def test_coefficients_are_fresh_for_every_secret() -> None:
 
 def test_many_holders_in_blocks(monkeypatch) -> None:
     secret = bytes(range(8))
-    monkeypatch.setattr(shamir, "_ROOM", 64)
+    monkeypatch.setattr(shamir, "_ELEMENTS_AT_A_TIME", 64)
     holders = list(range(1, 301))
     shares = split(secret, threshold=120, holders=holders)
     assert combine(shares, 120) == secret

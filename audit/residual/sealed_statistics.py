@@ -15,7 +15,7 @@ from ...fl.log import Line, Sealed, read
 from ..budget import Entry, Ledger
 from ..hazards.sidecar import require_fitting
 
-ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
+SEALED_ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
 """What every release with noise seals."""
 
 _OF_ALL: Final = ("values", "n", "sums", "within_n")
@@ -25,10 +25,10 @@ _OF_EACH: Final = (
 _OF_MANY: Final = frozenset(_OF_EACH) - {"fingerprints", "equal_sums"} | {"alike", "within_n"}
 """What is there for as many values as a statistic is kept of, and not for fewer."""
 
-_MOST: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Most values that are counted; a number that is larger was not counted by anybody."""
 
-_SLACK: Final = 1e-9
+COSINE_ROUNDING: Final = 1e-9
 """By how much a cosine that was computed in floats may be beyond 1."""
 
 
@@ -41,7 +41,7 @@ class Angle:
 
 
 @dataclass(frozen=True)
-class Residual:
+class ResidualStatistics:
     """Statistics of one residual: of the share of `silo`, or of the whole sum (None).
 
     `values` were there, `n` of them looked at, in `sums` sums; `squares` is the sum of squares of
@@ -81,8 +81,8 @@ class Release:
     release: RoundRelease
     segment: str
     std: float
-    shares: tuple[Residual, ...]
-    whole: Residual | None
+    shares: tuple[ResidualStatistics, ...]
+    whole: ResidualStatistics | None
     arrived: tuple[int, ...]
     alike: Angle | None
     alike_silos: tuple[int, ...]
@@ -116,7 +116,7 @@ def read_run(folder: str | Path) -> Run:
             "What is tested must be what the log committed to.",
             "Ask the owner of the run for the whole sidecar.",
         )
-    opened = next((one.record for one in lines if isinstance(one.record, RunOpen)), None)
+    opened = next((line.record for line in lines if isinstance(line.record, RunOpen)), None)
     noisy = list(_noisy(lines))
     if opened is None or not noisy:
         raise InvalidInput(
@@ -124,7 +124,9 @@ def read_run(folder: str | Path) -> Run:
             "The residual tier compares the noise that was drawn with the noise that was logged.",
             "Give the folder of a run that adds noise and has made a round.",
         )
-    lacking = [line.number for line, _, release in noisy if not set(ITEMS) <= set(release.sealed)]
+    lacking = [
+        line.number for line, _, release in noisy if not set(SEALED_ITEMS) <= set(release.sealed)
+    ]
     if lacking:
         raise InvalidInput(
             f"{len(lacking):,} of {len(noisy):,} releases in {folder} sealed no statistics of "
@@ -133,23 +135,26 @@ def read_run(folder: str | Path) -> Run:
             "and what was left out cannot be tested.",
             "Make the run again, or use another tier.",
         )
+    # By commitment, so that each release gets what it itself committed to.
     known = {item.commitment: item.value for item in sealed.items}
-    made = tuple(
-        _release(line.number, intent, release, [known[release.sealed[one]] for one in ITEMS])
+    releases = tuple(
+        _release(
+            line.number, intent, release, [known[release.sealed[item]] for item in SEALED_ITEMS]
+        )
         for line, intent, release in noisy
     )
-    return Run(opened, made)
+    return Run(opened, releases)
 
 
 def _noisy(lines: Sequence[Line]) -> list[tuple[Line, RoundIntent, RoundRelease]]:
     intents = {line.seq: line.record for line in lines if isinstance(line.record, RoundIntent)}
-    found = []
+    noisy = []
     for line in lines:
         if isinstance(line.record, RoundRelease):
             intent = intents[line.record.intent]  # the reader has checked that it is there
             if intent.noise.family != "none":
-                found.append((line, intent, line.record))
-    return found
+                noisy.append((line, intent, line.record))
+    return noisy
 
 
 def _release(
@@ -162,7 +167,7 @@ def _release(
             "Use another tier.",
         )
     try:
-        return _made(number, intent, release, *values)
+        return _release_from(number, intent, release, *values)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         raise InvalidInput(
             f"What line {number} of the log sealed of its noise is not understood.",
@@ -171,7 +176,7 @@ def _release(
         ) from None
 
 
-def _made(
+def _release_from(
     number: int, intent: RoundIntent, release: RoundRelease, noise: Any, limits: Any
 ) -> Release:
     whole, alike = noise.get("whole"), noise.get("alike")
@@ -194,20 +199,20 @@ def _made(
     )
 
 
-def _shares(noise: Mapping[str, Any]) -> tuple[Residual, ...]:
+def _shares(noise: Mapping[str, Any]) -> tuple[ResidualStatistics, ...]:
     """Return each silo's residual, of statistics that are lists over silos."""
     silos = [_count(silo) for silo in noise["silos"]]
     single = {name: noise[name] for name in _OF_ALL if name in noise}
     lists = {name: noise[name] for name in _OF_EACH if name in noise}
-    if any(len(one) != len(silos) for one in lists.values()):
+    if any(len(values) != len(silos) for values in lists.values()):
         raise ValueError
     if silos and noise.keys() & _OF_MANY != (
         _OF_MANY if noise["n"] >= residuals.MIN_VALUES else set()
     ):
         raise ValueError  # a question that is not asked would seem to be answered
     return tuple(
-        _residual({**single, **{name: one[place] for name, one in lists.items()}}, silo)
-        for place, silo in enumerate(silos)
+        _residual({**single, **{name: values[index] for name, values in lists.items()}}, silo)
+        for index, silo in enumerate(silos)
     )
 
 
@@ -216,38 +221,40 @@ def _pair(silos: Any) -> tuple[int, int]:
     return _count(first), _count(second)
 
 
-def _residual(one: Mapping[str, Any], silo: int | None) -> Residual:
-    values, n, sums = (_count(one.get(name, 1)) for name in ("values", "n", "sums"))
+def _residual(statistics: Mapping[str, Any], silo: int | None) -> ResidualStatistics:
+    values, n, sums = (_count(statistics.get(name, 1)) for name in ("values", "n", "sums"))
     few = n < residuals.MIN_VALUES
     # All of a short residual is looked at, and of a long one at least half of `SAMPLE`.
     if not min(values, residuals.SAMPLE // 2) <= n <= values or not 1 <= sums <= n:
         raise ValueError
-    return Residual(
+    return ResidualStatistics(
         silo=silo,
         values=values,
         n=n,
         sums=sums,
-        equal_sums=_count(one.get("equal_sums", 0), most=sums - 1),
-        fingerprint=str(one.get("fingerprints", "")),
-        squares=None if few else _number(one["squares"]),
-        squares_n=0 if few else _count(one["squares_n"], least=n, most=values),
-        zeros=0 if few else _count(one["zeros"], most=values),
-        ks=0.0 if few else _number(one["ks"], most=1.0),
-        ks_n=0 if few else _count(one["ks_n"], least=n),
-        lag=_angle(one.get("lag"), n),
-        within=_angle(one.get("within"), one.get("within_n", 0)),
+        equal_sums=_count(statistics.get("equal_sums", 0), most=sums - 1),
+        fingerprint=str(statistics.get("fingerprints", "")),
+        squares=None if few else _number(statistics["squares"]),
+        squares_n=0 if few else _count(statistics["squares_n"], least=n, most=values),
+        zeros=0 if few else _count(statistics["zeros"], most=values),
+        ks=0.0 if few else _number(statistics["ks"], most=1.0),
+        ks_n=0 if few else _count(statistics["ks_n"], least=n),
+        lag=_angle(statistics.get("lag"), n),
+        within=_angle(statistics.get("within"), statistics.get("within_n", 0)),
     )
 
 
 def _angle(cosine: Any, n: Any) -> Angle | None:
     if cosine is None:
         return None
-    found = _number(cosine, least=-1.0 - _SLACK, most=1.0 + _SLACK)
-    return Angle(min(1.0, max(-1.0, found)), _count(n, least=residuals.MIN_VALUES))
+    value = _number(cosine, least=-1.0 - COSINE_ROUNDING, most=1.0 + COSINE_ROUNDING)
+    # Rounding beyond 1 is taken off; anything further was refused above.
+    return Angle(min(1.0, max(-1.0, value)), _count(n, least=residuals.MIN_VALUES))
 
 
-def _count(given: Any, *, least: int = 0, most: int = _MOST) -> int:
+def _count(given: Any, *, least: int = 0, most: int = MAX_COUNT) -> int:
     """Return a number of things, which JSON has as an integer."""
+    # `type(..) is int`: JSON's true would count as 1.
     if type(given) is not int or not least <= given <= most:
         raise ValueError
     return given
@@ -255,7 +262,7 @@ def _count(given: Any, *, least: int = 0, most: int = _MOST) -> int:
 
 def _number(text: Any, *, least: float = 0.0, most: float = math.inf) -> float:
     """Return a number that is one; a statistic that is not, or is out of range, is no statistic."""
-    found = float(text)
-    if not least <= found <= most:
+    value = float(text)
+    if not least <= value <= most:
         raise ValueError
-    return found
+    return value

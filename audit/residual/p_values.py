@@ -15,28 +15,29 @@ from typing import Final
 import numpy as np
 from scipy.special import bdtrc, betainc, chdtr, chdtrc, log_ndtr, ndtri_exp
 
-STEP: Final = 2.0**-18
-"""How far a distribution on the grid may be from the normal one, at any point: less than that."""
+GRID_DISTANCE: Final = 2.0**-18
+"""Upper bound on sup |F_grid - Phi|, the distance of noise on the grid from normal noise."""
 
 
-def spread(squares: float, n: int) -> float:
-    """Return the two-sided p-value of a sum of squares of n standard normal values.
+def chi_square(squares: float, n: int) -> float:
+    """Return the two-sided p-value of a sum of squares of n independent N(0, 1) values.
 
     Chi-squared with n degrees of freedom.
     """
     return min(1.0, 2.0 * min(float(chdtr(n, squares)), float(chdtrc(n, squares))))
 
 
-def shape(distance: float, n: int) -> float:
+def distance_bound(distance: float, n: int) -> float:
     """Return a bound on the p-value of the largest distance between n values and their law.
 
     P(D >= d) <= 2 e^(-2 n d^2), for every n and d.  Source: Massart 1990, *The tight constant in
     the Dvoretzky-Kiefer-Wolfowitz inequality*.
     """
-    return min(1.0, 2.0 * math.exp(-2.0 * n * max(0.0, distance - STEP) ** 2))
+    # The grid's own distance is taken off first, so that the p-value errs upwards.
+    return min(1.0, 2.0 * math.exp(-2.0 * n * max(0.0, distance - GRID_DISTANCE) ** 2))
 
 
-def angle(cosine: float, n: int) -> float:
+def cosine_p(cosine: float, n: int) -> float:
     """Return the two-sided p-value of a cosine between two vectors of n values, one of them normal.
 
     The square of the cosine is Beta(1/2, (n - 1) / 2), whatever the other vector is.  Range: n from
@@ -45,37 +46,39 @@ def angle(cosine: float, n: int) -> float:
     return float(betainc((n - 1) / 2.0, 0.5, max(0.0, 1.0 - cosine * cosine)))
 
 
-def signed(cosine: float, n: int) -> float:
+def cosine_z(cosine: float, n: int) -> float:
     """Return the standard normal value that is as rare as a cosine, with its sign; at most 37."""
-    half = max(angle(cosine, n) / 2.0, 1e-300)
+    # In logarithms, as a p-value below 1e-16 has no quantile otherwise.
+    half = max(cosine_p(cosine, n) / 2.0, 1e-300)
     return math.copysign(-float(ndtri_exp(math.log(half))), cosine)
 
 
-def together(values: Sequence[float]) -> float:
+def summed_z(values: Sequence[float]) -> float:
     """Return the two-sided p-value of the sum of independent standard normal values."""
+    # The sum of k values is N(0, k).
     size = abs(sum(values)) / math.sqrt(len(values))
     return min(1.0, 2.0 * math.exp(float(log_ndtr(-size))))
 
 
-def rare(count: int, trials: int, probability: float) -> float:
-    """Return the p-value of so many hits or more in `trials` of a probability: binomial, exact."""
+def binomial_tail(count: int, trials: int, probability: float) -> float:
+    """Return P[Bin(trials, probability) >= count], exactly."""
     if count <= 0:
         return 1.0
     return float(bdtrc(count - 1, trials, min(1.0, probability)))
 
 
-def least(values: Sequence[float]) -> float:
-    """Return a p-value from several, whatever they have to do with each other: Bonferroni's."""
+def bonferroni(values: Sequence[float]) -> float:
+    """Return Bonferroni's p-value of several, k min p: valid however they depend on each other."""
     return min(1.0, len(values) * min(values))
 
 
-def nothing(std: float, grid: float) -> float:
-    """Return the probability that one value of noise on a grid is 0, rounded up."""
+def zero_probability(std: float, grid: float) -> float:
+    """Return P[value = 0] of N(0, std^2) on a grid, rounded up: grid / (std sqrt(2 pi))."""
     return min(1.0, 1.001 * grid / (std * math.sqrt(2.0 * math.pi)))
 
 
-def collisions(pairs: float, values: int, probability: float) -> float:
-    """Return a bound on the probability that two of so many pairs of vectors are equal."""
+def collision_bound(pairs: float, values: int, probability: float) -> float:
+    """Return pairs x probability^values: a union bound on two equal vectors among the pairs."""
     return min(1.0, math.exp(min(0.0, math.log(max(pairs, 1.0)) + values * math.log(probability))))
 
 
@@ -89,9 +92,10 @@ def holm(values: Sequence[float]) -> list[float]:
     >>> holm([0.04, 0.01, 0.5])
     [0.08, 0.03, 0.5]
     """
+    # Ascending: the i-th smallest of k counts (k - i) times, and none below an earlier one.
     order = np.argsort(np.asarray(values), kind="stable").tolist()
-    found, most = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        most = max(most, min(1.0, (len(values) - rank) * values[place]))
-        found[place] = most
-    return found
+    adjusted, largest = [0.0] * len(values), 0.0
+    for rank, index in enumerate(order):
+        largest = max(largest, min(1.0, (len(values) - rank) * values[index]))
+        adjusted[index] = largest
+    return adjusted

@@ -1,4 +1,4 @@
-"""How well anybody can tell members from strangers, if what is claimed holds.
+"""The best that any membership inference can do if what is claimed holds.
 
 Under a guarantee with trade-off function f, hits <= 1 - f(false alarms) for every user, whatever
 the other users' coins are.  f is convex, so the same holds of the rates over all users and targets
@@ -14,18 +14,19 @@ import numpy as np
 from ....accountant import events as ev
 from ...statistics.tradeoff import trade_off
 
-_STEPS: Final = 2000
+AUC_STEPS: Final = 2000
 
 
-def most_hits(event: ev.Event, neighbours: str, fpr: float) -> float:
-    """Return the highest rate of hits at this rate of false alarms that the event allows."""
+def max_hit_rate(event: ev.Event, neighbours: str, fpr: float) -> float:
+    """Return 1 - f(fpr), the highest hit rate at a false alarm rate that the event allows."""
     return float(1.0 - np.asarray(trade_off(event, neighbours)(fpr)))
 
 
-def largest_area(event: ev.Event, neighbours: str) -> float:
+def max_auc(event: ev.Event, neighbours: str) -> float:
     """Return an upper bound on the AUC that the event allows.
 
     f falls, so that its value at the right end of every step is a bound from below on its integral.
     """
-    ends = np.linspace(0.0, 1.0, _STEPS + 1)[1:]
+    # A right-hand Riemann sum of f, which falls: too small, so the area errs upwards.
+    ends = np.linspace(0.0, 1.0, AUC_STEPS + 1)[1:]
     return float(1.0 - np.mean(np.asarray(trade_off(event, neighbours)(ends))))

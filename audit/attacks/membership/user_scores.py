@@ -1,4 +1,4 @@
-"""From records to users: S(u) = sum over u's records of the per-record statistic.
+"""Scores of users: S(u) = sum over u's records of the per-record statistic.
 
 A user's records, in every silo, are in a model together or not at all, so they are one trial: n
 counts users.  Taken as trials of their own they would be as many copies of one coin.
@@ -9,11 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.random import Generator
 
+from ....accountant.arrays import FloatArray, IntArray
 from ....accountant.errors import InvalidInput
-from .evidence import Floats, Indices, refuse_nan
+from .evidence import (
+    refuse_nan,
+)
 
 
-def per_unit(statistic: Floats, unit: Indices, units: int) -> Floats:
+def per_unit(statistic: FloatArray, unit: IntArray, units: int) -> FloatArray:
     """Return the sum over each unit's records: (models, records) to (models, units).
 
     Raises `InvalidInput` for a unit without records, which no score says anything about, and for
@@ -35,7 +38,7 @@ def per_unit(statistic: Floats, unit: Indices, units: int) -> Floats:
     return np.array([np.bincount(unit, row, units) for row in statistic]).reshape(-1, units)
 
 
-def matched(sizes: Indices, records: int, rng: Generator) -> tuple[Indices, Indices]:
+def matched(sizes: IntArray, records: int, rng: Generator) -> tuple[IntArray, IntArray]:
     """Return users, and so many records cut into pseudo-users of the same sizes.
 
     `sizes` (users,) are the users' numbers of records.  Users are taken in random order, as many
@@ -48,6 +51,7 @@ def matched(sizes: Indices, records: int, rng: Generator) -> tuple[Indices, Indi
     (2, [1, 2, 2])
     """
     order = rng.permutation(len(sizes))
+    # Users in random order until the records run out.
     ends = np.cumsum(sizes[order])
     taken = order[ends <= records]
     pseudo = np.full(records, -1)

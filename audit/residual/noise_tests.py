@@ -1,0 +1,310 @@
+"""Tests of the sealed statistics: is the noise that was drawn the noise that was logged?
+
+Each has the null hypothesis that it is.  With a p-value, so that a sound run may be rejected:
+
+variance   the sum of squares of each share, of all shares, and of the whole sums
+shape      the distribution of each silo's noise over the run, and of the whole sums
+over time  correlation of noise with that of the round before, or of another step of the round
+silos      correlation of the noise of two silos
+zeros      values that have no noise at all
+
+With certainty, or nearly so: equal noise, terms beyond their norm, sums that are not those of the
+clipped and weighted terms, weights that sum to too much, and shares that were not drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ...fl.parties.network import silo_name
+from . import p_values
+from .sealed_statistics import Angle, Release, ResidualStatistics, Run
+
+NORM_ROUNDING_RELATIVE = 1e-9
+"""By how much a norm that was computed in floats may be above its bound."""
+
+
+@dataclass(frozen=True)
+class NoiseTest:
+    """One test: its subject, its p-value, what a small one proves, and the size of its sample."""
+
+    what: str
+    p: float
+    proves: str
+    sample: dict[str, float | int | str] = field(default_factory=dict)
+
+
+@dataclass
+class _Squares:
+    """A sum of squares in units of the stated variance, and the number of values in it."""
+
+    squares: float = 0.0
+    n: int = 0
+
+    def add(self, squares: float, n: int) -> None:
+        self.squares += squares
+        self.n += n
+
+    @property
+    def p(self) -> float:
+        return p_values.chi_square(self.squares, self.n)
+
+    @property
+    def ratio(self) -> float:
+        """The deviation that was drawn over the one that was logged."""
+        return math.sqrt(self.squares / self.n)
+
+
+def variance(run: Run) -> NoiseTest | None:
+    """Test the variance of the noise: of each silo, of all together, and of the whole sums."""
+    shares, sums = _Squares(), _Squares()
+    silos: dict[str, _Squares] = {}
+    for release, name, residual, stated in _standardised(run):
+        if residual.squares is None:
+            continue
+        squares = residual.squares / stated
+        if residual is release.whole:
+            sums.add(squares, residual.squares_n)
+        else:
+            shares.add(squares, residual.squares_n)
+            silos.setdefault(name, _Squares()).add(squares, residual.squares_n)
+    totals = {
+        name: total for name, total in (("all shares", shares), ("whole sums", sums)) if total.n
+    }
+    if not totals:
+        return None
+    # Bonferroni, half of the level for the sums over all, half for the silos, however many.
+    tested = [(2.0 * len(totals) * total.p, name, total) for name, total in totals.items()]
+    tested += [(2.0 * len(silos) * silo.p, name, silo) for name, silo in silos.items()]
+    p, worst, least_likely = min(tested, key=lambda test: test[0])
+    return NoiseTest(
+        "variance of the noise",
+        min(1.0, p),
+        "The noise that was drawn has another variance than the log says.",
+        {"values": shares.n, "worst": worst, "drawn over logged": least_likely.ratio},
+    )
+
+
+def shape(run: Run) -> NoiseTest | None:
+    """Test whether the noise is normal: of each silo over the run, and of the whole sums."""
+    last: dict[tuple[str, str, str, int], tuple[float, int]] = {}
+    for release, name, residual, _ in _standardised(run):
+        if residual.squares is not None:
+            arrived = len(release.arrived) if residual is release.whole else 1
+            key = release.segment, release.intent.phase, name, arrived
+            # Statistics accumulate over a segment of the run, so the last one holds all of it.
+            last[key] = p_values.distance_bound(residual.ks, residual.ks_n), residual.ks_n
+    if not last:
+        return None
+    worst = min(last, key=lambda key: last[key])
+    return NoiseTest(
+        "shape of the noise",
+        p_values.bonferroni([p for p, _ in last.values()]),
+        "The noise that was drawn is not normal, as the log says.",
+        {"values": sum(n for _, n in last.values()), "worst": worst[2]},
+    )
+
+
+def over_time(run: Run) -> NoiseTest | None:
+    """Test whether noise was reused, whole or in part, in the next round or in another step."""
+    shares = [share for release in run.releases for share in release.shares]
+    series = {
+        "rounds": [share.lag for share in shares if _has_direction(share.lag)],
+        "steps": [share.within for share in shares if _has_direction(share.within)],
+    }
+    p_value_of: dict[str, float] = {}
+    largest = 0.0
+    for name, angles in series.items():
+        usable = [angle for angle in angles if angle is not None]
+        if usable:
+            # Under the null a cosine has a known law whatever the other vector is.  Their sum
+            # finds a weak correlation in every round, the least p-value a strong one in one round.
+            values = [p_values.cosine_z(angle.cosine, angle.n) for angle in usable]
+            p_value_of[f"{name}, all of them"] = p_values.summed_z(values)
+            p_value_of[f"{name}, one of them"] = p_values.bonferroni(
+                [p_values.cosine_p(a.cosine, a.n) for a in usable]
+            )
+            largest = max(largest, *(abs(angle.cosine) for angle in usable))
+    if not p_value_of:
+        return None
+    return NoiseTest(
+        "noise over time",
+        p_values.bonferroni(list(p_value_of.values())),
+        "The noise of one round, or step, depends on that of another: it was not drawn afresh.",
+        {
+            "pairs": sum(map(len, series.values())),
+            "worst": min(p_value_of, key=lambda name: p_value_of[name]),
+            "largest correlation": largest,
+        },
+    )
+
+
+def across_silos(run: Run) -> NoiseTest | None:
+    """Test whether two silos had noise in common."""
+    pairs = 0
+    tried: list[tuple[float, Angle, str]] = []
+    for release in run.releases:
+        closest = release.alike
+        if closest is not None and _has_direction(closest):
+            pairs += len(release.shares) * (len(release.shares) - 1) // 2
+            names = " and ".join(silo_name(silo) for silo in release.alike_silos)
+            tried.append((p_values.cosine_p(closest.cosine, closest.n), closest, names))
+    if not tried:
+        return None
+    p, worst, names = min(tried, key=lambda pair: pair[0])
+    return NoiseTest(
+        "noise across silos",
+        min(1.0, pairs * p),
+        "Two silos' noise has something in common: they did not draw independently.",
+        {"pairs": pairs, "worst": names, "largest correlation": abs(worst.cosine)},
+    )
+
+
+def zeros(run: Run) -> NoiseTest | None:
+    """Test whether values were released without noise."""
+    by: dict[tuple[float, bool], tuple[int, int]] = {}
+    for release, _, residual, stated in _standardised(run):
+        if residual.squares is not None:
+            chance = p_values.zero_probability(math.sqrt(stated), release.intent.noise.grid)
+            key = chance, residual is release.whole  # a sum of one silo's noise is that noise again
+            count, values = by.get(key, (0, 0))
+            by[key] = count + residual.zeros, values + residual.values
+    if not by:
+        return None
+    count = sum(count for count, _ in by.values())
+    return NoiseTest(
+        "values without noise",
+        p_values.bonferroni(
+            [p_values.binomial_tail(hits, values, key[0]) for key, (hits, values) in by.items()]
+        ),
+        "Values were released with no noise on them.",
+        {"values": sum(values for _, values in by.values()), "without noise": count},
+    )
+
+
+def equal(run: Run) -> NoiseTest:
+    """Test whether the same noise was added twice, anywhere in a run."""
+    seen: dict[tuple[str, str], int] = {}
+    number, again, fewest, chance = 0, 0, 0, 0.0
+    for release in run.releases:
+        noise = release.intent.noise
+        chance = max(chance, p_values.zero_probability(noise.share_std, noise.grid))
+        for share in release.shares:
+            key = release.segment, share.fingerprint
+            again += share.equal_sums + (key in seen)
+            seen[key] = 1
+            number += share.sums
+            width = max(1, share.n // share.sums)
+            fewest = min(fewest, width) if fewest else width
+    # The smallest width and the likeliest value: the bound on a chance collision errs upwards.
+    pairs = number * (number - 1) / 2.0
+    bound = p_values.collision_bound(pairs, max(1, fewest), chance)
+    return NoiseTest(
+        "equal noise",
+        bound if again else 1.0,
+        "The same noise was added to two sums, so it can be taken off their difference.",
+        {"residuals": number, "equal to another": again},
+    )
+
+
+def norms(run: Run) -> NoiseTest:
+    """Check that the largest term of every round was within its clipping bound."""
+    largest = max(release.limits.term_largest for release in run.releases)
+    return _certain(
+        "norms after clipping",
+        largest > 1.0 + NORM_ROUNDING_RELATIVE,
+        "A term was larger than the bound that the noise is made for.",
+        {"rounds": len(run.releases), "largest over bound": largest},
+    )
+
+
+def sums(run: Run) -> NoiseTest | None:
+    """Check that noise was added to the sums of the clipped and weighted terms."""
+    errors = [
+        release.limits.sum_off for release in run.releases if release.limits.sum_off is not None
+    ]
+    if not errors:
+        return None
+    return _certain(
+        "sums made again",
+        max(errors) > 1.0,
+        "What noise was added to is not the sum of the clipped and weighted terms.",
+        {"rounds": len(errors), "off over rounding": max(errors)},
+    )
+
+
+def weights(run: Run) -> NoiseTest | None:
+    """Check that the weights of one unit summed to no more than the log states."""
+    ratios = [
+        release.limits.weight_largest / release.intent.weights.largest_sum
+        for release in run.releases
+        if release.limits.weight_largest is not None
+    ]
+    if not ratios:
+        return None
+    return _certain(
+        "weights of a unit",
+        max(ratios) > 1.0 + NORM_ROUNDING_RELATIVE,
+        "The weights of a user sum to more than the log says, so it moves the sum by more.",
+        {"rounds": len(ratios), "largest over stated": max(ratios)},
+    )
+
+
+def drawn(run: Run) -> NoiseTest:
+    """Check that every share of noise that the log states was drawn, and arrived."""
+    wrong = [
+        f"line {release.number}: {why}"
+        for release in run.releases
+        for why in _lacking(run, release)
+    ]
+    return _certain(
+        "draws and shares",
+        bool(wrong),
+        "The noise was not drawn in the shares, for the values or of the width that the log says.",
+        {"rounds": len(run.releases), **({"first": wrong[0]} if wrong else {})},
+    )
+
+
+def _lacking(run: Run, release: Release) -> Iterator[str]:
+    noise, logged = release.intent.noise, release.release
+    parties = noise.shares if noise.shares > 1 else run.opened.population.silos
+    silos_present = {share.silo for share in release.shares}
+    if len(silos_present) != len(release.shares) or len(silos_present) > parties:
+        yield f"{len(release.shares)} shares of {parties} silos"
+    if len(silos_present) < parties - noise.tolerated_dropouts:
+        yield f"{len(silos_present)} of {parties} silos drew noise"
+    if release.whole is not None and not set(release.arrived) <= silos_present:
+        yield "a share arrived that was not drawn"
+    if release.whole is not None and len(set(release.arrived)) != logged.shares:
+        yield f"{len(set(release.arrived))} shares arrived, not {logged.shares}"
+    residuals = [*release.shares, *([release.whole] if release.whole is not None else [])]
+    if any(share.values != logged.values * share.sums for share in residuals):
+        yield f"noise was not drawn for {logged.values:,} values"
+    if any(not 1 <= share.sums <= noise.draws for share in release.shares):
+        yield f"noise was not drawn for up to {noise.draws:,} sums"
+    if release.std != noise.share_std:
+        yield "noise of another width was expected"
+
+
+def _standardised(run: Run) -> Iterator[tuple[Release, str, ResidualStatistics, float]]:
+    """Yield each residual with a name and the variance of its values, as the log states it."""
+    for release in run.releases:
+        noise = release.intent.noise
+        # The grid's draws have 64 steps^2 more of variance than is stated (`p_values`).
+        stated = noise.share_std**2 + 64.0 * noise.grid**2
+        for share in release.shares:
+            yield release, silo_name(share.silo or 0), share, stated
+        if release.whole is not None:
+            yield release, "whole sums", release.whole, stated * len(release.arrived)
+
+
+def _has_direction(angle: Angle | None) -> bool:
+    return angle is not None and angle.n > 1
+
+
+def _certain(
+    what: str, wrong: bool, proves: str, sample: dict[str, float | int | str]
+) -> NoiseTest:
+    return NoiseTest(what, 0.0 if wrong else 1.0, proves, sample)
