@@ -12,17 +12,18 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from . import configuration, output
-from .account_command import account
-from .audit_commands import audit
-from .calibrate_command import calibrate
-from .claims_command import claims
-from .doctor_command import doctor
-from .explain_command import explain
-from .interruption import Interrupted
-from .plan_command import plan
-from .report_command import report
-from .run_command import run
+from .commands.account import account
+from .commands.audit import audit
+from .commands.calibrate import calibrate
+from .commands.claims import claims
+from .commands.doctor import doctor
+from .commands.explain import explain
+from .commands.plan import plan
+from .commands.report import report
+from .commands.run import run
+from .inputs import defaults_file
+from .terminal import output
+from .terminal.interruption import Interruption
 
 
 class Commands(typer.core.TyperGroup):
@@ -41,7 +42,7 @@ class Commands(typer.core.TyperGroup):
         given = list(sys.argv[1:] if args is None else args)
         as_json = "--json" in given
         try:
-            extra.setdefault("default_map", configuration.defaults(given))
+            extra.setdefault("default_map", defaults_file.defaults(given))
             code = super().main(
                 args=args,
                 prog_name=prog_name or "privplan",
@@ -51,7 +52,7 @@ class Commands(typer.core.TyperGroup):
                 **extra,
             )
             if code == output.INTERRUPTED:  # Typer makes an exit of every interruption
-                code = output.fail(Interrupted(), as_json=as_json)
+                code = output.fail(Interruption(), as_json=as_json)
         except Exception as error:
             if not standalone_mode:
                 raise

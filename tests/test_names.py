@@ -20,8 +20,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 EXCEPTIONS: Final[dict[str, str]] = {
     "audit/demos/*": "each demonstration refutes a claim of one published system",
-    "cli/attack_page.py": "a text of help: on which system its table of canaries was measured",
-    "cli/run_page.py": "a page of help: its example runs a system, and says where it comes from",
+    "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
+    "cli/pages/run.txt": "a page of help: its example runs a system, and says where it comes from",
 }
 """Files that name a system, and why they may."""
 
@@ -47,7 +47,7 @@ def named() -> Iterator[tuple[str, str]]:
     search = pattern()
     for floor in ("audit", "cli"):
         for path in sorted((ROOT / floor).rglob("*")):
-            if path.suffix in (".py", ".j2"):
+            if path.suffix in (".py", ".j2", ".txt"):
                 for found in search.finditer(path.read_text("utf-8")):
                     yield path.relative_to(ROOT).as_posix(), found[0]
 

@@ -22,6 +22,12 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FLOORS = ("accountant", "audit", "fl", "cli")
 CODE = sorted(path.relative_to(ROOT) for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+TEXTS = sorted(
+    path.relative_to(ROOT)
+    for floor in FLOORS
+    for path in (ROOT / floor).rglob("*")
+    if path.suffix in (".txt", ".j2")
+)
 MODULES = [
     "privplan",
     *(
@@ -94,6 +100,7 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"privplan", info}
     assert f"{info}/licenses/LICENSE" in names
     code = {f"privplan/{path.as_posix()}" for path in CODE}
+    code |= {f"privplan/{path.as_posix()}" for path in TEXTS}
     packed = {name for name in names if name.startswith("privplan/")}
     assert packed >= code | {"privplan/__init__.py", "privplan/py.typed"}
     assert {name.split("/")[1] for name in packed} == {"__init__.py", "py.typed", *FLOORS}

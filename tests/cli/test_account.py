@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.cli.event_source import LIMIT
+from privplan.cli.inputs.event_file import LIMIT
 
 from .conftest import FakeLibrary, Refused, Run
 

@@ -16,7 +16,7 @@ from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.audit.residual.tier import ROUNDS, VALUES
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.verify import verify
-from privplan.cli import audit_attack_command
+from privplan.cli.commands import audit_attack as audit_attack_command
 from privplan.fl.log.canonical import LOG
 from privplan.fl.running import Configuration, begin
 from privplan.fl.running.session import carry_out

@@ -16,7 +16,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.audit import demos
 from privplan.audit.demos.demo import Demo, Weakness, shown
 from privplan.audit.measurement import NOT_PROOF, Measurement
-from privplan.cli import measured_cache
+from privplan.cli.cache import measured_rows
 
 from .conftest import Refused, Run
 
@@ -252,10 +252,10 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
     assert not cache.exists()
     run("audit", "demo", "fake-one")
     assert [path.name.startswith("demo-fake-one-") for path in cache.iterdir()] == [True]
-    (kept,) = measured_cache.recall("fake-one", measured_cache.current()) or ()
+    (kept,) = measured_rows.recall("fake-one", measured_rows.current()) or ()
     assert (kept.system, kept.setting) == ("disco", fake["fake-one"].rows[0])
     assert kept.value == demos.run_demo("fake-one").measurements[0].value
-    assert measured_cache.recall("fake-two", measured_cache.current()) is None
+    assert measured_rows.recall("fake-two", measured_rows.current()) is None
 
 
 @pytest.mark.parametrize(
@@ -266,20 +266,20 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
 def test_what_makes_no_sense_is_not_recalled(
     field: str, value: object, run: Run, cache: Path
 ) -> None:
-    from privplan.cli import kept
+    from privplan.cli.cache import store
 
     run("audit", "demo", "fake-one")
     (path,) = cache.iterdir()
     rows = json.loads(path.read_text())["measured"]
     rows[0][field] = value
-    path.write_text(json.dumps({"digest": kept.digest_of(rows), "measured": rows}))
-    assert measured_cache.recall("fake-one", measured_cache.current()) is None
+    path.write_text(json.dumps({"digest": store.digest_of(rows), "measured": rows}))
+    assert measured_rows.recall("fake-one", measured_rows.current()) is None
 
 
 def test_a_p_value_is_no_number_of_a_row() -> None:
     test = replace(example(3e-7), kind="test", contradicted=True)
     found = Weakness((test,), (None,), ("A.", "B."))
-    assert measured_cache.rows_of(fake_demo(), found) == ()
+    assert measured_rows.rows_of(fake_demo(), found) == ()
 
 
 def test_any_source_file_makes_it_another_version(
@@ -287,15 +287,15 @@ def test_any_source_file_makes_it_another_version(
 ) -> None:
     from privplan import accountant, audit, fl
 
-    known = [measured_cache.current()]
+    known = [measured_rows.current()]
     for package in (accountant, audit, fl):
         folder = tmp_path / package.__name__
         folder.mkdir()
         (folder / "__init__.py").write_text("")
         monkeypatch.setattr(package, "__file__", str(folder / "__init__.py"))
-        known.append(measured_cache.current())
+        known.append(measured_rows.current())
         (folder / "other.py").write_text("x = 1\n")
-        known.append(measured_cache.current())
+        known.append(measured_rows.current())
     assert len(set(known)) == len(known)
 
 

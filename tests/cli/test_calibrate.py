@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant import errors
-from privplan.cli.calibrate_command import from_epochs
+from privplan.cli.inputs.schedule import from_epochs
 
 from .conftest import FakeLibrary, Refused, Run
 

@@ -13,9 +13,10 @@ from privplan.accountant import rounding
 from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.audit import demos
-from privplan.cli import claims_cache, claims_command, kept, measured_cache
-from privplan.cli.measured_cache import Measured
-from privplan.cli.system_pages import SYSTEM_PAGES
+from privplan.cli.cache import computed_claims, measured_rows, store
+from privplan.cli.cache.measured_rows import Measured
+from privplan.cli.commands import claims as claims_command
+from privplan.cli.pages import topics
 
 from .conftest import Refused, Run
 
@@ -172,7 +173,7 @@ def test_another_version_of_the_code_computes_again(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("claims", "disco")
-    monkeypatch.setattr(claims_cache, "LIBRARIES", ("numpy",))
+    monkeypatch.setattr(computed_claims, "LIBRARIES", ("numpy",))
     run("claims", "disco")
     assert fake.computed == 4
     assert len(list(cache.iterdir())) == 1  # what the other version left is gone
@@ -182,7 +183,7 @@ def test_code_that_changes_while_it_computes_is_not_kept(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = iter(["before", "after", "after", "after"])
-    monkeypatch.setattr(claims_cache, "current", lambda: next(versions))
+    monkeypatch.setattr(computed_claims, "current", lambda: next(versions))
     run("claims", "disco")
     assert not cache.exists()
     run("claims", "disco")
@@ -193,7 +194,7 @@ def test_code_that_changes_while_it_computes_is_not_kept(
 def test_a_version_that_cannot_be_told_is_not_kept(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims_cache, "LIBRARIES", ("no-such-library",))
+    monkeypatch.setattr(computed_claims, "LIBRARIES", ("no-such-library",))
     assert run("claims", "disco").out == run("claims", "disco").out
     assert not cache.exists()
     assert fake.computed == 4
@@ -208,11 +209,11 @@ def test_the_version_follows_every_source_file(
     (tmp_path / "__init__.py").write_text("")
     (tmp_path / "sub" / "one.py").write_text("x = 1\n")
     monkeypatch.setattr(accountant, "__file__", str(tmp_path / "__init__.py"))
-    versions = [claims_cache.current()]
+    versions = [computed_claims.current()]
     (tmp_path / "sub" / "one.py").write_text("x = 2\n")
-    versions.append(claims_cache.current())
+    versions.append(computed_claims.current())
     (tmp_path / "sub" / "one.py").rename(tmp_path / "sub" / "two.py")
-    versions.append(claims_cache.current())
+    versions.append(computed_claims.current())
     assert len(set(versions)) == 3
 
 
@@ -240,13 +241,13 @@ def test_a_damaged_cache_is_computed_again(
 
 
 def test_rows_that_contradict_themselves_are_not_recalled(fake: FakeTable, cache: Path) -> None:
-    claims_cache.keep("disco", fake.claims, claims_cache.current())
+    computed_claims.keep("disco", fake.claims, computed_claims.current())
     (path,) = cache.iterdir()
     held = json.loads(path.read_text())
     held["claims"][0]["lower"] = 99.0  # above what is proven
-    held["digest"] = kept.digest_of(held["claims"])
+    held["digest"] = store.digest_of(held["claims"])
     path.write_text(json.dumps(held))
-    assert claims_cache.recall("disco", claims_cache.current()) is None
+    assert computed_claims.recall("disco", computed_claims.current()) is None
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(
@@ -267,10 +268,10 @@ def test_a_cache_folder_that_is_no_full_path_is_ignored(
 ) -> None:
     """Otherwise every working directory would get a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", given)
-    folder = kept.folder()
+    folder = store.folder()
     assert folder.is_absolute()
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert folder == kept.folder()
+    assert folder == store.folder()
 
 
 def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
@@ -278,9 +279,9 @@ def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
         example(proven=float("inf"), lower=float("inf")),
         example(proven=None, lower=None, printed="0.24", quantity="delta"),
     )
-    version = claims_cache.current()
-    claims_cache.keep("disco", rows, version)
-    assert claims_cache.recall("disco", version) == rows
+    version = computed_claims.current()
+    computed_claims.keep("disco", rows, version)
+    assert computed_claims.recall("disco", version) == rows
 
 
 # --- what was measured --------------------------------------------------------------------------
@@ -302,7 +303,7 @@ def measured(**other: object) -> Measured:
 
 
 def keep(*rows: Measured, name: str = "disco-radius") -> None:
-    measured_cache.keep(name, rows, measured_cache.current())
+    measured_rows.keep(name, rows, measured_rows.current())
 
 
 @pytest.mark.usefixtures("fake")
@@ -432,7 +433,7 @@ def test_a_measurement_by_other_code_is_not_shown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(measured())
-    monkeypatch.setattr(measured_cache, "LIBRARIES", ("numpy",))
+    monkeypatch.setattr(measured_rows, "LIBRARIES", ("numpy",))
     rows = run("claims", "disco", "--json").json["result"]["rows"]
     assert [row["measured"] for row in rows] == [None, None]
 
@@ -466,8 +467,8 @@ def shown(claim: Claim) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("system", tables.SYSTEMS)
 def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
-    about, text = SYSTEM_PAGES[system]
-    assert about
+    assert topics.SUMMARIES[system]
+    text = topics.page(system)
     known = set(SETTINGS[system])
     for claim in tables.table(system):
         known |= shown(claim)
@@ -481,7 +482,7 @@ def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
 
 @pytest.mark.parametrize("system", tables.SYSTEMS)
 def test_a_page_is_a_page(system: str) -> None:
-    _, text = SYSTEM_PAGES[system]
+    text = topics.page(system)
     lines = text.splitlines()
     assert lines[0].startswith(system.upper())
     assert max(map(len, lines)) <= 96

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from privplan.cli import topics
+from privplan.cli.pages import topics
 
 from .conftest import Refused, Run
 

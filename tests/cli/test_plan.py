@@ -10,9 +10,9 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.plan import costs, planning
-from privplan.cli import plan_design
-from privplan.cli.forecast_report import is_run
-from privplan.cli.plan_design import PhaseDesign, steps
+from privplan.cli.inputs import plan_design
+from privplan.cli.inputs.plan_design import PhaseDesign, steps
+from privplan.cli.reports.forecast import is_run
 
 from .conftest import Refused, Run
 

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from privplan.accountant.errors import MissingExtra
-from privplan.cli.run_page import run_page
+from privplan.cli.pages import topics
 from privplan.fl.declarations.registry import keys_by_table
 
 from .conftest import Refused, Run
@@ -72,7 +72,7 @@ def log_of(folder: str) -> list[dict[str, Any]]:
 
 
 def test_the_page_names_every_key() -> None:
-    text = run_page()
+    text = topics.page("run")
     for name, keys in keys_by_table().items():
         assert f"[{name}]" in text
         for key in keys:
@@ -151,7 +151,7 @@ def test_missing_packages_are_named_with_the_command(
 
 
 def test_a_missing_extra_keeps_its_kind() -> None:
-    from privplan.cli.run_command import _with_command
+    from privplan.cli.commands.run import _with_command
 
     found = _with_command(MissingExtra("No torch.", "why", "pip"))
     assert found.what == "No torch."
@@ -571,7 +571,7 @@ def test_an_interruption_outside_of_the_rounds_says_how_to_go_on(
     moment: str, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After the log was made, after the configuration was kept, and after the last line."""
-    from privplan.cli import run_report
+    from privplan.cli.reports import run as run_report
     from privplan.fl.running import starting, warnings
 
     if moment == "log":

@@ -1,0 +1,239 @@
+"""`privplan audit demo`: published claims against simulations of their own mechanisms."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from ...accountant import rounding
+from ..cache import measured_rows
+from ..inputs import options
+from ..terminal.output import Report, show
+from ..terminal.text import paragraph
+from .claims import NAMES as SYSTEM_NAMES
+
+if TYPE_CHECKING:
+    from ...audit.demos import Demo, Weakness
+    from ...audit.measurement import Measurement
+
+Name = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="A demonstration; without it, they are listed.", show_default=False
+    ),
+]
+Everything = Annotated[bool, typer.Option("--all", help="Run all of them, one after another.")]
+Seed = Annotated[
+    int, typer.Option(metavar="N", help="Of all the randomness; the same seed, the same result.")
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print how many contradict a published claim.")
+]
+
+ASSUMPTIONS: Final = (
+    "Each demonstration simulates the mechanism as it is published, not as privplan would run it; "
+    "its randomness comes from a seed and protects nobody.",
+    "A measured number is a bound from below, fixed before its data were drawn, that is wrong with "
+    "probability at most 1 - confidence; trying many seeds and quoting the best voids that.",
+    "That holds for each number by itself: of twenty numbers at 95 % confidence one may be wrong.",
+    "`exact` is what theory gives for the very test that was made; the mechanism may lose more.",
+    "An infinite value rests on `assumes`: what was seen cannot happen at all on the neighbouring "
+    "data.  Only how often it was seen is counted; counting alone shows no infinite value.",
+    "A demonstration proves that one claim fails in its setting. Where none is contradicted, "
+    "nothing is proven.",
+)
+
+
+def demo(
+    name: Name = None,
+    everything: Everything = False,
+    seed: Seed = measured_rows.SEED,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Attack published mechanisms, each in a small simulation, and measure what they lose.
+
+    Without NAME, lists the demonstrations.  What was claimed stands beside what theory says of
+    the attack and what it measured.  Exit code 0 also where a claim is contradicted, as that is
+    what they are for.
+    """
+    from ...accountant import validate
+    from ...accountant.errors import InvalidInput, MissingExtra
+    from ...audit.demos import DEMOS, NAMES, as_name
+
+    validate.count_from(0, seed=seed)
+    if name is not None and everything:
+        raise InvalidInput(
+            f"NAME ({name}) and --all exclude each other.",
+            "--all runs every demonstration.",
+            "privplan audit demo --all",
+        )
+    if name is None and not everything:
+        show(_list([DEMOS[one] for one in NAMES]), as_json=as_json, quiet=quiet)
+        return
+    chosen = NAMES if name is None else (as_name(name),)
+    version = measured_rows.current()  # before the code is loaded that measures
+    found: list[tuple[Demo, Weakness]] = []
+    warnings: list[str] = []
+    for one in chosen:
+        try:
+            found.append((DEMOS[one], measured(one, version, seed)))
+        except MissingExtra as error:
+            if not everything:
+                raise
+            warnings.append(f"{one} was not run: {error.what} {error.next_step}")
+    report = Report(
+        result={
+            "demos": [_json(one, weakness, seed) for one, weakness in found],
+            "contradicted": _contradicted(found),
+        },
+        text="\n\n\n".join(text(one, weakness) for one, weakness in found),
+        number=str(_contradicted(found)),
+        assumptions=ASSUMPTIONS,
+        warnings=tuple(warnings),
+    )
+    show(report, as_json=as_json, quiet=quiet)
+
+
+def measured(name: str, version: str | None, seed: int = measured_rows.SEED) -> Weakness:
+    """Run a demonstration; keep what it says of the table of claims, if the seed is the default."""
+    from ...audit.demos import DEMOS, run_demo
+
+    if sys.stderr is not None and sys.stderr.isatty():
+        typer.echo(f"{name}: running ...", err=True)
+    found = run_demo(name, seed)
+    if seed == measured_rows.SEED:
+        measured_rows.keep(name, measured_rows.rows_of(DEMOS[name], found), version)
+    return found
+
+
+def text(demo: Demo, found: Weakness) -> str:
+    """Return one demonstration for a person: the claim, the numbers, the story, what it proves."""
+    blocks = [
+        paragraph("", f"{demo.name}: {demo.title}"),
+        paragraph(f"{SYSTEM_NAMES[demo.system]} claims: ", demo.claim),
+        _table(found),
+        paragraph("", _how_sure(found)),
+        paragraph("", " ".join(found.story)),
+        _points("What it proves:", _distinct([one.proves for one in found.measurements])),
+    ]
+    rests_on = _rests_on(found)
+    return "\n\n".join(blocks + ([_points("What that rests on:", rests_on)] if rests_on else []))
+
+
+def _how_sure(found: Weakness) -> str:
+    """Return what the columns mean, of the kinds of numbers that stand in them."""
+    said = []
+    bounds = [one for one in found.measurements if one.kind == "lower-bound"]
+    if bounds:
+        sure = min(one.confidence for one in bounds)
+        each = ", each by itself" if len(bounds) > 1 else ""
+        said.append(f"Measured: bounds from below at {100.0 * sure:g} % confidence{each}.")
+    if any(math.isinf(one.value) for one in bounds):
+        said.append(
+            "Infinite: seen, and impossible on the neighbouring data; the latter is no count, but "
+            "rests on what is named below."
+        )
+    if any(exact is not None for exact in found.exact):
+        said.append("Exact: what theory gives for this very test; the mechanism may lose more.")
+    return " ".join(said)
+
+
+def _rests_on(found: Weakness) -> Sequence[str]:
+    """Return what is assumed, and of which lines of the table if not of all."""
+    every = range(1, len(found.measurements) + 1)
+    lines: dict[str, list[int]] = {}
+    for number, one in zip(every, found.measurements, strict=True):
+        for assumed in dict.fromkeys(one.assumes):
+            lines.setdefault(assumed, []).append(number)
+    return [
+        assumed
+        if len(own) == len(every)
+        else f"line{'s' * (len(own) > 1)} {', '.join(map(str, own))}: {assumed}"
+        for assumed, own in lines.items()
+    ]
+
+
+def _points(heading: str, sentences: Sequence[str]) -> str:
+    return "\n".join([heading, *(paragraph("  - ", one) for one in sentences)])
+
+
+def _list(demos: Sequence[Demo]) -> Report:
+    width = max(len(one.name) for one in demos) + 3
+    lines = [paragraph(f"{one.name:<{width}}", one.title) for one in demos]
+    closing = "Run one with privplan audit demo NAME, or all with privplan audit demo --all."
+    return Report(
+        result={"demos": [_described(one) for one in demos]},
+        text="\n".join([*lines, "", closing]),
+        number=str(len(demos)),
+    )
+
+
+def _described(demo: Demo) -> dict[str, object]:
+    return {
+        "name": demo.name,
+        "system": demo.system,
+        "title": demo.title,
+        "claim": demo.claim,
+        "rows": list(demo.rows),
+    }
+
+
+def _json(demo: Demo, found: Weakness, seed: int) -> Mapping[str, object]:
+    measurements: list[dict[str, Any]] = [one.to_json() for one in found.measurements]
+    for one, exact in zip(measurements, found.exact, strict=True):
+        one["exact"] = exact
+    return {
+        **_described(demo),
+        "seed": seed,
+        "contradicted": found.contradicted,
+        "measurements": measurements,
+        "story": list(found.story),
+    }
+
+
+def _contradicted(found: Sequence[tuple[Demo, Weakness]]) -> int:
+    return sum(weakness.contradicted for _, weakness in found)
+
+
+def _cells(one: Measurement, exact: float | None) -> tuple[str, str, str]:
+    """Return what was claimed, what is exact (rounded down), and what was measured."""
+    claimed = "-" if one.claimed is None else rounding.as_given(float(f"{one.claimed:.4g}"))
+    known = "-" if exact is None else rounding.down(exact)
+    mark = {
+        "lower-bound": "" if math.isinf(one.value) else ">= ",
+        "estimate": "~ ",
+        "test": "p = ",
+    }[one.kind]
+    value = rounding.up(one.value) if one.kind == "test" else rounding.down(one.value)
+    return claimed, known, mark + value
+
+
+def _said(one: Measurement) -> str:
+    slack = f" at delta {one.delta:g}" if one.quantity == "epsilon" and one.delta else ""
+    return f"{one.what}{slack}: {'contradicted' if one.contradicted else 'not contradicted'}"
+
+
+def _table(found: Weakness) -> str:
+    """Return a line of numbers for each measurement, and what they are of behind them."""
+    headings = ("claimed", "exact", "measured")
+    cells = [_cells(one, exact) for one, exact in zip(found.measurements, found.exact, strict=True)]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    lines = [_line(headings, widths)]
+    lines += [
+        paragraph(_line(row, widths) + "   ", _said(one))
+        for row, one in zip(cells, found.measurements, strict=True)
+    ]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    return "   ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+
+
+def _distinct(sentences: Sequence[str]) -> Sequence[str]:
+    return tuple(dict.fromkeys(sentences))
