@@ -12,9 +12,9 @@ import typer
 from ...accountant import rounding
 from ..cache import measured_rows
 from ..inputs import options
+from ..reports.claims import SYSTEM_TITLES
 from ..terminal.output import Report, show
 from ..terminal.text import paragraph
-from .claims import NAMES as SYSTEM_NAMES
 
 if TYPE_CHECKING:
     from ...audit.demos import Demo, Weakness
@@ -115,7 +115,7 @@ def text(demo: Demo, found: Weakness) -> str:
     """Return one demonstration for a person: the claim, the numbers, the story, what it proves."""
     blocks = [
         paragraph("", f"{demo.name}: {demo.title}"),
-        paragraph(f"{SYSTEM_NAMES[demo.system]} claims: ", demo.claim),
+        paragraph(f"{SYSTEM_TITLES[demo.system]} claims: ", demo.claim),
         _table(found),
         paragraph("", _how_sure(found)),
         paragraph("", " ".join(found.story)),

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from ...accountant import rounding
 from ...accountant.claims.table import SYSTEMS
 from ..inputs import options
+from ..reports import claims as claims_report
 from ..terminal.output import Report, show
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
-    from ..cache.measured_rows import Measured, Rows
+    from ..cache.measured_rows import Rows
 
 System = Annotated[
     str | None,
@@ -37,19 +35,6 @@ Measure = Annotated[
         help="Run the demonstrations that were not run on this machine yet; takes seconds.",
     ),
 ]
-
-NAMES: Final = {
-    "uldp-fl": "Uldp-FL",
-    "flame": "FLAME",
-    "disco": "DISCO",
-    "fedpower": "FedPower",
-    "delm": "DELM",
-}
-"""The systems as they write themselves."""
-
-HEADINGS: Final = ("claimed", "proven", "at least", "verdict")
-HEADINGS_MEASURED: Final = ("claimed", "proven", "at least", "measured", "verdict")
-"""The headings where something has been measured."""
 
 NARROWEST, WIDEST = 80, 100
 
@@ -92,79 +77,20 @@ def claims(
     width = min(max(shutil.get_terminal_size((NARROWEST, 24)).columns, NARROWEST), WIDEST)
     report = Report(
         result={
-            "rows": [row_json(claim, _of_row(claim, measured)) for claim in found],
+            "rows": [
+                claims_report.row_json(claim, claims_report.measured_row(claim, measured))
+                for claim in found
+            ],
             "verdicts": dict(counts),
         },
-        text=text(found, width, detailed=system is not None, measured=measured, hint=unknown),
+        text=claims_report.text(
+            found, width, detailed=system is not None, measured=measured, hint=unknown
+        ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=ASSUMPTIONS,
         warnings=warnings,
     )
     show(report, as_json=as_json, quiet=quiet)
-
-
-def row_json(claim: Claim, measured: Measured | None = None) -> dict[str, object]:
-    """Return a row of the JSON result; `measured` is null where nothing has been."""
-    by = None
-    if measured is not None:
-        by = {
-            "demo": measured.demo,
-            "kind": measured.kind,
-            "confidence": measured.confidence,
-            "contradicted": measured.contradicted,
-            "assumes": measured.assumes,
-        }
-    return {
-        "system": claim.system,
-        "setting": claim.setting,
-        "unit": claim.unit,
-        "neighbours": claim.neighbours,
-        "observer": claim.observer,
-        "claimed": claim.claimed,
-        "proven": claim.proven,
-        "lower": claim.lower,
-        "verdict": claim.verdict,
-        "delta": claim.delta,
-        "quantity": claim.quantity,
-        "printed": claim.printed,
-        "why": claim.why,
-        "source": claim.source,
-        "measured": None if measured is None else measured.value,
-        "measured_by": by,
-    }
-
-
-def text(
-    found: Sequence[Claim],
-    width: int,
-    *,
-    detailed: bool,
-    measured: Rows | None = None,
-    hint: bool = True,
-) -> str:
-    """Return the table for a person, at most `width` columns wide.
-
-    `hint`: say how to measure what has not been measured.
-    """
-    by_row = [_of_row(claim, measured or {}) for claim in found]
-    cells: list[tuple[str, ...]] = [_cells(claim) for claim in found]
-    headings: tuple[str, ...] = HEADINGS
-    if any(by_row):
-        headings = HEADINGS_MEASURED
-        cells = [(*row[:-1], _cell(one), row[-1]) for row, one in zip(cells, by_row, strict=True)]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    first = width - sum(widths) - len(widths) - 1
-    blocks: list[str] = []
-    for system in dict.fromkeys(claim.system for claim in found):
-        lines = [_line(NAMES[system], headings, widths, first)]
-        for claim, row, one in zip(found, cells, by_row, strict=True):
-            if claim.system == system:
-                lines += [""] if detailed else []
-                lines += _entry(claim, row, widths, first)
-                lines += _details(claim, one, width) if detailed else []
-        blocks.append("\n".join(lines))
-    shown = [one for one in by_row if one is not None]
-    return "\n\n".join([*blocks, _closing(found, shown, width, detailed=detailed, hint=hint)])
 
 
 def _measured(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:
@@ -189,10 +115,6 @@ def _measured(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tup
     return measured_rows.joined(known.values()), bool(missing) and not measure, tuple(warnings)
 
 
-def _of_row(claim: Claim, measured: Rows) -> Measured | None:
-    return measured.get((claim.system, claim.setting))
-
-
 def _of(system: str) -> tuple[Claim, ...]:
     from ..cache import computed_claims
 
@@ -202,95 +124,10 @@ def _of(system: str) -> tuple[Claim, ...]:
         from ...accountant.claims.table import table
 
         if sys.stderr is not None and sys.stderr.isatty():
-            typer.echo(f"{NAMES[system]}: computing, to be kept for later ...", err=True)
+            typer.echo(
+                f"{claims_report.SYSTEM_TITLES[system]}: computing, to be kept for later ...",
+                err=True,
+            )
         known = table(system)
         computed_claims.keep(system, known, version)
     return known
-
-
-def _cells(claim: Claim) -> tuple[str, str, str, str]:
-    """Return the numbers of a row: what is proven rounded up, what is shown rounded down."""
-    claimed = claim.printed or _claimed(claim.claimed)
-    proven = "-" if claim.proven is None else rounding.up(claim.proven)
-    lower = "-" if claim.lower is None else rounding.down(claim.lower)
-    return claimed, proven, lower, claim.verdict
-
-
-def _cell(measured: Measured | None) -> str:
-    """Return a measured number rounded down, and marked where it is an estimate."""
-    if measured is None:
-        return "-"
-    return ("~" if measured.kind == "estimate" else "") + rounding.down(measured.value)
-
-
-def _claimed(number: float) -> str:
-    """Return a claimed number to four digits; it is no guarantee, so the nearest will do."""
-    return rounding.as_given(float(f"{number:.4g}"))
-
-
-def _line(setting: str, cells: Sequence[str], widths: Sequence[int], first: int) -> str:
-    numbers = (f" {cell:>{width}}" for cell, width in zip(cells[:-1], widths, strict=False))
-    return f"{setting:<{first}}{''.join(numbers)}  {cells[-1]}".rstrip()
-
-
-def _entry(claim: Claim, cells: Sequence[str], widths: Sequence[int], first: int) -> list[str]:
-    start, *rest = textwrap.wrap(claim.setting, first, subsequent_indent="  ")
-    return [_line(start, cells, widths, first), *rest]
-
-
-def _details(claim: Claim, measured: Measured | None, width: int) -> list[str]:
-    slack = f"; delta {claim.delta:.4g}" if claim.quantity == "epsilon" else ""
-    whom = f"{claim.unit}, {claim.neighbours}, against the {claim.observer}{slack}"
-    if claim.quantity != "epsilon":
-        whom = f"{claim.quantity}: {whom}"
-    sentences = [whom, claim.why, f"[{claim.source}]"]
-    if measured is not None:
-        sentences.append(_measured_by(measured))
-    return [
-        textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  ")
-        for sentence in sentences
-    ]
-
-
-def _measured_by(measured: Measured) -> str:
-    value = rounding.down(measured.value)
-    sure = f"at {100.0 * measured.confidence:g} % confidence"
-    found = f"about {value}" if measured.kind == "estimate" else f"at least {value} {sure}"
-    against = ", against the claim" if measured.contradicted else ""
-    if math.isinf(measured.value):
-        found = f"infinite, seen {sure} and impossible on the neighbouring data"
-    said = f"Measured: {found}{against} (privplan audit demo {measured.demo})."
-    rests_on = "; ".join(measured.assumes)
-    return f"{said} Rests on: {rests_on}." if rests_on else said
-
-
-def _closing(
-    found: Sequence[Claim], measured: Sequence[Measured], width: int, *, detailed: bool, hint: bool
-) -> str:
-    counts = Counter(claim.verdict for claim in found)
-    named = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
-    where = found[0].system if detailed else "SYSTEM"
-    then = f"The story: privplan explain {where}."
-    if not detailed:
-        then = f"Why: privplan claims {where}. {then}"
-    unknown = any(claim.proven is not None and math.isinf(claim.proven) for claim in found)
-    note = "Epsilon unless a row says otherwise, proven rounded up and at least rounded down."
-    if unknown:
-        note += " Infinite: no number holds."
-    paragraphs = [f"{len(found)} claims: {named}.", f"{note} {then}"]
-    if measured:
-        sure = 100.0 * min(one.confidence for one in measured)
-        said = (
-            f"Measured: bounds from below at {sure:g} % confidence, each by itself, from attacks "
-            "on simulations; what is low or missing proves nothing."
-        )
-        if any(math.isinf(one.value) for one in measured):
-            said += (
-                " Infinite there: seen, and impossible on the neighbouring data, by the mechanism "
-                "and not by a count."
-            )
-        paragraphs.append(said)
-    if hint:
-        command = f"privplan claims {where} --measure" if detailed else "privplan claims --measure"
-        paragraphs.append(f"What attacks on the published mechanisms show: {command}.")
-    return "\n".join(textwrap.fill(paragraph, width) for paragraph in paragraphs)

@@ -15,8 +15,8 @@ from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.audit import demos
 from privplan.cli.cache import computed_claims, measured_rows, store
 from privplan.cli.cache.measured_rows import Measured
-from privplan.cli.commands import claims as claims_command
 from privplan.cli.pages import topics
+from privplan.cli.reports import claims as claims_report
 
 from .conftest import Refused, Run
 
@@ -126,17 +126,17 @@ def test_all_systems_in_one_table(run: Run) -> None:
 def test_the_table_fits_the_terminal(width: int) -> None:
     found = [example(), example(setting="short", claimed=123456.0, proven=None)]
     for detailed in (False, True):
-        lines = claims_command.text(found, width, detailed=detailed).splitlines()
+        lines = claims_report.text(found, width, detailed=detailed).splitlines()
         assert max(map(len, lines)) <= width
         assert lines[0].endswith("verdict")
 
 
 def test_numbers_are_rounded_outwards() -> None:
-    text = claims_command.text([example()], 100, detailed=False)
+    text = claims_report.text([example()], 100, detailed=False)
     assert " 1.235 " in text  # what is claimed: to the nearest
     assert " 2.001 " in text
     assert " 1.999 " in text
-    assert " 0.24 " in claims_command.text([example(printed="0.24")], 100, detailed=False)
+    assert " 0.24 " in claims_report.text([example(printed="0.24")], 100, detailed=False)
 
 
 @pytest.mark.usefixtures("fake")
@@ -166,7 +166,7 @@ def test_a_table_is_computed_once(run: Run, fake: FakeTable, cache: Path) -> Non
     second = run("claims", "disco", "--json")
     assert fake.computed == 2
     assert first.out == second.out
-    assert run("claims", "disco").out == claims_command.text(fake.claims, 80, detailed=True) + "\n"
+    assert run("claims", "disco").out == claims_report.text(fake.claims, 80, detailed=True) + "\n"
 
 
 def test_another_version_of_the_code_computes_again(
@@ -362,7 +362,7 @@ def test_a_measured_value_is_of_one_system_and_changes_no_verdict(run: Run) -> N
 def test_an_estimate_is_marked() -> None:
     rows = {("disco", "another"): measured(kind="estimate", contradicted=False)}
     claim = example(setting="another")
-    text = claims_command.text([claim], 80, detailed=True, measured=rows)
+    text = claims_report.text([claim], 80, detailed=True, measured=rows)
     assert " ~13.20 " in text
     assert "Measured: about 13.20 (privplan audit demo disco-radius)." in " ".join(text.split())
 
