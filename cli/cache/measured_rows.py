@@ -20,7 +20,7 @@ LIBRARIES: Final = ("numpy", "scipy")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRow:
     """What a demonstration says of one row: a value of that row's quantity, and how sure it is.
 
     `kind`, `contradicted` and `assumes` are those of `audit.measurement.Measurement`.
@@ -38,58 +38,58 @@ class Measured:
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumes", tuple(self.assumes))  # JSON has lists
         texts = (self.demo, self.system, self.setting, self.kind, *self.assumes)
-        if not all(isinstance(one, str) for one in texts):
+        if not all(isinstance(text, str) for text in texts):
             raise TypeError("A name is a text.")
         if not (self.value >= 0.0 and 0.0 < self.confidence < 1.0):
             raise ValueError("A value is 0 or above, and a confidence lies between 0 and 1.")
 
 
-Rows = Mapping[tuple[str, str], Measured]
+Rows = Mapping[tuple[str, str], MeasuredRow]
 """By system and setting."""
 
 
-def rows_of(demo: Demo, found: Weakness) -> tuple[Measured, ...]:
+def rows_of(demo: Demo, weakness: Weakness) -> tuple[MeasuredRow, ...]:
     """Return what a demonstration says of the rows that it names.
 
     The i-th measurement is of the i-th row; a test's p-value is no value of a row's quantity.
     """
     return tuple(
-        Measured(
+        MeasuredRow(
             demo=demo.name,
             system=demo.system,
             setting=setting,
-            value=one.value,
-            kind=one.kind,
-            confidence=one.confidence,
-            contradicted=one.contradicted,
-            assumes=one.assumes,
+            value=measurement.value,
+            kind=measurement.kind,
+            confidence=measurement.confidence,
+            contradicted=measurement.contradicted,
+            assumes=measurement.assumes,
         )
-        for setting, one in zip(demo.rows, found.measurements, strict=False)
-        if one.kind != "test"
+        for setting, measurement in zip(demo.rows, weakness.measurements, strict=False)
+        if measurement.kind != "test"
     )
 
 
-def recall(name: str, version: str | None) -> tuple[Measured, ...] | None:
+def recall(name: str, version: str | None) -> tuple[MeasuredRow, ...] | None:
     """Return what a demonstration of this version measured on this machine, or None."""
     try:
         rows = cast("list[dict[str, Any]]", store.read(f"demo-{name}", version, "measured"))
-        return tuple(Measured(**row) for row in rows)
+        return tuple(MeasuredRow(**row) for row in rows)
     except Exception:  # whatever is wrong with a cache, the answer is to measure
         return None
 
 
-def keep(name: str, measured: Iterable[Measured], version: str | None) -> None:
+def keep(name: str, measured: Iterable[MeasuredRow], version: str | None) -> None:
     """Keep what a demonstration measured; do nothing if that fails, or if the code has changed."""
     with contextlib.suppress(Exception):
         if current() == version:
-            store.write(f"demo-{name}", version, "measured", [asdict(one) for one in measured])
+            store.write(f"demo-{name}", version, "measured", [asdict(row) for row in measured])
 
 
-def joined(measured: Iterable[tuple[Measured, ...] | None]) -> Rows:
+def joined(measured: Iterable[tuple[MeasuredRow, ...] | None]) -> Rows:
     """Return what is known, by row; where two demonstrations measure a row, the first."""
-    rows: dict[tuple[str, str], Measured] = {}
-    for one in (one for found in measured for one in found or ()):
-        rows.setdefault((one.system, one.setting), one)
+    rows: dict[tuple[str, str], MeasuredRow] = {}
+    for row in (row for rows_of_demo in measured for row in rows_of_demo or ()):
+        rows.setdefault((row.system, row.setting), row)
     return rows
 
 

@@ -58,8 +58,8 @@ def account(
     question = replace(question, units=question.compared(units, accept_delta))
     if routes:
         question.check_routes()
-    found = question.answer(event, routes=routes)
-    show(found.report(), as_json=as_json, quiet=quiet)
+    answer = question.answer(event, routes=routes)
+    show(answer.report(), as_json=as_json, quiet=quiet)
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,10 @@ class Answer:
         """Return what must be true of the run, and what was taken for granted here."""
         from ..reports import describe
 
-        found = self.guarantee
-        sentences = describe.assumptions(self.event, found.neighbours, found.unit, found.observer)
+        guarantee = self.guarantee
+        sentences = describe.assumptions(
+            self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
+        )
         if self.question.asked == "epsilon":
             sentences += options.uncompared(self.question.given, self.question.units)
         if not self.question.chosen:
@@ -174,23 +176,23 @@ class Answer:
         """Return the report, with the whole derivation in its text if `explained`."""
         from ..reports import describe
 
-        found, asked = self.guarantee, self.question.asked
-        text = describe.guarantee_text(found, asked, self.event)
-        result = describe.guarantee_json(found, asked)
+        guarantee, asked = self.guarantee, self.question.asked
+        text = describe.guarantee_text(guarantee, asked, self.event)
+        result = describe.guarantee_json(guarantee, asked)
         if self.routes is not None:
             text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
             result["routes"] = describe.routes_json(self.routes)
         if explained:
-            text += f"\n\nHow it follows\n{describe.derivation_text(found)}"
+            text += f"\n\nHow it follows\n{describe.derivation_text(guarantee)}"
             text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
-        bounds = found.epsilon if asked == "epsilon" else found.delta
-        delta = self.question.given if asked == "epsilon" else found.delta.upper
+        bounds = guarantee.epsilon if asked == "epsilon" else guarantee.delta
+        delta = self.question.given if asked == "epsilon" else guarantee.delta.upper
         return Report(
             result=result,
             text=text,
             number=rounding.bare(bounds.upper),
             assumptions=self.assumptions(),
-            warnings=(*options.accepted(delta, self.question.units, "unit"), *found.warnings),
+            warnings=(*options.accepted(delta, self.question.units, "unit"), *guarantee.warnings),
         )

@@ -153,176 +153,186 @@ def attack(
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
     given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
-        found = _with_command(
+        attacked_run = _with_command(
             attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
         )
-    show(_report(found, folder), as_json=as_json, quiet=quiet)
+    show(_report(attacked_run, folder), as_json=as_json, quiet=quiet)
 
 
-def _report(found: AttackReport, folder: str) -> Report:
-    warnings = found.warnings
-    if found.sealed_tiers:
-        warnings = (SECRET.format(tiers=" and ".join(found.sealed_tiers)), *warnings)
+def _report(report: AttackReport, folder: str) -> Report:
+    warnings = report.warnings
+    if report.sealed_tiers:
+        warnings = (SECRET.format(tiers=" and ".join(report.sealed_tiers)), *warnings)
     return Report(
-        result=found.to_json(),
-        text=_text(found, folder),
-        number=_number(found),
-        assumptions=(*ASSUMPTIONS, *_assumed(found.measurements)),
+        result=report.to_json(),
+        text=_text(report, folder),
+        number=_number(report),
+        assumptions=(*ASSUMPTIONS, *_assumed(report.measurements)),
         warnings=warnings,
-        ok=not found.contradicted,
+        ok=not report.contradicted,
     )
 
 
-def _number(found: AttackReport) -> str:
+def _number(report: AttackReport) -> str:
     """Return the claim tier's number, or else the first one that was measured."""
-    own = [one for one in found.measurements if one.tier == "claim"]
-    value = (own or list(found.measurements))[0].value
+    claim_tier = [measurement for measurement in report.measurements if measurement.tier == "claim"]
+    value = (claim_tier or list(report.measurements))[0].value
     return "inf" if value == float("inf") else rounding.down(value, 6).replace(",", "")
 
 
 def _assumed(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     """Return what each tier rests on, once."""
     said = (
-        f"{one.tier}: {line[:1].upper()}{line[1:].rstrip('.')}."
-        for one in measurements
-        for line in one.assumes
+        f"{measurement.tier}: {line[:1].upper()}{line[1:].rstrip('.')}."
+        for measurement in measurements
+        for line in measurement.assumes
     )
     return tuple(dict.fromkeys(said))
 
 
-def _text(found: AttackReport, folder: str) -> str:
+def _text(report: AttackReport, folder: str) -> str:
     from ...audit.measurement import NOT_PROOF
 
-    blocks = [_tier(tier, found) for tier in TIERS]
+    blocks = [_tier(tier, report) for tier in TIERS]
     parts = [block for block in blocks if block]
-    parts.append(table(_rows(found, folder)))
-    if not found.contradicted:
-        parts += [paragraph("note: ", NO_ACCUSATION)] if found.unusual else []
+    parts.append(table(_rows(report, folder)))
+    if not report.contradicted:
+        parts += [paragraph("note: ", NO_ACCUSATION)] if report.unusual else []
         parts.append(paragraph("note: ", NOT_PROOF))
     return "\n\n".join(parts)
 
 
-def _tier(tier: str, found: AttackReport) -> str:
+def _tier(tier: str, report: AttackReport) -> str:
     """Return what one tier found: a line for each measurement, and what it proves."""
-    own = [one for one in found.measurements if one.tier == tier]
-    labels = [tier, *[""] * len(own)]
-    lines = [f"{label:<{_WIDTH}}{_line(one)}" for label, one in zip(labels, own, strict=False)]
-    if own and all(one.kind == "test" for one in own):
-        return "\n".join([*lines, *_tests(own)])
-    if own and all(one.kind == "estimate" for one in own):
+    measurements = [measurement for measurement in report.measurements if measurement.tier == tier]
+    labels = [tier, *[""] * len(measurements)]
+    lines = [
+        f"{label:<{_WIDTH}}{_line(measurement)}"
+        for label, measurement in zip(labels, measurements, strict=False)
+    ]
+    if measurements and all(measurement.kind == "test" for measurement in measurements):
+        return "\n".join([*lines, *_tests(measurements)])
+    if measurements and all(measurement.kind == "estimate" for measurement in measurements):
         lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
         return "\n".join(lines)
-    for said in dict.fromkeys(one.proves for one in own):
+    for said in dict.fromkeys(measurement.proves for measurement in measurements):
         lines.append(paragraph(" " * _WIDTH, said))
     return "\n".join(lines)
 
 
-def _tested(one: Measurement) -> str:
+def _tested(measurement: Measurement) -> str:
     """Return of how many rounds and values the noise was tested."""
     from ...audit.residual.tier import ROUNDS, VALUES
 
-    if ROUNDS not in one.sample:
+    if ROUNDS not in measurement.sample:
         return ""
-    values, rounds = int(one.sample[VALUES]), int(one.sample[ROUNDS])
+    values, rounds = int(measurement.sample[VALUES]), int(measurement.sample[ROUNDS])
     return f" of {counted(values, 'value')} in {counted(rounds, 'round')}"
 
 
-def _tests(own: Sequence[Measurement]) -> list[str]:
+def _tests(measurements: Sequence[Measurement]) -> list[str]:
     """Return what several tests say together: of those that reject anything, or of all."""
     from ...audit.levels import one_in
 
-    failed = sum(one.contradicted for one in own)
-    rare = sum(one.unusual for one in own)
+    failed = sum(measurement.contradicted for measurement in measurements)
+    rare = sum(measurement.unusual for measurement in measurements)
     verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
     verdict += f", {rare:,} unusual" if rare else ""
-    alpha, level = 1.0 - own[0].confidence, own[0].level
+    alpha, level = 1.0 - measurements[0].confidence, measurements[0].level
     limits = f"at {alpha:.6g} or less it is unusual (at most {one_in(alpha)} honest runs)."
     if level is not None:
         limits = (
             f"at {level:.6g} or less the log is contradicted (at most {one_in(level)} honest "
             f"runs), {limits}"
         )
-    said = [
+    sentences = [
         "Each p-value is corrected for all of these tests: " + limits,
-        *dict.fromkeys(one.proves for one in own if one.verdict != "not-contradicted"),
+        *dict.fromkeys(
+            measurement.proves
+            for measurement in measurements
+            if measurement.verdict != "not-contradicted"
+        ),
     ]
-    said += [own[0].proves] if not (failed or rare) else []
-    lines = [f"{'':<{_WIDTH}}{counted(len(own), 'test')}{_tested(own[0])}: {verdict}"]
-    return lines + [paragraph(" " * _WIDTH, one) for one in said]
+    sentences += [measurements[0].proves] if not (failed or rare) else []
+    lines = [
+        f"{'':<{_WIDTH}}{counted(len(measurements), 'test')}{_tested(measurements[0])}: {verdict}"
+    ]
+    return lines + [paragraph(" " * _WIDTH, sentence) for sentence in sentences]
 
 
-def _line(one: Measurement) -> str:
+def _line(measurement: Measurement) -> str:
     """Return one measurement on a line: the value, what is claimed, and the verdict."""
-    quantity = plain(one.quantity)
-    if one.kind == "test":
-        said = f"{plain(one.what)}: {quantity} {one.value:.3g}"
-    elif one.kind == "estimate":
-        said = f"{plain(one.what)}: {quantity} {one.value:.4g}{_interval(one)}, an estimate"
+    quantity = plain(measurement.quantity)
+    if measurement.kind == "test":
+        said = f"{plain(measurement.what)}: {quantity} {measurement.value:.3g}"
+    elif measurement.kind == "estimate":
+        said = f"{plain(measurement.what)}: {quantity} {measurement.value:.4g}"
+        said += f"{_interval(measurement)}, an estimate"
     else:
-        said = f"{quantity} at least {rounding.down(one.value)}{_anyway(one)}"
-    if one.claimed is not None and one.kind == "estimate":
-        said += f"; the claim allows {rounding.up(one.claimed)}"
-    elif one.claimed is not None:
-        said += f" of {rounding.up(one.claimed)} claimed"
-    verdict = _verdict(one)
-    if one.kind == "lower-bound":
-        said += f", {_percent(one)} confidence: {verdict}"
-    elif one.verdict != "not-contradicted":
+        said = f"{quantity} at least {rounding.down(measurement.value)}{_anyway(measurement)}"
+    if measurement.claimed is not None and measurement.kind == "estimate":
+        said += f"; the claim allows {rounding.up(measurement.claimed)}"
+    elif measurement.claimed is not None:
+        said += f" of {rounding.up(measurement.claimed)} claimed"
+    verdict = _verdict(measurement)
+    if measurement.kind == "lower-bound":
+        said += f", {_percent(measurement)} confidence: {verdict}"
+    elif measurement.verdict != "not-contradicted":
         said += f": {verdict}"
     return said
 
 
-def _verdict(one: Measurement) -> str:
+def _verdict(measurement: Measurement) -> str:
     """Return what a result says of the claim, in the words of the screen."""
     from ...audit.levels import unusual
 
-    if one.contradicted:
+    if measurement.contradicted:
         return "CONTRADICTED"
-    if one.unusual:
-        return unusual(1.0 - one.confidence, one.tier)
-    return "nothing is claimed" if one.claimed is None else "not contradicted"
+    if measurement.unusual:
+        return unusual(1.0 - measurement.confidence, measurement.tier)
+    return "nothing is claimed" if measurement.claimed is None else "not contradicted"
 
 
-def _anyway(one: Measurement) -> str:
+def _anyway(measurement: Measurement) -> str:
     """Return what a robust result shows of any mechanism, where that is another number."""
     from ...audit.measurement import ANY_MECHANISM
 
-    anyway = one.sample.get(ANY_MECHANISM)
+    anyway = measurement.sample.get(ANY_MECHANISM)
     if not isinstance(anyway, (int, float)):
         return ""
     return f" (any mechanism: {rounding.down(float(anyway))})"
 
 
-def _interval(one: Measurement) -> str:
+def _interval(measurement: Measurement) -> str:
     """Return the interval of an estimate, where it has one."""
-    ends = [one.sample.get(name) for name in ("lower", "upper")]
+    ends = [measurement.sample.get(name) for name in ("lower", "upper")]
     numbers = [end for end in ends if isinstance(end, (int, float))]
     return f" [{numbers[0]:.3g}, {numbers[1]:.3g}]" if len(numbers) == 2 else ""
 
 
-def _percent(one: Measurement) -> str:
-    return f"{100.0 * one.confidence:.6g}%"
+def _percent(measurement: Measurement) -> str:
+    return f"{100.0 * measurement.confidence:.6g}%"
 
 
-def _rows(found: AttackReport, folder: str) -> list[tuple[str, str]]:
+def _rows(report: AttackReport, folder: str) -> list[tuple[str, str]]:
     from ..reports import describe
 
-    claim = found.claim
+    claim = report.claim
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
     hidden = describe.change(claim.neighbours, unit)
     if claim.epsilon is None:
         hidden = f"nothing is promised; measured is {hidden}"
     rows = [
         ("hides", f"{hidden}, at delta {rounding.as_given(claim.delta)}"),
-        ("observer", plain(phrase(found.observer))),
+        ("observer", plain(phrase(report.observer))),
     ]
-    rows += anchors.rows(found.checked, found.signature, found.up_to)
-    rows += [("skipped", f"{one.tier}: {plain(one.reason)}") for one in found.skipped]
-    if found.appended:
-        rows.append(("appended", f"{folder}/log.jsonl, {_lines(found.appended)}"))
-        rows.append(("head", str(found.head)))
-    if found.sealed_report is not None:
-        rows.append(("sealed", f"{found.sealed_report}, never to be published"))
+    rows += anchors.rows(report.checked, report.signature, report.up_to)
+    rows += [("skipped", f"{skipped.tier}: {plain(skipped.reason)}") for skipped in report.skipped]
+    if report.appended:
+        rows.append(("appended", f"{folder}/log.jsonl, {_lines(report.appended)}"))
+        rows.append(("head", str(report.head)))
+    if report.sealed_report is not None:
+        rows.append(("sealed", f"{report.sealed_report}, never to be published"))
     return rows
 
 
@@ -351,7 +361,7 @@ def _with_command(attacked: Any, folder: str, asked: Asked, **more: Any) -> Atta
     from .doctor import install_command
 
     try:
-        found: AttackReport = attacked(folder, asked, **more)
+        report: AttackReport = attacked(folder, asked, **more)
     except MissingExtra as error:
         raise type(error)(error.what, error.why, install_command("fl")) from None
-    return found
+    return report

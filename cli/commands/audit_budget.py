@@ -71,26 +71,26 @@ def budget(
     from ...audit.budget import audit_budget
 
     given = anchors.expected(public_key, head)
-    found = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
+    audited = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
     report = Report(
-        result=found.to_json(),
-        text=_text(found),
-        number=rounding.bare(found.total.upper),
-        assumptions=found.assumptions,
+        result=audited.to_json(),
+        text=_text(audited),
+        number=rounding.bare(audited.total.upper),
+        assumptions=audited.assumptions,
         warnings=(SEALED,) if sealed else (),
-        ok=found.ok,
+        ok=audited.ok,
     )
     show(report, as_json=as_json, quiet=quiet)
 
 
-def _text(found: BudgetReport) -> str:
-    parts = [table(_rows(found))]
-    parts += [_hazard(hazard) for hazard in found.hazards]
+def _text(report: BudgetReport) -> str:
+    parts = [table(_rows(report))]
+    parts += [_hazard(hazard) for hazard in report.hazards]
     return "\n\n".join(parts)
 
 
-def _rows(found: BudgetReport) -> list[tuple[str, str]]:
-    chain = found.chain
+def _rows(report: BudgetReport) -> list[tuple[str, str]]:
+    chain = report.chain
     if chain.unbegun:
         return [("ledger", "no record"), ("spent", "nothing, as far as the log tells")]
     if chain.bad_line is not None:
@@ -98,51 +98,51 @@ def _rows(found: BudgetReport) -> list[tuple[str, str]]:
         where = f"{good}, then line {chain.bad_line} is bad: {chain.reason}"
         rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
         return [*rows, *anchors.rows(chain.checked, chain.signature)]
-    whole = f"{found.spent:,} of {counted(found.planned_rounds, 'round')}"
-    state = "closed" if found.complete else "not closed"
+    whole = f"{report.spent:,} of {counted(report.planned_rounds, 'round')}"
+    state = "closed" if report.complete else "not closed"
     rows = [("ledger", f"{counted(chain.records, 'record')}, chain intact; {whole}, {state}")]
-    claim = found.claim
+    claim = report.claim
     assert claim is not None
-    rows.append(("spent", _spent(found, claim)))
-    if found.limit is not None:
-        rows.append(("limit", _limit(found, found.limit)))
-    if found.total.epsilon.lower > 0.0:
-        lower = rounding.down(found.total.epsilon.lower, rounding.EXACT_DIGITS)
+    rows.append(("spent", _spent(report, claim)))
+    if report.limit is not None:
+        rows.append(("limit", _limit(report, report.limit)))
+    if report.total.epsilon.lower > 0.0:
+        lower = rounding.down(report.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
-    if found.total.upper < float("inf"):
+    if report.total.upper < float("inf"):
         rows.append(("hides", _hides(claim)))
     else:
         rows.append(("hides", f"nothing that is proven; asked was {_hides(claim)}"))
     rows += [
-        line for row in found.rows if row.observer == claim.observer for line in _rests_on(row)
+        line for row in report.rows if row.observer == claim.observer for line in _rests_on(row)
     ]
-    if found.left is not None:
-        rows.append(("left", _left(found, found.left)))
-    if found.planned is not None and not found.complete:
-        rows.append(("planned", f"epsilon {_up(found.planned.upper)} at its end"))
-    for row in found.rows:
+    if report.left is not None:
+        rows.append(("left", _left(report, report.left)))
+    if report.planned is not None and not report.complete:
+        rows.append(("planned", f"epsilon {_up(report.planned.upper)} at its end"))
+    for row in report.rows:
         if row.observer != claim.observer:
             rows += wrapped(f"before {plain(row.observer)}", _of(row))
             rows += _rests_on(row)
-    rows += [row for relief in found.relief for row in wrapped("instead", relief)]
+    rows += [row for relief in report.relief for row in wrapped("instead", relief)]
     rows += [
         (f"group of {row.size:,}", _number(row.total.upper, row.total.refusal))
-        for row in found.groups
+        for row in report.groups
     ]
-    rows.append(("claimed", _claimed(found, claim)))
-    if found.worst is not None and claim.epsilon is not None:
-        rows += wrapped("worst asked" if found.worst.beyond else "worst", found.worst.text)
+    rows.append(("claimed", _claimed(report, claim)))
+    if report.worst is not None and claim.epsilon is not None:
+        rows += wrapped("worst asked" if report.worst.beyond else "worst", report.worst.text)
     rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
-    if found.sealed is not None:
-        rows.append(("sealed", _opened(found.sealed)))
-    if found.not_stated:
-        rows += wrapped("not stated", "; ".join(found.not_stated))
+    if report.sealed is not None:
+        rows.append(("sealed", _opened(report.sealed)))
+    if report.not_stated:
+        rows += wrapped("not stated", "; ".join(report.not_stated))
     return rows
 
 
-def _spent(found: BudgetReport, claim: Claim) -> str:
-    upper = found.total.upper
-    most = claim.epsilon if found.limit is None else found.limit
+def _spent(report: BudgetReport, claim: Claim) -> str:
+    upper = report.total.upper
+    most = claim.epsilon if report.limit is None else report.limit
     what = f"epsilon {_up(upper)}"
     if most is not None:
         what += f" of {rounding.as_given(most)}"
@@ -152,12 +152,12 @@ def _spent(found: BudgetReport, claim: Claim) -> str:
     return what
 
 
-def _limit(found: BudgetReport, limit: float) -> str:
+def _limit(report: BudgetReport, limit: float) -> str:
     """Return whether the limit is kept, in words."""
     given = rounding.as_given(limit)
-    if found.within_limit:
+    if report.within_limit:
         return f"kept: epsilon is at most {given}"
-    upper = found.total.upper
+    upper = report.total.upper
     if upper == float("inf"):
         return f"EXCEEDED: there is no guarantee, and the limit is epsilon {given}"
     return f"EXCEEDED: epsilon {_up(upper)} is above the limit of {given}"
@@ -184,12 +184,12 @@ def _bar(share: float) -> str:
     return "[" + "#" * full + "." * (_WIDTH - full) + "]"
 
 
-def _left(found: BudgetReport, left: int) -> str:
+def _left(report: BudgetReport, left: int) -> str:
     if left == 0:
         return "no further round like the last one"
     more = f"{left:,} more rounds like the last one" if left > 1 else "1 more round like the last"
-    planned = max(found.planned_rounds - found.spent, 0)
-    return f"{more}; round {found.spent + left + 1:,} would exceed it ({planned:,} are planned)"
+    planned = max(report.planned_rounds - report.spent, 0)
+    return f"{more}; round {report.spent + left + 1:,} would exceed it ({planned:,} are planned)"
 
 
 def _of(row: Row) -> str:
@@ -216,12 +216,12 @@ def _number(upper: float, refusal: str) -> str:
     return f"epsilon {_up(upper)}"
 
 
-def _claimed(found: BudgetReport, claim: Claim) -> str:
+def _claimed(report: BudgetReport, claim: Claim) -> str:
     if claim.epsilon is None:
         return "nothing"
-    verdict = "the log supports it" if found.supported else "the log does NOT support it"
-    if found.within_claim and found.errors:
-        named = ", ".join(plain(name) for name in found.errors)
+    verdict = "the log supports it" if report.supported else "the log does NOT support it"
+    if report.within_claim and report.errors:
+        named = ", ".join(plain(name) for name in report.errors)
         verdict = f"the log does NOT support it, whatever its rounds come to: {named}"
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
 

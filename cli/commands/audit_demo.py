@@ -73,26 +73,26 @@ def demo(
             "privplan audit demo --all",
         )
     if name is None and not everything:
-        show(_list([DEMOS[one] for one in NAMES]), as_json=as_json, quiet=quiet)
+        show(_list([DEMOS[demo_name] for demo_name in NAMES]), as_json=as_json, quiet=quiet)
         return
     chosen = NAMES if name is None else (as_name(name),)
     version = measured_rows.current()  # before the code is loaded that measures
-    found: list[tuple[Demo, Weakness]] = []
+    results: list[tuple[Demo, Weakness]] = []
     warnings: list[str] = []
-    for one in chosen:
+    for demo_name in chosen:
         try:
-            found.append((DEMOS[one], measured(one, version, seed)))
+            results.append((DEMOS[demo_name], measured(demo_name, version, seed)))
         except MissingExtra as error:
             if not everything:
                 raise
-            warnings.append(f"{one} was not run: {error.what} {error.next_step}")
+            warnings.append(f"{demo_name} was not run: {error.what} {error.next_step}")
     report = Report(
         result={
-            "demos": [_json(one, weakness, seed) for one, weakness in found],
-            "contradicted": _contradicted(found),
+            "demos": [_json(shown, weakness, seed) for shown, weakness in results],
+            "contradicted": _contradicted(results),
         },
-        text="\n\n\n".join(text(one, weakness) for one, weakness in found),
-        number=str(_contradicted(found)),
+        text="\n\n\n".join(text(shown, weakness) for shown, weakness in results),
+        number=str(_contradicted(results)),
         assumptions=ASSUMPTIONS,
         warnings=tuple(warnings),
     )
@@ -105,69 +105,72 @@ def measured(name: str, version: str | None, seed: int = measured_rows.SEED) -> 
 
     if sys.stderr is not None and sys.stderr.isatty():
         typer.echo(f"{name}: running ...", err=True)
-    found = run_demo(name, seed)
+    weakness = run_demo(name, seed)
     if seed == measured_rows.SEED:
-        measured_rows.keep(name, measured_rows.rows_of(DEMOS[name], found), version)
-    return found
+        measured_rows.keep(name, measured_rows.rows_of(DEMOS[name], weakness), version)
+    return weakness
 
 
-def text(demo: Demo, found: Weakness) -> str:
+def text(demo: Demo, weakness: Weakness) -> str:
     """Return one demonstration for a person: the claim, the numbers, the story, what it proves."""
     blocks = [
         paragraph("", f"{demo.name}: {demo.title}"),
         paragraph(f"{SYSTEM_TITLES[demo.system]} claims: ", demo.claim),
-        _table(found),
-        paragraph("", _how_sure(found)),
-        paragraph("", " ".join(found.story)),
-        _points("What it proves:", _distinct([one.proves for one in found.measurements])),
+        _table(weakness),
+        paragraph("", _how_sure(weakness)),
+        paragraph("", " ".join(weakness.story)),
+        _points(
+            "What it proves:",
+            _distinct([measurement.proves for measurement in weakness.measurements]),
+        ),
     ]
-    rests_on = _rests_on(found)
+    rests_on = _rests_on(weakness)
     return "\n\n".join(blocks + ([_points("What that rests on:", rests_on)] if rests_on else []))
 
 
-def _how_sure(found: Weakness) -> str:
+def _how_sure(weakness: Weakness) -> str:
     """Return what the columns mean, of the kinds of numbers that stand in them."""
     said = []
-    bounds = [one for one in found.measurements if one.kind == "lower-bound"]
+    bounds = [bound for bound in weakness.measurements if bound.kind == "lower-bound"]
     if bounds:
-        sure = min(one.confidence for one in bounds)
+        sure = min(bound.confidence for bound in bounds)
         each = ", each by itself" if len(bounds) > 1 else ""
         said.append(f"Measured: bounds from below at {100.0 * sure:g} % confidence{each}.")
-    if any(math.isinf(one.value) for one in bounds):
+    if any(math.isinf(bound.value) for bound in bounds):
         said.append(
             "Infinite: seen, and impossible on the neighbouring data; the latter is no count, but "
             "rests on what is named below."
         )
-    if any(exact is not None for exact in found.exact):
+    if any(exact is not None for exact in weakness.exact):
         said.append("Exact: what theory gives for this very test; the mechanism may lose more.")
     return " ".join(said)
 
 
-def _rests_on(found: Weakness) -> Sequence[str]:
+def _rests_on(weakness: Weakness) -> Sequence[str]:
     """Return what is assumed, and of which lines of the table if not of all."""
-    every = range(1, len(found.measurements) + 1)
+    every = range(1, len(weakness.measurements) + 1)
     lines: dict[str, list[int]] = {}
-    for number, one in zip(every, found.measurements, strict=True):
-        for assumed in dict.fromkeys(one.assumes):
+    for number, measurement in zip(every, weakness.measurements, strict=True):
+        for assumed in dict.fromkeys(measurement.assumes):
             lines.setdefault(assumed, []).append(number)
     return [
         assumed
-        if len(own) == len(every)
-        else f"line{'s' * (len(own) > 1)} {', '.join(map(str, own))}: {assumed}"
-        for assumed, own in lines.items()
+        if len(numbers) == len(every)
+        else f"line{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}: {assumed}"
+        for assumed, numbers in lines.items()
     ]
 
 
 def _points(heading: str, sentences: Sequence[str]) -> str:
-    return "\n".join([heading, *(paragraph("  - ", one) for one in sentences)])
+    return "\n".join([heading, *(paragraph("  - ", sentence) for sentence in sentences)])
 
 
 def _list(demos: Sequence[Demo]) -> Report:
-    width = max(len(one.name) for one in demos) + 3
-    lines = [paragraph(f"{one.name:<{width}}", one.title) for one in demos]
+    width = max(len(demo.name) for demo in demos) + 3
+    lines = [paragraph(f"{demo.name:<{width}}", demo.title) for demo in demos]
     closing = "Run one with privplan audit demo NAME, or all with privplan audit demo --all."
     return Report(
-        result={"demos": [_described(one) for one in demos]},
+        result={"demos": [_described(demo) for demo in demos]},
         text="\n".join([*lines, "", closing]),
         number=str(len(demos)),
     )
@@ -183,50 +186,68 @@ def _described(demo: Demo) -> dict[str, object]:
     }
 
 
-def _json(demo: Demo, found: Weakness, seed: int) -> Mapping[str, object]:
-    measurements: list[dict[str, Any]] = [one.to_json() for one in found.measurements]
-    for one, exact in zip(measurements, found.exact, strict=True):
-        one["exact"] = exact
+def _json(demo: Demo, weakness: Weakness, seed: int) -> Mapping[str, object]:
+    measurements: list[dict[str, Any]] = [
+        measurement.to_json() for measurement in weakness.measurements
+    ]
+    for measurement, exact in zip(measurements, weakness.exact, strict=True):
+        measurement["exact"] = exact
     return {
         **_described(demo),
         "seed": seed,
-        "contradicted": found.contradicted,
+        "contradicted": weakness.contradicted,
         "measurements": measurements,
-        "story": list(found.story),
+        "story": list(weakness.story),
     }
 
 
-def _contradicted(found: Sequence[tuple[Demo, Weakness]]) -> int:
-    return sum(weakness.contradicted for _, weakness in found)
+def _contradicted(results: Sequence[tuple[Demo, Weakness]]) -> int:
+    return sum(weakness.contradicted for _, weakness in results)
 
 
-def _cells(one: Measurement, exact: float | None) -> tuple[str, str, str]:
+def _cells(measurement: Measurement, exact: float | None) -> tuple[str, str, str]:
     """Return what was claimed, what is exact (rounded down), and what was measured."""
-    claimed = "-" if one.claimed is None else rounding.as_given(float(f"{one.claimed:.4g}"))
+    claimed = (
+        "-"
+        if measurement.claimed is None
+        else rounding.as_given(float(f"{measurement.claimed:.4g}"))
+    )
     known = "-" if exact is None else rounding.down(exact)
     mark = {
-        "lower-bound": "" if math.isinf(one.value) else ">= ",
+        "lower-bound": "" if math.isinf(measurement.value) else ">= ",
         "estimate": "~ ",
         "test": "p = ",
-    }[one.kind]
-    value = rounding.up(one.value) if one.kind == "test" else rounding.down(one.value)
+    }[measurement.kind]
+    value = (
+        rounding.up(measurement.value)
+        if measurement.kind == "test"
+        else rounding.down(measurement.value)
+    )
     return claimed, known, mark + value
 
 
-def _said(one: Measurement) -> str:
-    slack = f" at delta {one.delta:g}" if one.quantity == "epsilon" and one.delta else ""
-    return f"{one.what}{slack}: {'contradicted' if one.contradicted else 'not contradicted'}"
+def _said(measurement: Measurement) -> str:
+    slack = (
+        f" at delta {measurement.delta:g}"
+        if measurement.quantity == "epsilon" and measurement.delta
+        else ""
+    )
+    verdict = "contradicted" if measurement.contradicted else "not contradicted"
+    return f"{measurement.what}{slack}: {verdict}"
 
 
-def _table(found: Weakness) -> str:
+def _table(weakness: Weakness) -> str:
     """Return a line of numbers for each measurement, and what they are of behind them."""
     headings = ("claimed", "exact", "measured")
-    cells = [_cells(one, exact) for one, exact in zip(found.measurements, found.exact, strict=True)]
+    cells = [
+        _cells(measurement, exact)
+        for measurement, exact in zip(weakness.measurements, weakness.exact, strict=True)
+    ]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     lines = [_line(headings, widths)]
     lines += [
-        paragraph(_line(row, widths) + "   ", _said(one))
-        for row, one in zip(cells, found.measurements, strict=True)
+        paragraph(_line(row, widths) + "   ", _said(measurement))
+        for row, measurement in zip(cells, weakness.measurements, strict=True)
     ]
     return "\n".join(lines)
 

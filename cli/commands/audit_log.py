@@ -62,83 +62,83 @@ def log(
     from ...audit.edits.replay import replay
     from ...audit.verify import verify
 
-    found = verify(folder, **anchors.expected(public_key, head))
-    whole = found.first_bad is None and found.opened is not None
-    edits = (*edits_of(folder), *_configured(found, folder)) if whole else ()
+    verified = verify(folder, **anchors.expected(public_key, head))
+    whole = verified.first_bad is None and verified.opened is not None
+    edits = (*edits_of(folder), *_configured(verified, folder)) if whole else ()
     replayed = replay(folder, models) if whole and models is not None else None
     report = Report(
         result={
-            **result(found, edits),
+            **result(verified, edits),
             "models": None if replayed is None else replayed.to_json(),
         },
-        text=table([*_rows(found, edits), *_models(replayed)]),
-        number=found.head or "",
+        text=table([*_rows(verified, edits), *_models(replayed)]),
+        number=verified.head or "",
         assumptions=ASSUMPTIONS,
-        warnings=_warnings(found, anchored=head is not None),
-        ok=found.ok and not found.unbegun and not edits and (replayed is None or replayed.ok),
+        warnings=_warnings(verified, anchored=head is not None),
+        ok=verified.ok and not verified.unbegun and not edits and (replayed is None or replayed.ok),
     )
     show(report, as_json=as_json, quiet=quiet)
 
 
-def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
+def result(verified: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
     from ...fl.log.empty_log import UNBEGUN
 
-    bad, torn = found.first_bad, found.torn
+    bad, torn = verified.first_bad, verified.torn
     return {
-        "records": found.records,
-        "head": found.head,
-        "complete": found.complete and not edits,
-        "problem": found.problem or (UNBEGUN if found.unbegun else None),
+        "records": verified.records,
+        "head": verified.head,
+        "complete": verified.complete and not edits,
+        "problem": verified.problem or (UNBEGUN if verified.unbegun else None),
         "first_bad": None if bad is None else {"line": bad[0], "reason": bad[1]},
         "torn": None if torn is None else {"line": torn.number, "bytes": torn.size},
-        "run_id": None if found.opened is None else found.opened.run_id,
-        "dangling": list(found.dangling),
-        "recoveries": found.recoveries,
-        "signed": found.signed,
-        "anchor": found.anchor,
-        "checked": found.checked,
-        "up_to": found.up_to,
-        "signature": None if found.signature is None else found.signature.to_json(),
-        "contradictions": [one.to_json() for one in edits],
+        "run_id": None if verified.opened is None else verified.opened.run_id,
+        "dangling": list(verified.dangling),
+        "recoveries": verified.recoveries,
+        "signed": verified.signed,
+        "anchor": verified.anchor,
+        "checked": verified.checked,
+        "up_to": verified.up_to,
+        "signature": None if verified.signature is None else verified.signature.to_json(),
+        "contradictions": [edit.to_json() for edit in edits],
     }
 
 
-def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+def _rows(verified: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
     from ...fl.log.empty_log import UNBEGUN
 
     rows = [
-        ("records", str(found.records)),
-        ("head", found.head or "none: the log is empty"),
-        ("complete", "yes" if found.complete and not edits else "no"),
+        ("records", str(verified.records)),
+        ("head", verified.head or "none: the log is empty"),
+        ("complete", "yes" if verified.complete and not edits else "no"),
     ]
-    if found.opened is not None:
-        rows.append(("run", f"{plain(found.opened.system)}, {plain(found.opened.run_id)}"))
-    if found.recoveries:
-        rows.append(("recoveries", str(found.recoveries)))
-    if found.dangling:
-        number = len(found.dangling)
+    if verified.opened is not None:
+        rows.append(("run", f"{plain(verified.opened.system)}, {plain(verified.opened.run_id)}"))
+    if verified.recoveries:
+        rows.append(("recoveries", str(verified.recoveries)))
+    if verified.dangling:
+        number = len(verified.dangling)
         rows.append(("dangling", f"{number} intent{'s' * (number > 1)} without a release, spent"))
-    rows += anchors.rows(found.checked, found.signature, found.up_to)
-    if found.anchor is not None:
-        rows.append(("anchor", f"line {found.anchor} has the expected head"))
-    if found.problem is not None:
-        rows.append(("FAILED", plain(found.problem)))
-    if found.unbegun:
+    rows += anchors.rows(verified.checked, verified.signature, verified.up_to)
+    if verified.anchor is not None:
+        rows.append(("anchor", f"line {verified.anchor} has the expected head"))
+    if verified.problem is not None:
+        rows.append(("FAILED", plain(verified.problem)))
+    if verified.unbegun:
         rows.append(("FAILED", f"no-run: {UNBEGUN}"))
-    rows += [("FAILED", f"{one.id}: {plain(one.what)}") for one in edits]
+    rows += [("FAILED", f"{edit.id}: {plain(edit.what)}") for edit in edits]
     return rows
 
 
-def _configured(found: Verified, folder: str) -> list[Contradiction]:
+def _configured(verified: Verified, folder: str) -> list[Contradiction]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
     from ...audit.edits import Contradiction
     from ...audit.first_line import beside, lacking, said
 
-    assert found.opened is not None
+    assert verified.opened is not None
     pairs = {
-        "configuration-mismatch": lacking(found.opened),
-        "configuration-file-mismatch": beside(folder, found.opened).differences,
+        "configuration-mismatch": lacking(verified.opened),
+        "configuration-file-mismatch": beside(folder, verified.opened).differences,
     }
     return [
         Contradiction(name, said(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,))
@@ -147,18 +147,18 @@ def _configured(found: Verified, folder: str) -> list[Contradiction]:
     ]
 
 
-def _models(found: Replay | None) -> list[tuple[str, str]]:
+def _models(replay: Replay | None) -> list[tuple[str, str]]:
     """Return what the files of models are, where they were looked at."""
-    if found is None:
+    if replay is None:
         return []
-    kept = f"{len(found.matched):,}, each the one that its round released"
+    kept = f"{len(replay.matched):,}, each the one that its round released"
     rows = [("models", kept)]
-    if found.lost:
-        rows.append(("lost", f"{_rounds(found.lost)}: released where the run was cut off"))
-    if found.missing:
-        rows.append(("FAILED", f"missing-models: no file of {_rounds(found.missing)}"))
-    rows += [("FAILED", f"surplus-model: {plain(name)} is of no round") for name in found.surplus]
-    rows += [("FAILED", f"exchanged-model: {plain(what)}") for _, what in found.exchanged]
+    if replay.lost:
+        rows.append(("lost", f"{_rounds(replay.lost)}: released where the run was cut off"))
+    if replay.missing:
+        rows.append(("FAILED", f"missing-models: no file of {_rounds(replay.missing)}"))
+    rows += [("FAILED", f"surplus-model: {plain(name)} is of no round") for name in replay.surplus]
+    rows += [("FAILED", f"exchanged-model: {plain(what)}") for _, what in replay.exchanged]
     return rows
 
 
@@ -168,19 +168,19 @@ def _rounds(numbers: Sequence[int]) -> str:
     return f"round{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
-def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
+def _warnings(verified: Verified, *, anchored: bool) -> tuple[str, ...]:
     said: list[str] = []
-    if found.ok and not found.unbegun and not found.complete and not anchored:
+    if verified.ok and not verified.unbegun and not verified.complete and not anchored:
         said.append(
             "The run is not closed. It may still go on or have been cut off, and lines may have "
             "been taken off the end; a head that was kept elsewhere would tell (--head)."
         )
-    covered = None if found.signature is None else found.signature.lines
-    if found.ok and covered is not None and covered < found.records - 1:
+    covered = None if verified.signature is None else verified.signature.lines
+    if verified.ok and covered is not None and covered < verified.records - 1:
         said.append(
             f"No signature covers the lines after line {covered}: anybody may have written them."
         )
-    if found.opened is not None and found.opened.fsync == "never":
+    if verified.opened is not None and verified.opened.fsync == "never":
         said.append(
             "The log was written with fsync `never`: a crash of the machine may have lost intents."
         )

@@ -135,11 +135,11 @@ class Plan:
             engine=engine,
         )
 
-    def by_rdp(self, found: Calibration) -> float | None:
+    def by_rdp(self, calibration: Calibration) -> float | None:
         """Return the noise that RDP alone needs, where RDP can say and did not say it already."""
         from ...accountant.errors import PrivplanError
 
-        if found.guarantee.engine == "rdp":
+        if calibration.guarantee.engine == "rdp":
             return None
         try:
             return self.solve("rdp").value
@@ -169,16 +169,18 @@ class Plan:
         """Return the report; a brief one leaves out the comparison with RDP."""
         from ..reports import describe
 
-        found = self.solve(self.engine)
-        rdp = None if brief or self.engine else self.by_rdp(found)
-        plain = self.unamplified(found.value)
-        proven = found.guarantee
+        calibration = self.solve(self.engine)
+        rdp = None if brief or self.engine else self.by_rdp(calibration)
+        plain = self.unamplified(calibration.value)
+        proven = calibration.guarantee
         return Report(
-            result=self.result(found, rdp, plain),
-            text=self.text(found, rdp),
-            number=rounding.bare(found.value),
+            result=self.result(calibration, rdp, plain),
+            text=self.text(calibration, rdp),
+            number=rounding.bare(calibration.value),
             assumptions=(
-                *describe.assumptions(found.event, proven.neighbours, proven.unit, proven.observer),
+                *describe.assumptions(
+                    calibration.event, proven.neighbours, proven.unit, proven.observer
+                ),
                 *options.uncompared(self.delta, self.units),
             ),
             warnings=(
@@ -189,18 +191,18 @@ class Plan:
         )
 
     def result(
-        self, found: Calibration, rdp: float | None, plain: Guarantee | None
+        self, calibration: Calibration, rdp: float | None, plain: Guarantee | None
     ) -> dict[str, object]:
         """Return the JSON result."""
         from ..reports import describe
 
-        proven = found.guarantee
+        proven = calibration.guarantee
         return {
-            "noise_multiplier": found.value,
+            "noise_multiplier": calibration.value,
             "epsilon": describe.ends(proven.epsilon),
             "delta": self.delta,
-            "gap": found.gap,
-            "event": found.event.to_json(),
+            "gap": calibration.gap,
+            "event": calibration.event.to_json(),
             "neighbours": proven.neighbours,
             "engine": proven.engine,
             "unit": proven.unit,
@@ -211,11 +213,11 @@ class Plan:
             "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
         }
 
-    def text(self, found: Calibration, rdp: float | None) -> str:
+    def text(self, calibration: Calibration, rdp: float | None) -> str:
         """Return the report for a person."""
         from ..reports import describe
 
-        noise = rounding.up(found.value)
+        noise = rounding.up(calibration.value)
         if self.mechanism == "laplace":
             meaning = f"scale = {noise} x L1 bound of one contribution"
         else:
@@ -223,8 +225,8 @@ class Plan:
         compared = "" if rdp is None else f"(RDP alone needs {rounding.up(rdp)})"
         rows = [
             ("noise multiplier", f"{noise:<14}{meaning}"),
-            *describe.guarantee_rows(found.guarantee, "epsilon"),
-            ("by", f"{describe.engine(found.guarantee.engine):<14}{compared}"),
+            *describe.guarantee_rows(calibration.guarantee, "epsilon"),
+            ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
             ("over", self.schedule.text()),
         ]
         if self.group > 1:

@@ -71,20 +71,20 @@ def claims(
     from ...accountant.claims.table import as_system
 
     chosen = SYSTEMS if system is None else (as_system(system),)
-    found = [claim for name in chosen for claim in _of(name)]
+    rows = [claim for name in chosen for claim in _of(name)]
     measured, unknown, warnings = _measured(chosen, measure=measure)
-    counts = Counter(claim.verdict for claim in found)
+    counts = Counter(claim.verdict for claim in rows)
     width = min(max(shutil.get_terminal_size((NARROWEST, 24)).columns, NARROWEST), WIDEST)
     report = Report(
         result={
             "rows": [
-                claims_report.row_json(claim, claims_report.measured_row(claim, measured))
-                for claim in found
+                claims_report.row_json(claim, claims_report.measured_of(claim, measured))
+                for claim in rows
             ],
             "verdicts": dict(counts),
         },
         text=claims_report.text(
-            found, width, detailed=system is not None, measured=measured, hint=unknown
+            rows, width, detailed=system is not None, measured=measured, hint=unknown
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
         assumptions=ASSUMPTIONS,

@@ -43,8 +43,8 @@ class SelfTest:
         """Return the outcome for a person."""
         if self.lower is None or self.upper is None:
             return f"FAILED: {self.trouble}"
-        found = f"epsilon in [{rounding.down(self.lower, 9)}, {rounding.up(self.upper, 9)}]"
-        return f"{'passed' if self.ok else 'FAILED'}: {found}, exactly {EXPECTED[0]:.6f}"
+        interval = f"epsilon in [{rounding.down(self.lower, 9)}, {rounding.up(self.upper, 9)}]"
+        return f"{'passed' if self.ok else 'FAILED'}: {interval}, exactly {EXPECTED[0]:.6f}"
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     versions = {name: _version(name) for name in required}
     tests = [self_test(engine) for engine in ("gdp", "pld")]
     others = foreign_systems()
-    problems = sum(found is None for found in versions.values())
+    problems = sum(version is None for version in versions.values())
     problems += sum(not test.ok for test in tests)
     rows = [
         (NAME, _version(NAME) or "not installed"),
         ("Python", f"{platform.python_version()} on {platform.platform(terse=True)}"),
-        *((name, found or "MISSING") for name, found in versions.items()),
+        *((name, version or "MISSING") for name, version in versions.items()),
         *((f"extra {extra.name}", extra.text()) for extra in extras),
         *((f"self-test {test.engine}", test.text()) for test in tests),
         *((f"system {system['system']}", _foreign_text(system)) for system in others),
@@ -193,13 +193,13 @@ def _requirement(extra: str, origin: Mapping[str, object]) -> str:
     url = origin.get("url")
     if not isinstance(url, str):
         return f"'{NAME}[{extra}]'"
-    folder, version = origin.get("dir_info"), origin.get("vcs_info")
-    if isinstance(folder, Mapping):
-        flag = "-e " if folder.get("editable") else ""
-        place = Path(unquote(urlparse(url).path))
-        tested = place / "constraints.txt"
+    directory, version = origin.get("dir_info"), origin.get("vcs_info")
+    if isinstance(directory, Mapping):
+        flag = "-e " if directory.get("editable") else ""
+        folder = Path(unquote(urlparse(url).path))
+        tested = folder / "constraints.txt"
         limit = f" -c '{tested}'" if tested.is_file() else ""
-        return f"{flag}'{place}[{extra}]'{limit}"
+        return f"{flag}'{folder}[{extra}]'{limit}"
     if isinstance(version, Mapping):
         url = f"{version.get('vcs')}+{url}@{version.get('commit_id')}"
     return f"'{NAME}[{extra}] @ {url}'"

@@ -44,8 +44,8 @@ def explain(
         return
     if not names_event(target):
         raise _unknown(target)
-    found = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
-    show(found.report(explained=True), as_json=as_json, quiet=quiet)
+    answer = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
+    show(answer.report(explained=True), as_json=as_json, quiet=quiet)
 
 
 def _page(topic: str | None) -> Report:

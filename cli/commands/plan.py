@@ -111,35 +111,35 @@ def plan(
         "split": split,
         "cost": cost,
     }
-    own = _Given(context, values)
+    flags = _Flags(context, values)
     if source is not None and is_run(source):
-        own.refuse_beside_a_run()
+        flags.refuse_beside_a_run()
         show(_forecast(source, accept_delta), as_json=as_json, quiet=quiet)
         return
     if source is not None:
         from ..inputs.plan_file import read_design
 
-        own.refuse_beside_a_file()
+        flags.refuse_beside_a_file()
         design = read_design(source)
-        own.only_flags = True
+        flags.only_flags = True
     else:
-        design = Design((_single(own),), neighbours=neighbours)
+        design = Design((_single(flags),), neighbours=neighbours)
     design = replace(
         design,
-        epsilon=own.number("epsilon", design.epsilon, "positive"),
-        delta=own.number("delta", design.delta, "slack"),
-        neighbours=own.word("neighbours", design.neighbours, options.NEIGHBOURS),
-        split=own.word("split", design.split, SPLITS) or design.split,
-        cost=own.word("cost", design.cost, COSTS) or design.cost,
+        epsilon=flags.number("epsilon", design.epsilon, "positive"),
+        delta=flags.number("delta", design.delta, "slack"),
+        neighbours=flags.word("neighbours", design.neighbours, options.NEIGHBOURS),
+        split=flags.word("split", design.split, SPLITS) or design.split,
+        cost=flags.word("cost", design.cost, COSTS) or design.cost,
     )
     require_small(
         design.delta or 0.0, design.records, "record", accepted=accept_delta, accept=options.ACCEPT
     )
     varied = variations(
         design,
-        own.numbers("epochs", "positive") if own.takes("epochs") else (),
-        own.numbers("rates", "probability") if own.takes("rates") else (),
-        own.numbers("group_sizes", "count") if own.takes("group_sizes") else (),
+        flags.numbers("epochs", "positive") if flags.takes("epochs") else (),
+        flags.numbers("rates", "probability") if flags.takes("rates") else (),
+        flags.numbers("group_sizes", "count") if flags.takes("group_sizes") else (),
     )
     show(Comparison.of(tuple(varied)).report(), as_json=as_json, quiet=quiet)
 
@@ -156,7 +156,7 @@ def _forecast(source: str, accept_delta: bool) -> Report:
 
 
 @dataclass
-class _Given:
+class _Flags:
     """The options as they were given; beside a file, only flags replace what it says."""
 
     context: typer.Context
@@ -236,16 +236,16 @@ class _Given:
                 f"Give --{flag} 1,2 for example.",
             ) from None
         checks: Callable[..., Any] = getattr(validate, check)
-        return tuple(dict.fromkeys(options.checked(checks, **{flag: one}) for one in values))
+        return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
 
 
-def _single(own: _Given) -> PhaseDesign:
+def _single(flags: _Flags) -> PhaseDesign:
     """Return the one phase that the flags describe."""
     from ...accountant import validate
     from ...accountant.errors import InvalidInput
 
     given = options.strongest(
-        own.context, {"records": ["records", "batch"], "rates": ["rates"], "rounds": ["rounds"]}
+        flags.context, {"records": ["records", "batch"], "rates": ["rates"], "rounds": ["rounds"]}
     )
     if "records" in given and len(given) > 1:
         raise InvalidInput(
@@ -255,36 +255,36 @@ def _single(own: _Given) -> PhaseDesign:
         )
     wanted = ("records", "batch", "epochs") if "records" in given else ("rates",)
     if "records" not in given:
-        if not own.takes("rates"):
-            wanted = ("rounds",) if own.takes("rounds") else ("records", "batch", "epochs")
-        elif own.takes("rounds") == own.takes("epochs"):
+        if not flags.takes("rates"):
+            wanted = ("rounds",) if flags.takes("rounds") else ("records", "batch", "epochs")
+        elif flags.takes("rounds") == flags.takes("epochs"):
             raise InvalidInput(
                 "With `rates`, give either `rounds` or `epochs`"
-                + ("; both are given." if own.takes("epochs") else "."),
+                + ("; both are given." if flags.takes("epochs") else "."),
                 "One of them says how often a record is used.",
                 EXAMPLE,
             )
     values: dict[str, Any] = {}
     for name in wanted:
-        if own.values[name] is None:
+        if flags.values[name] is None:
             raise InvalidInput(
                 f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
             )
     if "records" in wanted:
         values = {
-            name: options.checked(validate.count, **{name: own.values[name]})
+            name: options.checked(validate.count, **{name: flags.values[name]})
             for name in ("records", "batch")
         }
     if "rates" in wanted:
-        values["rate"] = own.numbers("rates", "probability")[0]
-    if "epochs" in wanted or ("rates" in wanted and own.takes("epochs")):
-        values["epochs"] = own.numbers("epochs", "positive")[0]
-    elif own.takes("rounds"):
-        values["rounds"] = options.checked(validate.count, rounds=own.values["rounds"])
-    mechanism = options.word(options.MECHANISMS, mechanism=own.values["mechanism"])
-    found = PhaseDesign("run", mechanism, **values)
-    complaint = found.complaint()
+        values["rate"] = flags.numbers("rates", "probability")[0]
+    if "epochs" in wanted or ("rates" in wanted and flags.takes("epochs")):
+        values["epochs"] = flags.numbers("epochs", "positive")[0]
+    elif flags.takes("rounds"):
+        values["rounds"] = options.checked(validate.count, rounds=flags.values["rounds"])
+    mechanism = options.word(options.MECHANISMS, mechanism=flags.values["mechanism"])
+    phase = PhaseDesign("run", mechanism, **values)
+    complaint = phase.complaint()
     if complaint is not None:
         what, why, step = complaint
         raise InvalidInput(f"The run {what}.", why, step)
-    return found
+    return phase

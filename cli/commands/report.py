@@ -54,7 +54,7 @@ def report(
     facts = read(folder, **anchors.expected(public_key, head))
     page, chain = _rendered(facts), facts.budget.chain
     _write(out, page)
-    contradicted = [one.tier for _, one in facts.contradicting]
+    contradicted = [measurement.tier for _, measurement in facts.contradicting]
     show(
         Report(
             result={
@@ -62,7 +62,7 @@ def report(
                 "bytes": len(page.encode()),
                 "ok": facts.budget.ok,
                 "contradicted": contradicted,
-                "unusual": [one.tier for _, one in facts.unusual],
+                "unusual": [measurement.tier for _, measurement in facts.unusual],
                 "measured": len(facts.measured),
                 "checked": chain.checked,
                 "up_to": chain.up_to,

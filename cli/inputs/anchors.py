@@ -54,7 +54,7 @@ def rows(
 ) -> list[tuple[str, str]]:
     """Return what was checked, up to which line if not to the last, and who signed the log."""
     part = "" if up_to is None else f", up to line {up_to:,}: lines after it may be anybody's"
-    found = [("checked", f"{checked}{part} ({SEE})")]
+    labelled = [("checked", f"{checked}{part} ({SEE})")]
     if signature is not None:
-        found.append(("signed", plain(str(signature))))
-    return found
+        labelled.append(("signed", plain(str(signature))))
+    return labelled

@@ -91,14 +91,14 @@ class PhaseDesign:
 
     def varied(self, *, epochs: float | None, rate: float | None) -> PhaseDesign:
         """Return the phase with other epochs or another rate, where it has them."""
-        found = self
+        phase = self
         if epochs is not None and self.epochs is not None:
-            found = replace(found, epochs=epochs)
+            phase = replace(phase, epochs=epochs)
         if rate is None or (self.rate is None and self.batch is None):
-            return found
+            return phase
         if self.records is not None and self.sampling in ("fixed-size", "shuffled"):
-            return replace(found, batch=max(1, round(rate * self.records)))
-        return replace(found, rate=rate, records=None, batch=None)
+            return replace(phase, batch=max(1, round(rate * self.records)))
+        return replace(phase, rate=rate, records=None, batch=None)
 
     def phase(self) -> Phase:
         """Return the phase that is planned."""
@@ -194,7 +194,9 @@ class Design:
     @property
     def records(self) -> int | None:
         """The most records that a phase states, which bounds the units; None where none does."""
-        return max((one.records for one in self.phases if one.records is not None), default=None)
+        return max(
+            (phase.records for phase in self.phases if phase.records is not None), default=None
+        )
 
     def planned(self) -> Plan:
         """Return the plan."""
@@ -241,8 +243,8 @@ def variations(
             "Vary fewer things at once.",
         )
     for name, values in (("epochs", epochs), ("rate", rates)):
-        one = {"epochs": None, "rate": None, name: values[0] if values else None}
-        if values and all(phase.varied(**one) is phase for phase in design.phases):
+        change = {"epochs": None, "rate": None, name: values[0] if values else None}
+        if values and all(phase.varied(**change) is phase for phase in design.phases):
             raise InvalidInput(
                 f"No phase of this plan has {name} that could be varied.",
                 "Only what a phase states can be replaced.",

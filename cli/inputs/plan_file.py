@@ -94,7 +94,7 @@ class _Reader:
             unit=self._text(target, "[target]", "unit") or "record",
             split=self._word(split, "[split]", "how", SPLITS) or SPLITS[0],
             cost=self._word(split, "[split]", "cost", COSTS) or COSTS[0],
-            phases=tuple(self._phase(place, table) for place, table in enumerate(phases, 1)),
+            phases=tuple(self._phase(number, table) for number, table in enumerate(phases, 1)),
         )
 
     def _content(self) -> dict[str, Any]:
@@ -124,11 +124,11 @@ class _Reader:
         self._known(f"[{name}]", table, _TABLES[name])
         return table
 
-    def _phase(self, place: int, table: object) -> PhaseDesign:
+    def _phase(self, number: int, table: object) -> PhaseDesign:
         if not isinstance(table, dict):
             raise self.refusal("needs [[phase]] to be a list of tables", "", "Write [[phase]].")
         label = table.get("name")
-        where = f"phase {label!r}" if isinstance(label, str) else f"phase number {place}"
+        where = f"phase {label!r}" if isinstance(label, str) else f"phase number {number}"
         self._known(where, table, _TABLES["phase"])
         name = self._text(table, where, "name")
         if name is None:
@@ -148,7 +148,7 @@ class _Reader:
                     "Weights and scales share out noise that the plan is free to choose.",
                     f"Leave out `{key}`, or write mechanism instead of event.",
                 )
-        found = PhaseDesign(
+        phase = PhaseDesign(
             name=name,
             mechanism=mechanism,
             event=event,
@@ -163,8 +163,8 @@ class _Reader:
             scale=self._given(table, where, "scale", "positive") or 1.0,
             views=self._views(table, where),
         )
-        self._complaints(found.complaint(), where)
-        return found
+        self._complaints(phase.complaint(), where)
+        return phase
 
     def _complaints(self, complaint: tuple[str, str, str] | None, where: str) -> None:
         if complaint is not None:
@@ -239,7 +239,7 @@ class _Reader:
         value = table.get("observers", ["model"])
         names = [value] if isinstance(value, str) else value
         listed = isinstance(names, list) and names
-        if not listed or not all(isinstance(one, str) and one.strip() for one in names):
+        if not listed or not all(isinstance(name, str) and name.strip() for name in names):
             raise self.refusal(
                 f"needs `observers` in {where} to be one or more names; it is {value!r:.60}",
                 "They are all who see the release, or anything that depends on it.",

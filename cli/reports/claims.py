@@ -12,7 +12,7 @@ from ...accountant import rounding
 
 if TYPE_CHECKING:
     from ...accountant.claims.claim import Claim
-    from ..cache.measured_rows import Measured, Rows
+    from ..cache.measured_rows import MeasuredRow, Rows
 
 SYSTEM_TITLES: Final = {
     "uldp-fl": "Uldp-FL",
@@ -28,7 +28,7 @@ HEADINGS_MEASURED: Final = ("claimed", "proven", "at least", "measured", "verdic
 """The headings where something has been measured."""
 
 
-def row_json(claim: Claim, measured: Measured | None = None) -> dict[str, object]:
+def row_json(claim: Claim, measured: MeasuredRow | None = None) -> dict[str, object]:
     """Return a row of the JSON result; `measured` is null where nothing has been."""
     by = None
     if measured is not None:
@@ -60,7 +60,7 @@ def row_json(claim: Claim, measured: Measured | None = None) -> dict[str, object
 
 
 def text(
-    found: Sequence[Claim],
+    rows: Sequence[Claim],
     width: int,
     *,
     detailed: bool,
@@ -71,28 +71,31 @@ def text(
 
     `hint`: say how to measure what has not been measured.
     """
-    by_row = [measured_row(claim, measured or {}) for claim in found]
-    cells: list[tuple[str, ...]] = [_cells(claim) for claim in found]
+    by_row = [measured_of(claim, measured or {}) for claim in rows]
+    cells: list[tuple[str, ...]] = [_cells(claim) for claim in rows]
     headings: tuple[str, ...] = HEADINGS
     if any(by_row):
         headings = HEADINGS_MEASURED
-        cells = [(*row[:-1], _cell(one), row[-1]) for row, one in zip(cells, by_row, strict=True)]
+        cells = [
+            (*row[:-1], _cell(measured_row), row[-1])
+            for row, measured_row in zip(cells, by_row, strict=True)
+        ]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     first = width - sum(widths) - len(widths) - 1
     blocks: list[str] = []
-    for system in dict.fromkeys(claim.system for claim in found):
+    for system in dict.fromkeys(claim.system for claim in rows):
         lines = [_line(SYSTEM_TITLES[system], headings, widths, first)]
-        for claim, row, one in zip(found, cells, by_row, strict=True):
+        for claim, row, measured_row in zip(rows, cells, by_row, strict=True):
             if claim.system == system:
                 lines += [""] if detailed else []
                 lines += _entry(claim, row, widths, first)
-                lines += _details(claim, one, width) if detailed else []
+                lines += _details(claim, measured_row, width) if detailed else []
         blocks.append("\n".join(lines))
-    shown = [one for one in by_row if one is not None]
-    return "\n\n".join([*blocks, _closing(found, shown, width, detailed=detailed, hint=hint)])
+    shown = [measured_row for measured_row in by_row if measured_row is not None]
+    return "\n\n".join([*blocks, _closing(rows, shown, width, detailed=detailed, hint=hint)])
 
 
-def measured_row(claim: Claim, measured: Rows) -> Measured | None:
+def measured_of(claim: Claim, measured: Rows) -> MeasuredRow | None:
     """Return what was measured of the row of a claim, or None."""
     return measured.get((claim.system, claim.setting))
 
@@ -105,7 +108,7 @@ def _cells(claim: Claim) -> tuple[str, str, str, str]:
     return claimed, proven, lower, claim.verdict
 
 
-def _cell(measured: Measured | None) -> str:
+def _cell(measured: MeasuredRow | None) -> str:
     """Return a measured number rounded down, and marked where it is an estimate."""
     if measured is None:
         return "-"
@@ -127,7 +130,7 @@ def _entry(claim: Claim, cells: Sequence[str], widths: Sequence[int], first: int
     return [_line(start, cells, widths, first), *rest]
 
 
-def _details(claim: Claim, measured: Measured | None, width: int) -> list[str]:
+def _details(claim: Claim, measured: MeasuredRow | None, width: int) -> list[str]:
     slack = f"; delta {claim.delta:.4g}" if claim.quantity == "epsilon" else ""
     whom = f"{claim.unit}, {claim.neighbours}, against the {claim.observer}{slack}"
     if claim.quantity != "epsilon":
@@ -141,44 +144,49 @@ def _details(claim: Claim, measured: Measured | None, width: int) -> list[str]:
     ]
 
 
-def _measured_by(measured: Measured) -> str:
+def _measured_by(measured: MeasuredRow) -> str:
     value = rounding.down(measured.value)
     sure = f"at {100.0 * measured.confidence:g} % confidence"
-    found = f"about {value}" if measured.kind == "estimate" else f"at least {value} {sure}"
+    number = f"about {value}" if measured.kind == "estimate" else f"at least {value} {sure}"
     against = ", against the claim" if measured.contradicted else ""
     if math.isinf(measured.value):
-        found = f"infinite, seen {sure} and impossible on the neighbouring data"
-    said = f"Measured: {found}{against} (privplan audit demo {measured.demo})."
+        number = f"infinite, seen {sure} and impossible on the neighbouring data"
+    sentence = f"Measured: {number}{against} (privplan audit demo {measured.demo})."
     rests_on = "; ".join(measured.assumes)
-    return f"{said} Rests on: {rests_on}." if rests_on else said
+    return f"{sentence} Rests on: {rests_on}." if rests_on else sentence
 
 
 def _closing(
-    found: Sequence[Claim], measured: Sequence[Measured], width: int, *, detailed: bool, hint: bool
+    rows: Sequence[Claim],
+    measured: Sequence[MeasuredRow],
+    width: int,
+    *,
+    detailed: bool,
+    hint: bool,
 ) -> str:
-    counts = Counter(claim.verdict for claim in found)
+    counts = Counter(claim.verdict for claim in rows)
     named = ", ".join(f"{number} {verdict}" for verdict, number in counts.most_common())
-    where = found[0].system if detailed else "SYSTEM"
+    where = rows[0].system if detailed else "SYSTEM"
     then = f"The story: privplan explain {where}."
     if not detailed:
         then = f"Why: privplan claims {where}. {then}"
-    unknown = any(claim.proven is not None and math.isinf(claim.proven) for claim in found)
+    unknown = any(claim.proven is not None and math.isinf(claim.proven) for claim in rows)
     note = "Epsilon unless a row says otherwise, proven rounded up and at least rounded down."
     if unknown:
         note += " Infinite: no number holds."
-    paragraphs = [f"{len(found)} claims: {named}.", f"{note} {then}"]
+    paragraphs = [f"{len(rows)} claims: {named}.", f"{note} {then}"]
     if measured:
-        sure = 100.0 * min(one.confidence for one in measured)
-        said = (
+        sure = 100.0 * min(row.confidence for row in measured)
+        sentence = (
             f"Measured: bounds from below at {sure:g} % confidence, each by itself, from attacks "
             "on simulations; what is low or missing proves nothing."
         )
-        if any(math.isinf(one.value) for one in measured):
-            said += (
+        if any(math.isinf(row.value) for row in measured):
+            sentence += (
                 " Infinite there: seen, and impossible on the neighbouring data, by the mechanism "
                 "and not by a count."
             )
-        paragraphs.append(said)
+        paragraphs.append(sentence)
     if hint:
         command = f"privplan claims {where} --measure" if detailed else "privplan claims --measure"
         paragraphs.append(f"What attacks on the published mechanisms show: {command}.")

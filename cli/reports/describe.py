@@ -101,20 +101,22 @@ def engine(name: str) -> str:
 
 def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tuple[str, ...]:
     """Return what must be true of the run for a guarantee about `event` to hold."""
-    found = [
+    sentences = [
         f"What is hidden: {change(neighbours, unit)}, from {whom(observer)}.",
     ]
     # Inside a group it is each record that is clipped and drawn, not the unit.
     kinds = dict.fromkeys(
         (_kind(part), "record" if grouped else unit) for part, grouped in _parts(event)
     )
-    found += [_BOUND.format(unit=one) for kind, one in kinds if kind in _NOISY]
-    found += [_FRESH for kind, _ in kinds if kind in _NOISY]
-    found += [_SAMPLED[kind].format(unit=one) for kind, one in kinds if kind in _SAMPLED]
-    found += [
+    sentences += [_BOUND.format(unit=protected) for kind, protected in kinds if kind in _NOISY]
+    sentences += [_FRESH for kind, _ in kinds if kind in _NOISY]
+    sentences += [
+        _SAMPLED[kind].format(unit=protected) for kind, protected in kinds if kind in _SAMPLED
+    ]
+    sentences += [
         _BARE.format(type=with_article(f"`{kind}` event")) for kind, _ in kinds if kind in _STATED
     ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(sentences))
 
 
 def no_guarantee(event: Event) -> str | None:
@@ -292,10 +294,10 @@ def _phrase(event: Event) -> str:
                 ends = _phrase(parts[0]), _phrase(parts[-1])
                 return f"{len(parts):,} releases, from ({ends[0]}) to ({ends[1]})"
             return "; ".join(f"({_phrase(part)})" for part in parts)
-    own = [
+    values = [
         f"{item.name} {value:g}" if isinstance(value, float) else f"{item.name} {value}"
         for item in fields(event)
         if not isinstance(value := getattr(event, item.name), ev.Event)
     ]
     inside = "".join(f" of {_phrase(part)}" for part in _children(event))
-    return f"{event.type} ({', '.join(own)}){inside}"
+    return f"{event.type} ({', '.join(values)}){inside}"

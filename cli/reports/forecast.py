@@ -38,35 +38,37 @@ def forecast_of(path: Path, *, accept_delta: bool = False) -> Report:
     return report_of(plan_run(path, accept_delta=accept_delta), path)
 
 
-def report_of(found: Forecast, path: Path) -> Report:
+def report_of(forecast: Forecast, path: Path) -> Report:
     """Return a forecast in the three forms in which it can be printed."""
     from ...fl.running.warnings import warnings_of
 
-    claim = found.prepared.opening.claim
-    (own,) = (one for one in found.observers if one.observer == claim.observer)
+    claim = forecast.prepared.opening.claim
+    (claimed,) = (
+        expected for expected in forecast.observers if expected.observer == claim.observer
+    )
     return Report(
         result={
-            "observers": [_row(found, expected) for expected in found.observers],
-            "noise_multiplier": found.noise_multiplier,
-            "rounds": found.rounds,
+            "observers": [_row(forecast, expected) for expected in forecast.observers],
+            "noise_multiplier": forecast.noise_multiplier,
+            "rounds": forecast.rounds,
             "delta": claim.delta,
             "unit": claim.unit,
             "neighbours": claim.neighbours,
             "observer": claim.observer,
-            "system": found.prepared.system.name,
+            "system": forecast.prepared.system.name,
         },
-        text=_text(found, path),
-        number=rounding.bare(own.epsilon.upper),
-        warnings=warnings_of(found.prepared),
+        text=_text(forecast, path),
+        number=rounding.bare(claimed.epsilon.upper),
+        warnings=warnings_of(forecast.prepared),
     )
 
 
-def _row(found: Forecast, expected: Expected) -> dict[str, object]:
+def _row(forecast: Forecast, expected: Expected) -> dict[str, object]:
     from ...fl.observers.names import row_of
 
     change = expected.lowered_by
     return {
-        **row_of(expected.observer, found.prepared.settings.security.dropouts),
+        **row_of(expected.observer, forecast.prepared.settings.security.dropouts),
         "epsilon": describe.ends(expected.epsilon),
         "rests_on": list(expected.rests_on),
         "lowered_by": None if change is None else change.name,
@@ -74,16 +76,16 @@ def _row(found: Forecast, expected: Expected) -> dict[str, object]:
     }
 
 
-def _text(found: Forecast, path: Path) -> str:
+def _text(forecast: Forecast, path: Path) -> str:
     from ...fl.observers.names import unit_before
 
-    prepared = found.prepared
+    prepared = forecast.prepared
     data, claim = prepared.federation, prepared.opening.claim
     noise = "no noise"
-    if found.noise_multiplier is not None:
-        noise = f"noise multiplier {rounding.up(found.noise_multiplier)}"
+    if forecast.noise_multiplier is not None:
+        noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
     unit = unit_before(claim.observer, claim.unit)
-    rounds = f"{found.rounds:,} round{'s' if found.rounds != 1 else ''}"
+    rounds = f"{forecast.rounds:,} round{'s' if forecast.rounds != 1 else ''}"
     head = [
         (
             "plans",
@@ -96,23 +98,26 @@ def _text(found: Forecast, path: Path) -> str:
         ),
     ]
     tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
-    return "\n\n".join([table(head), _observers(found), table(tail)])
+    return "\n\n".join([table(head), _observers(forecast), table(tail)])
 
 
-def _observers(found: Forecast) -> str:
+def _observers(forecast: Forecast) -> str:
     """Return a line for each observer, and below it who it is and what its number rests on."""
     lines = [("before", "epsilon", "lowered most by")]
-    lines += [(one.observer, _number(one), _said(one.lowered_by)) for one in found.observers]
-    wide, narrow = (max(len(line[place]) for line in lines) + 3 for place in (0, 1))
+    lines += [
+        (expected.observer, _number(expected), _said(expected.lowered_by))
+        for expected in forecast.observers
+    ]
+    wide, narrow = (max(len(line[column]) for line in lines) + 3 for column in (0, 1))
     text = [f"{who:<{wide}}{number:<{narrow}}{said}" for who, number, said in lines]
-    below = [""] + [_below(found, expected, " " * wide) for expected in found.observers]
+    below = [""] + [_below(forecast, expected, " " * wide) for expected in forecast.observers]
     return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
 
 
-def _below(found: Forecast, expected: Expected, indent: str) -> str:
-    who = paragraph(indent, _who(found, expected.observer))
+def _below(forecast: Forecast, expected: Expected, indent: str) -> str:
+    who = paragraph(indent, _who(forecast, expected.observer))
     if math.isinf(expected.epsilon.upper):
-        reason = describe.no_guarantee(found.prepared.plan.seen_by(expected.observer))
+        reason = describe.no_guarantee(forecast.prepared.plan.seen_by(expected.observer))
         return who if reason is None else f"{who}\n{paragraph(f'{indent}because ', reason)}"
     if not expected.rests_on:
         return who

@@ -29,26 +29,30 @@ class Row:
     def worst(self) -> Guarantee:
         """The guarantee of the observer who learns most."""
         assert self.plan is not None
-        return max(self.plan.guarantees.values(), key=lambda one: one.epsilon.upper)
+        return max(self.plan.guarantees.values(), key=lambda guarantee: guarantee.epsilon.upper)
 
     def json(self) -> dict[str, object]:
         """Return the row of `alternatives`."""
         from . import describe
 
-        found, design = self.plan, self.variation.design
+        plan, design = self.plan, self.variation.design
         return {
             "epochs": self.variation.epochs,
             "rate": self.variation.rate,
             "group": design.group,
             "phases": None
-            if found is None
+            if plan is None
             else [
-                {"name": one.name, "noise_multiplier": one.noise_multiplier, "rounds": one.rounds}
-                for one in found.phases
+                {
+                    "name": phase.name,
+                    "noise_multiplier": phase.noise_multiplier,
+                    "rounds": phase.rounds,
+                }
+                for phase in plan.phases
             ],
-            "epsilon": None if found is None else describe.ends(self.worst.epsilon),
-            "observer": None if found is None else self.worst.observer,
-            "cost": None if found is None else found.cost,
+            "epsilon": None if plan is None else describe.ends(self.worst.epsilon),
+            "observer": None if plan is None else self.worst.observer,
+            "cost": None if plan is None else plan.cost,
             "refused": self.refusal or None,
         }
 
@@ -68,12 +72,12 @@ class Comparison:
 
         rows: list[Row] = []
         first: Exception | None = None
-        for one in varied:
+        for variation in varied:
             try:
-                rows.append(Row(one, one.design.planned()))
+                rows.append(Row(variation, variation.design.planned()))
             except (TargetTrivial, TargetUnreachable, Unsupported) as refusal:
                 first = first or refusal
-                rows.append(Row(one, None, refusal.what))
+                rows.append(Row(variation, None, refusal.what))
         for row in rows:
             if row.plan is not None:
                 return cls(tuple(rows), row.plan, row.variation.design)
@@ -97,29 +101,33 @@ class Comparison:
         """Return the report for a person: one plan in full, or a table of several."""
         from . import describe
 
-        found = self.chosen
+        plan = self.chosen
         record = (
-            found.unit if len({row.variation.design.group for row in self.rows}) == 1 else "unit"
+            plan.unit if len({row.variation.design.group for row in self.rows}) == 1 else "unit"
         )
         target = (
-            f"epsilon {rounding.as_given(found.epsilon)} at delta "
-            f"{rounding.as_given(found.delta)}, {describe.change(found.neighbours, record)}"
+            f"epsilon {rounding.as_given(plan.epsilon)} at delta "
+            f"{rounding.as_given(plan.delta)}, {describe.change(plan.neighbours, record)}"
         )
         head = [("target", target)]
-        if len(found.phases) > 1:
-            head.append(("split", found.split))
+        if len(plan.phases) > 1:
+            head.append(("split", plan.split))
         if len(self.rows) > 1:
             return table(head) + "\n\n" + self._table()
         head += [
             (
-                f"before {one.observer}",
-                f"epsilon {rounding.up(one.epsilon.upper)}"
-                + (f", at least {rounding.down(one.epsilon.lower)}" if one.epsilon.lower else "")
-                + f", by {describe.engine(one.engine)}",
+                f"before {guarantee.observer}",
+                f"epsilon {rounding.up(guarantee.epsilon.upper)}"
+                + (
+                    f", at least {rounding.down(guarantee.epsilon.lower)}"
+                    if guarantee.epsilon.lower
+                    else ""
+                )
+                + f", by {describe.engine(guarantee.engine)}",
             )
-            for one in found.guarantees.values()
+            for guarantee in plan.guarantees.values()
         ]
-        head.append(("cost", f"{rounding.up(found.cost)} ({found.cost_name})"))
+        head.append(("cost", f"{rounding.up(plan.cost)} ({plan.cost_name})"))
         return table(head) + "\n\n" + self._phases()
 
     def _phases(self) -> str:
@@ -128,13 +136,13 @@ class Comparison:
         rows = [("phase", "noise", "rounds", "each round", "seen by")]
         rows += [
             (
-                one.name,
-                "fixed" if one.noise_multiplier is None else rounding.up(one.noise_multiplier),
-                f"{one.rounds:,}",
-                describe.phrase(one.event),
-                ", ".join(one.observers),
+                phase.name,
+                "fixed" if phase.noise_multiplier is None else rounding.up(phase.noise_multiplier),
+                f"{phase.rounds:,}",
+                describe.phrase(phase.event),
+                ", ".join(phase.observers),
             )
-            for one in self.chosen.phases
+            for phase in self.chosen.phases
         ]
         return columns(rows)
 
@@ -143,19 +151,23 @@ class Comparison:
         heads = ["noise"] if len(names) == 1 else [f"noise: {name}" for name in names]
         varied = [row.variation for row in self.rows]
         shown = {
-            "group": [str(one.design.group) for one in varied],
-            "rate": ["" if one.rate is None else f"{one.rate:.3g}" for one in varied],
-            "epochs": ["" if one.epochs is None else f"{one.epochs:g}" for one in varied],
+            "group": [str(variation.design.group) for variation in varied],
+            "rate": [
+                "" if variation.rate is None else f"{variation.rate:.3g}" for variation in varied
+            ],
+            "epochs": [
+                "" if variation.epochs is None else f"{variation.epochs:g}" for variation in varied
+            ],
         }
         labels = {name: values for name, values in shown.items() if len(set(values)) > 1}
         rows = [(*labels, "rounds", *heads, "epsilon", f"cost ({self.chosen.cost_name})")]
-        for place, row in enumerate(self.rows):
-            label = [values[place] for values in labels.values()]
+        for index, row in enumerate(self.rows):
+            label = [values[index] for values in labels.values()]
             if row.plan is None:
                 rows.append((*label, "-", row.refusal))
                 continue
-            total = sum(one.rounds for one in row.plan.phases)
-            noise = [rounding.up(one) for one in row.plan.noise.values()]
+            total = sum(phase.rounds for phase in row.plan.phases)
+            noise = [rounding.up(noise_multiplier) for noise_multiplier in row.plan.noise.values()]
             ends = (rounding.up(row.worst.epsilon.upper), rounding.up(row.plan.cost))
             rows.append((*label, f"{total:,}", *noise, *ends))
         return columns(rows)
@@ -163,41 +175,46 @@ class Comparison:
     def _numbers(self, row: Row) -> str:
         if row.plan is None:
             return "-"
-        return " ".join(rounding.bare(one) for one in row.plan.noise.values())
+        return " ".join(rounding.bare(noise) for noise in row.plan.noise.values())
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what must be true of the run."""
         from . import describe
 
-        found = self.chosen
+        plan = self.chosen
         sentences = [
             sentence
-            for one in found.guarantees.values()
+            for guarantee in plan.guarantees.values()
             for sentence in describe.assumptions(
-                found.seen_by(one.observer), one.neighbours, one.unit, one.observer
+                plan.seen_by(guarantee.observer),
+                guarantee.neighbours,
+                guarantee.unit,
+                guarantee.observer,
             )
         ]
         sentences.append(
             "Phases, rounds and noise are fixed before the first release; a run that chooses them "
             "by its results needs an odometer."
         )
-        if len(found.guarantees) > 1:
+        if len(plan.guarantees) > 1:
             sentences.append(
                 "What an observer does not see influences nothing that the observer sees."
             )
-        sentences += options.uncompared(found.delta, self.design.records)
+        sentences += options.uncompared(plan.delta, self.design.records)
         return tuple(dict.fromkeys(sentences))
 
     def warnings(self) -> tuple[str, ...]:
         """Return what a person should know."""
-        found = list(options.accepted(self.chosen.delta, self.design.records))
-        found += [text for one in self.chosen.guarantees.values() for text in one.warnings]
+        sentences = list(options.accepted(self.chosen.delta, self.design.records))
+        sentences += [
+            text for guarantee in self.chosen.guarantees.values() for text in guarantee.warnings
+        ]
         if any(phase.shuffles for phase in self.design.phases):
-            found.append(
+            sentences.append(
                 "a loader that shuffles is not Poisson sampling. These numbers do not hold for "
                 'one; describe it by sampling = "shuffled". See: privplan explain sampling'
             )
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(sentences))
 
 
 def columns(rows: Sequence[Sequence[str]]) -> str:
@@ -210,8 +227,11 @@ def columns(rows: Sequence[Sequence[str]]) -> str:
     """
     most = max(len(row) for row in rows)
     widths = [
-        max((len(row[place]) for row in rows if place < len(row) and (len(row) == most)), default=0)
-        for place in range(most)
+        max(
+            (len(row[column]) for row in rows if column < len(row) and (len(row) == most)),
+            default=0,
+        )
+        for column in range(most)
     ]
     return "\n".join(
         "   ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)).rstrip()

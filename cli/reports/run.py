@@ -63,29 +63,29 @@ def report_of(
 
 
 def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object]:
-    own = ready.prepared
-    proven = result.guarantees[own.opening.claim.observer]
+    prepared = ready.prepared
+    proven = result.guarantees[prepared.opening.claim.observer]
     last = result.measured[-1] if result.measured else None
     return {
         "folder": str(ready.folder),
         "run_id": result.run_id,
-        "system": own.system.name,
-        "data": own.settings.data.name,
+        "system": prepared.system.name,
+        "data": prepared.settings.data.name,
         "rounds": result.rounds,
         "planned": result.planned,
-        "asked": own.settings.run.rounds,
+        "asked": prepared.settings.run.rounds,
         "reason": result.reason,
         "epsilon": describe.ends(proven.epsilon),
-        "delta": own.opening.claim.delta,
-        "unit": own.opening.claim.unit,
-        "neighbours": own.opening.claim.neighbours,
+        "delta": prepared.opening.claim.delta,
+        "unit": prepared.opening.claim.unit,
+        "neighbours": prepared.opening.claim.neighbours,
         "observers": [
             {
-                **row_of(who, own.settings.security.dropouts),
-                "epsilon": describe.ends(one.epsilon),
-                "rests_on": list(_rests_on(ready, who, one)),
+                **row_of(who, prepared.settings.security.dropouts),
+                "epsilon": describe.ends(guarantee.epsilon),
+                "rests_on": list(_rests_on(ready, who, guarantee)),
             }
-            for who, one in result.guarantees.items()
+            for who, guarantee in result.guarantees.items()
         ],
         "metrics": {} if last is None else _numbers(last.metrics),
         "test": {
@@ -95,9 +95,9 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
         },
         "model": result.model,
         "head": head,
-        "seeded": own.settings.run.seed is not None,
-        "as_published": own.opening.as_published,
-        "aggregation": own.opening.aggregation,
+        "seeded": prepared.settings.run.seed is not None,
+        "as_published": prepared.opening.as_published,
+        "aggregation": prepared.opening.aggregation,
     }
 
 
@@ -106,23 +106,27 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
 
 
 def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, str]]:
-    own, folder = ready.prepared, plain(str(ready.folder))
-    data, rounds = own.federation, f"{result.rounds:,} of {own.settings.run.rounds:,} rounds"
+    prepared, folder = ready.prepared, plain(str(ready.folder))
+    data, rounds = (
+        prepared.federation,
+        f"{result.rounds:,} of {prepared.settings.run.rounds:,} rounds",
+    )
     trained = (
-        f"{own.system.name} on {data.name}: {rounds}, {data.users:,} users, {data.silos:,} silos, "
-        f"{own.width:,} {'numbers' if own.trained is None else 'parameters'}"
+        f"{prepared.system.name} on {data.name}: {rounds}, "
+        f"{data.users:,} users, {data.silos:,} silos, "
+        f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
     )
     rows = [
-        ("trained" if own.trained is not None else "released", trained),
+        ("trained" if prepared.trained is not None else "released", trained),
         *_proven_rows(ready, result),
     ]
-    moments = own.settings.privacy.normalisation_noise
+    moments = prepared.settings.privacy.normalisation_noise
     if moments is not None:
         noise = rounding.as_given(moments)
         rows.append(
             ("normalised", f"by moments with noise multiplier {noise}; each epsilon pays for them")
         )
-    security = own.opening.security
+    security = prepared.opening.security
     if security is not None:
         rows.append(("summed", _protocol(security)))
     rows += _test_rows(result, len(data.test_labels))
@@ -188,42 +192,42 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
     )
     rows.append(("against", _who(ready, claim.observer)))
     rows += _below(ready, claim.observer, first)
-    for who, one in result.guarantees.items():
+    for who, guarantee in result.guarantees.items():
         if who != claim.observer and not _is_told(result, who):
             whom = _who(ready, who, whatever=_is_told(result, f"{who}-with-records"))
-            rows.append(("", f"{_of(one)} against {whom}"))
-            rows += _below(ready, who, one)
-    own = ready.prepared
-    relief = relieved_by(circumstances_of(own.settings, own.federation.silos))
-    return rows + [row for one in relief for row in wrapped("instead", one)]
+            rows.append(("", f"{_of(guarantee)} against {whom}"))
+            rows += _below(ready, who, guarantee)
+    prepared = ready.prepared
+    relief = relieved_by(circumstances_of(prepared.settings, prepared.federation.silos))
+    return rows + [row for relieving in relief for row in wrapped("instead", relieving)]
 
 
 def _is_told(result: RunResult, who: str) -> bool:
     """Return whether a coalition that holds a part of the unit has the number of one without."""
-    found, coalition = result.guarantees, coalition_of(who)
-    if who not in found or coalition is None or not coalition.holds:
+    guarantees, coalition = result.guarantees, coalition_of(who)
+    if who not in guarantees or coalition is None or not coalition.holds:
         return False
-    return found[who].epsilon == found[Coalition(coalition.colluders).name].epsilon
+    return guarantees[who].epsilon == guarantees[Coalition(coalition.colluders).name].epsilon
 
 
-def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
+def _below(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
-    if math.isinf(one.epsilon.upper):
+    if math.isinf(guarantee.epsilon.upper):
         reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
         return [] if reason is None else wrapped("", f"because {reason}")
-    found = _rests_on(ready, who, one)
-    return wrapped("", f"rests on: {'; '.join(found)}") if found else []
+    suppositions = _rests_on(ready, who, guarantee)
+    return wrapped("", f"rests on: {'; '.join(suppositions)}") if suppositions else []
 
 
-def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
+def _rests_on(ready: Ready, who: str, guarantee: Guarantee) -> tuple[str, ...]:
     """Return what a number rests on; nothing where there is none."""
     from ...fl.running.forecast import supposed
 
-    return supposed(ready.prepared, who, one.epsilon.upper)
+    return supposed(ready.prepared, who, guarantee.epsilon.upper)
 
 
-def _of(one: Guarantee) -> str:
-    upper = one.epsilon.upper
+def _of(guarantee: Guarantee) -> str:
+    upper = guarantee.epsilon.upper
     return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
 
 
@@ -237,20 +241,20 @@ def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
 
 
 def _assumptions(ready: Ready) -> tuple[str, ...]:
-    own = ready.prepared
-    if not own.promises:
+    prepared = ready.prepared
+    if not prepared.promises:
         return ()
-    claim = own.opening.claim
+    claim = prepared.opening.claim
     texts = describe.assumptions(
-        own.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
+        prepared.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
-    if own.opening.aggregation == "shuffle":
+    if prepared.opening.aggregation == "shuffle":
         texts += (_MIXED,)
-    elif own.federation.silos > 1:
+    elif prepared.federation.silos > 1:
         texts += (_APART,)
     return (
         *texts,
         "The numbers of users, silos and rounds are public"
-        + (", and so are the test records." if own.test.public else "."),
+        + (", and so are the test records." if prepared.test.public else "."),
         "Nothing but the released models and the published log leaves the run.",
     )

@@ -14,7 +14,7 @@ from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.audit import demos
 from privplan.cli.cache import computed_claims, measured_rows, store
-from privplan.cli.cache.measured_rows import Measured
+from privplan.cli.cache.measured_rows import MeasuredRow
 from privplan.cli.pages import topics
 from privplan.cli.reports import claims as claims_report
 
@@ -287,7 +287,7 @@ def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
 # --- what was measured --------------------------------------------------------------------------
 
 
-def measured(**other: object) -> Measured:
+def measured(**other: object) -> MeasuredRow:
     """Return what a demonstration says of a row of the example."""
     given: dict[str, object] = {
         "demo": "disco-radius",
@@ -299,10 +299,10 @@ def measured(**other: object) -> Measured:
         "contradicted": True,
         "assumes": ("a law", "a seed"),
     }
-    return Measured(**{**given, **other})  # type: ignore[arg-type]
+    return MeasuredRow(**{**given, **other})  # type: ignore[arg-type]
 
 
-def keep(*rows: Measured, name: str = "disco-radius") -> None:
+def keep(*rows: MeasuredRow, name: str = "disco-radius") -> None:
     measured_rows.keep(name, rows, measured_rows.current())
 
 
