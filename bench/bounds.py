@@ -114,9 +114,9 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     agree = True
     for setting in SETTINGS:
         progress(f"bounding {setting.name}")
-        found = list(rows(setting, quick))
-        agree &= max(row.lower or 0.0 for row in found) <= min(row.upper for row in found)
-        for row in found:
+        bounds = list(rows(setting, quick))
+        agree &= max(row.lower or 0.0 for row in bounds) <= min(row.upper for row in bounds)
+        for row in bounds:
             mine = row.tool.startswith("ours")
             if mine:
                 ours.append(row)
@@ -130,7 +130,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
                 f"{row.ratio:.1f}x",
                 yes(row.gap is not None and row.gap <= NARROW) if mine else "",
                 yes(row.ratio > 1.0) if mine else "",
-                end_section=row is found[-1],
+                end_section=row is bounds[-1],
             )
     console.print(table, NOTE, "", sep="\n")
     widest = max(ours, key=lambda row: row.gap or 0.0)

@@ -154,12 +154,12 @@ def rows(quick: bool) -> Iterator[Row]:
 
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the tables and return what was asked of them."""
-    found = list(rows(quick))
-    console.print(_speed(found), SPEED_NOTE, "", _quality(found), QUALITY_NOTE, "", sep="\n")
-    return verdicts(found)
+    measured = list(rows(quick))
+    console.print(_speed(measured), SPEED_NOTE, "", _quality(measured), QUALITY_NOTE, "", sep="\n")
+    return verdicts(measured)
 
 
-def _speed(found: list[Row]) -> Table:
+def _speed(measured: list[Row]) -> Table:
     table = grid(
         "Calibration: time",
         "<epsilon, delta, rate, rounds",
@@ -170,7 +170,7 @@ def _speed(found: list[Row]) -> Table:
         "runs",
         "ratio",
     )
-    for row in found:
+    for row in measured:
         table.add_row(
             row.target.name(),
             row.engine_name,
@@ -183,7 +183,7 @@ def _speed(found: list[Row]) -> Table:
     return table
 
 
-def _quality(found: list[Row]) -> Table:
+def _quality(measured: list[Row]) -> Table:
     table = grid(
         f"Calibration: noise, re-checked by dp_accounting's PLD at {FINE:g}",
         "<epsilon, delta, rate, rounds",
@@ -199,7 +199,7 @@ def _quality(found: list[Row]) -> Table:
         "over tight",
         "re-check",
     )
-    for row in found:
+    for row in measured:
         truth, calibration = row.truth, row.ours.result
         table.add_row(
             row.target.name(),
@@ -218,14 +218,14 @@ def _quality(found: list[Row]) -> Table:
     return table
 
 
-def verdicts(found: list[Row]) -> list[Verdict]:
+def verdicts(measured: list[Row]) -> list[Verdict]:
     """Return what was asked of the calibration; the forced row stands for the closed form."""
-    default = statistics.median(row.ratio for row in found if row.engine is None)
-    by_pld = {row.target: row.ratio for row in found}  # a forced row replaces the one before it
+    default = statistics.median(row.ratio for row in measured if row.engine is None)
+    by_pld = {row.target: row.ratio for row in measured}  # a forced row replaces the one before it
     median = statistics.median(by_pld.values())
-    farthest = max(found, key=lambda row: abs(row.over))
-    kept = sum(row.holds for row in found)
-    nearest = max(row.certified for row in found)
+    farthest = max(measured, key=lambda row: abs(row.over))
+    kept = sum(row.holds for row in measured)
+    nearest = max(row.certified for row in measured)
     return [
         Verdict(
             "median ratio of six calibrations",
@@ -242,8 +242,8 @@ def verdicts(found: list[Row]) -> list[Verdict]:
         Verdict(
             "re-checked by dp_accounting at 1e-5",
             "every result",
-            f"{kept} of {len(found)} hold",
-            kept == len(found),
+            f"{kept} of {len(measured)} hold",
+            kept == len(measured),
         ),
         Verdict(
             "certificate never above the target",

@@ -63,8 +63,8 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         for epsilon in TARGETS[1:2] if quick else TARGETS:
             progress(f"canaries, {name}, epsilon {epsilon:g}")
             began = time.perf_counter()
-            own = settings(epsilon, rate, rounds)
-            rehearsal = rehearse(own, canaries=CANARIES, real=True)
+            rehearsed = settings(epsilon, rate, rounds)
+            rehearsal = rehearse(rehearsed, canaries=CANARIES, real=True)
             claim, robust = claim_tier(rehearsal), robust_tier(rehearsal)
             spent, proven = time.perf_counter() - began, float(rehearsal.claimed or 0.0)
             of_any = float(robust.sample["epsilon of any mechanism"])

@@ -27,21 +27,21 @@ class Training:
 
         At rate 1 it is the plain Gaussian, which the library composes in closed form.
         """
-        one = dp.GaussianDpEvent(noise)
-        step = one if self.rate == 1.0 else dp.PoissonSampledDpEvent(self.rate, one)
+        release = dp.GaussianDpEvent(noise)
+        step = release if self.rate == 1.0 else dp.PoissonSampledDpEvent(self.rate, release)
         return dp.SelfComposedDpEvent(step, self.rounds)
 
 
 def google_noise(training: Training, epsilon: float, delta: float) -> float:
     """Return the noise that dp_accounting finds with its PLD, everything at its defaults."""
-    found = dp.calibrate_dp_mechanism(
+    noise = dp.calibrate_dp_mechanism(
         PLDAccountant,
         training.dp_event,
         target_epsilon=epsilon,
         target_delta=delta,
         bracket_interval=dp.LowerEndpointAndGuess(0, 1),
     )
-    return float(found)
+    return float(noise)
 
 
 def google_epsilon(

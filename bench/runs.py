@@ -94,13 +94,13 @@ def show(console: Console) -> list[Verdict]:
 
     progress("running uldp-avg on Heart Disease")
     settings = parse(CONFIGURATION.format(path=folder).encode(), "bench.toml")
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as directory:
         start = time.perf_counter()
         prepared = prepare(settings)
         ready = time.perf_counter()
-        with LogWriter.create(Path(place) / "run") as writer:
+        with LogWriter.create(Path(directory) / "run") as writer:
             log = Timed(writer)
-            carry_out(prepared, Path(place) / "run", log)
+            carry_out(prepared, Path(directory) / "run", log)
             lines = writer.records
         end = time.perf_counter()
     whole, share = end - start, log.seconds / (end - ready)

@@ -36,13 +36,13 @@ def closed(users: int, delta: float) -> dict[str, float | None]:
         "FMT21": lambda: closed_forms.fmt21_epsilon(1.0, users, delta),
         "FMT23": lambda: closed_forms.fmt23_epsilon(1.0, users, delta),
     }
-    found: dict[str, float | None] = {}
+    epsilons: dict[str, float | None] = {}
     for name, form in forms.items():
         try:
-            found[name] = form()
+            epsilons[name] = form()
         except PrivplanError:
-            found[name] = None
-    return found
+            epsilons[name] = None
+    return epsilons
 
 
 def show(console: Console) -> list[Verdict]:

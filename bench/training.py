@@ -134,9 +134,11 @@ def _loop(network: Any, start: NDArray[np.float64], units: Units, users: Any) ->
     for user in users:
         nn.utils.vector_to_parameters(first.clone(), parameters)
         sgd = torch.optim.SGD(parameters, lr=RATE, foreach=True)
-        own = slice(int(units.offsets[user]), int(units.offsets[user + 1]))
+        records = slice(int(units.offsets[user]), int(units.offsets[user + 1]))
         for _ in range(EPOCHS):
-            for features, labels in zip(x[own].split(BATCH), y[own].split(BATCH), strict=True):
+            for features, labels in zip(
+                x[records].split(BATCH), y[records].split(BATCH), strict=True
+            ):
                 sgd.zero_grad()
                 nn.functional.cross_entropy(network(features), labels).backward()
                 sgd.step()

@@ -78,7 +78,7 @@ class Stopwatch:
 
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the tables and return what was asked of them."""
-    missing = [one for one in ("gmpy2", "phe", "joblib") if find_spec(one) is None]
+    missing = [package for package in ("gmpy2", "phe", "joblib") if find_spec(package) is None]
     if missing:
         console.print(f"[yellow]Private weighting is skipped: {', '.join(missing)} not there.[/]")
         return []
@@ -94,13 +94,13 @@ def _silo(console: Console, parameters: int) -> list[Verdict]:
     progress(f"a silo's round of {parameters} parameters and {USERS} users")
     private = keys.generate(KEY_BITS)
     packing = Packing.plan(KEY_BITS, USERS * MULTIPLE * LARGEST + SILOS * TAIL)
-    own = Residues(private.public, expected=ROUNDS * packing.blocks(parameters))
+    residues = Residues(private.public, expected=ROUNDS * packing.blocks(parameters))
     prepared = Stopwatch()
     with prepared("table of residues, once a run"):
-        own.prepare()
+        residues.prepare()
     bases = private.encrypt_many(range(1, USERS + 1))
     signed, published = _phe_signed(bases, private), _phe_published(bases, private)
-    parts = _round_of_a_silo(private, packing, own, parameters)
+    parts = _round_of_a_silo(private, packing, residues, parameters)
     signed = (signed + _phe_signed(bases, private)) / 2
     published = (published + _phe_published(bases, private)) / 2
 
@@ -131,7 +131,7 @@ def _silo(console: Console, parameters: int) -> list[Verdict]:
 
 
 def _round_of_a_silo(
-    private: Any, packing: Packing, own: Residues, parameters: int
+    private: Any, packing: Packing, residues: Residues, parameters: int
 ) -> dict[str, float]:
     """Return what one silo spends on one round, by part; its result is checked."""
     from privplan.fl.crypto.paillier import blinding
@@ -141,8 +141,8 @@ def _round_of_a_silo(
     public, rng = private.public, np.random.default_rng(1)
     n, inverses = int(public.n), [random.randrange(1, int(public.n)) for _ in range(USERS)]
     sent = private.powers(private.encrypt_many(inverses), PIECES)
-    weights = [MULTIPLE // 40 * int(one) for one in rng.integers(1, 8, USERS)]
-    exponents = [w * pow(one, -1, n) % n for w, one in zip(weights, inverses, strict=True)]
+    weights = [MULTIPLE // 40 * int(count) for count in rng.integers(1, 8, USERS)]
+    exponents = [w * pow(inverse, -1, n) % n for w, inverse in zip(weights, inverses, strict=True)]
     digits = rng.integers(-LARGEST, LARGEST + 1, (USERS, parameters))
     noise = [random.randint(-TAIL, TAIL) for _ in range(parameters)]
     blocks = packing.blocks(parameters)
@@ -155,15 +155,15 @@ def _round_of_a_silo(
     with part("products, tables and noise"):
         sums = products(public, bases, digits, packing, plaintexts=packing.pack(noise))
     with part("own residues"):
-        fresh = own.draw(blocks)
+        fresh = residues.draw(blocks)
     with part("masks and writing"):
-        masks = [blinding.units(public, one, blocks) for one in streams]
+        masks = [blinding.units(public, stream, blocks) for stream in streams]
         public.write(blinding.blinded(public, sums, fresh, masks[:2], masks[2:]))
 
-    found = packing.unpack(
+    decrypted = packing.unpack(
         private.decrypt_many(blinding.blinded(public, sums, fresh)), parameters, n
     )
-    _compare(found, np.array(weights, dtype=object) @ digits.astype(object) + noise)
+    _compare(decrypted, np.array(weights, dtype=object) @ digits.astype(object) + noise)
     return part.spent
 
 
@@ -183,13 +183,13 @@ def _phe_published(bases: list[int], private: Any) -> float:
 
 
 def _phe_loop(
-    bases: list[int], private: Any, case: tuple[int, int], made: Callable[[Any], Any]
+    bases: list[int], private: Any, case: tuple[int, int], key_of: Callable[[Any], Any]
 ) -> float:
     from phe import paillier
 
     users, parameters = case
-    key = made(paillier.PaillierPublicKey(int(private.public.n)))
-    ciphertexts = [paillier.EncryptedNumber(key, int(one)) for one in bases[:users]]
+    key = key_of(paillier.PaillierPublicKey(int(private.public.n)))
+    ciphertexts = [paillier.EncryptedNumber(key, int(base)) for base in bases[:users]]
     rng = np.random.default_rng(2)
     sizes = rng.integers(1, LARGEST + 1, (parameters, users))
     signs = np.where(np.arange(sizes.size).reshape(sizes.shape) % 2, -1, 1)  # as many of each
@@ -198,12 +198,12 @@ def _phe_loop(
         totals = []
         for row in (sizes * signs).tolist():
             total = ciphertexts[0] * row[0]
-            for one, digit in zip(ciphertexts[1:], row[1:], strict=True):
-                total = total + one * digit
+            for ciphertext, digit in zip(ciphertexts[1:], row[1:], strict=True):
+                total = total + ciphertext * digit
             totals.append(total)
     n = int(private.public.n)
-    expected = [int(one) % n for one in (sizes * signs) @ np.arange(1, users + 1)]
-    _compare(private.decrypt_many([one.ciphertext(False) for one in totals]), expected)
+    expected = [int(product) % n for product in (sizes * signs) @ np.arange(1, users + 1)]
+    _compare(private.decrypt_many([total.ciphertext(False) for total in totals]), expected)
     return watch.spent["phe"] / (users * parameters)
 
 
@@ -257,16 +257,16 @@ def _whole_round(parameters: int, users: int, silos: int) -> tuple[float, float]
         return PrivateWeighting(terms, counts, processes=PROCESSES, rounds=ROUNDS)
 
     setup = timing.call_once(begin)
-    rows = [(np.arange(users), own) for own in digits]
+    rows = [(np.arange(users), silo_digits) for silo_digits in digits]
     done = timing.call_once(lambda: setup.result.round(1, rows, noise, joining=joining))
     totals = counts.sum(axis=1) + 1
     expected = np.array(noise, dtype=object).sum(axis=0)
-    for silo, own in enumerate(digits):
+    for silo, silo_digits in enumerate(digits):
         weights = [
-            MULTIPLE // int(total) * int(count) * int(one)
-            for total, count, one in zip(totals, counts[:, silo], joining, strict=True)
+            MULTIPLE // int(total) * int(count) * int(joined)
+            for total, count, joined in zip(totals, counts[:, silo], joining, strict=True)
         ]
-        expected = expected + np.array(weights, dtype=object) @ own.astype(object)
+        expected = expected + np.array(weights, dtype=object) @ silo_digits.astype(object)
     _compare(done.result, expected)
     return setup.seconds, done.seconds
 
@@ -278,8 +278,8 @@ def _rows(rng: np.random.Generator, users: int, parameters: int) -> NDArray[np.i
     return np.trunc(rows * (1 - 1e-9)).astype(np.int64)
 
 
-def _compare(found: Any, expected: Any) -> None:
-    if [int(one) for one in found] != [int(one) for one in expected]:
+def _compare(computed: Any, expected: Any) -> None:
+    if [int(value) for value in computed] != [int(value) for value in expected]:
         raise RuntimeError("A decrypted sum is not the sum of plain integers.")
 
 

@@ -108,8 +108,8 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    found = doctest.testmod(importlib.import_module(name))
-    assert found.failed == 0
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
 
 
 def test_public_names_have_docstrings_with_examples() -> None:
@@ -152,9 +152,11 @@ ENCRYPTED = "run sealed.toml --out sealed"
 def _commands() -> dict[str, str]:
     """Return what the README shows of each command, by its words after `privplan`."""
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    shown = [one for block in blocks for one in re.split(r"^\$ privplan ", block, flags=re.M)[1:]]
+    shown = [
+        command for block in blocks for command in re.split(r"^\$ privplan ", block, flags=re.M)[1:]
+    ]
     assert len(shown) > len(blocks)
-    commands = dict(one.split("\n", 1) for one in shown)
+    commands = dict(command.split("\n", 1) for command in shown)
     assert len(commands) == len(shown)
     assert ENCRYPTED in commands
     return commands
@@ -178,9 +180,11 @@ def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
     from privplan.fl.settings.file import parse
 
     _files(tmp_path)
-    found = prepare(parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")).plan.guarantees
-    numbers = [one.epsilon.upper for one in found.values()]
-    promised = [rounding.up(one) for one in numbers if math.isfinite(one)]
+    guarantees = prepare(
+        parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")
+    ).plan.guarantees
+    numbers = [guarantee.epsilon.upper for guarantee in guarantees.values()]
+    promised = [rounding.up(upper) for upper in numbers if math.isfinite(upper)]
     assert len(promised) < len(numbers)  # a coalition is promised nothing
     shown = re.findall(r"epsilon ([\d.]+)", _commands()[ENCRYPTED])
     assert sorted(shown) == sorted(promised)

@@ -83,9 +83,9 @@ def test_the_json_of_a_system(run: Run) -> None:
     envelope = outcome.json
     assert envelope["schema"] == "privplan/1"
     assert envelope["ok"] is True
-    found = envelope["result"]["rows"]
-    assert len(found) == len(tables.rows("disco"))
-    for row in found:
+    rows = envelope["result"]["rows"]
+    assert len(rows) == len(tables.rows("disco"))
+    for row in rows:
         assert list(row)[: len(CONTRACT)] == CONTRACT
         assert row["system"] == "disco"
         assert row["verdict"] in VERDICTS
@@ -94,9 +94,9 @@ def test_the_json_of_a_system(run: Run) -> None:
         more = {"delta", "quantity", "printed", "why", "source", "measured", "measured_by"}
         assert set(row) - set(CONTRACT) == more
         assert row["measured"] is row["measured_by"] is None  # nothing was run here
-    assert found[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
-    assert found[-1]["proven"] == "inf"
-    assert sum(envelope["result"]["verdicts"].values()) == len(found)
+    assert rows[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
+    assert rows[-1]["proven"] == "inf"
+    assert sum(envelope["result"]["verdicts"].values()) == len(rows)
 
 
 def test_the_table_for_a_person(run: Run) -> None:
@@ -124,9 +124,9 @@ def test_all_systems_in_one_table(run: Run) -> None:
 
 @pytest.mark.parametrize("width", [80, 91, 100])
 def test_the_table_fits_the_terminal(width: int) -> None:
-    found = [example(), example(setting="short", claimed=123456.0, proven=None)]
+    claims = [example(), example(setting="short", claimed=123456.0, proven=None)]
     for detailed in (False, True):
-        lines = claims_report.text(found, width, detailed=detailed).splitlines()
+        lines = claims_report.text(claims, width, detailed=detailed).splitlines()
         assert max(map(len, lines)) <= width
         assert lines[0].endswith("verdict")
 
@@ -351,11 +351,11 @@ def test_an_infinite_measured_value_says_on_what_it_rests(run: Run) -> None:
 def test_a_measured_value_is_of_one_system_and_changes_no_verdict(run: Run) -> None:
     without = run("claims", "--json").json["result"]
     keep(measured(value=float("inf")))
-    found = run("claims", "--json").json["result"]
-    assert found["verdicts"] == without["verdicts"]
+    result = run("claims", "--json").json["result"]
+    assert result["verdicts"] == without["verdicts"]
     # The stand-in gives every system the rows of DISCO.
-    assert {row["system"] for row in found["rows"] if row["measured"] is not None} == {"disco"}
-    assert {row["measured"] for row in found["rows"]} == {None, "inf"}
+    assert {row["system"] for row in result["rows"] if row["measured"] is not None} == {"disco"}
+    assert {row["measured"] for row in result["rows"]} == {None, "inf"}
     assert run("claims", "-q").out == "5\n"
 
 
@@ -393,7 +393,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
             ran.append(name)
             if name == "needs-more":
                 raise MissingExtra("It needs a package.", "So it is.", "Install it.")
-            found = shown(
+            measurement = shown(
                 "epsilon",
                 3.0,
                 1.23456,
@@ -402,7 +402,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
                 unit="user",
                 neighbours="replace-one",
             )
-            return Weakness((found,), (None,), ("A.", "B."))
+            return Weakness((measurement,), (None,), ("A.", "B."))
 
         return Demo(name, system, "A title.", "A claim.", ("another",), attack)
 
@@ -411,7 +411,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
         for name, system in (("one", "disco"), ("two", "flame"), ("needs-more", "disco"))
     }
     monkeypatch.setattr(demos, "NAMES", tuple(known))
-    monkeypatch.setattr(demos, "MEASURES", {name: one.system for name, one in known.items()})
+    monkeypatch.setattr(demos, "MEASURES", {name: demo.system for name, demo in known.items()})
     monkeypatch.setattr(demos, "DEMOS", known)
     assert "--measure" in run("claims", "disco").out
     outcome = run("claims", "disco", "--measure", "--json")

@@ -45,8 +45,8 @@ def test_every_error_has_its_exit_code(
 
 def test_all_error_classes_are_known_here() -> None:
     known = {kind for kind, _ in CODES}
-    made = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    kinds = {kind for kind in made if issubclass(kind, errors.PrivplanError)}
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    kinds = {kind for kind in classes if issubclass(kind, errors.PrivplanError)}
     assert kinds - {errors.PrivplanError} == known
     assert set(errors.PrivplanError.__subclasses__()) <= known
 
