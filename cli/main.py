@@ -39,10 +39,10 @@ class Commands(typer.core.TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command that `args` name, and leave with its exit code."""
-        given = list(sys.argv[1:] if args is None else args)
-        as_json = "--json" in given
+        arguments = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in arguments
         try:
-            extra.setdefault("default_map", defaults_file.defaults(given))
+            extra.setdefault("default_map", defaults_file.defaults(arguments))
             code = super().main(
                 args=args,
                 prog_name=prog_name or "privplan",
@@ -59,7 +59,7 @@ class Commands(typer.core.TyperGroup):
             code = output.fail(error, as_json=as_json)
         if not standalone_mode:
             return code
-        output.settle()
+        output.discard_unwritten()
         sys.exit(code if isinstance(code, int) else output.OK)
 
 
@@ -77,8 +77,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib import metadata
 
         typer.echo(f"privplan {metadata.version('privplan')}")

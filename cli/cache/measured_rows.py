@@ -15,7 +15,7 @@ from . import store
 if TYPE_CHECKING:
     from ...audit.demos import Demo, Weakness
 
-SEED: Final = 0
+DEFAULT_SEED: Final = 0
 LIBRARIES: Final = ("numpy", "scipy")
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ...accountant.events import Event
     from ...accountant.guarantee import Guarantee
     from ...accountant.routes import Route
-    from ..reports.describe import Asked
+    from ..reports.describe import Quantity
 
 EventPath = Annotated[
     str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
@@ -55,7 +55,7 @@ def account(
     mechanism.  With --units N, a delta of 1 / N or more is refused without --accept-delta.
     """
     question = Question.of(context, delta, epsilon, neighbours, engine)
-    question = replace(question, units=question.compared(units, accept_delta))
+    question = replace(question, units=question.unit_count(units, accept_delta))
     if routes:
         question.check_routes()
     answer = question.answer(event, routes=routes)
@@ -69,7 +69,7 @@ class Question:
     `chosen` says whether a person gave that other number; `units` is how many are protected.
     """
 
-    asked: Asked
+    quantity: Quantity
     given: float
     neighbours: str
     engine: str | None
@@ -108,7 +108,7 @@ class Question:
         value = options.checked(below_half, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
 
-    def compared(self, units: int | None, accepted: bool) -> int | None:
+    def unit_count(self, units: int | None, accepted: bool) -> int | None:
         """Return how many units there are; raise `InvalidInput` where delta allows one of them."""
         from ...accountant import validate
         from ...accountant.slack import require_small
@@ -116,18 +116,20 @@ class Question:
         if units is None:
             return None
         count = options.checked(validate.count, units=units)
-        if self.asked == "epsilon":
-            require_small(self.given, count, "unit", accepted=accepted, accept=options.ACCEPT)
+        if self.quantity == "epsilon":
+            require_small(
+                self.given, count, "unit", accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
+            )
         return count
 
     def check_routes(self) -> None:
         """Raise `InvalidInput` where the ways to the number cannot be listed."""
         from ...accountant.errors import InvalidInput
 
-        if self.asked == "delta" or self.engine is not None:
+        if self.quantity == "delta" or self.engine is not None:
             raise InvalidInput(
                 "`routes` lists the ways to an epsilon at a delta; it goes with no "
-                + ("--epsilon." if self.asked == "delta" else "--engine."),
+                + ("--epsilon." if self.quantity == "delta" else "--engine."),
                 "Each way is an upper bound on epsilon, whichever engine it belongs to.",
                 "Give --delta, and neither --epsilon nor --engine.",
             )
@@ -139,13 +141,13 @@ class Question:
         event = read_event(source)
         from ...accountant.account import account as run
 
-        given = {"delta" if self.asked == "epsilon" else "epsilon": self.given}
+        given = {"delta" if self.quantity == "epsilon" else "epsilon": self.given}
         guarantee = run(event, neighbours=self.neighbours, engine=self.engine, **given)
         if not routes:
             return Answer(event, guarantee, self)
-        from ...accountant.routes import routes as ways
+        from ...accountant.routes import routes as routes_of
 
-        listed = ways(event, delta=self.given, neighbours=self.neighbours)
+        listed = routes_of(event, delta=self.given, neighbours=self.neighbours)
         return Answer(event, guarantee, self, listed)
 
 
@@ -166,8 +168,8 @@ class Answer:
         sentences = describe.assumptions(
             self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
         )
-        if self.question.asked == "epsilon":
-            sentences += options.uncompared(self.question.given, self.question.units)
+        if self.question.quantity == "epsilon":
+            sentences += options.delta_not_compared(self.question.given, self.question.units)
         if not self.question.chosen:
             sentences += (f"No delta was given: {options.DEFAULT_DELTA:g} is assumed.",)
         return sentences
@@ -176,9 +178,9 @@ class Answer:
         """Return the report, with the whole derivation in its text if `explained`."""
         from ..reports import describe
 
-        guarantee, asked = self.guarantee, self.question.asked
-        text = describe.guarantee_text(guarantee, asked, self.event)
-        result = describe.guarantee_json(guarantee, asked)
+        guarantee, quantity = self.guarantee, self.question.quantity
+        text = describe.guarantee_text(guarantee, quantity, self.event)
+        result = describe.guarantee_json(guarantee, quantity)
         if self.routes is not None:
             text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
             result["routes"] = describe.routes_json(self.routes)
@@ -187,8 +189,8 @@ class Answer:
             text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
-        bounds = guarantee.epsilon if asked == "epsilon" else guarantee.delta
-        delta = self.question.given if asked == "epsilon" else guarantee.delta.upper
+        bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
+        delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
         return Report(
             result=result,
             text=text,

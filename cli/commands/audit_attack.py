@@ -94,7 +94,7 @@ SECRET: Final = (
 NO_ACCUSATION: Final = "What is unusual may be chance, and is no accusation."
 _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict nothing."
 
-_WIDTH: Final = 13
+TIER_COLUMN_WIDTH: Final = 13
 """Columns before what a tier says."""
 
 ASSUMPTIONS: Final = (
@@ -133,7 +133,7 @@ def attack(
     most; what is unusual leaves with 0, and a low value proves nothing.  --quiet prints the claim
     tier's number.
     """
-    from ...audit.attack import attack as attacked
+    from ...audit.attack import attack as attack_run
     from ...audit.attack_report import Asked
     from ...fl.running.signing_key import private_key
 
@@ -141,7 +141,7 @@ def attack(
         options.word(TIERS, tier=name)
     if observer is not None:
         observer_name(observer=observer)
-    asked = Asked(
+    request = Asked(
         tiers=tuple(tier or ()),  # type: ignore[arg-type]
         observer=observer,
         canaries=canaries,
@@ -153,8 +153,8 @@ def attack(
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
     given = anchors.expected(public_key, head)
     with _status(shown=not (as_json or quiet)) as tell:
-        attacked_run = _with_command(
-            attacked, folder, asked, append=not no_append, key=key, tell=tell, **given
+        attacked_run = _attacked(
+            attack_run, folder, request, append=not no_append, key=key, tell=tell, **given
         )
     show(_report(attacked_run, folder), as_json=as_json, quiet=quiet)
 
@@ -182,12 +182,12 @@ def _number(report: AttackReport) -> str:
 
 def _assumed(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     """Return what each tier rests on, once."""
-    said = (
+    sentence = (
         f"{measurement.tier}: {line[:1].upper()}{line[1:].rstrip('.')}."
         for measurement in measurements
         for line in measurement.assumes
     )
-    return tuple(dict.fromkeys(said))
+    return tuple(dict.fromkeys(sentence))
 
 
 def _text(report: AttackReport, folder: str) -> str:
@@ -207,20 +207,20 @@ def _tier(tier: str, report: AttackReport) -> str:
     measurements = [measurement for measurement in report.measurements if measurement.tier == tier]
     labels = [tier, *[""] * len(measurements)]
     lines = [
-        f"{label:<{_WIDTH}}{_line(measurement)}"
+        f"{label:<{TIER_COLUMN_WIDTH}}{_line(measurement)}"
         for label, measurement in zip(labels, measurements, strict=False)
     ]
     if measurements and all(measurement.kind == "test" for measurement in measurements):
         return "\n".join([*lines, *_tests(measurements)])
     if measurements and all(measurement.kind == "estimate" for measurement in measurements):
-        lines.append(f"{'':<{_WIDTH}}{_ESTIMATES}")
+        lines.append(f"{'':<{TIER_COLUMN_WIDTH}}{_ESTIMATES}")
         return "\n".join(lines)
-    for said in dict.fromkeys(measurement.proves for measurement in measurements):
-        lines.append(paragraph(" " * _WIDTH, said))
+    for sentence in dict.fromkeys(measurement.proves for measurement in measurements):
+        lines.append(paragraph(" " * TIER_COLUMN_WIDTH, sentence))
     return "\n".join(lines)
 
 
-def _tested(measurement: Measurement) -> str:
+def _test_sample(measurement: Measurement) -> str:
     """Return of how many rounds and values the noise was tested."""
     from ...audit.residual.tier import ROUNDS, VALUES
 
@@ -254,32 +254,32 @@ def _tests(measurements: Sequence[Measurement]) -> list[str]:
         ),
     ]
     sentences += [measurements[0].proves] if not (failed or rare) else []
-    lines = [
-        f"{'':<{_WIDTH}}{counted(len(measurements), 'test')}{_tested(measurements[0])}: {verdict}"
-    ]
-    return lines + [paragraph(" " * _WIDTH, sentence) for sentence in sentences]
+    tests = f"{counted(len(measurements), 'test')}{_test_sample(measurements[0])}"
+    lines = [f"{'':<{TIER_COLUMN_WIDTH}}{tests}: {verdict}"]
+    return lines + [paragraph(" " * TIER_COLUMN_WIDTH, sentence) for sentence in sentences]
 
 
 def _line(measurement: Measurement) -> str:
     """Return one measurement on a line: the value, what is claimed, and the verdict."""
     quantity = plain(measurement.quantity)
     if measurement.kind == "test":
-        said = f"{plain(measurement.what)}: {quantity} {measurement.value:.3g}"
+        sentence = f"{plain(measurement.what)}: {quantity} {measurement.value:.3g}"
     elif measurement.kind == "estimate":
-        said = f"{plain(measurement.what)}: {quantity} {measurement.value:.4g}"
-        said += f"{_interval(measurement)}, an estimate"
+        sentence = f"{plain(measurement.what)}: {quantity} {measurement.value:.4g}"
+        sentence += f"{_interval(measurement)}, an estimate"
     else:
-        said = f"{quantity} at least {rounding.down(measurement.value)}{_anyway(measurement)}"
+        sentence = f"{quantity} at least {rounding.down(measurement.value)}"
+        sentence += _any_mechanism_bound(measurement)
     if measurement.claimed is not None and measurement.kind == "estimate":
-        said += f"; the claim allows {rounding.up(measurement.claimed)}"
+        sentence += f"; the claim allows {rounding.up(measurement.claimed)}"
     elif measurement.claimed is not None:
-        said += f" of {rounding.up(measurement.claimed)} claimed"
+        sentence += f" of {rounding.up(measurement.claimed)} claimed"
     verdict = _verdict(measurement)
     if measurement.kind == "lower-bound":
-        said += f", {_percent(measurement)} confidence: {verdict}"
+        sentence += f", {_percent(measurement)} confidence: {verdict}"
     elif measurement.verdict != "not-contradicted":
-        said += f": {verdict}"
-    return said
+        sentence += f": {verdict}"
+    return sentence
 
 
 def _verdict(measurement: Measurement) -> str:
@@ -293,14 +293,14 @@ def _verdict(measurement: Measurement) -> str:
     return "nothing is claimed" if measurement.claimed is None else "not contradicted"
 
 
-def _anyway(measurement: Measurement) -> str:
+def _any_mechanism_bound(measurement: Measurement) -> str:
     """Return what a robust result shows of any mechanism, where that is another number."""
     from ...audit.measurement import ANY_MECHANISM
 
-    anyway = measurement.sample.get(ANY_MECHANISM)
-    if not isinstance(anyway, (int, float)):
+    bound = measurement.sample.get(ANY_MECHANISM)
+    if not isinstance(bound, (int, float)):
         return ""
-    return f" (any mechanism: {rounding.down(float(anyway))})"
+    return f" (any mechanism: {rounding.down(float(bound))})"
 
 
 def _interval(measurement: Measurement) -> str:
@@ -352,16 +352,16 @@ def _status(*, shown: bool) -> Iterator[Tell | None]:
     from rich.console import Console
 
     with Console(stderr=True).status("reading the log") as status:
-        yield lambda said: status.update(plain(said))
+        yield lambda sentence: status.update(plain(sentence))
 
 
-def _with_command(attacked: Any, folder: str, asked: Asked, **more: Any) -> AttackReport:
+def _attacked(attack_run: Any, folder: str, request: Asked, **more: Any) -> AttackReport:
     """Attack, and name the command that installs what is missing."""
     from ...accountant.errors import MissingExtra
     from .doctor import install_command
 
     try:
-        report: AttackReport = attacked(folder, asked, **more)
+        report: AttackReport = attack_run(folder, request, **more)
     except MissingExtra as error:
         raise type(error)(error.what, error.why, install_command("fl")) from None
     return report

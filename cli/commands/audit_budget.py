@@ -48,7 +48,7 @@ SEALED: Final = (
     "to yourself."
 )
 
-_WIDTH: Final = 20
+BAR_WIDTH: Final = 20
 """Characters of the bar."""
 
 
@@ -110,19 +110,19 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
         lower = rounding.down(report.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
     if report.total.upper < float("inf"):
-        rows.append(("hides", _hides(claim)))
+        rows.append(("hides", _hidden_change(claim)))
     else:
-        rows.append(("hides", f"nothing that is proven; asked was {_hides(claim)}"))
+        rows.append(("hides", f"nothing that is proven; asked was {_hidden_change(claim)}"))
     rows += [
         line for row in report.rows if row.observer == claim.observer for line in _rests_on(row)
     ]
     if report.left is not None:
         rows.append(("left", _left(report, report.left)))
     if report.planned is not None and not report.complete:
-        rows.append(("planned", f"epsilon {_up(report.planned.upper)} at its end"))
+        rows.append(("planned", f"epsilon {_rounded_up(report.planned.upper)} at its end"))
     for row in report.rows:
         if row.observer != claim.observer:
-            rows += wrapped(f"before {plain(row.observer)}", _of(row))
+            rows += wrapped(f"before {plain(row.observer)}", _proven_text(row))
             rows += _rests_on(row)
     rows += [row for relief in report.relief for row in wrapped("instead", relief)]
     rows += [
@@ -134,7 +134,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
         rows += wrapped("worst asked" if report.worst.beyond else "worst", report.worst.text)
     rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
     if report.sealed is not None:
-        rows.append(("sealed", _opened(report.sealed)))
+        rows.append(("sealed", _sidecar_text(report.sealed)))
     if report.not_stated:
         rows += wrapped("not stated", "; ".join(report.not_stated))
     return rows
@@ -143,12 +143,12 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
 def _spent(report: BudgetReport, claim: Claim) -> str:
     upper = report.total.upper
     most = claim.epsilon if report.limit is None else report.limit
-    what = f"epsilon {_up(upper)}"
+    what = f"epsilon {_rounded_up(upper)}"
     if most is not None:
         what += f" of {rounding.as_given(most)}"
     what += f" at delta {rounding.as_given(claim.delta)}"
     if most is not None and 0.0 < most < float("inf"):
-        what += "   " + _bar(upper / most)
+        what += "   " + _budget_bar(upper / most)
     return what
 
 
@@ -160,10 +160,10 @@ def _limit(report: BudgetReport, limit: float) -> str:
     upper = report.total.upper
     if upper == float("inf"):
         return f"EXCEEDED: there is no guarantee, and the limit is epsilon {given}"
-    return f"EXCEEDED: epsilon {_up(upper)} is above the limit of {given}"
+    return f"EXCEEDED: epsilon {_rounded_up(upper)} is above the limit of {given}"
 
 
-def _hides(claim: Claim) -> str:
+def _hidden_change(claim: Claim) -> str:
     from ..reports import describe
 
     unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
@@ -173,15 +173,15 @@ def _hides(claim: Claim) -> str:
     return f"{changed}, from {plain(phrase(claim.observer))}"
 
 
-def _up(number: float) -> str:
+def _rounded_up(number: float) -> str:
     return rounding.up(number, rounding.EXACT_DIGITS)
 
 
-def _bar(share: float) -> str:
+def _budget_bar(share: float) -> str:
     if share > 1.0 + 1e-9:
-        return "[" + "!" * _WIDTH + "]"
-    full = min(_WIDTH, int(share * _WIDTH + 0.999999))
-    return "[" + "#" * full + "." * (_WIDTH - full) + "]"
+        return "[" + "!" * BAR_WIDTH + "]"
+    full = min(BAR_WIDTH, int(share * BAR_WIDTH + 0.999999))
+    return "[" + "#" * full + "." * (BAR_WIDTH - full) + "]"
 
 
 def _left(report: BudgetReport, left: int) -> str:
@@ -192,7 +192,7 @@ def _left(report: BudgetReport, left: int) -> str:
     return f"{more}; round {report.spent + left + 1:,} would exceed it ({planned:,} are planned)"
 
 
-def _of(row: Row) -> str:
+def _proven_text(row: Row) -> str:
     """Return what is proven before an observer; who holds records is told of none but the others'.
 
     Of a coalition it is said how much of the noise may be missing.
@@ -213,7 +213,7 @@ def _rests_on(row: Row) -> list[tuple[str, str]]:
 def _number(upper: float, refusal: str) -> str:
     if upper == float("inf"):
         return f"no guarantee: {plain(refusal)}" if refusal else "no guarantee"
-    return f"epsilon {_up(upper)}"
+    return f"epsilon {_rounded_up(upper)}"
 
 
 def _claimed(report: BudgetReport, claim: Claim) -> str:
@@ -226,7 +226,7 @@ def _claimed(report: BudgetReport, claim: Claim) -> str:
     return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
 
 
-def _opened(check: SealedCheck) -> str:
+def _sidecar_text(check: SealedCheck) -> str:
     """Return how much of the sidecar was tested."""
     return (
         f"tested {check.rounds:,} of {counted(check.released, 'round')}: "

@@ -51,7 +51,7 @@ ASSUMPTIONS: Final = (
 def demo(
     name: Name = None,
     everything: Everything = False,
-    seed: Seed = measured_rows.SEED,
+    seed: Seed = measured_rows.DEFAULT_SEED,
     as_json: options.Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -81,7 +81,7 @@ def demo(
     warnings: list[str] = []
     for demo_name in chosen:
         try:
-            results.append((DEMOS[demo_name], measured(demo_name, version, seed)))
+            results.append((DEMOS[demo_name], run_and_cache(demo_name, version, seed)))
         except MissingExtra as error:
             if not everything:
                 raise
@@ -99,14 +99,16 @@ def demo(
     show(report, as_json=as_json, quiet=quiet)
 
 
-def measured(name: str, version: str | None, seed: int = measured_rows.SEED) -> Weakness:
+def run_and_cache(
+    name: str, version: str | None, seed: int = measured_rows.DEFAULT_SEED
+) -> Weakness:
     """Run a demonstration; keep what it says of the table of claims, if the seed is the default."""
     from ...audit.demos import DEMOS, run_demo
 
     if sys.stderr is not None and sys.stderr.isatty():
         typer.echo(f"{name}: running ...", err=True)
     weakness = run_demo(name, seed)
-    if seed == measured_rows.SEED:
+    if seed == measured_rows.DEFAULT_SEED:
         measured_rows.keep(name, measured_rows.rows_of(DEMOS[name], weakness), version)
     return weakness
 
@@ -117,33 +119,37 @@ def text(demo: Demo, weakness: Weakness) -> str:
         paragraph("", f"{demo.name}: {demo.title}"),
         paragraph(f"{SYSTEM_TITLES[demo.system]} claims: ", demo.claim),
         _table(weakness),
-        paragraph("", _how_sure(weakness)),
+        paragraph("", _confidence_text(weakness)),
         paragraph("", " ".join(weakness.story)),
-        _points(
+        _bullet_list(
             "What it proves:",
             _distinct([measurement.proves for measurement in weakness.measurements]),
         ),
     ]
     rests_on = _rests_on(weakness)
-    return "\n\n".join(blocks + ([_points("What that rests on:", rests_on)] if rests_on else []))
+    return "\n\n".join(
+        blocks + ([_bullet_list("What that rests on:", rests_on)] if rests_on else [])
+    )
 
 
-def _how_sure(weakness: Weakness) -> str:
+def _confidence_text(weakness: Weakness) -> str:
     """Return what the columns mean, of the kinds of numbers that stand in them."""
-    said = []
+    sentences = []
     bounds = [bound for bound in weakness.measurements if bound.kind == "lower-bound"]
     if bounds:
         sure = min(bound.confidence for bound in bounds)
         each = ", each by itself" if len(bounds) > 1 else ""
-        said.append(f"Measured: bounds from below at {100.0 * sure:g} % confidence{each}.")
+        sentences.append(f"Measured: bounds from below at {100.0 * sure:g} % confidence{each}.")
     if any(math.isinf(bound.value) for bound in bounds):
-        said.append(
+        sentences.append(
             "Infinite: seen, and impossible on the neighbouring data; the latter is no count, but "
             "rests on what is named below."
         )
     if any(exact is not None for exact in weakness.exact):
-        said.append("Exact: what theory gives for this very test; the mechanism may lose more.")
-    return " ".join(said)
+        sentences.append(
+            "Exact: what theory gives for this very test; the mechanism may lose more."
+        )
+    return " ".join(sentences)
 
 
 def _rests_on(weakness: Weakness) -> Sequence[str]:
@@ -161,7 +167,7 @@ def _rests_on(weakness: Weakness) -> Sequence[str]:
     ]
 
 
-def _points(heading: str, sentences: Sequence[str]) -> str:
+def _bullet_list(heading: str, sentences: Sequence[str]) -> str:
     return "\n".join([heading, *(paragraph("  - ", sentence) for sentence in sentences)])
 
 
@@ -170,13 +176,13 @@ def _list(demos: Sequence[Demo]) -> Report:
     lines = [paragraph(f"{demo.name:<{width}}", demo.title) for demo in demos]
     closing = "Run one with privplan audit demo NAME, or all with privplan audit demo --all."
     return Report(
-        result={"demos": [_described(demo) for demo in demos]},
+        result={"demos": [_demo_json(demo) for demo in demos]},
         text="\n".join([*lines, "", closing]),
         number=str(len(demos)),
     )
 
 
-def _described(demo: Demo) -> dict[str, object]:
+def _demo_json(demo: Demo) -> dict[str, object]:
     return {
         "name": demo.name,
         "system": demo.system,
@@ -193,7 +199,7 @@ def _json(demo: Demo, weakness: Weakness, seed: int) -> Mapping[str, object]:
     for measurement, exact in zip(measurements, weakness.exact, strict=True):
         measurement["exact"] = exact
     return {
-        **_described(demo),
+        **_demo_json(demo),
         "seed": seed,
         "contradicted": weakness.contradicted,
         "measurements": measurements,
@@ -226,7 +232,7 @@ def _cells(measurement: Measurement, exact: float | None) -> tuple[str, str, str
     return claimed, known, mark + value
 
 
-def _said(measurement: Measurement) -> str:
+def _verdict_line(measurement: Measurement) -> str:
     slack = (
         f" at delta {measurement.delta:g}"
         if measurement.quantity == "epsilon" and measurement.delta
@@ -246,7 +252,7 @@ def _table(weakness: Weakness) -> str:
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     lines = [_line(headings, widths)]
     lines += [
-        paragraph(_line(row, widths) + "   ", _said(measurement))
+        paragraph(_line(row, widths) + "   ", _verdict_line(measurement))
         for row, measurement in zip(cells, weakness.measurements, strict=True)
     ]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ import typer
 
 from ...accountant import rounding
 from ..inputs import options
-from ..inputs.schedule import EXAMPLE, Schedule, from_epochs, from_rounds, required
+from ..inputs.schedule import CALIBRATE_EXAMPLE, Schedule, from_epochs, from_rounds, required
 from ..terminal.output import Report, show
 from ..terminal.text import table
 
@@ -92,7 +92,7 @@ def calibrate(
     else:
         schedule = from_rounds(rate, rounds)
     units, unit = _protected(context, kind, records, units)
-    require_small(target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT)
+    require_small(target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG)
     plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, unit)
     show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
 
@@ -181,7 +181,7 @@ class Plan:
                 *describe.assumptions(
                     calibration.event, proven.neighbours, proven.unit, proven.observer
                 ),
-                *options.uncompared(self.delta, self.units),
+                *options.delta_not_compared(self.delta, self.units),
             ),
             warnings=(
                 *options.accepted(self.delta, self.units, self.unit),
@@ -264,7 +264,7 @@ def _kind(context: typer.Context) -> str:
         if given
         else "The schedule is missing: `records`, `batch` and `epochs`, or `rate` and `rounds`.",
         "The noise depends on how often a record is used, and one description decides that.",
-        EXAMPLE,
+        CALIBRATE_EXAMPLE,
     )
 
 

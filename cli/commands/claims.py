@@ -36,7 +36,7 @@ Measure = Annotated[
     ),
 ]
 
-NARROWEST, WIDEST = 80, 100
+MIN_TABLE_COLUMNS, MAX_TABLE_COLUMNS = 80, 100
 
 ASSUMPTIONS: Final = (
     "`claimed` is the published formula, mistakes included, in the published setting; nothing is "
@@ -71,10 +71,13 @@ def claims(
     from ...accountant.claims.table import as_system
 
     chosen = SYSTEMS if system is None else (as_system(system),)
-    rows = [claim for name in chosen for claim in _of(name)]
-    measured, unknown, warnings = _measured(chosen, measure=measure)
+    rows = [claim for name in chosen for claim in _claims_of(name)]
+    measured, unknown, warnings = _measured_rows(chosen, measure=measure)
     counts = Counter(claim.verdict for claim in rows)
-    width = min(max(shutil.get_terminal_size((NARROWEST, 24)).columns, NARROWEST), WIDEST)
+    width = min(
+        max(shutil.get_terminal_size((MIN_TABLE_COLUMNS, 24)).columns, MIN_TABLE_COLUMNS),
+        MAX_TABLE_COLUMNS,
+    )
     report = Report(
         result={
             "rows": [
@@ -93,7 +96,7 @@ def claims(
     show(report, as_json=as_json, quiet=quiet)
 
 
-def _measured(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:
+def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:
     """Return what is known by row, whether some is not known, and what could not be measured."""
     from ...audit.demos import DEMOS, MEASURES
     from ..cache import measured_rows
@@ -115,7 +118,7 @@ def _measured(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tup
     return measured_rows.joined(known.values()), bool(missing) and not measure, tuple(warnings)
 
 
-def _of(system: str) -> tuple[Claim, ...]:
+def _claims_of(system: str) -> tuple[Claim, ...]:
     from ..cache import computed_claims
 
     version = computed_claims.current()  # before the code is loaded that computes

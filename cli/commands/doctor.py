@@ -16,16 +16,16 @@ from ..inputs import options
 from ..terminal.output import Report, show
 from ..terminal.text import table
 
-NAME: Final = "privplan"
+PACKAGE_NAME: Final = "privplan"
 
-EXPECTED: Final = (4.377178095, 4.377178097)
+EXACT_EPSILON_INTERVAL: Final = (4.377178095, 4.377178097)
 """Between these lies the epsilon of Gaussian(1) at delta 1e-5, adding or removing one record.
 
 It solves Phi(1/2 - epsilon) - exp(epsilon) Phi(-1/2 - epsilon) = 1e-5.  Source: Balle and Wang
 2018, Theorem 5, arXiv 1805.06530; solved with mpmath to 30 digits.
 """
 
-WIDEST: Final = 1e-2
+MAX_SELF_TEST_INTERVAL: Final = 1e-2
 """How far apart the two ends may lie."""
 
 
@@ -44,7 +44,8 @@ class SelfTest:
         if self.lower is None or self.upper is None:
             return f"FAILED: {self.trouble}"
         interval = f"epsilon in [{rounding.down(self.lower, 9)}, {rounding.up(self.upper, 9)}]"
-        return f"{'passed' if self.ok else 'FAILED'}: {interval}, exactly {EXPECTED[0]:.6f}"
+        verdict = "passed" if self.ok else "FAILED"
+        return f"{verdict}: {interval}, exactly {EXACT_EPSILON_INTERVAL[0]:.6f}"
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     problems = sum(version is None for version in versions.values())
     problems += sum(not test.ok for test in tests)
     rows = [
-        (NAME, _version(NAME) or "not installed"),
+        (PACKAGE_NAME, _version(PACKAGE_NAME) or "not installed"),
         ("Python", f"{platform.python_version()} on {platform.platform(terse=True)}"),
         *((name, version or "MISSING") for name, version in versions.items()),
         *((f"extra {extra.name}", extra.text()) for extra in extras),
@@ -84,7 +85,7 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
         *((f"system {system['system']}", _foreign_text(system)) for system in others),
     ]
     result: dict[str, object] = {
-        "privplan": _version(NAME),
+        "privplan": _version(PACKAGE_NAME),
         "python": platform.python_version(),
         "executable": sys.executable,
         "dependencies": versions,
@@ -142,8 +143,8 @@ def self_test(engine: str) -> SelfTest:
         bounds = account(Gaussian(1.0), delta=1e-5, engine=engine).epsilon
     except Exception as error:  # whatever goes wrong in there is what doctor is for
         return SelfTest(engine, ok=False, trouble=f"{type(error).__name__}: {error}")
-    low, high = EXPECTED
-    ok = bounds.lower <= high and bounds.upper >= low and bounds.gap <= WIDEST
+    low, high = EXACT_EPSILON_INTERVAL
+    ok = bounds.lower <= high and bounds.upper >= low and bounds.gap <= MAX_SELF_TEST_INTERVAL
     return SelfTest(engine, ok, bounds.lower, bounds.upper)
 
 
@@ -154,7 +155,7 @@ def _requirements() -> tuple[list[str], list[Extra]]:
     required: list[str] = []
     optional: dict[str, list[str]] = {}
     try:
-        lines = metadata.requires(NAME) or []
+        lines = metadata.requires(PACKAGE_NAME) or []
     except metadata.PackageNotFoundError:
         lines = []
     for line in lines:
@@ -162,7 +163,7 @@ def _requirements() -> tuple[list[str], list[Extra]]:
         marker = re.search(r"""extra\s*==\s*["']([^"']+)["']""", line)
         if marker is None:
             required.append(name)
-        elif name != NAME:
+        elif name != PACKAGE_NAME:
             optional.setdefault(marker[1], []).append(name)
     extras = [
         Extra(
@@ -180,7 +181,9 @@ def install_command(extra: str) -> str:
     from importlib import metadata
 
     try:
-        origin = json.loads(metadata.distribution(NAME).read_text("direct_url.json") or "{}")
+        origin = json.loads(
+            metadata.distribution(PACKAGE_NAME).read_text("direct_url.json") or "{}"
+        )
     except (metadata.PackageNotFoundError, ValueError):
         origin = {}
     return f"pip install {_requirement(extra, origin if isinstance(origin, dict) else {})}"
@@ -192,7 +195,7 @@ def _requirement(extra: str, origin: Mapping[str, object]) -> str:
 
     url = origin.get("url")
     if not isinstance(url, str):
-        return f"'{NAME}[{extra}]'"
+        return f"'{PACKAGE_NAME}[{extra}]'"
     directory, version = origin.get("dir_info"), origin.get("vcs_info")
     if isinstance(directory, Mapping):
         flag = "-e " if directory.get("editable") else ""
@@ -202,7 +205,7 @@ def _requirement(extra: str, origin: Mapping[str, object]) -> str:
         return f"{flag}'{folder}[{extra}]'{limit}"
     if isinstance(version, Mapping):
         url = f"{version.get('vcs')}+{url}@{version.get('commit_id')}"
-    return f"'{NAME}[{extra}] @ {url}'"
+    return f"'{PACKAGE_NAME}[{extra}] @ {url}'"
 
 
 def _version(name: str) -> str | None:

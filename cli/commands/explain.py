@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from ..inputs import options
-from ..pages.topics import NAMES
+from ..pages.topics import TOPICS
 from ..terminal.output import Report, show
 
 Target = Annotated[
     str | None,
     typer.Argument(
         metavar="[EVENT|TOPIC]",
-        help=f"A JSON file, - for standard input, or a topic: {', '.join(NAMES)}.",
+        help=f"A JSON file, - for standard input, or a topic: {', '.join(TOPICS)}.",
         show_default=False,
     ),
 ]
@@ -39,7 +39,7 @@ def explain(
     from ..inputs.event_file import names_event
     from .account import Question
 
-    if target is None or target in NAMES:
+    if target is None or target in TOPICS:
         show(_page(target), as_json=as_json, quiet=quiet)
         return
     if not names_event(target):
@@ -53,7 +53,7 @@ def _page(topic: str | None) -> Report:
 
     if topic is None:
         listed = topics.listing()
-        return Report(result={"topics": list(NAMES)}, text=listed, number=str(len(NAMES)))
+        return Report(result={"topics": list(TOPICS)}, text=listed, number=str(len(TOPICS)))
     text = topics.page(topic)
     return Report(result={"topic": topic, "text": text}, text=text, number=text)
 
@@ -61,9 +61,9 @@ def _page(topic: str | None) -> Report:
 def _unknown(word: str) -> Exception:
     from ...accountant.errors import InvalidInput
 
-    close = difflib.get_close_matches(word.lower(), NAMES, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(word.lower(), TOPICS, n=1, cutoff=0.5)
     return InvalidInput(
         f"{word!r} is neither a topic nor a file.",
-        f"The topics are {', '.join(NAMES)}; an event is a path, or - for standard input.",
+        f"The topics are {', '.join(TOPICS)}; an event is a path, or - for standard input.",
         f"privplan explain {close[0]}" if close else "privplan explain",
     )

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from ..inputs import options
-from ..inputs.plan_design import COSTS, SPLITS, Design, PhaseDesign, variations
+from ..inputs.plan_design import COSTS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign, variations
 from ..reports.forecast import forecast_of, is_run
 from ..reports.plan import Comparison
 from ..terminal.output import Report, show
-
-EXAMPLE: Final = (
-    "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
-)
 
 PlanPath = Annotated[
     str | None,
@@ -133,7 +129,11 @@ def plan(
         cost=flags.word("cost", design.cost, COSTS) or design.cost,
     )
     require_small(
-        design.delta or 0.0, design.records, "record", accepted=accept_delta, accept=options.ACCEPT
+        design.delta or 0.0,
+        design.records,
+        "record",
+        accepted=accept_delta,
+        accept=options.ACCEPT_DELTA_FLAG,
     )
     varied = variations(
         design,
@@ -208,7 +208,7 @@ class _Flags:
             usual = self.values[name]
         if usual is None:
             raise InvalidInput(
-                f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
+                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
             )
         checks = slack if check == "slack" else getattr(validate, check)
         return float(options.checked(checks, **{name: usual}))
@@ -251,7 +251,7 @@ def _single(flags: _Flags) -> PhaseDesign:
         raise InvalidInput(
             "The schedule is given twice: `records` and `batch` exclude `rates` and `rounds`.",
             "The noise depends on how often a record is used, and one description decides that.",
-            EXAMPLE,
+            PLAN_EXAMPLE,
         )
     wanted = ("records", "batch", "epochs") if "records" in given else ("rates",)
     if "records" not in given:
@@ -262,13 +262,13 @@ def _single(flags: _Flags) -> PhaseDesign:
                 "With `rates`, give either `rounds` or `epochs`"
                 + ("; both are given." if flags.takes("epochs") else "."),
                 "One of them says how often a record is used.",
-                EXAMPLE,
+                PLAN_EXAMPLE,
             )
     values: dict[str, Any] = {}
     for name in wanted:
         if flags.values[name] is None:
             raise InvalidInput(
-                f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
+                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
             )
     if "records" in wanted:
         values = {

@@ -15,8 +15,8 @@ from ..terminal.text import table
 if TYPE_CHECKING:
     from ...audit.report import RunFacts
 
-EXAMPLE: Final = "privplan report DIR -o report.html"
-BEGINS: Final = b"<!doctype html>"
+REPORT_EXAMPLE: Final = "privplan report DIR -o report.html"
+PAGE_PREFIX: Final = b"<!doctype html>"
 
 Out = Annotated[
     Path | None,
@@ -43,14 +43,14 @@ def report(
     from ...audit.report import read, verdict
 
     if out is None:
-        raise InvalidInput("`out` is missing.", "The page is a file.", EXAMPLE)
+        raise InvalidInput("`out` is missing.", "The page is a file.", REPORT_EXAMPLE)
     if out.is_dir() or not out.parent.is_dir():
         raise InvalidInput(
             f"{out} cannot be written: it is a folder, or its folder does not exist.",
             "The page is one file.",
-            EXAMPLE,
+            REPORT_EXAMPLE,
         )
-    _require_room(out)
+    _require_replaceable(out)
     facts = read(folder, **anchors.expected(public_key, head))
     page, chain = _rendered(facts), facts.budget.chain
     _write(out, page)
@@ -71,7 +71,10 @@ def report(
                 [
                     ("report", str(out)),
                     ("log", verdict(facts)[1]),
-                    ("measured", _measured(len(facts.measured), contradicted, len(facts.unusual))),
+                    (
+                        "measured",
+                        _measured_text(len(facts.measured), contradicted, len(facts.unusual)),
+                    ),
                     *anchors.rows(chain.checked, chain.signature, chain.up_to),
                 ]
             ),
@@ -95,7 +98,7 @@ def _rendered(facts: RunFacts) -> str:
         raise type(error)(error.what, error.why, install_command("report")) from None
 
 
-def _measured(count: int, contradicted: Sequence[str], unusual: int) -> str:
+def _measured_text(count: int, contradicted: Sequence[str], unusual: int) -> str:
     if contradicted:
         return f"the claim is contradicted: {', '.join(contradicted)}"
     if not count:
@@ -104,7 +107,7 @@ def _measured(count: int, contradicted: Sequence[str], unusual: int) -> str:
     return f"{count} result{'s' * (count > 1)}{rare}"
 
 
-def _require_room(out: Path) -> None:
+def _require_replaceable(out: Path) -> None:
     """Raise `InvalidInput` for a device or a link, and for what a run left in its folder."""
     from ...accountant.errors import InvalidInput
     from ...fl.log.canonical import LOG
@@ -116,7 +119,7 @@ def _require_room(out: Path) -> None:
             return
         try:
             with out.open("rb") as file:
-                if file.read(len(BEGINS)) == BEGINS:
+                if file.read(len(PAGE_PREFIX)) == PAGE_PREFIX:
                     return
         except OSError:
             pass

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ...fl.running import Ready
     from ...fl.running.checkpoint import Measured
 
-EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
+RUN_EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
 
 ConfigPath = Annotated[
     Path | None,
@@ -49,7 +49,7 @@ Head = Annotated[
     ),
 ]
 
-Report = Callable[["Measured", int], None]
+RoundReport = Callable[["Measured", int], None]
 
 
 def run(
@@ -74,24 +74,24 @@ def run(
         if dry_run:
             output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
             return
-        ready = _ready(config, out, resume, anchors.head_of(head), accept_delta)
+        ready = _ready(config, out, resume, anchors.normalised_head(head), accept_delta)
         from ...fl.running.lifecycle import carried_out
         from ...fl.running.warnings import warnings_of
         from ..reports.run import report_of
 
         with ready.writer:
             warnings = warnings_of(ready.prepared)
-            with _bar(ready, shown=not (as_json or quiet)) as tell:
+            with _progress_bar(ready, shown=not (as_json or quiet)) as tell:
                 result = carried_out(ready, tell)
         report = report_of(ready, result, ready.writer.head, warnings)
     except MissingExtra as error:
-        raise _with_command(error) from None
+        raise _with_install_command(error) from None
     except KeyboardInterrupt as error:
         raise _interrupted(error, out, head) from None
     output.show(report, as_json=as_json, quiet=quiet)
 
 
-def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.Report:
+def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.RoundReport:
     """Return what a run would prove; a folder has no part in it."""
     from ...accountant.errors import InvalidInput
     from ..reports.forecast import forecast_of
@@ -124,10 +124,10 @@ def _ready(
 
     if out is None:
         raise InvalidInput(
-            "`out` is missing.", "A run keeps its log and its model in a folder.", EXAMPLE
+            "`out` is missing.", "A run keeps its log and its model in a folder.", RUN_EXAMPLE
         )
     if config is None and not resume:
-        raise InvalidInput("A configuration is missing.", "It says what is run.", EXAMPLE)
+        raise InvalidInput("A configuration is missing.", "It says what is run.", RUN_EXAMPLE)
     if head is not None and not resume:
         raise InvalidInput(
             "`head` is given, and the run is a new one.",
@@ -150,7 +150,7 @@ def _ready(
 
 
 @contextmanager
-def _bar(ready: Ready, *, shown: bool) -> Iterator[Report | None]:
+def _progress_bar(ready: Ready, *, shown: bool) -> Iterator[RoundReport | None]:
     """Show how far the run is, on a terminal only; yield what is to be told of each round."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield None
@@ -176,7 +176,7 @@ def _bar(ready: Ready, *, shown: bool) -> Iterator[Report | None]:
         yield tell
 
 
-def _with_command(error: MissingExtra) -> MissingExtra:
+def _with_install_command(error: MissingExtra) -> MissingExtra:
     """Return the error with the command that installs what is missing here, from where it came."""
     from .doctor import install_command
 

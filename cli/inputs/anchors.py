@@ -28,7 +28,7 @@ ExpectedHead = Annotated[
     ),
 ]
 
-SEE: Final = "privplan explain log"
+LOG_PAGE_COMMAND: Final = "privplan explain log"
 
 
 def expected(public_key: str | None, head: str | None) -> dict[str, Any]:
@@ -40,11 +40,11 @@ def expected(public_key: str | None, head: str | None) -> dict[str, Any]:
 
     return {
         "public_key": None if public_key is None else key_in(public_key),
-        "expected_head": head_of(head),
+        "expected_head": normalised_head(head),
     }
 
 
-def head_of(given: str | None) -> str | None:
+def normalised_head(given: str | None) -> str | None:
     """Return a head as logs have it, of what a person typed."""
     return None if given is None else given.strip().lower()
 
@@ -54,7 +54,7 @@ def rows(
 ) -> list[tuple[str, str]]:
     """Return what was checked, up to which line if not to the last, and who signed the log."""
     part = "" if up_to is None else f", up to line {up_to:,}: lines after it may be anybody's"
-    labelled = [("checked", f"{checked}{part} ({SEE})")]
+    table_rows = [("checked", f"{checked}{part} ({LOG_PAGE_COMMAND})")]
     if signature is not None:
-        labelled.append(("signed", plain(str(signature))))
-    return labelled
+        table_rows.append(("signed", plain(str(signature))))
+    return table_rows

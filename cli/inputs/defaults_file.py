@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-FILE: Final = "privplan.toml"
+DEFAULTS_FILE: Final = "privplan.toml"
 
 _ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
-KEYS: Final[Mapping[str, tuple[str, ...]]] = {
+KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "account": (*_ACCOUNT, "units"),
     "calibrate": (
         *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
@@ -43,7 +43,7 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
     it, and none when help is asked for.
     """
     command = next((word for word in arguments if not word.startswith("-")), "")
-    if command not in _TABLE_OF or "--help" in arguments or not Path(FILE).is_file():
+    if command not in _TABLE_OF or "--help" in arguments or not Path(DEFAULTS_FILE).is_file():
         return {}
     tables = load()
     return {command: tables.get(_TABLE_OF[command], {})}
@@ -60,41 +60,43 @@ def load() -> dict[str, dict[str, str]]:
     from ...accountant.errors import InvalidInput
 
     try:
-        content = tomllib.loads(Path(FILE).read_text(encoding="utf-8"))
+        content = tomllib.loads(Path(DEFAULTS_FILE).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InvalidInput(f"{FILE} cannot be read: {error.strerror}.") from None
+        raise InvalidInput(f"{DEFAULTS_FILE} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise InvalidInput(f"{FILE} is not UTF-8 text.") from None
+        raise InvalidInput(f"{DEFAULTS_FILE} is not UTF-8 text.") from None
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InvalidInput(
-            f"{FILE} is not TOML.", f"{error}.", f"Correct the line, or remove {FILE}."
+            f"{DEFAULTS_FILE} is not TOML.",
+            f"{error}.",
+            f"Correct the line, or remove {DEFAULTS_FILE}.",
         ) from None
     for name, table in content.items():
-        if name not in KEYS or not isinstance(table, dict):
+        if name not in KEYS_BY_TABLE or not isinstance(table, dict):
             raise InvalidInput(
-                f"{FILE} has an unknown table or key `{name}`.",
+                f"{DEFAULTS_FILE} has an unknown table or key `{name}`.",
                 "A misspelt name would silently change a number.",
-                _suggestion(name, KEYS, "Known tables"),
+                _suggestion(name, KEYS_BY_TABLE, "Known tables"),
             )
         for key in table:
-            if key not in KEYS[name]:
+            if key not in KEYS_BY_TABLE[name]:
                 raise InvalidInput(
-                    f"{FILE} has an unknown key `{key}` in [{name}].",
+                    f"{DEFAULTS_FILE} has an unknown key `{key}` in [{name}].",
                     "A misspelt name would silently change a number.",
-                    _suggestion(key, KEYS[name], f"The keys of [{name}]"),
+                    _suggestion(key, KEYS_BY_TABLE[name], f"The keys of [{name}]"),
                 )
     return {
-        name: {key: _typed(name, key, value) for key, value in table.items()}
+        name: {key: _option_text(name, key, value) for key, value in table.items()}
         for name, table in content.items()
     }
 
 
-def _typed(table: str, key: str, value: object) -> str:
+def _option_text(table: str, key: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         from ...accountant.errors import InvalidInput
 
         raise InvalidInput(
-            f"{FILE}: `{key}` in [{table}] must be a number or a text; it is {value!r}.",
+            f"{DEFAULTS_FILE}: `{key}` in [{table}] must be a number or a text; it is {value!r}.",
             next_step=f"Write `{key}` as on the command line.",
         )
     return value if isinstance(value, str) else repr(value)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from ...accountant.events import Event
 
-LIMIT: Final = 8 * 1024 * 1024
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 """Most bytes that are read as an event."""
 
-EXAMPLE: Final = (
+EVENT_EXAMPLE: Final = (
     """echo '{"type": "gaussian", "noise_multiplier": 1}' | privplan account - --delta 1e-5"""
 )
 
@@ -33,11 +33,11 @@ def read_event(source: str) -> Event:
         raise InvalidInput(
             f"{name} cannot be read: {reason}.",
             "An event is read from a JSON file, or from standard input if it is `-`.",
-            f"Check the path, or try: {EXAMPLE}",
+            f"Check the path, or try: {EVENT_EXAMPLE}",
         ) from None
-    if len(content) > LIMIT:
+    if len(content) > MAX_EVENT_BYTES:
         raise InvalidInput(
-            f"{name} is larger than {LIMIT // 1024**2} MiB.",
+            f"{name} is larger than {MAX_EVENT_BYTES // 1024**2} MiB.",
             "An event is a short description, not the data.",
             "Write equal steps as one `repeat`.",
         )
@@ -51,13 +51,13 @@ def read_event(source: str) -> Event:
         ) from None
     if not text.strip():
         raise InvalidInput(
-            f"{name} is empty.", "There is no event to account for.", f"Try: {EXAMPLE}"
+            f"{name} is empty.", "There is no event to account for.", f"Try: {EVENT_EXAMPLE}"
         )
     try:
         return from_json(text)
     except InvalidInput as error:
         raise InvalidInput(
-            f"{name}: {error.what}", error.why, error.next_step or f"Try: {EXAMPLE}"
+            f"{name}: {error.what}", error.why, error.next_step or f"Try: {EVENT_EXAMPLE}"
         ) from None
 
 
@@ -73,10 +73,10 @@ def names_event(word: str) -> bool:
 
 def _read_file(path: str) -> bytes:
     with Path(path).open("rb") as file:
-        return file.read(LIMIT + 1)
+        return file.read(MAX_EVENT_BYTES + 1)
 
 
 def _read_stream() -> bytes:
     if sys.stdin is None:
         return b""
-    return sys.stdin.buffer.read(LIMIT + 1)
+    return sys.stdin.buffer.read(MAX_EVENT_BYTES + 1)

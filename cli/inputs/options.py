@@ -83,10 +83,10 @@ Mechanism = Annotated[
 ]
 T = TypeVar("T")
 
-ACCEPT: Final = "--accept-delta"
+ACCEPT_DELTA_FLAG: Final = "--accept-delta"
 """How a person accepts a delta of 1 / units or more."""
 
-_WHY: Final[Mapping[str, str]] = {
+_REASON_BY_OPTION: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
     "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
     "records": "It is the number of records in the data set.",
@@ -102,7 +102,7 @@ _WHY: Final[Mapping[str, str]] = {
 }
 
 
-_TOPIC: Final[Mapping[str, str]] = {"delta": "delta", "group": "group"}
+_TOPIC_BY_OPTION: Final[Mapping[str, str]] = {"delta": "delta", "group": "group"}
 """The topic that explains an option, where there is one."""
 
 
@@ -115,12 +115,12 @@ def checked(check: Callable[..., T], **field: object) -> T:
         return check(**field)
     except InvalidInput as error:
         step = f"Give --{name} a value in that range."
-        if name in _TOPIC:
-            step = f"privplan explain {_TOPIC[name]}"
-        raise InvalidInput(error.what, error.why or _WHY.get(name, ""), step) from None
+        if name in _TOPIC_BY_OPTION:
+            step = f"privplan explain {_TOPIC_BY_OPTION[name]}"
+        raise InvalidInput(error.what, error.why or _REASON_BY_OPTION.get(name, ""), step) from None
 
 
-def uncompared(delta: float, units: int | None) -> tuple[str, ...]:
+def delta_not_compared(delta: float, units: int | None) -> tuple[str, ...]:
     """Return what must be known of a delta where nobody said how many units there are."""
     if units is not None:
         return ()
@@ -148,7 +148,7 @@ def word(options: Sequence[str], **field: str) -> str:
     close = difflib.get_close_matches(value.lower(), options, n=1)
     raise InvalidInput(
         f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
-        _WHY.get(name, ""),
+        _REASON_BY_OPTION.get(name, ""),
         f"Did you mean --{name} {close[0]}?" if close else f"Give --{name} {options[0]}",
     )
 

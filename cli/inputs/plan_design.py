@@ -16,7 +16,11 @@ SPLITS: Final = ("equal-noise", "weights", "cheapest")
 COSTS: Final = ("variance", "deviation", "average", "largest")
 SAMPLERS: Final = ("poisson", "fixed-size", "shuffled")
 
-MOST_DESIGNS: Final = 200
+PLAN_EXAMPLE: Final = (
+    "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
+)
+
+MAX_DESIGNS: Final = 200
 """Most designs that one call compares."""
 
 Complaint = tuple[str, str, str]
@@ -124,10 +128,14 @@ class PhaseDesign:
     @property
     def shuffles(self) -> bool:
         """Whether Poisson sampling is assumed of what is usually a loader that shuffles."""
-        return self.epochs is not None and self.sampling in (None, "poisson") and not self._whole
+        return (
+            self.epochs is not None
+            and self.sampling in (None, "poisson")
+            and not self._uses_all_records
+        )
 
     @property
-    def _whole(self) -> bool:
+    def _uses_all_records(self) -> bool:
         return self.rate == 1.0 or (self.batch is not None and self.batch == self.records)
 
     def _release(self, noise: float) -> Event:
@@ -231,14 +239,14 @@ def variations(
 ) -> Iterator[Variation]:
     """Yield a design for each combination; an empty list leaves what the design says.
 
-    Raises `InvalidInput` for more than `MOST_DESIGNS`, and where nothing would vary.
+    Raises `InvalidInput` for more than `MAX_DESIGNS`, and where nothing would vary.
     """
     from ...accountant.errors import InvalidInput
 
     number = max(1, len(epochs)) * max(1, len(rates)) * max(1, len(groups))
-    if number > MOST_DESIGNS:
+    if number > MAX_DESIGNS:
         raise InvalidInput(
-            f"These are {number:,} designs; at most {MOST_DESIGNS} are compared.",
+            f"These are {number:,} designs; at most {MAX_DESIGNS} are compared.",
             "Every one of them is certified, which takes a while.",
             "Vary fewer things at once.",
         )

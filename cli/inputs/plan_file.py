@@ -12,16 +12,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from . import options
-from .plan_design import COSTS, MECHANISMS, SAMPLERS, SPLITS, Design, PhaseDesign
+from .plan_design import COSTS, MECHANISMS, PLAN_EXAMPLE, SAMPLERS, SPLITS, Design, PhaseDesign
 
 T = TypeVar("T")
 
-LIMIT: Final = 1024 * 1024
+MAX_PLAN_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a plan."""
-
-EXAMPLE: Final = (
-    "privplan plan --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 2,5,10,20"
-)
 
 _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
     "target": ("epsilon", "delta", "neighbours", "group", "unit"),
@@ -33,9 +29,9 @@ _TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The tables of a plan, and the keys of each; `phase` is a list of tables."""
 
-_WHY: Final = "A misspelt name would silently change a number."
+MISSPELT_KEY_REASON: Final = "A misspelt name would silently change a number."
 
-_REASONS: Final[Mapping[str, str]] = {
+_REASON_BY_KEY: Final[Mapping[str, str]] = {
     "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
     "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
     "neighbours": "A guarantee must say which change of the data it hides.",
@@ -102,13 +98,13 @@ class _Reader:
 
         try:
             with Path(self.source).open("rb") as file:
-                content = file.read(LIMIT + 1)
+                content = file.read(MAX_PLAN_BYTES + 1)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise self.refusal(
-                f"cannot be read: {reason}", "A plan is a TOML file.", f"Try: {EXAMPLE}"
+                f"cannot be read: {reason}", "A plan is a TOML file.", f"Try: {PLAN_EXAMPLE}"
             ) from None
-        if len(content) > LIMIT:
+        if len(content) > MAX_PLAN_BYTES:
             raise self.refusal("is larger than 1 MiB", "A plan is a short description.")
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
@@ -178,7 +174,7 @@ class _Reader:
                 kind = "key" if where else "table or key"
                 raise self.refusal(
                     f"has an unknown {kind} `{key}`" + (f" in {where}" if where else ""),
-                    _WHY,
+                    MISSPELT_KEY_REASON,
                     f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(keys)}.",
                 )
 
@@ -205,7 +201,7 @@ class _Reader:
             return check(**given)
         except InvalidInput as error:
             step = error.next_step or "Correct the value."
-            why = error.why or _REASONS.get(key, "")
+            why = error.why or _REASON_BY_KEY.get(key, "")
             raise InvalidInput(f"{self.name}, {where}: {error.what}", why, step) from None
 
     def _word(
@@ -219,7 +215,7 @@ class _Reader:
         close = difflib.get_close_matches(str(value).lower(), words, n=1)
         raise self.refusal(
             f"needs `{key}` in {where} to be one of {', '.join(words)}; it is {value!r:.60}",
-            _REASONS.get(key, ""),
+            _REASON_BY_KEY.get(key, ""),
             f'Did you mean {key} = "{close[0]}"?' if close else f'Write {key} = "{words[0]}".',
         )
 
@@ -277,4 +273,4 @@ class _Reader:
         """Return a complaint about the file."""
         from ...accountant.errors import InvalidInput
 
-        return InvalidInput(f"{self.name} {what}.", why, step or f"Try: {EXAMPLE}")
+        return InvalidInput(f"{self.name} {what}.", why, step or f"Try: {PLAN_EXAMPLE}")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-EXAMPLE: Final = (
+CALIBRATE_EXAMPLE: Final = (
     "privplan calibrate --epsilon 2 --delta 1e-5 --records 60000 --batch 256 --epochs 10"
 )
 
@@ -82,6 +82,6 @@ def required(check: Callable[..., T], **field: object) -> T:
     ((name, value),) = field.items()
     if value is None:
         raise InvalidInput(
-            f"`{name}` is missing.", "Without it the noise is not determined.", EXAMPLE
+            f"`{name}` is missing.", "Without it the noise is not determined.", CALIBRATE_EXAMPLE
         )
     return options.checked(check, **field)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Final
 
-MAX_LINE_CHARACTERS: Final = 92
+PAGE_LINE_CHARACTERS: Final = 92
 TEXT_COLUMN: Final = 22
 """Column of a key's meaning, behind its name."""
 
@@ -75,7 +75,7 @@ def _for_whom(table: str, key: str) -> str:
 def _entry(name: str, text: str) -> list[str]:
     return textwrap.wrap(
         text,
-        width=MAX_LINE_CHARACTERS,
+        width=PAGE_LINE_CHARACTERS,
         initial_indent=f"  {name:<{TEXT_COLUMN - 2}}",
         subsequent_indent=" " * TEXT_COLUMN,
         break_on_hyphens=False,

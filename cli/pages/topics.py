@@ -24,7 +24,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
 }
 """What each topic is about, in the order in which topics are listed."""
 
-NAMES: Final = tuple(SUMMARIES)
+TOPICS: Final = tuple(SUMMARIES)
 
 
 def page(topic: str) -> str:
@@ -40,7 +40,7 @@ def page(topic: str) -> str:
 
 def listing() -> str:
     """Return the topics, each with a few words."""
-    width = max(map(len, NAMES))
+    width = max(map(len, TOPICS))
     lines = [f"  privplan explain {name:<{width}}   {about}" for name, about in SUMMARIES.items()]
     return "\n".join(["Topics:", *lines])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...accountant.guarantee import Bounds, Guarantee
     from ...accountant.routes import Route
 
-Asked = Literal["epsilon", "delta"]
+Quantity = Literal["epsilon", "delta"]
 """Which of the two numbers a person asked for; the other one was given."""
 
 _CHANGE: Final[Mapping[str, str]] = {
@@ -25,7 +25,7 @@ _CHANGE: Final[Mapping[str, str]] = {
     "replace-one": "replacing one {unit} by another",
     "zero-out": "replacing one {unit} by zeros",
 }
-_NAMES: Final[Mapping[str, str]] = {
+_ENGINE_NAMES: Final[Mapping[str, str]] = {
     "rdp": "RDP",
     "pld": "PLD",
     "gdp": "GDP",
@@ -96,7 +96,7 @@ def change(neighbours: str, unit: str) -> str:
 
 def engine(name: str) -> str:
     """Return how a person calls an engine."""
-    return _NAMES.get(name, name)
+    return _ENGINE_NAMES.get(name, name)
 
 
 def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tuple[str, ...]:
@@ -137,14 +137,14 @@ def phrase(event: Event) -> str:
     return text if len(text) <= 160 else text[:156] + " ..."
 
 
-def guarantee_json(guarantee: Guarantee, asked: Asked) -> dict[str, object]:
+def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object]:
     """Return the JSON result of `account`.
 
     `epsilon` always has two ends; `delta` is a number, unless it is what was asked for.
     """
     return {
         "epsilon": ends(guarantee.epsilon),
-        "delta": ends(guarantee.delta) if asked == "delta" else guarantee.delta.upper,
+        "delta": ends(guarantee.delta) if quantity == "delta" else guarantee.delta.upper,
         "neighbours": guarantee.neighbours,
         "engine": guarantee.engine,
         "unit": guarantee.unit,
@@ -166,28 +166,28 @@ def ends(bounds: Bounds) -> dict[str, float]:
     return {"lower": bounds.lower, "upper": bounds.upper}
 
 
-def guarantee_rows(guarantee: Guarantee, asked: Asked) -> list[tuple[str, str]]:
+def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, str]]:
     """Return the lines that say what is proven, how closely, and for whom."""
     changed = change(guarantee.neighbours, guarantee.unit)
-    if asked == "epsilon":
+    if quantity == "epsilon":
         bounds, at = guarantee.epsilon, f"at delta {rounding.as_given(guarantee.delta.upper)}"
     else:
         bounds, at = guarantee.delta, f"at epsilon {rounding.as_given(guarantee.epsilon.upper)}"
-    empty = math.isinf(bounds.upper) or (asked == "delta" and bounds.upper >= 1.0)
+    empty = math.isinf(bounds.upper) or (quantity == "delta" and bounds.upper >= 1.0)
     if empty:
-        rows = [("proves", f"nothing {at}: {asked} is {rounding.up(bounds.upper)}")]
+        rows = [("proves", f"nothing {at}: {quantity} is {rounding.up(bounds.upper)}")]
     else:
-        rows = [("proves", f"{asked} {rounding.up(bounds.upper)} {at}, {changed}")]
+        rows = [("proves", f"{quantity} {rounding.up(bounds.upper)} {at}, {changed}")]
     if bounds.lower > 0.0:
-        rows.append(("at least", f"{asked} {rounding.down(bounds.lower)}, by any accounting"))
+        rows.append(("at least", f"{quantity} {rounding.down(bounds.lower)}, by any accounting"))
     return rows
 
 
-def guarantee_text(guarantee: Guarantee, asked: Asked, event: Event) -> str:
+def guarantee_text(guarantee: Guarantee, quantity: Quantity, event: Event) -> str:
     """Return what a guarantee says, for a person."""
     return table(
         [
-            *guarantee_rows(guarantee, asked),
+            *guarantee_rows(guarantee, quantity),
             ("by", engine(guarantee.engine)),
             ("against", whom(guarantee.observer)),
             ("for", phrase(event)),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...accountant import rounding
-from ..inputs.plan_file import LIMIT
+from ..inputs.plan_file import MAX_PLAN_BYTES
 from ..terminal.output import Report
 from ..terminal.text import paragraph, plain, table
 from . import describe
@@ -22,7 +22,7 @@ def is_run(path: str) -> bool:
 
     try:
         with Path(path).open("rb") as file:
-            return "run" in tomllib.loads(file.read(LIMIT + 1).decode("utf-8-sig"))
+            return "run" in tomllib.loads(file.read(MAX_PLAN_BYTES + 1).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
         return False
 
@@ -105,17 +105,17 @@ def _observers(forecast: Forecast) -> str:
     """Return a line for each observer, and below it who it is and what its number rests on."""
     lines = [("before", "epsilon", "lowered most by")]
     lines += [
-        (expected.observer, _number(expected), _said(expected.lowered_by))
+        (expected.observer, _epsilon_text(expected), _change_text(expected.lowered_by))
         for expected in forecast.observers
     ]
     wide, narrow = (max(len(line[column]) for line in lines) + 3 for column in (0, 1))
     text = [f"{who:<{wide}}{number:<{narrow}}{said}" for who, number, said in lines]
-    below = [""] + [_below(forecast, expected, " " * wide) for expected in forecast.observers]
+    below = [""] + [_basis(forecast, expected, " " * wide) for expected in forecast.observers]
     return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
 
 
-def _below(forecast: Forecast, expected: Expected, indent: str) -> str:
-    who = paragraph(indent, _who(forecast, expected.observer))
+def _basis(forecast: Forecast, expected: Expected, indent: str) -> str:
+    who = paragraph(indent, _observer_phrase(forecast, expected.observer))
     if math.isinf(expected.epsilon.upper):
         reason = describe.no_guarantee(forecast.prepared.plan.seen_by(expected.observer))
         return who if reason is None else f"{who}\n{paragraph(f'{indent}because ', reason)}"
@@ -124,7 +124,7 @@ def _below(forecast: Forecast, expected: Expected, indent: str) -> str:
     return f"{who}\n{paragraph(f'{indent}rests on: ', '; '.join(expected.rests_on))}"
 
 
-def _who(forecast: Forecast, observer: str) -> str:
+def _observer_phrase(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
     from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of, phrase
     from ...fl.observers.words import in_a_run
@@ -136,12 +136,12 @@ def _who(forecast: Forecast, observer: str) -> str:
     return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
-def _number(expected: Expected) -> str:
+def _epsilon_text(expected: Expected) -> str:
     upper = expected.epsilon.upper
     return rounding.up(upper) if math.isfinite(upper) else "no guarantee"
 
 
-def _said(change: Change | None) -> str:
+def _change_text(change: Change | None) -> str:
     if change is None:
         return "nothing here"
     return f"{change.name}: {rounding.up(change.epsilon)}"

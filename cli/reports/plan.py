@@ -200,7 +200,7 @@ class Comparison:
             sentences.append(
                 "What an observer does not see influences nothing that the observer sees."
             )
-        sentences += options.uncompared(plan.delta, self.design.records)
+        sentences += options.delta_not_compared(plan.delta, self.design.records)
         return tuple(dict.fromkeys(sentences))
 
     def warnings(self) -> tuple[str, ...]:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ...fl.running.checkpoint import Measured
     from ...fl.running.session import RunResult
 
-_APART: Final = (
+_SILOS_DO_NOT_COLLUDE: Final = (
     "Silos and the server follow the protocol, and none of them tells another what it knows, but "
     "for coalitions that are named."
 )
 
-_MIXED: Final = (
+_USERS_DO_NOT_COLLUDE: Final = (
     "Users, the shuffler and the analyzer follow the protocol, and none of them tells another what "
     "it knows, but for users that are counted as colluders."
 )
@@ -190,19 +190,21 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             f"{rounding.as_given(claim.delta)}, {changed}",
         )
     )
-    rows.append(("against", _who(ready, claim.observer)))
-    rows += _below(ready, claim.observer, first)
+    rows.append(("against", _observer_phrase(ready, claim.observer)))
+    rows += _basis(ready, claim.observer, first)
     for who, guarantee in result.guarantees.items():
-        if who != claim.observer and not _is_told(result, who):
-            whom = _who(ready, who, whatever=_is_told(result, f"{who}-with-records"))
-            rows.append(("", f"{_of(guarantee)} against {whom}"))
-            rows += _below(ready, who, guarantee)
+        if who != claim.observer and not _knows_no_more_by_holding(result, who):
+            whom = _observer_phrase(
+                ready, who, whatever=_knows_no_more_by_holding(result, f"{who}-with-records")
+            )
+            rows.append(("", f"{_epsilon_text(guarantee)} against {whom}"))
+            rows += _basis(ready, who, guarantee)
     prepared = ready.prepared
     relief = relieved_by(circumstances_of(prepared.settings, prepared.federation.silos))
     return rows + [row for relieving in relief for row in wrapped("instead", relieving)]
 
 
-def _is_told(result: RunResult, who: str) -> bool:
+def _knows_no_more_by_holding(result: RunResult, who: str) -> bool:
     """Return whether a coalition that holds a part of the unit has the number of one without."""
     guarantees, coalition = result.guarantees, coalition_of(who)
     if who not in guarantees or coalition is None or not coalition.holds:
@@ -210,7 +212,7 @@ def _is_told(result: RunResult, who: str) -> bool:
     return guarantees[who].epsilon == guarantees[Coalition(coalition.colluders).name].epsilon
 
 
-def _below(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
+def _basis(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
     if math.isinf(guarantee.epsilon.upper):
         reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
@@ -226,12 +228,12 @@ def _rests_on(ready: Ready, who: str, guarantee: Guarantee) -> tuple[str, ...]:
     return supposed(ready.prepared, who, guarantee.epsilon.upper)
 
 
-def _of(guarantee: Guarantee) -> str:
+def _epsilon_text(guarantee: Guarantee) -> str:
     upper = guarantee.epsilon.upper
     return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
 
 
-def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
+def _observer_phrase(ready: Ready, observer: str, *, whatever: bool = False) -> str:
     prepared = ready.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
@@ -249,9 +251,9 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
         prepared.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
     if prepared.opening.aggregation == "shuffle":
-        texts += (_MIXED,)
+        texts += (_USERS_DO_NOT_COLLUDE,)
     elif prepared.federation.silos > 1:
-        texts += (_APART,)
+        texts += (_SILOS_DO_NOT_COLLUDE,)
     return (
         *texts,
         "The numbers of users, silos and rounds are public"

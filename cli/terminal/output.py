@@ -32,7 +32,7 @@ INTERRUPTED: Final = 130
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 """Typer's base of all usage errors, whichever Click it stands on."""
 
-_KINDS: Final[Mapping[str, tuple[int, str]]] = {
+_EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
     "InvalidInput": (USAGE, "privplan refuses what it cannot account for, rather than guess."),
     "Unsupported": (NOT_COMPUTABLE, "privplan gives a number only where a sound argument exists."),
     "TargetUnreachable": (NOT_COMPUTABLE, "Every value that was tried proves less than is asked."),
@@ -65,11 +65,11 @@ class Report:
 def show(report: Report, *, as_json: bool, quiet: bool) -> None:
     """Print a report; leave with exit code 1 if what it checked failed."""
     if as_json:
-        _answer(_envelope(report.ok, report.result, report.assumptions, report.warnings))
+        _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
     else:
-        _answer(report.number if quiet else report.text)
+        _to_stdout(report.number if quiet else report.text)
     for warning in report.warnings:
-        _remark(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
+        _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
     if not report.ok:
         raise typer.Exit(CHECK_FAILED)
 
@@ -79,8 +79,10 @@ def fail(error: Exception, *, as_json: bool) -> int:
     from ...accountant.errors import PrivplanError
 
     if isinstance(error, PrivplanError):
-        kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _KINDS), "")
-        code, usual = _KINDS.get(kind, (NOT_COMPUTABLE, ""))
+        kind = next(
+            (cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _EXIT_BY_ERROR), ""
+        )
+        code, usual = _EXIT_BY_ERROR.get(kind, (NOT_COMPUTABLE, ""))
         what, why, step = error.what, error.why or usual, error.next_step or "privplan --help"
     elif isinstance(error, (Interruption, typer.Abort)):
         code, stopped = INTERRUPTED, error if isinstance(error, Interruption) else Interruption()
@@ -93,7 +95,7 @@ def fail(error: Exception, *, as_json: bool) -> int:
     elif isinstance(error, ModuleNotFoundError):
         code = NEEDS_EXTRA
         what = f"The package `{error.name}` is not installed."
-        why, step = _KINDS["MissingExtra"][1], "privplan doctor"
+        why, step = _EXIT_BY_ERROR["MissingExtra"][1], "privplan doctor"
     else:
         code = NOT_COMPUTABLE
         # Not its text: a library's message may show the values that it was given.
@@ -102,10 +104,10 @@ def fail(error: Exception, *, as_json: bool) -> int:
         why = "This is a fault in privplan, not in what you gave it."
         step = "Set PRIVPLAN_DEBUG=1, run it again, and report what it prints."
     what, why, step = plain(what), plain(why), plain(step)
-    _remark(f"{_label('error:', 'red')} {what}\n  why: {why}\n next: {step}")
+    _to_stderr(f"{_label('error:', 'red')} {what}\n  why: {why}\n next: {step}")
     if as_json:
         with contextlib.suppress(OSError):  # standard output may be what failed
-            _answer(_envelope(False, None, (), (), {"what": what, "why": why, "next": step}))
+            _to_stdout(_envelope(False, None, (), (), {"what": what, "why": why, "next": step}))
     return code
 
 
@@ -164,15 +166,15 @@ def _wrapped(text: str) -> str:
     ).lstrip()
 
 
-def _answer(text: str) -> None:
+def _to_stdout(text: str) -> None:
     _write(text, to_error=False)
 
 
-def _remark(text: str) -> None:
+def _to_stderr(text: str) -> None:
     _write(text, to_error=True)
 
 
-def settle() -> None:
+def discard_unwritten() -> None:
     """Leave nothing in the buffer of standard output that the interpreter would fail to write.
 
     After an error on standard output (a full disk), its text is still buffered; the last flush at

@@ -14,10 +14,10 @@ from .conftest import Refused, Run
 def test_every_topic_of_the_help_exists(run: Run) -> None:
     general = {"sampling", "neighbours", "delta", "engines", "group", "shuffle", "plan", "run"}
     general |= {"attack", "log"}
-    assert set(topics.NAMES) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
+    assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
-    assert ",".join(topics.NAMES) in helped
-    for name in topics.NAMES:
+    assert ",".join(topics.TOPICS) in helped
+    for name in topics.TOPICS:
         outcome = run("explain", name)
         assert outcome.code == 0
         assert name.upper() in outcome.out.splitlines()[0]
@@ -30,7 +30,7 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
 def test_without_a_topic_they_are_listed(run: Run) -> None:
     outcome = run("explain")
     assert outcome.code == 0
-    assert all(f"privplan explain {name}" in outcome.out for name in topics.NAMES)
+    assert all(f"privplan explain {name}" in outcome.out for name in topics.TOPICS)
 
 
 @pytest.mark.parametrize(

@@ -99,9 +99,9 @@ def test_missing_packages_are_named_with_the_command(
 
 
 def test_a_missing_extra_keeps_its_kind() -> None:
-    from privplan.cli.commands.run import _with_command
+    from privplan.cli.commands.run import _with_install_command
 
-    error = _with_command(MissingExtra("No torch.", "why", "pip"))
+    error = _with_install_command(MissingExtra("No torch.", "why", "pip"))
     assert error.what == "No torch."
     assert error.next_step.startswith("pip install ")
 
