@@ -182,12 +182,12 @@ def _number(report: AttackReport) -> str:
 
 def _assumed(measurements: Sequence[Measurement]) -> tuple[str, ...]:
     """Return what each tier rests on, once."""
-    sentence = (
+    sentences = (
         f"{measurement.tier}: {line[:1].upper()}{line[1:].rstrip('.')}."
         for measurement in measurements
         for line in measurement.assumes
     )
-    return tuple(dict.fromkeys(sentence))
+    return tuple(dict.fromkeys(sentences))
 
 
 def _text(report: AttackReport, folder: str) -> str:

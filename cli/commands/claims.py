@@ -108,11 +108,11 @@ def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool
     warnings: list[str] = []
     if measure:
         from ...accountant.errors import MissingExtra
-        from .audit_demo import measured
+        from .audit_demo import run_and_cache
 
         for name in missing:
             try:
-                known[name] = measured_rows.rows_of(DEMOS[name], measured(name, version))
+                known[name] = measured_rows.rows_of(DEMOS[name], run_and_cache(name, version))
             except MissingExtra as error:
                 warnings.append(f"{name} was not measured: {error.what} {error.next_step}")
     return measured_rows.joined(known.values()), bool(missing) and not measure, tuple(warnings)

@@ -91,7 +91,7 @@ def run(
     output.show(report, as_json=as_json, quiet=quiet)
 
 
-def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.RoundReport:
+def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.Report:
     """Return what a run would prove; a folder has no part in it."""
     from ...accountant.errors import InvalidInput
     from ..reports.forecast import forecast_of
