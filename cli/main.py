@@ -40,6 +40,7 @@ class Commands(typer.core.TyperGroup):
     ) -> Any:
         """Run the command that `args` name, and leave with its exit code."""
         arguments = list(sys.argv[1:] if args is None else args)
+        # Read by hand: an error may come before Typer has parsed anything.
         as_json = "--json" in arguments
         try:
             extra.setdefault("default_map", defaults_file.defaults(arguments))
@@ -95,11 +96,13 @@ def privplan(
 ) -> None:
     """Plan noise, account for it from both sides, and say how every number follows."""
     del version
+    # Help that nobody asked for is an error of usage, so it goes to standard error.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(output.USAGE)
 
 
+# In the order in which the help lists them.
 for command in (calibrate, plan, run, account, claims, report, explain, doctor):
     app.command()(command)
 

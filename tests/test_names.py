@@ -70,7 +70,7 @@ def test_every_exception_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ('if system == "uldp-group":', "uldp-group"),
         ("# fedavg clips nothing", "fedavg"),

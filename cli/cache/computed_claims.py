@@ -33,6 +33,7 @@ def keep(system: str, claims: Sequence[Claim], version: str | None) -> None:
     have changed since, nobody knows which code it was, and nothing is kept.
     """
     with contextlib.suppress(Exception):
+        # The code may have been edited while it computed; then the version says nothing of it.
         if current() == version:
             rows = [asdict(claim) for claim in claims]
             store.write(f"claims-{system}", version, "claims", rows)

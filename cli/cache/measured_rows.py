@@ -40,6 +40,7 @@ class MeasuredRow:
         texts = (self.demo, self.system, self.setting, self.kind, *self.assumes)
         if not all(isinstance(text, str) for text in texts):
             raise TypeError("A name is a text.")
+        # Written as what must hold, so that NaN fails it.
         if not (self.value >= 0.0 and 0.0 < self.confidence < 1.0):
             raise ValueError("A value is 0 or above, and a confidence lies between 0 and 1.")
 
@@ -88,6 +89,7 @@ def keep(name: str, measured: Iterable[MeasuredRow], version: str | None) -> Non
 def joined(measured: Iterable[tuple[MeasuredRow, ...] | None]) -> Rows:
     """Return what is known, by row; where two demonstrations measure a row, the first."""
     rows: dict[tuple[str, str], MeasuredRow] = {}
+    # The first stays: `setdefault` never replaces a value by one that happens to be larger.
     for row in (row for rows_of_demo in measured for row in rows_of_demo or ()):
         rows.setdefault((row.system, row.setting), row)
     return rows

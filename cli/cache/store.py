@@ -43,6 +43,7 @@ def write(stem: str, version: str | None, key: str, content: object) -> None:
     """Keep `content` under `key`, and drop what other versions left; raise if that fails."""
     path = _path(stem, version)
     path.parent.mkdir(parents=True, exist_ok=True)
+    # One version is kept at a time: a changed source file would leave another file each time.
     for old in path.parent.glob(f"{stem}-*.json"):
         old.unlink(missing_ok=True)
     # Written aside and renamed, so that nobody reads half a file.
@@ -77,6 +78,7 @@ def _path(stem: str, version: str | None) -> Path:
 def _version(packages: Sequence[ModuleType], libraries: Sequence[str]) -> str:
     from importlib import metadata
 
+    # Interpreter, libraries and sources decide the numbers; a change of any gives another name.
     digest = hashlib.sha256(sys.version.encode())
     for library in libraries:
         digest.update(f"{library} {metadata.version(library)}\n".encode())
@@ -88,6 +90,7 @@ def _version(packages: Sequence[ModuleType], libraries: Sequence[str]) -> str:
         for file in files:
             content = file.read_bytes()
             name = file.relative_to(root).as_posix()
+            # Name and length first: text that moves to the next file changes the digest.
             digest.update(f"{package.__name__} {name} {len(content)}\n".encode())
             digest.update(content)
     return digest.hexdigest()[:32]

@@ -104,6 +104,7 @@ class Question:
         if given == ("epsilon",):
             value = options.checked(validate.non_negative, epsilon=epsilon)
             return cls("delta", value, neighbours, engine, True)
+        # Neither is given: epsilon at the default delta, and the report says that it was assumed.
         slack = delta if given else options.DEFAULT_DELTA
         value = options.checked(below_half, delta=slack)
         return cls("epsilon", value, neighbours, engine, bool(given))
@@ -139,6 +140,7 @@ class Question:
         from ..inputs.event_file import read_event
 
         event = read_event(source)
+        # Loaded only now, so that a file that is no event is refused at once.
         from ...accountant.account import account as run
 
         given = {"delta" if self.quantity == "epsilon" else "epsilon": self.given}
@@ -189,6 +191,7 @@ class Answer:
             text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
         elif not self.question.chosen:
             text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
+        # The upper end is the guarantee; the lower one never goes into --quiet.
         bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
         delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
         return Report(

@@ -152,6 +152,7 @@ def attack(
     )
     key = None if sign_key is None else private_key(sign_key, "--sign-key")
     given = anchors.expected(public_key, head)
+    # A status line would break what a program reads.
     with _status(shown=not (as_json or quiet)) as tell:
         attacked_run = _attacked(
             attack_run, folder, request, append=not no_append, key=key, tell=tell, **given
@@ -161,6 +162,7 @@ def attack(
 
 def _report(report: AttackReport, folder: str) -> Report:
     warnings = report.warnings
+    # Results before the noise are secrets of the run, in this terminal's history too.
     if report.sealed_tiers:
         warnings = (SECRET.format(tiers=" and ".join(report.sealed_tiers)), *warnings)
     return Report(
@@ -175,8 +177,10 @@ def _report(report: AttackReport, folder: str) -> Report:
 
 def _number(report: AttackReport) -> str:
     """Return the claim tier's number, or else the first one that was measured."""
+    # Tiers prove different things, so --quiet never mixes them: claim, or the first that was taken.
     claim_tier = [measurement for measurement in report.measurements if measurement.tier == "claim"]
     value = (claim_tier or list(report.measurements))[0].value
+    # A lower bound is rounded down, so that no digit claims more than was shown.
     return "inf" if value == float("inf") else rounding.down(value, 6).replace(",", "")
 
 
@@ -196,6 +200,7 @@ def _text(report: AttackReport, folder: str) -> str:
     blocks = [_tier(tier, report) for tier in TIERS]
     parts = [block for block in blocks if block]
     parts.append(table(_rows(report, folder)))
+    # Where nothing is contradicted, a reader must not take silence for a proof.
     if not report.contradicted:
         parts += [paragraph("note: ", NO_ACCUSATION)] if report.unusual else []
         parts.append(paragraph("note: ", NOT_PROOF))
@@ -210,8 +215,10 @@ def _tier(tier: str, report: AttackReport) -> str:
         f"{label:<{TIER_COLUMN_WIDTH}}{_line(measurement)}"
         for label, measurement in zip(labels, measurements, strict=False)
     ]
+    # Tests are judged together, since their p-values are corrected for one another.
     if measurements and all(measurement.kind == "test" for measurement in measurements):
         return "\n".join([*lines, *_tests(measurements)])
+    # Estimates prove nothing, so no sentence of proof follows them.
     if measurements and all(measurement.kind == "estimate" for measurement in measurements):
         lines.append(f"{'':<{TIER_COLUMN_WIDTH}}{_ESTIMATES}")
         return "\n".join(lines)
@@ -238,6 +245,7 @@ def _tests(measurements: Sequence[Measurement]) -> list[str]:
     rare = sum(measurement.unusual for measurement in measurements)
     verdict = f"{failed:,} CONTRADICTED" if failed else "none is contradicted"
     verdict += f", {rare:,} unusual" if rare else ""
+    # All tests of a tier share one confidence and one strict level.
     alpha, level = 1.0 - measurements[0].confidence, measurements[0].level
     limits = f"at {alpha:.6g} or less it is unusual (at most {one_in(alpha)} honest runs)."
     if level is not None:
@@ -253,6 +261,7 @@ def _tests(measurements: Sequence[Measurement]) -> list[str]:
             if measurement.verdict != "not-contradicted"
         ),
     ]
+    # With nothing rejected, one sentence says what passing means.
     sentences += [measurements[0].proves] if not (failed or rare) else []
     tests = f"{counted(len(measurements), 'test')}{_test_sample(measurements[0])}"
     lines = [f"{'':<{TIER_COLUMN_WIDTH}}{tests}: {verdict}"]
@@ -270,6 +279,7 @@ def _line(measurement: Measurement) -> str:
     else:
         sentence = f"{quantity} at least {rounding.down(measurement.value)}"
         sentence += _any_mechanism_bound(measurement)
+    # A claim is rounded up and a bound on the truth down: neither looks better than it is.
     if measurement.claimed is not None and measurement.kind == "estimate":
         sentence += f"; the claim allows {rounding.up(measurement.claimed)}"
     elif measurement.claimed is not None:
@@ -305,6 +315,7 @@ def _any_mechanism_bound(measurement: Measurement) -> str:
 
 def _interval(measurement: Measurement) -> str:
     """Return the interval of an estimate, where it has one."""
+    # The log of a stranger may hold anything, so only numbers count as ends.
     ends = [measurement.sample.get(name) for name in ("lower", "upper")]
     numbers = [end for end in ends if isinstance(end, (int, float))]
     return f" [{numbers[0]:.3g}, {numbers[1]:.3g}]" if len(numbers) == 2 else ""

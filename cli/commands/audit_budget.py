@@ -93,6 +93,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
     chain = report.chain
     if chain.unbegun:
         return [("ledger", "no record"), ("spent", "nothing, as far as the log tells")]
+    # Nothing after a broken line is believed, and a budget needs every line.
     if chain.bad_line is not None:
         good = counted(chain.records, "good record")
         where = f"{good}, then line {chain.bad_line} is bad: {chain.reason}"
@@ -106,6 +107,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
     rows.append(("spent", _spent(report, claim)))
     if report.limit is not None:
         rows.append(("limit", _limit(report, report.limit)))
+    # A lower end of 0 says nothing, so it has no row.
     if report.total.epsilon.lower > 0.0:
         lower = rounding.down(report.total.epsilon.lower, rounding.EXACT_DIGITS)
         rows.append(("at least", f"epsilon {lower}"))
@@ -118,6 +120,7 @@ def _rows(report: BudgetReport) -> list[tuple[str, str]]:
     ]
     if report.left is not None:
         rows.append(("left", _left(report, report.left)))
+    # A closed run releases no more, so what was planned is what was spent.
     if report.planned is not None and not report.complete:
         rows.append(("planned", f"epsilon {_rounded_up(report.planned.upper)} at its end"))
     for row in report.rows:
@@ -178,8 +181,10 @@ def _rounded_up(number: float) -> str:
 
 
 def _budget_bar(share: float) -> str:
+    # Calibrated noise meets its target to rounding, which is no excess.
     if share > 1.0 + 1e-9:
         return "[" + "!" * BAR_WIDTH + "]"
+    # Rounded up: the bar never shows less than is spent.
     full = min(BAR_WIDTH, int(share * BAR_WIDTH + 0.999999))
     return "[" + "#" * full + "." * (BAR_WIDTH - full) + "]"
 
@@ -220,6 +225,7 @@ def _claimed(report: BudgetReport, claim: Claim) -> str:
     if claim.epsilon is None:
         return "nothing"
     verdict = "the log supports it" if report.supported else "the log does NOT support it"
+    # The number may be below the claim and still rest on facts that a hazard denies.
     if report.within_claim and report.errors:
         named = ", ".join(plain(name) for name in report.errors)
         verdict = f"the log does NOT support it, whatever its rounds come to: {named}"

@@ -108,6 +108,7 @@ def run_and_cache(
     if sys.stderr is not None and sys.stderr.isatty():
         typer.echo(f"{name}: running ...", err=True)
     weakness = run_demo(name, seed)
+    # Other seeds are not kept: the best of many seeds is no bound at its confidence.
     if seed == measured_rows.DEFAULT_SEED:
         measured_rows.keep(name, measured_rows.rows_of(DEMOS[name], weakness), version)
     return weakness
@@ -156,6 +157,7 @@ def _rests_on(weakness: Weakness) -> Sequence[str]:
     """Return what is assumed, and of which lines of the table if not of all."""
     every = range(1, len(weakness.measurements) + 1)
     lines: dict[str, list[int]] = {}
+    # Assumptions are collected once, each with the lines that need it.
     for number, measurement in zip(every, weakness.measurements, strict=True):
         for assumed in dict.fromkeys(measurement.assumes):
             lines.setdefault(assumed, []).append(number)
@@ -224,6 +226,7 @@ def _cells(measurement: Measurement, exact: float | None) -> tuple[str, str, str
         "estimate": "~ ",
         "test": "p = ",
     }[measurement.kind]
+    # A p-value is rounded up and a bound from below down: both err against the attack.
     value = (
         rounding.up(measurement.value)
         if measurement.kind == "test"

@@ -63,6 +63,7 @@ def log(
     from ...audit.verify import verify
 
     verified = verify(folder, **anchors.expected(public_key, head))
+    # Contradictions are looked for in whole chains only: a broken one is refused already.
     whole = verified.first_bad is None and verified.opened is not None
     edits = (*edits_of(folder), *_configured(verified, folder)) if whole else ()
     replayed = replay(folder, models) if whole and models is not None else None

@@ -141,6 +141,7 @@ class Plan:
 
         if calibration.guarantee.engine == "rdp":
             return None
+        # RDP may have no curve for the event, or no noise that meets the target.
         try:
             return self.solve("rdp").value
         except PrivplanError:
@@ -157,6 +158,7 @@ class Plan:
         from ...accountant.account import account
         from ...accountant.errors import PrivplanError
 
+        # At rate 1 nothing is amplified; rounds alone do not say how often data are used.
         if self.schedule.passes is None or self.schedule.rate == 1.0:
             return None
         event = self.seen_by_unit(ev.Repeat(self.schedule.passes, self.release(noise)))
@@ -170,7 +172,9 @@ class Plan:
         from ..reports import describe
 
         calibration = self.solve(self.engine)
+        # A second search, only for the comparison in the text: --quiet does without.
         rdp = None if brief or self.engine else self.by_rdp(calibration)
+        # Most loaders shuffle, so what the same noise proves for them stands in the warning.
         plain = self.unamplified(calibration.value)
         proven = calibration.guarantee
         return Report(

@@ -74,6 +74,7 @@ def claims(
     rows = [claim for name in chosen for claim in _claims_of(name)]
     measured, unknown, warnings = _measured_rows(chosen, measure=measure)
     counts = Counter(claim.verdict for claim in rows)
+    # As wide as the terminal, within what a table can be read at.
     width = min(
         max(shutil.get_terminal_size((MIN_TABLE_COLUMNS, 24)).columns, MIN_TABLE_COLUMNS),
         MAX_TABLE_COLUMNS,
@@ -110,6 +111,7 @@ def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool
         from ...accountant.errors import MissingExtra
         from .audit_demo import run_and_cache
 
+        # One demonstration that lacks a package does not hold up the others.
         for name in missing:
             try:
                 known[name] = measured_rows.rows_of(DEMOS[name], run_and_cache(name, version))

@@ -72,9 +72,11 @@ def doctor(as_json: options.Json = False, quiet: options.Quiet = False) -> None:
     """
     required, extras = _requirements()
     versions = {name: _version(name) for name in required}
+    # Two engines of independent mathematics against one exact number.
     tests = [self_test(engine) for engine in ("gdp", "pld")]
     others = foreign_systems()
     problems = sum(version is None for version in versions.values())
+    # Extras may be absent and packages of others broken: neither is a fault of this installation.
     problems += sum(not test.ok for test in tests)
     rows = [
         (PACKAGE_NAME, _version(PACKAGE_NAME) or "not installed"),
@@ -160,6 +162,7 @@ def _requirements() -> tuple[list[str], list[Extra]]:
         lines = []
     for line in lines:
         name = re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0]
+        # A requirement with an `extra` marker belongs to that extra, any other is required.
         marker = re.search(r"""extra\s*==\s*["']([^"']+)["']""", line)
         if marker is None:
             required.append(name)

@@ -39,6 +39,7 @@ def explain(
     from ..inputs.event_file import names_event
     from .account import Question
 
+    # A topic wins over a file of the same name; ./NAME is always the file.
     if target is None or target in TOPICS:
         show(_page(target), as_json=as_json, quiet=quiet)
         return

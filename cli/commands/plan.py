@@ -108,6 +108,7 @@ def plan(
         "cost": cost,
     }
     flags = _Flags(context, values)
+    # A run's configuration fixes its plan, so it is forecast and not designed.
     if source is not None and is_run(source):
         flags.refuse_beside_a_run()
         show(_forecast(source, accept_delta), as_json=as_json, quiet=quiet)
@@ -117,6 +118,7 @@ def plan(
 
         flags.refuse_beside_a_file()
         design = read_design(source)
+        # Variables and privplan.toml are for single phases; a plan file says all of that itself.
         flags.only_flags = True
     else:
         design = Design((_single(flags),), neighbours=neighbours)
@@ -128,6 +130,7 @@ def plan(
         split=flags.word("split", design.split, SPLITS) or design.split,
         cost=flags.word("cost", design.cost, COSTS) or design.cost,
     )
+    # Delta is compared with the largest phase: its records bound the number of units.
     require_small(
         design.delta or 0.0,
         design.records,
@@ -236,6 +239,7 @@ class _Flags:
                 f"Give --{flag} 1,2 for example.",
             ) from None
         checks: Callable[..., Any] = getattr(validate, check)
+        # A number that is given twice is one design.
         return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
 
 
@@ -253,6 +257,7 @@ def _single(flags: _Flags) -> PhaseDesign:
             "The noise depends on how often a record is used, and one description decides that.",
             PLAN_EXAMPLE,
         )
+    # A schedule is one of: records, batch and epochs; rates and epochs; rates and rounds; rounds.
     wanted = ("records", "batch", "epochs") if "records" in given else ("rates",)
     if "records" not in given:
         if not flags.takes("rates"):

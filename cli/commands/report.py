@@ -50,6 +50,7 @@ def report(
             "The page is one file.",
             REPORT_EXAMPLE,
         )
+    # Before the log is read, which may take a while.
     _require_replaceable(out)
     facts = read(folder, **anchors.expected(public_key, head))
     page, chain = _rendered(facts), facts.budget.chain
@@ -114,6 +115,7 @@ def _require_replaceable(out: Path) -> None:
 
     if not (out.exists() or out.is_symlink()):
         return
+    # Outside of a run's folder a file may be replaced; inside, only an older page.
     if out.is_file() and not out.is_symlink():
         if not (out.parent / LOG).exists():
             return

@@ -74,12 +74,14 @@ def run(
         if dry_run:
             output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
             return
+        # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
         ready = _ready(config, out, resume, anchors.normalised_head(head), accept_delta)
         from ...fl.running.lifecycle import carried_out
         from ...fl.running.warnings import warnings_of
         from ..reports.run import report_of
 
         with ready.writer:
+            # Collected before the first round, while nothing is spent.
             warnings = warnings_of(ready.prepared)
             with _progress_bar(ready, shown=not (as_json or quiet)) as tell:
                 result = carried_out(ready, tell)
@@ -110,6 +112,7 @@ def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -
     from ...fl.running.folder import CONFIG
     from ...fl.running.interrupted_run import RunInterrupted, between_rounds
 
+    # A folder with a configuration holds a run, whatever line it stopped at.
     if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
         stopped = between_rounds(error, out or Path(), head)
         return Interruption(stopped.what, stopped.why, stopped.next_step)

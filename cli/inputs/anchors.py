@@ -46,6 +46,7 @@ def expected(public_key: str | None, head: str | None) -> dict[str, Any]:
 
 def normalised_head(given: str | None) -> str | None:
     """Return a head as logs have it, of what a person typed."""
+    # A head is copied by hand: spaces and capitals around it mean nothing.
     return None if given is None else given.strip().lower()
 
 

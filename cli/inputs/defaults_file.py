@@ -42,6 +42,7 @@ def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
     Raises `InvalidInput` for a file that cannot be used.  Only commands that take defaults read
     it, and none when help is asked for.
     """
+    # Help, and commands that take no defaults, answer beside a broken file too.
     command = next((word for word in arguments if not word.startswith("-")), "")
     if command not in _TABLE_OF or "--help" in arguments or not Path(DEFAULTS_FILE).is_file():
         return {}
@@ -92,6 +93,7 @@ def load() -> dict[str, dict[str, str]]:
 
 
 def _option_text(table: str, key: str, value: object) -> str:
+    # `True` is an int in Python, and no number here.
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         from ...accountant.errors import InvalidInput
 

@@ -42,6 +42,7 @@ def read_event(source: str) -> Event:
             "Write equal steps as one `repeat`.",
         )
     try:
+        # Some editors put a byte order mark in front of UTF-8.
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
@@ -73,6 +74,7 @@ def names_event(word: str) -> bool:
 
 def _read_file(path: str) -> bytes:
     with Path(path).open("rb") as file:
+        # One byte more than allowed tells a file that is too large from one that just fits.
         return file.read(MAX_EVENT_BYTES + 1)
 
 

@@ -159,6 +159,7 @@ def strongest(context: typer.Context, groups: Mapping[str, Sequence[str]]) -> tu
     A flag is stronger than an environment variable, which is stronger than `privplan.toml`; so a
     flag silences the variables and the file where they would contradict it.
     """
+    # Groups are compared by their strongest member, so that one flag outranks a whole file.
     ranks = {label: max(_rank(context, name) for name in names) for label, names in groups.items()}
     best = max(ranks.values())
     return tuple(label for label, rank in ranks.items() if best > 0 and rank == best)

@@ -100,6 +100,7 @@ class PhaseDesign:
             phase = replace(phase, epochs=epochs)
         if rate is None or (self.rate is None and self.batch is None):
             return phase
+        # Fixed-size and shuffled sampling know no rate: the nearest batch stands for it.
         if self.records is not None and self.sampling in ("fixed-size", "shuffled"):
             return replace(phase, batch=max(1, round(rate * self.records)))
         return replace(phase, rate=rate, records=None, batch=None)
@@ -112,6 +113,7 @@ class PhaseDesign:
             return Phase(self.name, self.event, self.rounds or 1, self.observers)
         around, rounds = self._schedule()
         views = {
+            # A view has a share of the noise: whoever knows the rest of it subtracts that.
             observer: lambda noise, share=share: around(self._release(share * noise))
             for observer, share in self.views
         }
@@ -152,6 +154,7 @@ class PhaseDesign:
             assert self.batch is not None
             records, batch = self.records, self.batch
             schedule = from_epochs(records, batch, self.epochs)
+            # An epoch of shuffled batches is one event, so epochs are counted and not steps.
             if self.sampling == "shuffled":
                 assert schedule.passes is not None
                 return lambda release: ev.ShuffledBatches(-(-records // batch), release), (
@@ -182,6 +185,7 @@ def steps(rate: float, epochs: float) -> int:
             "At rate 0 nobody is ever used, and no number of steps makes an epoch.",
             "Give a rate in (0, 1].",
         )
+    # The decimals as typed: a float is a little off, and the ceiling would count that.
     quotient = Fraction(repr(epochs)) / Fraction(repr(rate))
     return -(-quotient.numerator // quotient.denominator)
 

@@ -131,6 +131,7 @@ class _Reader:
             raise self.missing(where, "name")
         event = self._event(table, where)
         mechanism = self._word(table, where, "mechanism", MECHANISMS)
+        # Exactly one of both: noise is either sought or fixed.
         if (event is None) == (mechanism is None):
             raise self.refusal(
                 f"needs either `mechanism` or `event` in {where}",

@@ -57,7 +57,9 @@ def from_epochs(records: int | None, batch: int | None, epochs: float | None) ->
             "A step cannot use more records than there are.",
             "Make the batch smaller, or give the size of the whole data set.",
         )
+    # Exact: a float quotient could lose the step that the ceiling should count.
     over, under = passes.as_integer_ratio()
+    # ceil(epochs records / batch) steps, and ceil(epochs) uses of each record at most.
     return Schedule(
         rounds=-(-size * over // (sample * under)),
         rate=sample / size,

@@ -81,6 +81,7 @@ def text(
             for row, measured_row in zip(cells, by_row, strict=True)
         ]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    # The setting takes what the numbers leave.
     first = width - sum(widths) - len(widths) - 1
     blocks: list[str] = []
     for system in dict.fromkeys(claim.system for claim in rows):
@@ -149,6 +150,7 @@ def _measured_by(measured: MeasuredRow) -> str:
     sure = f"at {100.0 * measured.confidence:g} % confidence"
     number = f"about {value}" if measured.kind == "estimate" else f"at least {value} {sure}"
     against = ", against the claim" if measured.contradicted else ""
+    # Only how often it was seen is counted; that it is impossible otherwise is mathematics.
     if math.isinf(measured.value):
         number = f"infinite, seen {sure} and impossible on the neighbouring data"
     sentence = f"Measured: {number}{against} (privplan audit demo {measured.demo})."

@@ -173,6 +173,7 @@ def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, 
         bounds, at = guarantee.epsilon, f"at delta {rounding.as_given(guarantee.delta.upper)}"
     else:
         bounds, at = guarantee.delta, f"at epsilon {rounding.as_given(guarantee.epsilon.upper)}"
+    # An infinite epsilon or a delta of 1 permits everything, so nothing is proven.
     empty = math.isinf(bounds.upper) or (quantity == "delta" and bounds.upper >= 1.0)
     if empty:
         rows = [("proves", f"nothing {at}: {quantity} is {rounding.up(bounds.upper)}")]
@@ -290,6 +291,7 @@ def _phrase(event: Event) -> str:
         case ev.Compose(()):
             return "nothing"
         case ev.Compose(parts):
+            # A long plan is told by its ends: the line has to stay one line.
             if len(parts) > 3:
                 ends = _phrase(parts[0]), _phrase(parts[-1])
                 return f"{len(parts):,} releases, from ({ends[0]}) to ({ends[1]})"

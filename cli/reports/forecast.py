@@ -103,6 +103,7 @@ def _text(forecast: Forecast, path: Path) -> str:
 
 def _observers(forecast: Forecast) -> str:
     """Return a line for each observer, and below it who it is and what its number rests on."""
+    # Three columns; what a number rests on follows below its line, indented.
     lines = [("before", "epsilon", "lowered most by")]
     lines += [
         (expected.observer, _epsilon_text(expected), _change_text(expected.lowered_by))

@@ -75,6 +75,7 @@ class Comparison:
         for variation in varied:
             try:
                 rows.append(Row(variation, variation.design.planned()))
+            # A design that cannot meet the target is a row that says why, not the end of the table.
             except (TargetTrivial, TargetUnreachable, Unsupported) as refusal:
                 first = first or refusal
                 rows.append(Row(variation, None, refusal.what))
@@ -159,6 +160,7 @@ class Comparison:
                 "" if variation.epochs is None else f"{variation.epochs:g}" for variation in varied
             ],
         }
+        # What is the same in every row is no column.
         labels = {name: values for name, values in shown.items() if len(set(values)) > 1}
         rows = [(*labels, "rounds", *heads, "epsilon", f"cost ({self.chosen.cost_name})")]
         for index, row in enumerate(self.rows):
@@ -168,6 +170,7 @@ class Comparison:
                 continue
             total = sum(phase.rounds for phase in row.plan.phases)
             noise = [rounding.up(noise_multiplier) for noise_multiplier in row.plan.noise.values()]
+            # The observer who learns most decides what a design proves.
             ends = (rounding.up(row.worst.epsilon.upper), rounding.up(row.plan.cost))
             rows.append((*label, f"{total:,}", *noise, *ends))
         return columns(rows)

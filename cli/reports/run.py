@@ -130,6 +130,7 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
     if security is not None:
         rows.append(("summed", _protocol(security)))
     rows += _test_rows(result, len(data.test_labels))
+    # Rounds that were begun and not released are paid for all the same.
     if result.rounds < result.planned:
         lost = result.planned - result.rounds
         rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
@@ -142,6 +143,7 @@ def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, 
 def _test_rows(result: RunResult, records: int) -> list[tuple[str, str]]:
     """Return what the test data said, and who says that they are public; or why they are not."""
     test = result.test
+    # A metric of private records would be a release that nobody has paid for.
     if not test.public:
         return wrapped("test", f"none: {test.why}")
     shown = result.measured[-1].metrics if result.measured else {}
@@ -192,6 +194,7 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
     )
     rows.append(("against", _observer_phrase(ready, claim.observer)))
     rows += _basis(ready, claim.observer, first)
+    # Who learns the same whatever it holds has one line, not one for each case.
     for who, guarantee in result.guarantees.items():
         if who != claim.observer and not _knows_no_more_by_holding(result, who):
             whom = _observer_phrase(
@@ -250,6 +253,7 @@ def _assumptions(ready: Ready) -> tuple[str, ...]:
     texts = describe.assumptions(
         prepared.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
     )
+    # Honest behaviour is assumed of the parties that the protocol has.
     if prepared.opening.aggregation == "shuffle":
         texts += (_USERS_DO_NOT_COLLUDE,)
     elif prepared.federation.silos > 1:

@@ -68,6 +68,7 @@ def show(report: Report, *, as_json: bool, quiet: bool) -> None:
         _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
     else:
         _to_stdout(report.number if quiet else report.text)
+    # On standard error, so that what a pipe reads is the answer alone.
     for warning in report.warnings:
         _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
     if not report.ok:
@@ -79,6 +80,7 @@ def fail(error: Exception, *, as_json: bool) -> int:
     from ...accountant.errors import PrivplanError
 
     if isinstance(error, PrivplanError):
+        # The nearest class in the table, so that a subclass leaves with its parent's code.
         kind = next(
             (cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _EXIT_BY_ERROR), ""
         )
@@ -103,6 +105,7 @@ def fail(error: Exception, *, as_json: bool) -> int:
         what = f"privplan stopped on an error of its own: {type(error).__name__}{of_system}"
         why = "This is a fault in privplan, not in what you gave it."
         step = "Set PRIVPLAN_DEBUG=1, run it again, and report what it prints."
+    # A message may quote a file of a stranger: nothing in it reaches the terminal unescaped.
     what, why, step = plain(what), plain(why), plain(step)
     _to_stderr(f"{_label('error:', 'red')} {what}\n  why: {why}\n next: {step}")
     if as_json:

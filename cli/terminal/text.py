@@ -12,6 +12,7 @@ MAX_TEXT_CHARACTERS: Final = 88
 
 def plain(text: str) -> str:
     """Return `text` on one line, with what a terminal would obey (or not show) written out."""
+    # A line break inside a value could forge a line of ours.
     line = " ".join(text.split())
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
