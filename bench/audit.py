@@ -16,8 +16,8 @@ from privplan.accountant import records as rec
 from privplan.audit.budget import audit_budget
 from privplan.fl.log.canonical import LOG, START, chained
 
-LINES = 10_000
-ASKED, ASKED_DIFFERENT = 2.0, 10.0
+LOG_LINES = 10_000
+MAX_AUDIT_SECONDS, MAX_SECONDS_DIFFERENT_ROUNDS = 2.0, 10.0
 
 NOTE = """\
 A log of ULDP-AVG: every line is checked against the chain, every sensitivity, noise and sample is
@@ -27,8 +27,8 @@ most 1e-4 of the noise, down for the upper end and up for the lower one."""
 
 
 def rounds(rate: float, noise: Callable[[int], float]) -> list[rec.Record]:
-    """Return a log of `LINES` records; `noise` is the noise multiplier of a round."""
-    count = LINES // 2 - 1
+    """Return a log of `LOG_LINES` records; `noise` is the noise multiplier of a round."""
+    count = LOG_LINES // 2 - 1
     event = ev.Poisson(rate, ev.Gaussian(noise(0))) if rate < 1.0 else ev.Gaussian(noise(0))
     records: list[rec.Record] = [
         rec.RunOpen(
@@ -105,7 +105,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
             progress(f"auditing {name}")
             folder = written(Path(folder_name) / str(number), make())
             timed = timing.timed(lambda folder=folder: audit_budget(folder), 1 if quick else 3)
-            asked = ASKED_DIFFERENT if name == DIFFERENT else ASKED
+            asked = MAX_SECONDS_DIFFERENT_ROUNDS if name == DIFFERENT else MAX_AUDIT_SECONDS
             reached, limit = timed.seconds < asked, f"< {asked:g} s"
             upper = f"{timed.result.total.upper:.4f}"
             table.add_row(name, limit, seconds(timed.seconds), upper, yes(reached))

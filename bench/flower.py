@@ -29,7 +29,7 @@ from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 CLIP, TARGET, RING = 8.0, 2**22, 2**32
 """The defaults of Flower's workflow."""
 
-CLOSE = 1e-4
+MAX_SUM_ERROR = 1e-4
 """How far the mean may be from the true one, for it to be right: they quantise to 2^-18."""
 
 
@@ -44,7 +44,7 @@ def masked_sum(parties: int, threshold: int, length: int) -> tuple[float, int, b
     start = time.process_time()
     mean, sent = _run(clients, threshold, weights)
     spent = time.process_time() - start
-    return spent, sent, bool(np.abs(mean - weights).max() < CLOSE)
+    return spent, sent, bool(np.abs(mean - weights).max() < MAX_SUM_ERROR)
 
 
 def _run(clients: dict[int, Any], threshold: int, weights: Any) -> tuple[Any, int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LENGTH = 1_000_000
 
-CASES = (
+SUM_CASES = (
     # parties, dropouts allowed, of them gone, colluders, server, CPU seconds that are asked
     (30, 3, 0, 5, "malicious", 1.0),
     (30, 3, 0, 5, "honest-but-curious", 1.0),
@@ -46,7 +46,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         *("parties", "gone", "neighbours", "threshold", "<server", "CPU", "up", "<exact"),
     )
     verdicts, first = [], 0.0
-    for parties, dropouts, gone, colluders, server, asked in CASES:
+    for parties, dropouts, gone, colluders, server, asked in SUM_CASES:
         progress(f"masked sum of {parties} parties, {server} server")
         terms = _terms(parties, dropouts, colluders, server)
         runs = [_masked_sum(terms, gone) for _ in range(1 if quick else 3)]

@@ -51,7 +51,7 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
     return verdicts
 
 
-def _processes(command: list[str], environment: dict[str, str], runs: int) -> timing.Timed[float]:
+def _processes(command: list[str], environment: dict[str, str], runs: int) -> timing.Timing[float]:
     """Return the median time of a new process; the result is the CPU time of one, on average."""
 
     def call() -> None:
@@ -60,7 +60,7 @@ def _processes(command: list[str], environment: dict[str, str], runs: int) -> ti
     call()  # the files come from the disk only once
     before = _children()
     timed = timing.timed(call, runs)
-    return timing.Timed((_children() - before) / timed.runs, timed.seconds, timed.runs)
+    return timing.Timing((_children() - before) / timed.runs, timed.seconds, timed.runs)
 
 
 def _children() -> float:
@@ -68,5 +68,5 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _cells(timed: timing.Timed[float]) -> tuple[str, str, str]:
+def _cells(timed: timing.Timing[float]) -> tuple[str, str, str]:
     return seconds(timed.seconds), seconds(timed.result), f"{timed.runs}"
