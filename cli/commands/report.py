@@ -40,7 +40,7 @@ def report(
     support its claim, or if what was measured contradicts it; the page is made all the same.
     """
     from ...accountant.errors import InvalidInput
-    from ...audit.report import read, verdict
+    from ...audit.report import read
 
     if out is None:
         raise InvalidInput("`out` is missing.", "The page is a file.", REPORT_EXAMPLE)
@@ -53,37 +53,41 @@ def report(
     # Before the log is read, which may take a while.
     _require_replaceable(out)
     facts = read(folder, **anchors.expected(public_key, head))
-    page, chain = _rendered(facts), facts.budget.chain
+    page = _rendered(facts)
     _write(out, page)
+    show(_summary(facts, out, len(page.encode())), as_json=as_json, quiet=quiet)
+
+
+def _summary(facts: RunFacts, out: Path, size: int) -> Report:
+    """Return what the command says of the page that it made, of `size` bytes."""
+    from ...audit.report import verdict
+
+    chain = facts.budget.chain
     contradicted = [measurement.tier for _, measurement in facts.contradicting]
-    show(
-        Report(
-            result={
-                "path": str(out),
-                "bytes": len(page.encode()),
-                "ok": facts.budget.ok,
-                "contradicted": contradicted,
-                "unusual": [measurement.tier for _, measurement in facts.unusual],
-                "measured": len(facts.measured),
-                "checked": chain.checked,
-                "up_to": chain.up_to,
-            },
-            text=table(
-                [
-                    ("report", str(out)),
-                    ("log", verdict(facts)[1]),
-                    (
-                        "measured",
-                        _measured_text(len(facts.measured), contradicted, len(facts.unusual)),
-                    ),
-                    *anchors.rows(chain.checked, chain.signature, chain.up_to),
-                ]
-            ),
-            number=str(out),
-            ok=facts.budget.ok and not contradicted,
+    return Report(
+        result={
+            "path": str(out),
+            "bytes": size,
+            "ok": facts.budget.ok,
+            "contradicted": contradicted,
+            "unusual": [measurement.tier for _, measurement in facts.unusual],
+            "measured": len(facts.measured),
+            "checked": chain.checked,
+            "up_to": chain.up_to,
+        },
+        text=table(
+            [
+                ("report", str(out)),
+                ("log", verdict(facts)[1]),
+                (
+                    "measured",
+                    _measured_text(len(facts.measured), contradicted, len(facts.unusual)),
+                ),
+                *anchors.rows(chain.checked, chain.signature, chain.up_to),
+            ]
         ),
-        as_json=as_json,
-        quiet=quiet,
+        number=str(out),
+        ok=facts.budget.ok and not contradicted,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,16 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         assert max(map(len, outcome.out.splitlines())) <= 96
         assert outcome.out.isascii()
         assert run("explain", name, "--json").json["result"]["topic"] == name
+
+
+def test_every_topic_has_a_file_and_every_file_a_topic() -> None:
+    folder = Path(topics.__file__).parent
+    assert sorted(path.stem for path in folder.glob("*.txt")) == sorted(topics.TOPICS)
+
+
+def test_no_placeholder_is_left_open() -> None:
+    for name in topics.TOPICS:
+        assert re.search(r"\{[a-z]+\}", topics.page(name)) is None
 
 
 def test_without_a_topic_they_are_listed(run: Run) -> None:
