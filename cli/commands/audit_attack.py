@@ -97,7 +97,7 @@ _ESTIMATES: Final = "These are estimates: they bound nothing, and contradict not
 TIER_COLUMN_WIDTH: Final = 13
 """Columns before what a tier says."""
 
-ASSUMPTIONS: Final = (
+ATTACK_ASSUMPTIONS: Final = (
     "Claim and robust rehearse the run: its own settings once more, with canaries for users. That "
     "the rounds of the log were made so is the question of `privplan audit budget`.",
     "CONTRADICTED is said of an honest run at most once in 1,000 calls, over all tiers together; "
@@ -169,7 +169,7 @@ def _report(report: AttackReport, folder: str) -> Report:
         result=report.to_json(),
         text=_text(report, folder),
         number=_number(report),
-        assumptions=(*ASSUMPTIONS, *_assumed(report.measurements)),
+        assumptions=(*ATTACK_ASSUMPTIONS, *_assumed(report.measurements)),
         warnings=warnings,
         ok=not report.contradicted,
     )

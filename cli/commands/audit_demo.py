@@ -34,7 +34,7 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print how many contradict a published claim.")
 ]
 
-ASSUMPTIONS: Final = (
+DEMO_ASSUMPTIONS: Final = (
     "Each demonstration simulates the mechanism as it is published, not as privplan would run it; "
     "its randomness comes from a seed and protects nobody.",
     "A measured number is a bound from below, fixed before its data were drawn, that is wrong with "
@@ -93,7 +93,7 @@ def demo(
         },
         text="\n\n\n".join(text(shown, weakness) for shown, weakness in results),
         number=str(_contradicted(results)),
-        assumptions=ASSUMPTIONS,
+        assumptions=DEMO_ASSUMPTIONS,
         warnings=tuple(warnings),
     )
     show(report, as_json=as_json, quiet=quiet)

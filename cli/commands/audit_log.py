@@ -27,7 +27,7 @@ Models = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]
 
-ASSUMPTIONS: Final = (
+LOG_ASSUMPTIONS: Final = (
     "A line that was removed, moved, repeated, inserted or edited breaks the chain of hashes. "
     "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
     "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
@@ -74,7 +74,7 @@ def log(
         },
         text=table([*_rows(verified, edits), *_models(replayed)]),
         number=verified.head or "",
-        assumptions=ASSUMPTIONS,
+        assumptions=LOG_ASSUMPTIONS,
         warnings=_warnings(verified, anchored=head is not None),
         ok=verified.ok and not verified.unbegun and not edits and (replayed is None or replayed.ok),
     )

@@ -38,7 +38,7 @@ Measure = Annotated[
 
 MIN_TABLE_COLUMNS, MAX_TABLE_COLUMNS = 80, 100
 
-ASSUMPTIONS: Final = (
+CLAIMS_ASSUMPTIONS: Final = (
     "`claimed` is the published formula, mistakes included, in the published setting; nothing is "
     "derived from it.",
     "`proven` is an upper bound on the truth, computed by privplan; none is known where it is "
@@ -91,7 +91,7 @@ def claims(
             rows, width, detailed=system is not None, measured=measured, hint=unknown
         ),
         number=str(counts["false"] + counts["no-guarantee"]),
-        assumptions=ASSUMPTIONS,
+        assumptions=CLAIMS_ASSUMPTIONS,
         warnings=warnings,
     )
     show(report, as_json=as_json, quiet=quiet)

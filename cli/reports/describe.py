@@ -34,11 +34,11 @@ _ENGINE_NAMES: Final[Mapping[str, str]] = {
     "microsoft": "Microsoft's prv_accountant",
 }
 
-_BOUND: Final = (
+_BOUNDED_CONTRIBUTION: Final = (
     "Each {unit}'s contribution to a sum is bounded before noise is added (by clipping), and the "
     "noise multiplier is the noise divided by that bound."
 )
-_FRESH: Final = "Every release draws fresh noise from a source that nobody can predict."
+_FRESH_NOISE: Final = "Every release draws fresh noise from a source that nobody can predict."
 _POISSON: Final = (
     "Each {unit} joins each sample independently, with the stated probability, and the sample is "
     "not revealed; a loader that shuffles does not do that."
@@ -78,7 +78,7 @@ _SAMPLED: Final[Mapping[str, str]] = {
         "and kept secret, and 'best' is decided by what the runs released."
     ),
 }
-_BARE: Final = (
+_PROVEN_ELSEWHERE: Final = (
     "The parameter of {type} was proven elsewhere, for the neighbouring relation that "
     "is named here."
 )
@@ -108,13 +108,17 @@ def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tupl
     kinds = dict.fromkeys(
         (_kind(part), "record" if grouped else unit) for part, grouped in _parts(event)
     )
-    sentences += [_BOUND.format(unit=protected) for kind, protected in kinds if kind in _NOISY]
-    sentences += [_FRESH for kind, _ in kinds if kind in _NOISY]
+    sentences += [
+        _BOUNDED_CONTRIBUTION.format(unit=protected) for kind, protected in kinds if kind in _NOISY
+    ]
+    sentences += [_FRESH_NOISE for kind, _ in kinds if kind in _NOISY]
     sentences += [
         _SAMPLED[kind].format(unit=protected) for kind, protected in kinds if kind in _SAMPLED
     ]
     sentences += [
-        _BARE.format(type=with_article(f"`{kind}` event")) for kind, _ in kinds if kind in _STATED
+        _PROVEN_ELSEWHERE.format(type=with_article(f"`{kind}` event"))
+        for kind, _ in kinds
+        if kind in _STATED
     ]
     return tuple(dict.fromkeys(sentences))
 
