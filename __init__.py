@@ -65,13 +65,13 @@ _HOME = {
 def __getattr__(name: str) -> object:
     """Load a public name when it is first used, so that importing privplan costs nothing."""
     if name in ("errors", "events"):
-        found: object = importlib.import_module(f".accountant.{name}", __name__)
+        value: object = importlib.import_module(f".accountant.{name}", __name__)
     elif name in _HOME:
-        found = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+        value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
     else:
         raise AttributeError(f"module 'privplan' has no attribute {name!r}")
-    globals()[name] = found
-    return found
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

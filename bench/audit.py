@@ -16,8 +16,8 @@ from privplan.accountant import records as rec
 from privplan.audit.budget import audit_budget
 from privplan.fl.log.canonical import LOG, START, chained
 
-LINES = 10_000
-ASKED, ASKED_DIFFERENT = 2.0, 10.0
+LOG_LINES = 10_000
+MAX_AUDIT_SECONDS, MAX_SECONDS_DIFFERENT_ROUNDS = 2.0, 10.0
 
 NOTE = """\
 A log of ULDP-AVG: every line is checked against the chain, every sensitivity, noise and sample is
@@ -27,10 +27,10 @@ most 1e-4 of the noise, down for the upper end and up for the lower one."""
 
 
 def rounds(rate: float, noise: Callable[[int], float]) -> list[rec.Record]:
-    """Return a log of `LINES` records; `noise` is the noise multiplier of a round."""
-    count = LINES // 2 - 1
+    """Return a log of `LOG_LINES` records; `noise` is the noise multiplier of a round."""
+    count = LOG_LINES // 2 - 1
     event = ev.Poisson(rate, ev.Gaussian(noise(0))) if rate < 1.0 else ev.Gaussian(noise(0))
-    found: list[rec.Record] = [
+    records: list[rec.Record] = [
         rec.RunOpen(
             "bench",
             "uldp-avg",
@@ -52,17 +52,17 @@ def rounds(rate: float, noise: Callable[[int], float]) -> list[rec.Record]:
         sampling,
     )
     for number in range(1, count + 1):
-        own = noise(number)
-        spread = replace(first.noise, std=0.1 * own, share_std=0.1 * own / 5**0.5 * (1 + 1e-15))
-        base = ev.Gaussian(own * (1 - 1e-15))
+        std = noise(number)
+        spread = replace(first.noise, std=0.1 * std, share_std=0.1 * std / 5**0.5 * (1 + 1e-15))
+        base = ev.Gaussian(std * (1 - 1e-15))
         stated = ev.Poisson(rate, base) if rate < 1.0 else base
-        found.append(
+        records.append(
             replace(first, round=number, event=stated, noise=spread, model_in=f"{number:064x}")
         )
-        found.append(
+        records.append(
             rec.RoundRelease(
                 number,
-                len(found) - 1,
+                len(records) - 1,
                 tuple(
                     rec.StreamRange(f"{s:032x}", 99 * number, 99 * number + 99) for s in range(5)
                 ),
@@ -73,7 +73,7 @@ def rounds(rate: float, noise: Callable[[int], float]) -> list[rec.Record]:
                 model_out=f"{number + 1:064x}",
             )
         )
-    return [*found, rec.RunRecover(0, (), count + 1, rec.Randomness("operating-system"))]
+    return [*records, rec.RunRecover(0, (), count + 1, rec.Randomness("operating-system"))]
 
 
 def written(folder: Path, records: list[rec.Record]) -> Path:
@@ -100,16 +100,16 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the table and return what was asked of it."""
     table = grid("A log of 10,000 lines", "<log", "<asked", "time", "epsilon", "<reached")
     verdicts = []
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as folder_name:
         for number, (name, make) in enumerate(LOGS.items()):
             progress(f"auditing {name}")
-            folder = written(Path(place) / str(number), make())
-            found = timing.timed(lambda folder=folder: audit_budget(folder), 1 if quick else 3)
-            asked = ASKED_DIFFERENT if name == DIFFERENT else ASKED
-            reached, limit = found.seconds < asked, f"< {asked:g} s"
-            upper = f"{found.result.total.upper:.4f}"
-            table.add_row(name, limit, seconds(found.seconds), upper, yes(reached))
+            folder = written(Path(folder_name) / str(number), make())
+            timed = timing.timed(lambda folder=folder: audit_budget(folder), 1 if quick else 3)
+            asked = MAX_SECONDS_DIFFERENT_ROUNDS if name == DIFFERENT else MAX_AUDIT_SECONDS
+            reached, limit = timed.seconds < asked, f"< {asked:g} s"
+            upper = f"{timed.result.total.upper:.4f}"
+            table.add_row(name, limit, seconds(timed.seconds), upper, yes(reached))
             what = f"audit of 10,000 lines, {name}"
-            verdicts.append(Verdict(what, limit, seconds(found.seconds), reached))
+            verdicts.append(Verdict(what, limit, seconds(timed.seconds), reached))
     console.print(table, NOTE, "", sep="\n")
     return verdicts

@@ -27,7 +27,7 @@ compute_epsilon, with delta_error = delta / 1000."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class PoissonSetting:
     name: str
     noise: float
     rate: float
@@ -35,8 +35,8 @@ class Setting:
     delta: float
 
     @property
-    def training(self) -> peers.Training:
-        return peers.Training(self.rate, self.rounds)
+    def training(self) -> peers.SampledGaussian:
+        return peers.SampledGaussian(self.rate, self.rounds)
 
     def ours(self, engine: str | None) -> pp.Guarantee:
         event = ev.Repeat(self.rounds, ev.Poisson(self.rate, ev.Gaussian(self.noise)))
@@ -46,11 +46,11 @@ class Setting:
         return peers.microsoft_epsilon(self.training, self.noise, self.delta, EPS_ERROR)
 
 
-SETTINGS = (
-    Setting("A", 1.0, 0.01, 1_000, 1e-5),
-    Setting("B", 0.6, 0.001, 100_000, 1e-6),
-    Setting("C", 5.0, 0.1, 5_000, 1e-5),
-    Setting("D", 10.0, 1.0, 100, 1e-5),
+POISSON_SETTINGS = (
+    PoissonSetting("A", 1.0, 0.01, 1_000, 1e-5),
+    PoissonSetting("B", 0.6, 0.001, 100_000, 1e-6),
+    PoissonSetting("C", 5.0, 0.1, 5_000, 1e-5),
+    PoissonSetting("D", 10.0, 1.0, 100, 1e-5),
 )
 
 
@@ -58,11 +58,11 @@ SETTINGS = (
 class Row:
     """One way to an answer; `peer` is the time of prv_accountant in the same setting."""
 
-    setting: Setting
+    setting: PoissonSetting
     tool: str
     lower: float | None
     upper: float
-    time: timing.Timed[object]
+    time: timing.Timing[object]
     peer: float
 
     @property
@@ -74,7 +74,7 @@ class Row:
         return self.peer / self.time.seconds
 
 
-def rows(setting: Setting, quick: bool) -> Iterator[Row]:
+def rows(setting: PoissonSetting, quick: bool) -> Iterator[Row]:
     """Yield ours by pld and by default, then the peers."""
     ours_runs, peer_runs = (3, 1) if quick else (9, 3)
     pld, microsoft = timing.race(
@@ -112,11 +112,11 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     )
     ours = []
     agree = True
-    for setting in SETTINGS:
+    for setting in POISSON_SETTINGS:
         progress(f"bounding {setting.name}")
-        found = list(rows(setting, quick))
-        agree &= max(row.lower or 0.0 for row in found) <= min(row.upper for row in found)
-        for row in found:
+        bounds = list(rows(setting, quick))
+        agree &= max(row.lower or 0.0 for row in bounds) <= min(row.upper for row in bounds)
+        for row in bounds:
             mine = row.tool.startswith("ours")
             if mine:
                 ours.append(row)
@@ -130,7 +130,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
                 f"{row.ratio:.1f}x",
                 yes(row.gap is not None and row.gap <= NARROW) if mine else "",
                 yes(row.ratio > 1.0) if mine else "",
-                end_section=row is found[-1],
+                end_section=row is bounds[-1],
             )
     console.print(table, NOTE, "", sep="\n")
     widest = max(ours, key=lambda row: row.gap or 0.0)

@@ -15,28 +15,28 @@ from verdicts import Verdict, grid, progress, seconds, yes
 import privplan as pp
 from privplan import events as ev
 
-FINE = 1e-5
+GRID_STEP = 1e-5
 """Discretisation of the re-check."""
 
-CLOSE = 1e-4
+MAX_NOISE_EXCESS = 1e-4
 """Relative distance to the tight noise that was asked."""
 
-SLACK = 2e-6
+TARGET_TOLERANCE = 2e-6
 """Relative slack of the re-check: what the estimate of the re-check's own excess may be off."""
 
 
 SPEED_NOTE = f"""\
 ours: the full call, with both ends and the cross-check, after a warm-up. dp_accounting:
 calibrate_dp_mechanism with PLDAccountant, all at their defaults; one run if it takes over
-{timing.LONG:g} s. Medians, in this process. At rate 1 ours takes the closed form; `pld (forced)` is
-the same target by engine='pld', against the same runs of the peer."""
+{timing.SINGLE_RUN_SECONDS:g} s. Medians, in this process. At rate 1 ours takes the closed form; `pld (forced)` is
+the same target by engine='pld', against the same runs of the peer."""  # noqa: E501
 
 QUALITY_NOTE = f"""\
 re-check: epsilon at the noise found, by dp_accounting; an upper bound, above the truth by
-`its excess`: a third of its distance to a PLD at {2 * FINE:g} (0.6 rounds x 1e-10 or more).
-holds: re-check - its excess <= target x (1 + {SLACK:g}). tight: the noise at which re-check - its
+`its excess`: a third of its distance to a PLD at {2 * GRID_STEP:g} (0.6 rounds x 1e-10 or more).
+holds: re-check - its excess <= target x (1 + {TARGET_TOLERANCE:g}). tight: the noise at which re-check - its
 excess meets the target, found in this run. certified gap: target less the proven lower end,
-relative to the target."""
+relative to the target."""  # noqa: E501
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Target:
     rounds: int
 
     @property
-    def training(self) -> peers.Training:
-        return peers.Training(self.rate, self.rounds)
+    def training(self) -> peers.SampledGaussian:
+        return peers.SampledGaussian(self.rate, self.rounds)
 
     def name(self) -> str:
         return f"{self.epsilon:g}, {self.delta:g}, {self.rate:g}, {self.rounds}"
@@ -62,7 +62,7 @@ class Target:
         )
 
 
-TARGETS = (
+CALIBRATION_TARGETS = (
     Target(2, 1e-5, 0.01, 10_000),
     Target(1, 1e-5, 0.01, 100),
     Target(8, 1e-6, 0.05, 2_000),
@@ -74,12 +74,13 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Truth:
-    """What dp_accounting's PLD at `FINE` says about one target, and how far it is itself off.
+    """What dp_accounting's PLD at `GRID_STEP` says about one target, and how far it is itself off.
 
     A grid of width w adds an epsilon of order w^2 (about 0.6 rounds w^2 by measurement, up to
-    rounds (1 + tilt) w^2 / 12), so a third of the step from 2 `FINE` to `FINE` estimates what is
-    left at `FINE`.  The tight noise is where epsilon, less that excess, meets the target: a linear
-    step from our noise, with the slope of two PLDs 0.1 % of noise apart.
+    rounds (1 + tilt) w^2 / 12), so a third of the step from 2 `GRID_STEP` to `GRID_STEP`
+    estimates what is left at `GRID_STEP`.  The tight noise is where epsilon, less that excess,
+    meets the target: a linear step from our noise, with the slope of two PLDs 0.1 % of noise
+    apart.
     """
 
     ours: float
@@ -92,20 +93,20 @@ class Truth:
         def epsilon(noise: float, width: float) -> float:
             return peers.google_epsilon(target.training, noise, target.delta, width)
 
-        fine, coarse = epsilon(ours, FINE), epsilon(ours, 2.0 * FINE)
+        fine, coarse = epsilon(ours, GRID_STEP), epsilon(ours, 2.0 * GRID_STEP)
         excess = max(coarse - fine, 0.0) / 3.0
         step = 1e-3 * ours
-        slope = (epsilon(ours + step, 2.0 * FINE) - coarse) / step
+        slope = (epsilon(ours + step, 2.0 * GRID_STEP) - coarse) / step
         tight = ours + (target.epsilon - (fine - excess)) / slope
-        return cls(fine, epsilon(peer, FINE), excess, tight)
+        return cls(fine, epsilon(peer, GRID_STEP), excess, tight)
 
 
 @dataclass(frozen=True)
 class Row:
     target: Target
     engine: str | None
-    ours: timing.Timed[pp.Calibration]
-    peer: timing.Timed[float]
+    ours: timing.Timing[pp.Calibration]
+    peer: timing.Timing[float]
     truth: Truth
 
     @property
@@ -130,13 +131,13 @@ class Row:
     @property
     def holds(self) -> bool:
         """Whether the re-check, less its own excess, is at most the target."""
-        return self.truth.ours - self.truth.excess <= self.target.epsilon * (1.0 + SLACK)
+        return self.truth.ours - self.truth.excess <= self.target.epsilon * (1.0 + TARGET_TOLERANCE)
 
 
 def rows(quick: bool) -> Iterator[Row]:
     """Yield a row for each target, and a second one where ours has a closed form."""
     ours_runs, peer_runs = (3, 1) if quick else (5, 3)
-    for target in TARGETS:
+    for target in CALIBRATION_TARGETS:
         progress(f"calibrating {target.name()}")
         ours, peer = timing.race(
             lambda target=target: target.ours(None),
@@ -154,12 +155,12 @@ def rows(quick: bool) -> Iterator[Row]:
 
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the tables and return what was asked of them."""
-    found = list(rows(quick))
-    console.print(_speed(found), SPEED_NOTE, "", _quality(found), QUALITY_NOTE, "", sep="\n")
-    return verdicts(found)
+    measured = list(rows(quick))
+    console.print(_speed(measured), SPEED_NOTE, "", _quality(measured), QUALITY_NOTE, "", sep="\n")
+    return verdicts(measured)
 
 
-def _speed(found: list[Row]) -> Table:
+def _speed(measured: list[Row]) -> Table:
     table = grid(
         "Calibration: time",
         "<epsilon, delta, rate, rounds",
@@ -170,7 +171,7 @@ def _speed(found: list[Row]) -> Table:
         "runs",
         "ratio",
     )
-    for row in found:
+    for row in measured:
         table.add_row(
             row.target.name(),
             row.engine_name,
@@ -183,14 +184,14 @@ def _speed(found: list[Row]) -> Table:
     return table
 
 
-def _quality(found: list[Row]) -> Table:
+def _quality(measured: list[Row]) -> Table:
     table = grid(
-        f"Calibration: noise, re-checked by dp_accounting's PLD at {FINE:g}",
+        f"Calibration: noise, re-checked by dp_accounting's PLD at {GRID_STEP:g}",
         "<epsilon, delta, rate, rounds",
         "<engine",
         "our noise",
         "over tight",
-        f"<within {CLOSE:g}",
+        f"<within {MAX_NOISE_EXCESS:g}",
         "certified gap",
         "re-check",
         "its excess",
@@ -199,14 +200,14 @@ def _quality(found: list[Row]) -> Table:
         "over tight",
         "re-check",
     )
-    for row in found:
+    for row in measured:
         truth, calibration = row.truth, row.ours.result
         table.add_row(
             row.target.name(),
             row.engine_name,
             f"{calibration.value:.6f}",
             f"{row.over:+.1e}",
-            yes(abs(row.over) <= CLOSE),
+            yes(abs(row.over) <= MAX_NOISE_EXCESS),
             f"{calibration.gap / row.target.epsilon:.1e}",
             f"{truth.ours:.7f}",
             f"{truth.excess:.1e}",
@@ -218,14 +219,14 @@ def _quality(found: list[Row]) -> Table:
     return table
 
 
-def verdicts(found: list[Row]) -> list[Verdict]:
+def verdicts(measured: list[Row]) -> list[Verdict]:
     """Return what was asked of the calibration; the forced row stands for the closed form."""
-    default = statistics.median(row.ratio for row in found if row.engine is None)
-    by_pld = {row.target: row.ratio for row in found}  # a forced row replaces the one before it
+    default = statistics.median(row.ratio for row in measured if row.engine is None)
+    by_pld = {row.target: row.ratio for row in measured}  # a forced row replaces the one before it
     median = statistics.median(by_pld.values())
-    farthest = max(found, key=lambda row: abs(row.over))
-    kept = sum(row.holds for row in found)
-    nearest = max(row.certified for row in found)
+    farthest = max(measured, key=lambda row: abs(row.over))
+    kept = sum(row.holds for row in measured)
+    nearest = max(row.certified for row in measured)
     return [
         Verdict(
             "median ratio of six calibrations",
@@ -235,15 +236,15 @@ def verdicts(found: list[Row]) -> list[Verdict]:
         ),
         Verdict(
             "noise against the tight value, worst",
-            f"within {CLOSE:g}",
+            f"within {MAX_NOISE_EXCESS:g}",
             f"{farthest.over:+.1e} at {farthest.target.name()}",
-            abs(farthest.over) <= CLOSE,
+            abs(farthest.over) <= MAX_NOISE_EXCESS,
         ),
         Verdict(
             "re-checked by dp_accounting at 1e-5",
             "every result",
-            f"{kept} of {len(found)} hold",
-            kept == len(found),
+            f"{kept} of {len(measured)} hold",
+            kept == len(measured),
         ),
         Verdict(
             "certificate never above the target",

@@ -17,9 +17,9 @@ from privplan.fl.settings.schema import (
     TrainingSettings,
 )
 
-CANARIES = 100_000
-RECORDS = 455
-TARGETS = (1.0, 2.0, 4.0, 8.0)
+CANARY_COUNT = 100_000
+RECORD_COUNT = 455
+TARGET_EPSILONS = (1.0, 2.0, 4.0, 8.0)
 PLANS = (("full batch", 1.0, 20), ("sampled, rate .1", 0.1, 50))
 CLAIM, ROBUST, LONGEST = 0.8, 0.45, 60.0
 
@@ -36,7 +36,7 @@ def settings(epsilon: float, rate: float, rounds: int) -> Settings:
     """Return the run: every record is a user of its own."""
     return Settings(
         run=RunSettings(system="uldp-sgd", rounds=rounds),
-        data=DataSettings(name="breast-cancer", users=RECORDS, silos=1, allocation="uniform"),
+        data=DataSettings(name="breast-cancer", users=RECORD_COUNT, silos=1, allocation="uniform"),
         privacy=PrivacySettings(epsilon=epsilon, sampling_rate=rate),
         training=TrainingSettings(
             weighting="records",
@@ -57,14 +57,14 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         console.print(f"[yellow]Canaries are skipped: {missing[0]} is not installed.[/]")
         return []
     columns = ("<", "proven", "claim", "robust", "any", "time", "<reached")
-    table = grid(f"{CANARIES:,} canaries in one rehearsal: shares of epsilon", *columns)
+    table = grid(f"{CANARY_COUNT:,} canaries in one rehearsal: shares of epsilon", *columns)
     verdicts = []
     for name, rate, rounds in PLANS:
-        for epsilon in TARGETS[1:2] if quick else TARGETS:
+        for epsilon in TARGET_EPSILONS[1:2] if quick else TARGET_EPSILONS:
             progress(f"canaries, {name}, epsilon {epsilon:g}")
             began = time.perf_counter()
-            own = settings(epsilon, rate, rounds)
-            rehearsal = rehearse(own, canaries=CANARIES, real=True)
+            rehearsed = settings(epsilon, rate, rounds)
+            rehearsal = rehearse(rehearsed, canaries=CANARY_COUNT, real=True)
             claim, robust = claim_tier(rehearsal), robust_tier(rehearsal)
             spent, proven = time.perf_counter() - began, float(rehearsal.claimed or 0.0)
             of_any = float(robust.sample["epsilon of any mechanism"])

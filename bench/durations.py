@@ -47,19 +47,19 @@ def show(console: Console) -> None:
     """Print a table for each report; say which is missing."""
     for name, command in REPORTS:
         path = ROOT / "build" / "tests" / name
-        found = read(path) if path.exists() else None
-        if found is None:
+        recorded = read(path) if path.exists() else None
+        if recorded is None:
             console.print(f"[yellow]No times of tests in {path}: `{command}` writes them.[/]\n")
             continue
         hours = (time.time() - path.stat().st_mtime) / 3600.0
         table = grid(f"The slowest tests of `{command}`", "<test", "time", "share")
-        for each, test in found.slowest:
-            table.add_row(test, seconds(each), f"{each / found.total:.1%}")
-        table.add_row(f"these {SLOWEST}", "", f"{found.share:.1%}")
-        table.add_row(f"all {len(found.tests):,} tests", seconds(found.total), "100%")
+        for each, test in recorded.slowest:
+            table.add_row(test, seconds(each), f"{each / recorded.total:.1%}")
+        table.add_row(f"these {SLOWEST}", "", f"{recorded.share:.1%}")
+        table.add_row(f"all {len(recorded.tests):,} tests", seconds(recorded.total), "100%")
         note = (
             f"From {path.relative_to(ROOT)}, {hours:.1f} hours old.  Seconds are the workers' own, "
-            f"added up; on the clock that run took {seconds(found.wall)}."
+            f"added up; on the clock that run took {seconds(recorded.wall)}."
         )
         console.print(table, note, "", sep="\n")
 

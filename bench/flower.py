@@ -29,7 +29,7 @@ from flwr.common.secure_aggregation.secaggplus_utils import pseudo_rand_gen
 CLIP, TARGET, RING = 8.0, 2**22, 2**32
 """The defaults of Flower's workflow."""
 
-CLOSE = 1e-4
+MAX_SUM_ERROR = 1e-4
 """How far the mean may be from the true one, for it to be right: they quantise to 2^-18."""
 
 
@@ -44,31 +44,31 @@ def masked_sum(parties: int, threshold: int, length: int) -> tuple[float, int, b
     start = time.process_time()
     mean, sent = _run(clients, threshold, weights)
     spent = time.process_time() - start
-    return spent, sent, bool(np.abs(mean - weights).max() < CLOSE)
+    return spent, sent, bool(np.abs(mean - weights).max() < MAX_SUM_ERROR)
 
 
 def _run(clients: dict[int, Any], threshold: int, weights: Any) -> tuple[Any, int]:
     public = {}
     for number, state in clients.items():
         state.nid = number
-        found = _setup(state, _setting(len(clients), threshold))
-        public[str(number)] = (found[Key.PUBLIC_KEY_1], found[Key.PUBLIC_KEY_2])
+        keys = _setup(state, _setting(len(clients), threshold))
+        public[str(number)] = (keys[Key.PUBLIC_KEY_1], keys[Key.PUBLIC_KEY_2])
     boxes: dict[int, tuple[list[int], list[bytes]]] = {number: ([], []) for number in clients}
     for number, state in clients.items():
-        found = _share_keys(state, dict(public))
-        locked = zip(found[Key.DESTINATION_LIST], found[Key.CIPHERTEXT_LIST], strict=True)
-        for receiver, one in locked:
+        shared = _share_keys(state, dict(public))
+        locked = zip(shared[Key.DESTINATION_LIST], shared[Key.CIPHERTEXT_LIST], strict=True)
+        for receiver, ciphertext in locked:
             boxes[receiver][0].append(number)
-            boxes[receiver][1].append(one)
+            boxes[receiver][1].append(ciphertext)
     total: Any = None
     for number, state in clients.items():
         sources, ciphertexts = boxes[number]
         configs = {Key.SOURCE_LIST: sources, Key.CIPHERTEXT_LIST: ciphertexts}
         parameters = ndarrays_to_parameters([weights])
-        found = _collect_masked_vectors(state, configs, 1, parameters)
-        vector = [bytes_to_ndarray(raw) for raw in found[Key.MASKED_PARAMETERS]]
+        masked = _collect_masked_vectors(state, configs, 1, parameters)
+        vector = [bytes_to_ndarray(raw) for raw in masked[Key.MASKED_PARAMETERS]]
         total = vector if total is None else parameters_addition(total, vector)
-    sent = sum(map(len, found[Key.MASKED_PARAMETERS]))
+    sent = sum(map(len, masked[Key.MASKED_PARAMETERS]))
     return _unmasked(clients, parameters_mod(total, RING)), sent
 
 
@@ -77,8 +77,8 @@ def _unmasked(clients: dict[int, Any], total: Any) -> Any:
     shares: dict[int, list[bytes]] = {number: [] for number in clients}
     for state in clients.values():
         asked = {Key.ACTIVE_NODE_ID_LIST: list(clients), Key.DEAD_NODE_ID_LIST: []}
-        found = _unmask(state, asked)
-        for owner, share in zip(found[Key.NODE_ID_LIST], found[Key.SHARE_LIST], strict=True):
+        reply = _unmask(state, asked)
+        for owner, share in zip(reply[Key.NODE_ID_LIST], reply[Key.SHARE_LIST], strict=True):
             shares[owner].append(share)
     for owner in clients:
         seed = combine_shares(shares[owner])

@@ -11,7 +11,7 @@ import privplan as pp
 from privplan import events as ev
 
 NOISE, RATE, ROUNDS, DELTA = 5.0, 0.01, 100_000, 1e-5
-ASKED = {1: 2.63, 2: 5.84, 8: 34.18, 16: 95.16, 32: 295.76, 64: 1011.0}
+EPSILON_BY_GROUP = {1: 2.63, 2: 5.84, 8: 34.18, 16: 95.16, 32: 295.76, 64: 1011.0}
 NARROW = 1e-3
 
 NOTE = """\
@@ -41,7 +41,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         "ratio",
     )
     widest, slowest, agree = 0.0, 0.0, True
-    for size, asked in ASKED.items():
+    for size, asked in EPSILON_BY_GROUP.items():
         progress(f"a unit of {size} records")
         mine = timing.timed(lambda size=size: ours(size), 1 if quick else 3)
         peer = timing.timed(

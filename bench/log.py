@@ -15,7 +15,7 @@ from privplan.accountant import records
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 
-LINES, ASKED = 10_000, 1.0
+VERIFIED_LINES, MAX_VERIFY_SECONDS = 10_000, 1.0
 
 EVENT = ev.Poisson(0.1, ev.Gaussian(5.0))
 
@@ -27,26 +27,37 @@ system; `records`, the default, has each on the disk before anything is drawn or
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the table and return what was asked of it."""
     table = grid("Audit log", "<what", "<asked", "median", "per line", "runs", "<reached")
-    with tempfile.TemporaryDirectory() as place:
-        for policy, lines in (("never", LINES), ("records", LINES // 10)):
+    with tempfile.TemporaryDirectory() as directory:
+        for policy, lines in (("never", VERIFIED_LINES), ("records", VERIFIED_LINES // 10)):
             progress(f"writing {lines} lines, fsync {policy}")
-            wrote = timing.call_once(lambda: _write(Path(place) / policy, policy, lines))  # noqa: B023
+            wrote = timing.call_once(lambda: _write(Path(directory) / policy, policy, lines))  # noqa: B023
             what = f"write {lines:,} lines, fsync {policy}"
             table.add_row(what, "", *_cells(wrote, lines), "")
-        size = (Path(place) / "never" / "log.jsonl").stat().st_size / 1e6
-        progress(f"verifying {LINES} lines")
-        found = timing.timed(lambda: verify(Path(place) / "never"), 3 if quick else 7)
-    reached = found.result.complete and found.result.records == LINES and found.seconds < ASKED
-    limit = f"< {ASKED:g} s"
+        size = (Path(directory) / "never" / "log.jsonl").stat().st_size / 1e6
+        progress(f"verifying {VERIFIED_LINES} lines")
+        verified = timing.timed(lambda: verify(Path(directory) / "never"), 3 if quick else 7)
+    reached = (
+        verified.result.complete
+        and verified.result.records == VERIFIED_LINES
+        and verified.seconds < MAX_VERIFY_SECONDS
+    )
+    limit = f"< {MAX_VERIFY_SECONDS:g} s"
     table.add_row(
-        f"verify {LINES:,} lines ({size:.1f} MB)", limit, *_cells(found, LINES), yes(reached)
+        f"verify {VERIFIED_LINES:,} lines ({size:.1f} MB)",
+        limit,
+        *_cells(verified, VERIFIED_LINES),
+        yes(reached),
     )
     console.print(table, NOTE, "", sep="\n")
-    return [Verdict(f"verify a log of {LINES:,} lines", limit, seconds(found.seconds), reached)]
+    return [
+        Verdict(
+            f"verify a log of {VERIFIED_LINES:,} lines", limit, seconds(verified.seconds), reached
+        )
+    ]
 
 
-def _cells(found: timing.Timed[object], lines: int) -> tuple[str, str, str]:
-    return seconds(found.seconds), f"{found.seconds / lines * 1e6:.3g} us", f"{found.runs}"
+def _cells(timed: timing.Timing[object], lines: int) -> tuple[str, str, str]:
+    return seconds(timed.seconds), f"{timed.seconds / lines * 1e6:.3g} us", f"{timed.runs}"
 
 
 def _write(folder: Path, policy: Literal["records", "never"], lines: int) -> None:

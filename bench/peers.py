@@ -16,7 +16,7 @@ from privplan.accountant.events import Event
 
 
 @dataclass(frozen=True)
-class Training:
+class SampledGaussian:
     """Gaussian noise on a Poisson sample of `rate`, `rounds` times."""
 
     rate: float
@@ -27,25 +27,25 @@ class Training:
 
         At rate 1 it is the plain Gaussian, which the library composes in closed form.
         """
-        one = dp.GaussianDpEvent(noise)
-        step = one if self.rate == 1.0 else dp.PoissonSampledDpEvent(self.rate, one)
+        release = dp.GaussianDpEvent(noise)
+        step = release if self.rate == 1.0 else dp.PoissonSampledDpEvent(self.rate, release)
         return dp.SelfComposedDpEvent(step, self.rounds)
 
 
-def google_noise(training: Training, epsilon: float, delta: float) -> float:
+def google_noise(training: SampledGaussian, epsilon: float, delta: float) -> float:
     """Return the noise that dp_accounting finds with its PLD, everything at its defaults."""
-    found = dp.calibrate_dp_mechanism(
+    noise = dp.calibrate_dp_mechanism(
         PLDAccountant,
         training.dp_event,
         target_epsilon=epsilon,
         target_delta=delta,
         bracket_interval=dp.LowerEndpointAndGuess(0, 1),
     )
-    return float(found)
+    return float(noise)
 
 
 def google_epsilon(
-    training: Training, noise: float, delta: float, discretisation: float = 1e-4
+    training: SampledGaussian, noise: float, delta: float, discretisation: float = 1e-4
 ) -> float:
     """Return an upper bound on epsilon, by the PLD of dp_accounting; 1e-4 is its default."""
     accountant = PLDAccountant(value_discretization_interval=discretisation)
@@ -65,13 +65,13 @@ def google_composed(event: Event, delta: float) -> float:
     return float(PLDAccountant().compose(event.to_dp_event()).get_epsilon(delta))
 
 
-def google_rdp(training: Training, noise: float, delta: float) -> float:
+def google_rdp(training: SampledGaussian, noise: float, delta: float) -> float:
     """Return an upper bound on epsilon, by the RDP of dp_accounting."""
     return float(RdpAccountant().compose(training.dp_event(noise)).get_epsilon(delta))
 
 
 def microsoft_epsilon(
-    training: Training, noise: float, delta: float, eps_error: float = 0.01
+    training: SampledGaussian, noise: float, delta: float, eps_error: float = 0.01
 ) -> tuple[float, float]:
     """Return bounds on epsilon by prv_accountant, with its own advice of delta / 1000 for slack."""
     prv = (
@@ -95,7 +95,7 @@ def microsoft_epsilon(
 
 def warm_up() -> None:
     """Call every peer once on something small, so that no timed call pays for a first use."""
-    small = Training(0.1, 10)
+    small = SampledGaussian(0.1, 10)
     google_noise(small, 1.0, 1e-5)
     google_rdp(small, 2.0, 1e-5)
     microsoft_epsilon(small, 2.0, 1e-5, eps_error=0.1)

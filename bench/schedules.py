@@ -50,10 +50,10 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         took[steps], gaps[steps] = mine.seconds, bounds.gap / bounds.upper
         _row(table, "account", steps, bounds, mine.seconds)
     progress("calibrating a schedule")
-    found = timing.call_once(
+    timed = timing.call_once(
         lambda: pp.calibrate(lambda f: schedule(1000, f), epsilon=2.0, delta=DELTA)
     )
-    _row(table, "calibrate a common factor", 1000, found.result.guarantee.epsilon, found.seconds)
+    _row(table, "calibrate a common factor", 1000, timed.result.guarantee.epsilon, timed.seconds)
     progress("auditing a schedule")
     spent = dict.fromkeys(schedule(AUDITED).events, 1)
     audited = timing.call_once(
@@ -71,7 +71,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     return [
         Verdict("schedule of 1,000 steps: time", "<= 5 s", seconds(took[1000]), took[1000] <= 5.0),
         Verdict("schedules: gap", f"<= {NARROW:g}", f"{widest:.1e}", widest <= NARROW),
-        Verdict("the same, calibrated", "<= 5 s", seconds(found.seconds), found.seconds <= 5.0),
+        Verdict("the same, calibrated", "<= 5 s", seconds(timed.seconds), timed.seconds <= 5.0),
         Verdict(
             "5,000 audited rounds", "<= 10 s", seconds(audited.seconds), audited.seconds <= 10.0
         ),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LENGTH = 1_000_000
 
-CASES = (
+SUM_CASES = (
     # parties, dropouts allowed, of them gone, colluders, server, CPU seconds that are asked
     (30, 3, 0, 5, "malicious", 1.0),
     (30, 3, 0, 5, "honest-but-curious", 1.0),
@@ -46,13 +46,13 @@ def show(console: Console, quick: bool) -> list[Verdict]:
         *("parties", "gone", "neighbours", "threshold", "<server", "CPU", "up", "<exact"),
     )
     verdicts, first = [], 0.0
-    for parties, dropouts, gone, colluders, server, asked in CASES:
+    for parties, dropouts, gone, colluders, server, asked in SUM_CASES:
         progress(f"masked sum of {parties} parties, {server} server")
         terms = _terms(parties, dropouts, colluders, server)
         runs = [_masked_sum(terms, gone) for _ in range(1 if quick else 3)]
-        spent = statistics.median(one[0] for one in runs)
+        spent = statistics.median(run[0] for run in runs)
         first = first or spent
-        exact = all(one[2] for one in runs)
+        exact = all(run[2] for run in runs)
         table.add_row(
             str(parties),
             str(gone),
@@ -90,8 +90,8 @@ def _megabytes(count: int) -> str:
 
 def _cpu(call: Callable[[], Any]) -> tuple[float, Any]:
     start = time.process_time()
-    found = call()
-    return time.process_time() - start, found
+    result = call()
+    return time.process_time() - start, result
 
 
 def _terms(parties: int, dropouts: int, colluders: int, server: Any) -> Terms:
@@ -118,11 +118,11 @@ def _masked_sum(terms: Terms, gone: int) -> tuple[float, int, bool]:
 
     rng = np.random.default_rng(0)
     two = rng.integers(0, 2**32 - 1, (2, terms.length), dtype=np.uint32, endpoint=True)
-    names = [silo_name(place) for place in range(terms.parties)]
+    names = [silo_name(index) for index in range(terms.parties)]
     network = Network([SERVER, *names])
     committee = Committee.on(network, terms, b"a session of the benchmark")
-    inputs = {n: leave if place < gone else two[place % 2] for place, n in enumerate(names)}
+    inputs = {n: leave if index < gone else two[index % 2] for index, n in enumerate(names)}
     spent, (total, survivors) = _cpu(lambda: committee.sum(1, inputs))
-    there = np.bincount([place % 2 for place in range(gone, terms.parties)], minlength=2)
+    there = np.bincount([index % 2 for index in range(gone, terms.parties)], minlength=2)
     right = survivors == tuple(names[gone:]) and np.array_equal(total, there.astype("u4") @ two)
     return spent, network.sent[names[-1]], right

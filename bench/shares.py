@@ -47,7 +47,7 @@ def _measured() -> tuple[float, int, float]:
     from privplan.fl.parties.network import Network
     from privplan.fl.secagg.decentralised import Group, decentralised_sum
 
-    names = [f"peer-{place}" for place in range(PEERS)]
+    names = [f"peer-{index}" for index in range(PEERS)]
     identities = {name: Identity.new() for name in names}
     point = FixedPoint(step=STEP, bound=BOUND, terms=PEERS, modulus=2**64)
     roster = {name: identity.public for name, identity in identities.items()}
@@ -57,9 +57,11 @@ def _measured() -> tuple[float, int, float]:
     rng = np.random.default_rng(0)
     values = rng.uniform(-BOUND, BOUND, (PEERS, LENGTH))
     start = time.process_time()
-    own = {name: point.encode(row) for name, row in zip(names, values, strict=True)}
-    totals = decentralised_sum(posts, group, identities, b"a session of the benchmark", 1, own)
+    encoded = {name: point.encode(row) for name, row in zip(names, values, strict=True)}
+    totals = decentralised_sum(posts, group, identities, b"a session of the benchmark", 1, encoded)
     spent = time.process_time() - start
     wanted = values.mean(axis=0)
-    error = max(float(np.abs(point.decode(one) / PEERS - wanted).max()) for one in totals.values())
+    error = max(
+        float(np.abs(point.decode(total) / PEERS - wanted).max()) for total in totals.values()
+    )
     return spent, max(network.sent.values()), error

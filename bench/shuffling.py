@@ -17,8 +17,8 @@ from privplan.accountant.errors import PrivplanError
 EXACT = {1_000: 0.10920854, 10_000: 0.03784308, 100_000: 0.01296710, 1_000_000: 0.00440039}
 """Epsilon of Laplace(2.0), which is 1-LDP, at delta .01 / n: the blanket bound, exactly."""
 
-CLOSE = 1e-3
-LIMIT = 2.0
+MAX_BLANKET_EXCESS = 1e-3
+MAX_SHUFFLE_SECONDS = 2.0
 
 NOTE = """\
 Laplace noise 2 on [-1, 1] (1-LDP), n users, delta .01 / n, replace-one. EFMRTT19, BBGN19
@@ -36,13 +36,13 @@ def closed(users: int, delta: float) -> dict[str, float | None]:
         "FMT21": lambda: closed_forms.fmt21_epsilon(1.0, users, delta),
         "FMT23": lambda: closed_forms.fmt23_epsilon(1.0, users, delta),
     }
-    found: dict[str, float | None] = {}
+    epsilons: dict[str, float | None] = {}
     for name, form in forms.items():
         try:
-            found[name] = form()
+            epsilons[name] = form()
         except PrivplanError:
-            found[name] = None
-    return found
+            epsilons[name] = None
+    return epsilons
 
 
 def show(console: Console) -> list[Verdict]:
@@ -85,15 +85,15 @@ def show(console: Console) -> list[Verdict]:
     return [
         Verdict(
             "shuffled Laplace noise, at least the exact epsilon and close to it",
-            f"0 to {CLOSE:g} above",
+            f"0 to {MAX_BLANKET_EXCESS:g} above",
             f"{worst:.1e} at most" if sound else "below the exact value",
-            sound and worst <= CLOSE,
+            sound and worst <= MAX_BLANKET_EXCESS,
         ),
         Verdict(
             "shuffled Laplace noise, slowest",
-            f"< {LIMIT:g} s",
+            f"< {MAX_SHUFFLE_SECONDS:g} s",
             seconds(slowest),
-            slowest < LIMIT,
+            slowest < MAX_SHUFFLE_SECONDS,
         ),
         Verdict(
             "closed forms over ours, least",

@@ -37,21 +37,21 @@ def show(console: Console, environment: dict[str, str], quick: bool) -> list[Ver
     for arguments, asked in COMMANDS:
         progress(f"timing privplan {arguments.split()[0]}")
         try:
-            found = _processes([str(SCRIPT), *arguments.split()], environment, runs)
+            timed = _processes([str(SCRIPT), *arguments.split()], environment, runs)
         except (OSError, subprocess.SubprocessError) as error:
             console.print(f"[yellow]`privplan {arguments}` is skipped: {error}[/]")
             continue
-        limit, reached = f"< {asked:g} s", found.seconds < asked
-        table.add_row(f"privplan {arguments}", limit, *_cells(found), yes(reached))
+        limit, reached = f"< {asked:g} s", timed.seconds < asked
+        table.add_row(f"privplan {arguments}", limit, *_cells(timed), yes(reached))
         name = f"process privplan {arguments.split()[0]}"
-        verdicts.append(Verdict(name, limit, seconds(found.seconds), reached))
+        verdicts.append(Verdict(name, limit, seconds(timed.seconds), reached))
     bare = _processes([sys.executable, "-c", FLOOR], environment, runs)
     table.add_row(f"python -c '{FLOOR}', for comparison", "", *_cells(bare), "")
     console.print(table, NOTE, "", sep="\n")
     return verdicts
 
 
-def _processes(command: list[str], environment: dict[str, str], runs: int) -> timing.Timed[float]:
+def _processes(command: list[str], environment: dict[str, str], runs: int) -> timing.Timing[float]:
     """Return the median time of a new process; the result is the CPU time of one, on average."""
 
     def call() -> None:
@@ -59,8 +59,8 @@ def _processes(command: list[str], environment: dict[str, str], runs: int) -> ti
 
     call()  # the files come from the disk only once
     before = _children()
-    found = timing.timed(call, runs)
-    return timing.Timed((_children() - before) / found.runs, found.seconds, found.runs)
+    timed = timing.timed(call, runs)
+    return timing.Timing((_children() - before) / timed.runs, timed.seconds, timed.runs)
 
 
 def _children() -> float:
@@ -68,5 +68,5 @@ def _children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _cells(found: timing.Timed[float]) -> tuple[str, str, str]:
-    return seconds(found.seconds), seconds(found.result), f"{found.runs}"
+def _cells(timed: timing.Timing[float]) -> tuple[str, str, str]:
+    return seconds(timed.seconds), seconds(timed.result), f"{timed.runs}"

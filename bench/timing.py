@@ -11,12 +11,12 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 U = TypeVar("U")
 
-LONG = 5.0
+SINGLE_RUN_SECONDS = 5.0
 """A peer that takes longer than this, in seconds, runs once."""
 
 
 @dataclass(frozen=True)
-class Timed(Generic[T]):
+class Timing(Generic[T]):
     """What a call returned, the median of its times in seconds, and how often it ran."""
 
     result: T
@@ -24,26 +24,26 @@ class Timed(Generic[T]):
     runs: int
 
 
-def timed(call: Callable[[], T], runs: int) -> Timed[T]:
-    """Return the median of `runs` calls; after a first one longer than `LONG` there is no other."""
+def timed(call: Callable[[], T], runs: int) -> Timing[T]:
+    """Return the median of `runs` calls, or one call that took over `SINGLE_RUN_SECONDS`."""
     times, result = [], call_once(call)
     times.append(result.seconds)
-    while len(times) < runs and times[0] <= LONG:
+    while len(times) < runs and times[0] <= SINGLE_RUN_SECONDS:
         result = call_once(call)
         times.append(result.seconds)
-    return Timed(result.result, statistics.median(times), len(times))
+    return Timing(result.result, statistics.median(times), len(times))
 
 
-def call_once(call: Callable[[], T]) -> Timed[T]:
+def call_once(call: Callable[[], T]) -> Timing[T]:
     """Return one timed call."""
     start = time.perf_counter()
     result = call()
-    return Timed(result, time.perf_counter() - start, 1)
+    return Timing(result, time.perf_counter() - start, 1)
 
 
 def race(
     ours: Callable[[], T], peer: Callable[[], U], *, ours_runs: int, peer_runs: int
-) -> tuple[Timed[T], Timed[U]]:
+) -> tuple[Timing[T], Timing[U]]:
     """Return both medians; half of our calls come before the peer's and half after."""
     ours()  # warm-up: the peers were warmed up by `peers.warm_up`
     times = [call_once(ours).seconds for _ in range(ours_runs // 2)]
@@ -51,4 +51,4 @@ def race(
     last = call_once(ours)
     times.append(last.seconds)
     times += [call_once(ours).seconds for _ in range(ours_runs - len(times))]
-    return Timed(last.result, statistics.median(times), len(times)), theirs
+    return Timing(last.result, statistics.median(times), len(times)), theirs

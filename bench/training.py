@@ -15,12 +15,12 @@ from verdicts import Verdict, grid, progress, seconds
 if TYPE_CHECKING:
     from privplan.fl.training.units import Units
 
-CASES = ((1000, 4.9, 15.0), (100, 44.0, 4.0))
+TRAINING_CASES = ((1000, 4.9, 15.0), (100, 44.0, 4.0))
 """Users, records of each on average, and how many times as fast as the loop is asked for."""
 
 RATE, EPOCHS, BATCH = 0.01, 30, 64
-PARTS = 5
-CLOSE = 1e-6
+USER_PARTS = 5
+MAX_PARAMETER_DIFFERENCE = 1e-6
 
 NOTE = """\
 The network with 5,012 parameters, 30 epochs, batches of 64, no dropout, one thread; synthetic
@@ -46,7 +46,7 @@ def show(console: Console, quick: bool) -> list[Verdict]:
     )
     verdicts, furthest = [], 0.0
     with one_thread():
-        for users, records, asked in CASES:
+        for users, records, asked in TRAINING_CASES:
             for precision in ("float64", "float32"):
                 progress(f"local training of {users} users in {precision}")
                 units = _units(users, records)
@@ -71,7 +71,15 @@ def show(console: Console, quick: bool) -> list[Verdict]:
                     )
     console.print(table, NOTE, *([SCALED] if quick else []), "", sep="\n")
     what = "local training, difference to the loop"
-    return [*verdicts, Verdict(what, f"<= {CLOSE:g}", f"{furthest:.1e}", furthest <= CLOSE)]
+    return [
+        *verdicts,
+        Verdict(
+            what,
+            f"<= {MAX_PARAMETER_DIFFERENCE:g}",
+            f"{furthest:.1e}",
+            furthest <= MAX_PARAMETER_DIFFERENCE,
+        ),
+    ]
 
 
 def _compared(units: Units, precision: str, quick: bool) -> tuple[float, list[float], float]:
@@ -86,11 +94,11 @@ def _compared(units: Units, precision: str, quick: bool) -> tuple[float, list[fl
     rows = local_deltas(model, start, units, recipe)  # warm-up
     _loop(network, start, units, range(2))
     loop, ours, apart = 0.0, [], 0.0
-    parts = np.array_split(np.arange(len(units)), PARTS)
+    parts = np.array_split(np.arange(len(units)), USER_PARTS)
     for part in parts:
         if not (quick and loop):
             theirs = timing.call_once(lambda part=part: _loop(network, start, units, part))
-            loop += theirs.seconds * (PARTS if quick else 1)
+            loop += theirs.seconds * (USER_PARTS if quick else 1)
             apart = max(apart, float(np.abs(rows[part] - theirs.result).max()))
         ours.append(timing.call_once(lambda: local_deltas(model, start, units, recipe)).seconds)
     return loop, ours, apart
@@ -134,9 +142,11 @@ def _loop(network: Any, start: NDArray[np.float64], units: Units, users: Any) ->
     for user in users:
         nn.utils.vector_to_parameters(first.clone(), parameters)
         sgd = torch.optim.SGD(parameters, lr=RATE, foreach=True)
-        own = slice(int(units.offsets[user]), int(units.offsets[user + 1]))
+        records = slice(int(units.offsets[user]), int(units.offsets[user + 1]))
         for _ in range(EPOCHS):
-            for features, labels in zip(x[own].split(BATCH), y[own].split(BATCH), strict=True):
+            for features, labels in zip(
+                x[records].split(BATCH), y[records].split(BATCH), strict=True
+            ):
                 sgd.zero_grad()
                 nn.functional.cross_entropy(network(features), labels).backward()
                 sgd.step()

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from privplan.fl.crypto.paillier.residues import Residues
 
 KEY_BITS, COUNT_LIMIT, DIGIT_BITS, SILOS = 3072, 40, 16, 5
-LARGEST = 2 ** (DIGIT_BITS - 1) - 1
-MULTIPLE = math.lcm(*range(1, COUNT_LIMIT + 1))
-TAIL = 90 * MULTIPLE * LARGEST
+LARGEST_DIGIT = 2 ** (DIGIT_BITS - 1) - 1
+COMMON_MULTIPLE = math.lcm(*range(1, COUNT_LIMIT + 1))
+NOISE_TAIL = 90 * COMMON_MULTIPLE * LARGEST_DIGIT
 """Bound on one silo's noise in one parameter: 40 deviations of a fifth of noise 5, rounded up."""
 
 USERS, PARAMETERS = 100, 4000
@@ -40,8 +40,8 @@ SIGNED, PUBLISHED = 8.0, 400.0
 SIGNED_CASE, PUBLISHED_CASE = (USERS, 4), (5, 4)
 """Users and parameters that the loops of phe are measured on, twice."""
 
-SETUP = 5.0
-CASES = ((4000, 100, 5, 45.0), (16, 20, 3, 1.0))
+MAX_SETUP_SECONDS = 5.0
+ROUND_CASES = ((4000, 100, 5, 45.0), (16, 20, 3, 1.0))
 """Parameters, users, silos, and the seconds that a round may take on two processes."""
 
 NOTE = """\
@@ -78,12 +78,12 @@ class Stopwatch:
 
 def show(console: Console, quick: bool) -> list[Verdict]:
     """Print the tables and return what was asked of them."""
-    missing = [one for one in ("gmpy2", "phe", "joblib") if find_spec(one) is None]
+    missing = [package for package in ("gmpy2", "phe", "joblib") if find_spec(package) is None]
     if missing:
         console.print(f"[yellow]Private weighting is skipped: {', '.join(missing)} not there.[/]")
         return []
     verdicts = _silo(console, PARAMETERS // 4 if quick else PARAMETERS)
-    return [*verdicts, *_rounds(console, CASES[1:] if quick else CASES)]
+    return [*verdicts, *_rounds(console, ROUND_CASES[1:] if quick else ROUND_CASES)]
 
 
 def _silo(console: Console, parameters: int) -> list[Verdict]:
@@ -93,14 +93,14 @@ def _silo(console: Console, parameters: int) -> list[Verdict]:
 
     progress(f"a silo's round of {parameters} parameters and {USERS} users")
     private = keys.generate(KEY_BITS)
-    packing = Packing.plan(KEY_BITS, USERS * MULTIPLE * LARGEST + SILOS * TAIL)
-    own = Residues(private.public, expected=ROUNDS * packing.blocks(parameters))
+    packing = Packing.plan(KEY_BITS, USERS * COMMON_MULTIPLE * LARGEST_DIGIT + SILOS * NOISE_TAIL)
+    residues = Residues(private.public, expected=ROUNDS * packing.blocks(parameters))
     prepared = Stopwatch()
     with prepared("table of residues, once a run"):
-        own.prepare()
+        residues.prepare()
     bases = private.encrypt_many(range(1, USERS + 1))
     signed, published = _phe_signed(bases, private), _phe_published(bases, private)
-    parts = _round_of_a_silo(private, packing, own, parameters)
+    parts = _round_of_a_silo(private, packing, residues, parameters)
     signed = (signed + _phe_signed(bases, private)) / 2
     published = (published + _phe_published(bases, private)) / 2
 
@@ -131,7 +131,7 @@ def _silo(console: Console, parameters: int) -> list[Verdict]:
 
 
 def _round_of_a_silo(
-    private: Any, packing: Packing, own: Residues, parameters: int
+    private: Any, packing: Packing, residues: Residues, parameters: int
 ) -> dict[str, float]:
     """Return what one silo spends on one round, by part; its result is checked."""
     from privplan.fl.crypto.paillier import blinding
@@ -141,10 +141,10 @@ def _round_of_a_silo(
     public, rng = private.public, np.random.default_rng(1)
     n, inverses = int(public.n), [random.randrange(1, int(public.n)) for _ in range(USERS)]
     sent = private.powers(private.encrypt_many(inverses), PIECES)
-    weights = [MULTIPLE // 40 * int(one) for one in rng.integers(1, 8, USERS)]
-    exponents = [w * pow(one, -1, n) % n for w, one in zip(weights, inverses, strict=True)]
-    digits = rng.integers(-LARGEST, LARGEST + 1, (USERS, parameters))
-    noise = [random.randint(-TAIL, TAIL) for _ in range(parameters)]
+    weights = [COMMON_MULTIPLE // 40 * int(count) for count in rng.integers(1, 8, USERS)]
+    exponents = [w * pow(inverse, -1, n) % n for w, inverse in zip(weights, inverses, strict=True)]
+    digits = rng.integers(-LARGEST_DIGIT, LARGEST_DIGIT + 1, (USERS, parameters))
+    noise = [random.randint(-NOISE_TAIL, NOISE_TAIL) for _ in range(parameters)]
     blocks = packing.blocks(parameters)
     length = blinding.keystream_length(public, blocks)
     streams = [os.urandom(length) for _ in range(SILOS - 1)]
@@ -155,15 +155,15 @@ def _round_of_a_silo(
     with part("products, tables and noise"):
         sums = products(public, bases, digits, packing, plaintexts=packing.pack(noise))
     with part("own residues"):
-        fresh = own.draw(blocks)
+        fresh = residues.draw(blocks)
     with part("masks and writing"):
-        masks = [blinding.units(public, one, blocks) for one in streams]
+        masks = [blinding.units(public, stream, blocks) for stream in streams]
         public.write(blinding.blinded(public, sums, fresh, masks[:2], masks[2:]))
 
-    found = packing.unpack(
+    decrypted = packing.unpack(
         private.decrypt_many(blinding.blinded(public, sums, fresh)), parameters, n
     )
-    _compare(found, np.array(weights, dtype=object) @ digits.astype(object) + noise)
+    _compare(decrypted, np.array(weights, dtype=object) @ digits.astype(object) + noise)
     return part.spent
 
 
@@ -183,27 +183,27 @@ def _phe_published(bases: list[int], private: Any) -> float:
 
 
 def _phe_loop(
-    bases: list[int], private: Any, case: tuple[int, int], made: Callable[[Any], Any]
+    bases: list[int], private: Any, case: tuple[int, int], key_of: Callable[[Any], Any]
 ) -> float:
     from phe import paillier
 
     users, parameters = case
-    key = made(paillier.PaillierPublicKey(int(private.public.n)))
-    ciphertexts = [paillier.EncryptedNumber(key, int(one)) for one in bases[:users]]
+    key = key_of(paillier.PaillierPublicKey(int(private.public.n)))
+    ciphertexts = [paillier.EncryptedNumber(key, int(base)) for base in bases[:users]]
     rng = np.random.default_rng(2)
-    sizes = rng.integers(1, LARGEST + 1, (parameters, users))
+    sizes = rng.integers(1, LARGEST_DIGIT + 1, (parameters, users))
     signs = np.where(np.arange(sizes.size).reshape(sizes.shape) % 2, -1, 1)  # as many of each
     watch = Stopwatch()
     with watch("phe"):
         totals = []
         for row in (sizes * signs).tolist():
             total = ciphertexts[0] * row[0]
-            for one, digit in zip(ciphertexts[1:], row[1:], strict=True):
-                total = total + one * digit
+            for ciphertext, digit in zip(ciphertexts[1:], row[1:], strict=True):
+                total = total + ciphertext * digit
             totals.append(total)
     n = int(private.public.n)
-    expected = [int(one) % n for one in (sizes * signs) @ np.arange(1, users + 1)]
-    _compare(private.decrypt_many([one.ciphertext(False) for one in totals]), expected)
+    expected = [int(product) % n for product in (sizes * signs) @ np.arange(1, users + 1)]
+    _compare(private.decrypt_many([total.ciphertext(False) for total in totals]), expected)
     return watch.spent["phe"] / (users * parameters)
 
 
@@ -221,9 +221,14 @@ def _rounds(console: Console, cases: tuple[tuple[int, int, int, float], ...]) ->
         )
         what = f"private weighting of {parameters:,} parameters, {users} users, {silos} silos"
         verdicts.append(Verdict(what, f"<= {allowed:g} s", seconds(spent), spent <= allowed))
-        if users == CASES[-1][1]:
+        if users == ROUND_CASES[-1][1]:
             verdicts.append(
-                Verdict(f"{what}: setup", f"<= {SETUP:g} s", seconds(setup), setup <= SETUP)
+                Verdict(
+                    f"{what}: setup",
+                    f"<= {MAX_SETUP_SECONDS:g} s",
+                    seconds(setup),
+                    setup <= MAX_SETUP_SECONDS,
+                )
             )
     console.print(table, ROUND_NOTE, "", sep="\n")
     return verdicts
@@ -240,8 +245,8 @@ def _whole_round(parameters: int, users: int, silos: int) -> tuple[float, float]
         users=users,
         silos=silos,
         dimensions=parameters,
-        largest=LARGEST,
-        tail=TAIL,
+        largest=LARGEST_DIGIT,
+        tail=NOISE_TAIL,
         key_bits=KEY_BITS,
         count_limit=COUNT_LIMIT,
         digits=DIGIT_BITS,
@@ -249,7 +254,9 @@ def _whole_round(parameters: int, users: int, silos: int) -> tuple[float, float]
     )
     counts = rng.integers(1, (COUNT_LIMIT - 1) // silos + 1, (users, silos))
     digits = [_rows(rng, users, parameters) for _ in range(silos)]
-    noise = [[random.randint(-TAIL, TAIL) for _ in range(parameters)] for _ in range(silos)]
+    noise = [
+        [random.randint(-NOISE_TAIL, NOISE_TAIL) for _ in range(parameters)] for _ in range(silos)
+    ]
     joining = rng.random(users) < 0.9
 
     def begin() -> PrivateWeighting:
@@ -257,29 +264,29 @@ def _whole_round(parameters: int, users: int, silos: int) -> tuple[float, float]
         return PrivateWeighting(terms, counts, processes=PROCESSES, rounds=ROUNDS)
 
     setup = timing.call_once(begin)
-    rows = [(np.arange(users), own) for own in digits]
+    rows = [(np.arange(users), silo_digits) for silo_digits in digits]
     done = timing.call_once(lambda: setup.result.round(1, rows, noise, joining=joining))
     totals = counts.sum(axis=1) + 1
     expected = np.array(noise, dtype=object).sum(axis=0)
-    for silo, own in enumerate(digits):
+    for silo, silo_digits in enumerate(digits):
         weights = [
-            MULTIPLE // int(total) * int(count) * int(one)
-            for total, count, one in zip(totals, counts[:, silo], joining, strict=True)
+            COMMON_MULTIPLE // int(total) * int(count) * int(joined)
+            for total, count, joined in zip(totals, counts[:, silo], joining, strict=True)
         ]
-        expected = expected + np.array(weights, dtype=object) @ own.astype(object)
+        expected = expected + np.array(weights, dtype=object) @ silo_digits.astype(object)
     _compare(done.result, expected)
     return setup.seconds, done.seconds
 
 
 def _rows(rng: np.random.Generator, users: int, parameters: int) -> NDArray[np.int64]:
-    """Return digits whose rows have norms of at most `LARGEST`."""
+    """Return digits whose rows have norms of at most `LARGEST_DIGIT`."""
     rows = rng.normal(size=(users, parameters))
-    rows *= LARGEST / np.linalg.norm(rows, axis=1, keepdims=True)
+    rows *= LARGEST_DIGIT / np.linalg.norm(rows, axis=1, keepdims=True)
     return np.trunc(rows * (1 - 1e-9)).astype(np.int64)
 
 
-def _compare(found: Any, expected: Any) -> None:
-    if [int(one) for one in found] != [int(one) for one in expected]:
+def _compare(computed: Any, expected: Any) -> None:
+    if [int(value) for value in computed] != [int(value) for value in expected]:
         raise RuntimeError("A decrypted sum is not the sum of plain integers.")
 
 

@@ -14,10 +14,10 @@ def main() -> None:
         app()
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second one would cut off the sentence
-        from . import output
-        from .interruption import Interrupted
+        from .terminal import output
+        from .terminal.interruption import Interruption
 
-        sys.exit(output.fail(Interrupted(), as_json="--json" in sys.argv[1:]))
+        sys.exit(output.fail(Interruption(), as_json="--json" in sys.argv[1:]))
 
 
 if __name__ == "__main__":

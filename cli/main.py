@@ -12,17 +12,18 @@ from typing import Annotated, Any
 import typer
 import typer.core
 
-from . import configuration, output
-from .account_command import account
-from .audit_commands import audit
-from .calibrate_command import calibrate
-from .claims_command import claims
-from .doctor_command import doctor
-from .explain_command import explain
-from .interruption import Interrupted
-from .plan_command import plan
-from .report_command import report
-from .run_command import run
+from .commands.account import account
+from .commands.audit import audit
+from .commands.calibrate import calibrate
+from .commands.claims import claims
+from .commands.doctor import doctor
+from .commands.explain import explain
+from .commands.plan import plan
+from .commands.report import report
+from .commands.run import run
+from .inputs import defaults_file
+from .terminal import output
+from .terminal.interruption import Interruption
 
 
 class Commands(typer.core.TyperGroup):
@@ -38,10 +39,11 @@ class Commands(typer.core.TyperGroup):
         **extra: Any,
     ) -> Any:
         """Run the command that `args` name, and leave with its exit code."""
-        given = list(sys.argv[1:] if args is None else args)
-        as_json = "--json" in given
+        arguments = list(sys.argv[1:] if args is None else args)
+        # Read by hand: an error may come before Typer has parsed anything.
+        as_json = "--json" in arguments
         try:
-            extra.setdefault("default_map", configuration.defaults(given))
+            extra.setdefault("default_map", defaults_file.defaults(arguments))
             code = super().main(
                 args=args,
                 prog_name=prog_name or "privplan",
@@ -51,14 +53,14 @@ class Commands(typer.core.TyperGroup):
                 **extra,
             )
             if code == output.INTERRUPTED:  # Typer makes an exit of every interruption
-                code = output.fail(Interrupted(), as_json=as_json)
+                code = output.fail(Interruption(), as_json=as_json)
         except Exception as error:
             if not standalone_mode:
                 raise
             code = output.fail(error, as_json=as_json)
         if not standalone_mode:
             return code
-        output.settle()
+        output.discard_unwritten()
         sys.exit(code if isinstance(code, int) else output.OK)
 
 
@@ -76,8 +78,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         from importlib import metadata
 
         typer.echo(f"privplan {metadata.version('privplan')}")
@@ -94,11 +96,13 @@ def privplan(
 ) -> None:
     """Plan noise, account for it from both sides, and say how every number follows."""
     del version
+    # Help that nobody asked for is an error of usage, so it goes to standard error.
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(output.USAGE)
 
 
+# In the order in which the help lists them.
 for command in (calibrate, plan, run, account, claims, report, explain, doctor):
     app.command()(command)
 

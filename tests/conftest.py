@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases[item.nodeid.partition("[")[0]].append(item)
     for same in cases.values():
         (quick,) = same[0].get_closest_marker("quick").args
-        stay = {place * len(same) // quick for place in range(quick)}
-        for place, item in enumerate(same):
-            if place not in stay:
+        stay = {index * len(same) // quick for index in range(quick)}
+        for index, item in enumerate(same):
+            if index not in stay:
                 item.add_marker(pytest.mark.slow)

@@ -13,11 +13,11 @@ def sweep(cases: Sequence[Any], *, quick: int) -> list[Any]:
 
     Those that stay are spread evenly, the first among them.  A tuple holds several arguments.
     """
-    stay = {place * len(cases) // quick for place in range(quick)}
+    stay = {index * len(cases) // quick for index in range(quick)}
     return [
         pytest.param(
             *(case if isinstance(case, tuple) else (case,)),
-            marks=() if place in stay else pytest.mark.slow,
+            marks=() if index in stay else pytest.mark.slow,
         )
-        for place, case in enumerate(cases)
+        for index, case in enumerate(cases)
     ]

@@ -20,25 +20,25 @@ ROOT: Final = Path(__file__).parents[1]
 
 EXCEPTIONS: Final[dict[str, str]] = {
     "audit/demos/*": "each demonstration refutes a claim of one published system",
-    "cli/attack_page.py": "a text of help: on which system its table of canaries was measured",
-    "cli/run_page.py": "a page of help: its example runs a system, and says where it comes from",
+    "cli/pages/attack.txt": "a text of help: on which system its table of canaries was measured",
+    "cli/pages/run.txt": "a page of help: its example runs a system, and says where it comes from",
 }
 """Files that name a system, and why they may."""
 
 
 def folders() -> set[str]:
     """Return the folders of `fl/` that hold systems of this package."""
-    modules = (own.make.partition(":")[0] for own in declared().values())
-    return {found[1] for name in modules if (found := re.match(r"privplan\.fl\.(\w+)\.", name))}
+    modules = (system.make.partition(":")[0] for system in declared().values())
+    return {match[1] for name in modules if (match := re.match(r"privplan\.fl\.(\w+)\.", name))}
 
 
 def pattern() -> re.Pattern[str]:
     """Return what finds a name of a system, of its table, or of its folder."""
     names = "|".join(map(re.escape, sorted(declared(), key=len, reverse=True)))
-    own = "|".join(sorted(folders()))
-    quoted = rf"[\"'](?:{own})[\"']"
+    system_folders = "|".join(sorted(folders()))
+    quoted = rf"[\"'](?:{system_folders})[\"']"
     return re.compile(
-        rf"(?<![\w-])(?:{names})(?![\w-])|{quoted}|\bfl\.(?:{own})\b|\bfl/(?:{own})\b"
+        rf"(?<![\w-])(?:{names})(?![\w-])|{quoted}|\bfl\.(?:{system_folders})\b|\bfl/(?:{system_folders})\b"
     )
 
 
@@ -47,28 +47,30 @@ def named() -> Iterator[tuple[str, str]]:
     search = pattern()
     for floor in ("audit", "cli"):
         for path in sorted((ROOT / floor).rglob("*")):
-            if path.suffix in (".py", ".j2"):
-                for found in search.finditer(path.read_text("utf-8")):
-                    yield path.relative_to(ROOT).as_posix(), found[0]
+            if path.suffix in (".py", ".j2", ".txt"):
+                for match in search.finditer(path.read_text("utf-8")):
+                    yield path.relative_to(ROOT).as_posix(), match[0]
 
 
 def test_no_file_above_the_systems_names_one() -> None:
     extra = [
         f"{file} names {name}"
         for file, name in named()
-        if not any(fnmatch(file, one) for one in EXCEPTIONS)
+        if not any(fnmatch(file, exception) for exception in EXCEPTIONS)
     ]
     assert extra == [], "ask the declaration of the system (fl/declarations/declaration.py)"
 
 
 def test_every_exception_is_needed() -> None:
     files = {file for file, _ in named()}
-    for one in EXCEPTIONS:
-        assert any(fnmatch(file, one) for file in files), f"{one} names no system any more"
+    for exception in EXCEPTIONS:
+        assert any(fnmatch(file, exception) for file in files), (
+            f"{exception} names no system any more"
+        )
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ('if system == "uldp-group":', "uldp-group"),
         ("# fedavg clips nothing", "fedavg"),
@@ -80,6 +82,6 @@ def test_every_exception_is_needed() -> None:
         ("a rule of uldp-averages", None),
     ],
 )
-def test_what_is_searched_is_found(text: str, found: str | None) -> None:
+def test_what_is_searched_is_found(text: str, expected: str | None) -> None:
     match = pattern().search(text)
-    assert (match and match[0]) == found
+    assert (match and match[0]) == expected

@@ -22,6 +22,12 @@ ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 FLOORS = ("accountant", "audit", "fl", "cli")
 CODE = sorted(path.relative_to(ROOT) for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))
+TEXTS = sorted(
+    path.relative_to(ROOT)
+    for floor in FLOORS
+    for path in (ROOT / floor).rglob("*")
+    if path.suffix in (".txt", ".j2")
+)
 MODULES = [
     "privplan",
     *(
@@ -94,6 +100,7 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
     assert {name.split("/")[0] for name in names} == {"privplan", info}
     assert f"{info}/licenses/LICENSE" in names
     code = {f"privplan/{path.as_posix()}" for path in CODE}
+    code |= {f"privplan/{path.as_posix()}" for path in TEXTS}
     packed = {name for name in names if name.startswith("privplan/")}
     assert packed >= code | {"privplan/__init__.py", "privplan/py.typed"}
     assert {name.split("/")[1] for name in packed} == {"__init__.py", "py.typed", *FLOORS}
@@ -101,8 +108,8 @@ def test_wheel_holds_privplan_and_nothing_else(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    found = doctest.testmod(importlib.import_module(name))
-    assert found.failed == 0
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
 
 
 def test_public_names_have_docstrings_with_examples() -> None:
@@ -145,9 +152,11 @@ ENCRYPTED = "run sealed.toml --out sealed"
 def _commands() -> dict[str, str]:
     """Return what the README shows of each command, by its words after `privplan`."""
     blocks = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    shown = [one for block in blocks for one in re.split(r"^\$ privplan ", block, flags=re.M)[1:]]
+    shown = [
+        command for block in blocks for command in re.split(r"^\$ privplan ", block, flags=re.M)[1:]
+    ]
     assert len(shown) > len(blocks)
-    commands = dict(one.split("\n", 1) for one in shown)
+    commands = dict(command.split("\n", 1) for command in shown)
     assert len(commands) == len(shown)
     assert ENCRYPTED in commands
     return commands
@@ -171,9 +180,11 @@ def test_readme_shows_what_an_encrypted_run_promises(tmp_path: Path) -> None:
     from privplan.fl.settings.file import parse
 
     _files(tmp_path)
-    found = prepare(parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")).plan.guarantees
-    numbers = [one.epsilon.upper for one in found.values()]
-    promised = [rounding.up(one) for one in numbers if math.isfinite(one)]
+    guarantees = prepare(
+        parse((tmp_path / "sealed.toml").read_bytes(), "sealed.toml")
+    ).plan.guarantees
+    numbers = [guarantee.epsilon.upper for guarantee in guarantees.values()]
+    promised = [rounding.up(upper) for upper in numbers if math.isfinite(upper)]
     assert len(promised) < len(numbers)  # a coalition is promised nothing
     shown = re.findall(r"epsilon ([\d.]+)", _commands()[ENCRYPTED])
     assert sorted(shown) == sorted(promised)

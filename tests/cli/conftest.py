@@ -121,9 +121,9 @@ class FakeLibrary:
             raise self.answer
         if self.answer is not None:
             return self.answer
-        found = Bounds(1.82811, 1.82824)
+        bounds = Bounds(1.82811, 1.82824)
         return Guarantee(
-            epsilon=found if epsilon is None else Bounds.exactly(epsilon),
+            epsilon=bounds if epsilon is None else Bounds.exactly(epsilon),
             delta=Bounds(1e-6, 2.00001e-6) if delta is None else Bounds.exactly(delta),
             neighbours=neighbours,  # type: ignore[arg-type]
             engine=engine or "pld",
@@ -184,3 +184,34 @@ def event_file(tmp_path: Path) -> str:
     """Write Gaussian(1) into a file."""
     (tmp_path / "event.json").write_text('{"type": "gaussian", "noise_multiplier": 1}')
     return "event.json"
+
+
+@pytest.fixture
+def fl() -> None:
+    """Skip without the packages of the extra."""
+    for name in ("torch", "sklearn", "cryptography"):
+        pytest.importorskip(name)
+
+
+@pytest.fixture
+def cut(run: Run, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Run, and stop at the record with number `at` as Ctrl-C (or a full disk) would."""
+
+    def call(at: int, *words: str, error: BaseException | None = None) -> Any:
+        from privplan.fl.log import LogWriter
+
+        count = 0
+        append = LogWriter.append
+
+        def failing(self: LogWriter, record: Any) -> int:
+            nonlocal count
+            count += 1
+            if count == at:
+                raise KeyboardInterrupt if error is None else error
+            return append(self, record)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(LogWriter, "append", failing)
+            return run("run", *words)
+
+    return call

@@ -69,10 +69,10 @@ def left_by_kills(config: Path, folder: Path, before: Path | None = None) -> lis
     whole, left = folder / "whole", []
 
     def copied() -> None:
-        own = folder / str(len(left) + 1)
-        left.append(own)
+        copy = folder / str(len(left) + 1)
+        left.append(copy)
         if whole.exists():
-            shutil.copytree(whole, own)
+            shutil.copytree(whole, copy)
 
     folder.mkdir()
     if before is not None:
@@ -92,7 +92,7 @@ def at_each_write(config: Path, folder: Path) -> list[dict[str, Any]]:
     last one is of the run that was not killed.
     """
     whole, left = folder / "whole", left_by_kills(config, folder)
-    tried = [{"folder": str(own), "killed": 1, "refused": refusal(config, own)} for own in left]
+    tried = [{"folder": str(copy), "killed": 1, "refused": refusal(config, copy)} for copy in left]
     return [*tried, {"folder": str(whole), "killed": 0, "refused": ""}]
 
 
@@ -129,7 +129,7 @@ def ended(number: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(number, 0)[1])
 
 
-def at_write(place: int) -> Callable[[], None]:
+def at_write(index: int) -> Callable[[], None]:
     """Return what arms a process to kill itself just before its write with that number.
 
     Just after it would be the same as just before the next one: nothing else changes the disk.
@@ -141,7 +141,7 @@ def at_write(place: int) -> Callable[[], None]:
         def counted() -> None:
             nonlocal count
             count += 1
-            if count == place:
+            if count == index:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         before_each_write(counted)
@@ -151,17 +151,20 @@ def at_write(place: int) -> Callable[[], None]:
 
 def every_write(config: Path, folder: Path) -> None:
     """Kill a run at every write, each in a folder of its own, and let it go on."""
-    place = 1
+    index = 1
     while True:
-        own = folder / str(place)
-        code = ended(child(config, own, at_write(place)))
+        attempt_folder = folder / str(index)
+        code = ended(child(config, attempt_folder, at_write(index)))
         killed = code == -signal.SIGKILL
         if killed:
-            code = ended(child(config, own))
-        print(json.dumps({"folder": str(own), "killed": int(killed), "code": code}), flush=True)
+            code = ended(child(config, attempt_folder))
+        print(
+            json.dumps({"folder": str(attempt_folder), "killed": int(killed), "code": code}),
+            flush=True,
+        )
         if not killed:
             return
-        place += 1
+        index += 1
 
 
 def any_moment(config: Path, folder: Path, kills: int, seed: int) -> None:
@@ -170,20 +173,20 @@ def any_moment(config: Path, folder: Path, kills: int, seed: int) -> None:
     number, killed, whole = 0, 0, 0.0
     while killed < kills:
         number += 1
-        own, code, here = folder / str(number), -1, 0
+        attempt_folder, code, here = folder / str(number), -1, 0
         if not whole:
             start = time.perf_counter()
-            code = ended(child(config, own))
+            code = ended(child(config, attempt_folder))
             whole = time.perf_counter() - start
         while code == -1:
-            process = child(config, own)
+            process = child(config, attempt_folder)
             if here < 5:
                 time.sleep(moment.uniform(0.0, whole))
                 os.kill(process, signal.SIGKILL)
             code = ended(process)
             if code == -signal.SIGKILL:
                 here, killed, code = here + 1, killed + 1, -1
-        print(json.dumps({"folder": str(own), "killed": here, "code": code}), flush=True)
+        print(json.dumps({"folder": str(attempt_folder), "killed": here, "code": code}), flush=True)
 
 
 if __name__ == "__main__":

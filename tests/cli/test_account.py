@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant import events as ev
-from privplan.cli.event_source import LIMIT
+from privplan.cli.inputs.event_file import MAX_EVENT_BYTES
 
 from .conftest import FakeLibrary, Refused, Run
 
@@ -129,7 +129,7 @@ def test_options_are_checked_at_the_door(
         (b'{"type": "gaussian", "noise_multiplier": 1, "x": 2}', "unknown field"),
         (b"[" * 100_000, "nested"),
         (b'{"type": "repeat", "count": 1, "event": ' * 70 + b"0" + b"}" * 70, "nested"),
-        (b" " * (LIMIT + 1), "larger than"),
+        (b" " * (MAX_EVENT_BYTES + 1), "larger than"),
     ],
 )
 def test_a_bad_event_is_named(content: bytes, said: str, refused: Refused) -> None:

@@ -125,8 +125,8 @@ def test_a_signature_is_shown_where_no_key_is_given(
     assert signed.is_dir()
     outcome = judged()
     assert outcome.code == 0
-    own = KEY.public_key().public_bytes_raw().hex()[:8]
-    assert f"by key {own}..., whose owner is not known" in outcome.out
+    digits = KEY.public_key().public_bytes_raw().hex()[:8]
+    assert f"by key {digits}..., whose owner is not known" in outcome.out
     assert "checked" in outcome.out
     assert "chain only" in outcome.out
 
@@ -276,7 +276,7 @@ def test_results_of_a_signed_log_are_json_and_signed(signed: Path) -> None:
     from ..audit.attacked import MEASURED
 
     append_results(signed, (MEASURED,), key=KEY)
-    found = verify(signed, KEY.public_key())
-    assert found.checked == "chain and key"
+    verified = verify(signed, KEY.public_key())
+    assert verified.checked == "chain and key"
     assert json.loads(logs.lines_of(signed)[-1])["type"] == "head"
-    assert LogWriter.reopen(signed, key=KEY).head == found.head
+    assert LogWriter.reopen(signed, key=KEY).head == verified.head

@@ -16,7 +16,7 @@ from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.audit.results import append_results, measurements_in
 from privplan.audit.tier_functions import TierFunctions
 from privplan.audit.verify import verify
-from privplan.cli import audit_attack_command
+from privplan.cli.commands import audit_attack as audit_attack_command
 from privplan.fl.log.canonical import LOG
 from privplan.fl.running import Configuration, begin
 from privplan.fl.running.session import carry_out
@@ -47,10 +47,10 @@ def folder(tmp_path: Path) -> str:
 
 @pytest.fixture
 def stand(monkeypatch: pytest.MonkeyPatch) -> Stand:
-    """TierFunctions that answer at once."""
-    found = Stand(residual=(RESIDUAL, replace(RESIDUAL, what="shape of the noise", value=0.5)))
-    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: found.tools()))
-    return found
+    """Tools that answer at once."""
+    fake = Stand(residual=(RESIDUAL, replace(RESIDUAL, what="shape of the noise", value=0.5)))
+    monkeypatch.setattr(TierFunctions, "default", classmethod(lambda _: fake.tools()))
+    return fake
 
 
 @pytest.mark.usefixtures("stand")
@@ -137,8 +137,8 @@ def test_what_is_unusual_is_said_and_accuses_nobody(
     assert "CONTRADICTED" not in outcome.out
     again = run("audit", "attack", folder, "--tier", tier, "--json").json
     assert (again["ok"], again["result"]["verdict"]) == (True, "unusual")
-    (one,) = again["result"]["tiers"]
-    assert (one["verdict"], one["contradicted"], one["level"]) == ("unusual", False, 0.0004)
+    (tier,) = again["result"]["tiers"]
+    assert (tier["verdict"], tier["contradicted"], tier["level"]) == ("unusual", False, 0.0004)
 
 
 def test_an_observer_that_is_none_gets_the_nearest_name(run: Run, folder: str) -> None:
@@ -185,8 +185,8 @@ def test_a_page_of_tests_never_says_that_nothing_was_found_beside_a_finding(
         outcome = run("audit", "attack", folder, "--tier", "residual")
         assert outcome.code == ("CONTRADICTED" in verdict)
         assert f"{len(answers)} tests: {verdict}\n" in outcome.out
-        assert all(one in outcome.out for one in said)
-        assert not any(one in outcome.out for one in unsaid)
+        assert all(sentence in outcome.out for sentence in said)
+        assert not any(sentence in outcome.out for sentence in unsaid)
 
 
 def test_where_nothing_is_claimed_nothing_is_called_not_contradicted(
@@ -202,14 +202,16 @@ def test_json_is_one_object(run: Run, folder: str) -> None:
     outcome = run("audit", "attack", folder, "--json")
     assert outcome.code == 0
     result = outcome.json["result"]
-    assert [one["tier"] for one in result["tiers"]] == ["claim", "robust", "residual", "residual"]
+    assert [tier["tier"] for tier in result["tiers"]] == ["claim", "robust", "residual", "residual"]
     assert result["contradicted"] is False
     assert result["sealed"] == ["residual"]
     assert result["appended"] == [43, 44]
     assert result["verdict"] == "not-contradicted"
-    assert any("errs with the probability" in one for one in outcome.json["assumptions"])
-    assert any("at most once in 1,000 calls" in one for one in outcome.json["assumptions"])
-    assert any("Canaries are users." in one for one in outcome.json["assumptions"])
+    assert any("errs with the probability" in line for line in outcome.json["assumptions"])
+    assert any(
+        "at most once in 1,000 calls" in sentence for sentence in outcome.json["assumptions"]
+    )
+    assert any("Canaries are users." in line for line in outcome.json["assumptions"])
 
 
 def test_quiet_prints_the_claim_tiers_number_alone(run: Run, folder: str, stand: Stand) -> None:
@@ -268,8 +270,8 @@ def test_a_run_without_a_log_is_refused(refused: Refused) -> None:
 
 
 def test_a_broken_chain_is_refused_with_its_line(refused: Refused, folder: str) -> None:
-    place = Path(folder) / LOG
-    place.write_text(place.read_text().replace('"round":2,', '"round":3,', 1))
+    log_file = Path(folder) / LOG
+    log_file.write_text(log_file.read_text().replace('"round":2,', '"round":3,', 1))
     assert "Line 4 of" in refused("audit", "attack", folder)
 
 
@@ -377,12 +379,12 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a real run of three rounds."""
     for name in ("torch", "sklearn", "cryptography"):
         pytest.importorskip(name)
-    place = tmp_path_factory.mktemp("ran")
-    (place / "run.toml").write_text(RUN)
-    made = begin(Configuration.read(place / "run.toml"), place / "run")
-    with made.writer:
-        carry_out(made.prepared, made.folder, made.writer)
-    return made.folder
+    folder = tmp_path_factory.mktemp("ran")
+    (folder / "run.toml").write_text(RUN)
+    ready = begin(Configuration.read(folder / "run.toml"), folder / "run")
+    with ready.writer:
+        carry_out(ready.prepared, ready.folder, ready.writer)
+    return ready.folder
 
 
 @pytest.fixture
@@ -400,12 +402,12 @@ def test_a_sound_run_is_not_contradicted_and_its_log_holds_what_was_found(
     assert outcome.code == 0, outcome.err
     claim, robust = outcome.json["result"]["tiers"]
     proven = run("audit", "budget", real, "--json").json["result"]["epsilon"]["upper"]
-    for one in (claim, robust):
-        assert 0.2 * proven < one["value"] < proven
-        assert one["claimed"] == pytest.approx(proven, rel=1e-3)
-        assert (one["unit"], one["neighbours"]) == ("user", "add-remove")
+    for tier in (claim, robust):
+        assert 0.2 * proven < tier["value"] < proven
+        assert tier["claimed"] == pytest.approx(proven, rel=1e-3)
+        assert (tier["unit"], tier["neighbours"]) == ("user", "add-remove")
     kept = measurements_in(real)
-    assert [one.value for one in kept] == [claim["value"], robust["value"]]
+    assert [result.value for result in kept] == [claim["value"], robust["value"]]
     assert verify(real).complete
     again = run("audit", "attack", real, "-q", "--tier", "claim", *words)
     assert float(again.out) == pytest.approx(claim["value"], rel=1e-5)
@@ -415,7 +417,7 @@ def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> No
     before = (Path(real) / LOG).read_bytes()
     outcome = run("audit", "attack", real, "--tier", "residual", "--json")
     assert outcome.json["result"]["sealed"] == ["residual"]
-    assert {one["kind"] for one in outcome.json["result"]["tiers"]} == {"test"}
+    assert {tier["kind"] for tier in outcome.json["result"]["tiers"]} == {"test"}
     assert (Path(real) / LOG).read_bytes() == before
     report = Path(real) / "sealed-report.json"
     assert report.stat().st_mode & 0o777 == 0o600
@@ -424,10 +426,10 @@ def test_the_residual_tier_leaves_no_trace_in_the_log(run: Run, real: str) -> No
 def test_an_honest_run_with_unusual_noise_is_not_accused(run: Run, tmp_path: Path) -> None:
     """The noise of seed 18 has p-value .045, as that of about one seed in twenty is below .05."""
     (tmp_path / "run.toml").write_text(RUN.replace("rounds = 3", "rounds = 2\nseed = 18"))
-    made = begin(Configuration.read(tmp_path / "run.toml"), tmp_path / "rare")
-    with made.writer:
-        carry_out(made.prepared, made.folder, made.writer)
-    outcome = run("audit", "attack", str(made.folder), "--tier", "residual")
+    ready = begin(Configuration.read(tmp_path / "run.toml"), tmp_path / "rare")
+    with ready.writer:
+        carry_out(ready.prepared, ready.folder, ready.writer)
+    outcome = run("audit", "attack", str(ready.folder), "--tier", "residual")
     assert outcome.code == 0
     assert (
         f"shape of the noise: p-value 0.0449: {RARE.replace('at most', 'about')}\n" in outcome.out
@@ -459,13 +461,13 @@ def test_an_observer_that_the_run_does_not_know_is_refused(refused: Refused, rea
 def test_a_run_that_was_cut_off_is_audited_and_then_resumed(ran: Path, run: Run) -> None:
     content = (ran / "config.toml").read_bytes()
     Path("run.toml").write_bytes(content)
-    made = begin(Configuration.read(Path("run.toml")), Path("cut"))
+    ready = begin(Configuration.read(Path("run.toml")), Path("cut"))
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with made.writer, pytest.raises(KeyboardInterrupt):
-        carry_out(made.prepared, made.folder, made.writer, report=stop)
+    with ready.writer, pytest.raises(KeyboardInterrupt):
+        carry_out(ready.prepared, ready.folder, ready.writer, report=stop)
     outcome = run("audit", "attack", "cut", "--tier", "claim", "--canaries", "2000", "--seed", "1")
     assert outcome.code == 0, outcome.err
     assert "The run is not closed" in outcome.err

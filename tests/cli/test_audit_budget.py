@@ -146,9 +146,9 @@ def test_an_error_is_told_in_full(run: Run, tmp_path: Path, name: str) -> None:
     assert "next: " in outcome.out
     as_json = run("audit", "budget", "run", "--json")
     assert as_json.code == 1
-    found = {hazard["id"]: hazard for hazard in as_json.json["result"]["hazards"]}
-    assert found[name]["severity"] == "error"
-    assert set(found[name]) == {
+    hazards = {hazard["id"]: hazard for hazard in as_json.json["result"]["hazards"]}
+    assert hazards[name]["severity"] == "error"
+    assert set(hazards[name]) == {
         *("id", "severity", "what", "why", "next", "epsilon", "lines", "count"),
     }
 
@@ -231,10 +231,10 @@ def sealed_run(folder: Path, counts: list[int]) -> None:
     records = weighted(len(counts), rate=0.3)
     with LogWriter.create(folder, fsync="never") as writer:
         writer.append(records[0])
-        for place, joined in enumerate(counts):
-            seq = writer.append(records[1 + 2 * place])
+        for index, joined in enumerate(counts):
+            seq = writer.append(records[1 + 2 * index])
             sealed = writer.seal({"joined": joined, "norm_largest": 0.25})
-            (release,) = changed([records[2 + 2 * place]], type(records[2]), sealed=sealed)
+            (release,) = changed([records[2 + 2 * index]], type(records[2]), sealed=sealed)
             (release,) = changed([release], type(release), intent=seq)
             writer.append(release)
         writer.append(records[-1])

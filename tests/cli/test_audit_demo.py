@@ -16,7 +16,7 @@ from privplan.accountant.errors import InvalidInput, MissingExtra
 from privplan.audit import demos
 from privplan.audit.demos.demo import Demo, Weakness, shown
 from privplan.audit.measurement import NOT_PROOF, Measurement
-from privplan.cli import measured_cache
+from privplan.cli.cache import measured_rows
 
 from .conftest import Refused, Run
 
@@ -82,30 +82,30 @@ def test_without_a_name_they_are_listed(run: Run) -> None:
         assert demos.DEMOS[name].title.split()[0] in outcome.out
     assert outcome.out.isascii()
     listed = run("audit", "demo", "--json").json["result"]["demos"]
-    assert [one["name"] for one in listed] == list(demos.NAMES)
+    assert [row["name"] for row in listed] == list(demos.NAMES)
     assert set(listed[0]) == {"name", "system", "title", "claim", "rows"}
     assert run("audit", "demo", "-q").out == f"{len(demos.NAMES)}\n"
 
 
 def test_every_demonstration_is_described() -> None:
     assert len(demos.DEMOS) == len(set(demos.NAMES)) == 10
-    for name, one in demos.DEMOS.items():
-        assert one.name == name
-        assert one.system in SYSTEMS
-        assert one.title.endswith(".")
-        assert one.claim.endswith(".")
-        assert len(one.title) <= 100
-    assert {name: one.system for name, one in demos.DEMOS.items() if one.rows} == demos.MEASURES
+    for name, demo in demos.DEMOS.items():
+        assert demo.name == name
+        assert demo.system in SYSTEMS
+        assert demo.title.endswith(".")
+        assert demo.claim.endswith(".")
+        assert len(demo.title) <= 100
+    assert {name: demo.system for name, demo in demos.DEMOS.items() if demo.rows} == demos.MEASURES
 
 
 def test_a_real_one(run: Run) -> None:
     outcome = run("audit", "demo", "wishart-support", "--json")
     assert outcome.code == 0
-    (found,) = outcome.json["result"]["demos"]
-    assert found["contradicted"] is True
+    (demo,) = outcome.json["result"]["demos"]
+    assert demo["contradicted"] is True
     assert outcome.json["result"]["contradicted"] == 1
-    assert found["seed"] == 0
-    delta, epsilon, _ = found["measurements"]
+    assert demo["seed"] == 0
+    delta, epsilon, _ = demo["measurements"]
     assert 0.43 < delta["value"] < delta["exact"] < 0.452
     assert delta["quantity"] == "delta"
     assert epsilon["exact"] == "inf"
@@ -113,7 +113,7 @@ def test_a_real_one(run: Run) -> None:
     assert epsilon["confidence"] == 0.95
     assert epsilon["tier"] == "weakness"
     assert epsilon["note"] == NOT_PROOF
-    assert 2 <= len(found["story"]) <= 5
+    assert 2 <= len(demo["story"]) <= 5
 
 
 @pytest.mark.usefixtures("fake")
@@ -138,9 +138,9 @@ def test_the_text_for_a_person(run: Run) -> None:
 def test_tests_and_estimates_say_what_they_are(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     estimate = replace(example(1.0), kind="estimate")
     test = replace(example(3e-7), kind="test", contradicted=True)
-    one = fake_demo(run=lambda _: Weakness((estimate, test), (None, None), ("A.", "B.")))
+    demo = fake_demo(run=lambda _: Weakness((estimate, test), (None, None), ("A.", "B.")))
     monkeypatch.setattr(demos, "NAMES", ("fake-one",))
-    monkeypatch.setattr(demos, "DEMOS", {"fake-one": one})
+    monkeypatch.setattr(demos, "DEMOS", {"fake-one": demo})
     text = run("audit", "demo", "fake-one").out
     assert "~ 1.000" in text
     assert "p = 3.000e-07" in text
@@ -174,9 +174,9 @@ def test_how_sure_it_is_and_what_it_rests_on(run: Run, monkeypatch: pytest.Monke
 
 
 def test_one_finite_number_that_assumes_nothing(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = fake_demo(run=lambda _: Weakness((example(assumes=()),), (None,), ("A.", "B.")))
+    demo = fake_demo(run=lambda _: Weakness((example(assumes=()),), (None,), ("A.", "B.")))
     monkeypatch.setattr(demos, "NAMES", ("fake-one",))
-    monkeypatch.setattr(demos, "DEMOS", {"fake-one": one})
+    monkeypatch.setattr(demos, "DEMOS", {"fake-one": demo})
     text = run("audit", "demo", "fake-one").out
     assert "\n\nMeasured: bounds from below at 95 % confidence.\n\n" in text
     assert "rests on" not in text
@@ -184,9 +184,9 @@ def test_one_finite_number_that_assumes_nothing(run: Run, monkeypatch: pytest.Mo
 
 @pytest.mark.usefixtures("fake")
 def test_all_of_them(run: Run) -> None:
-    found = run("audit", "demo", "--all", "--json").json["result"]
-    assert [one["name"] for one in found["demos"]] == ["fake-one", "fake-two"]
-    assert found["contradicted"] == 2
+    result = run("audit", "demo", "--all", "--json").json["result"]
+    assert [row["name"] for row in result["demos"]] == ["fake-one", "fake-two"]
+    assert result["contradicted"] == 2
     assert run("audit", "demo", "--all", "-q").out == "2\n"
     assert run("audit", "demo", "--all").out.count("What it proves:") == 2
 
@@ -199,19 +199,19 @@ def test_one_that_needs_more_packages(run: Run, fake: dict[str, Demo], refused: 
     assert "It needs a package." in refused("audit", "demo", "fake-two", code=4)
     outcome = run("audit", "demo", "--all", "--json")
     assert outcome.code == 0
-    assert [one["name"] for one in outcome.json["result"]["demos"]] == ["fake-one"]
+    assert [row["name"] for row in outcome.json["result"]["demos"]] == ["fake-one"]
     assert outcome.json["warnings"] == ["fake-two was not run: It needs a package. Install it."]
 
 
 @pytest.mark.usefixtures("fake")
 def test_the_same_seed_gives_the_same(run: Run) -> None:
-    default, zero, one, again = (
+    default, zero, seed_1, again = (
         run("audit", "demo", "fake-one", *words, "--json").out
         for words in ((), ("--seed", "0"), ("--seed", "1"), ("--seed", "1"))
     )
     assert default == zero
-    assert one == again
-    assert one != zero
+    assert seed_1 == again
+    assert seed_1 != zero
 
 
 def test_nothing_contradicted_is_no_failure(run: Run, fake: dict[str, Demo]) -> None:
@@ -252,10 +252,10 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
     assert not cache.exists()
     run("audit", "demo", "fake-one")
     assert [path.name.startswith("demo-fake-one-") for path in cache.iterdir()] == [True]
-    (kept,) = measured_cache.recall("fake-one", measured_cache.current()) or ()
+    (kept,) = measured_rows.recall("fake-one", measured_rows.current()) or ()
     assert (kept.system, kept.setting) == ("disco", fake["fake-one"].rows[0])
     assert kept.value == demos.run_demo("fake-one").measurements[0].value
-    assert measured_cache.recall("fake-two", measured_cache.current()) is None
+    assert measured_rows.recall("fake-two", measured_rows.current()) is None
 
 
 @pytest.mark.parametrize(
@@ -266,20 +266,20 @@ def test_only_the_default_seed_is_kept(run: Run, fake: dict[str, Demo], cache: P
 def test_what_makes_no_sense_is_not_recalled(
     field: str, value: object, run: Run, cache: Path
 ) -> None:
-    from privplan.cli import kept
+    from privplan.cli.cache import store
 
     run("audit", "demo", "fake-one")
     (path,) = cache.iterdir()
     rows = json.loads(path.read_text())["measured"]
     rows[0][field] = value
-    path.write_text(json.dumps({"digest": kept.digest_of(rows), "measured": rows}))
-    assert measured_cache.recall("fake-one", measured_cache.current()) is None
+    path.write_text(json.dumps({"digest": store.digest_of(rows), "measured": rows}))
+    assert measured_rows.recall("fake-one", measured_rows.current()) is None
 
 
 def test_a_p_value_is_no_number_of_a_row() -> None:
     test = replace(example(3e-7), kind="test", contradicted=True)
-    found = Weakness((test,), (None,), ("A.", "B."))
-    assert measured_cache.rows_of(fake_demo(), found) == ()
+    weakness = Weakness((test,), (None,), ("A.", "B."))
+    assert measured_rows.rows_of(fake_demo(), weakness) == ()
 
 
 def test_any_source_file_makes_it_another_version(
@@ -287,15 +287,15 @@ def test_any_source_file_makes_it_another_version(
 ) -> None:
     from privplan import accountant, audit, fl
 
-    known = [measured_cache.current()]
+    known = [measured_rows.current()]
     for package in (accountant, audit, fl):
         folder = tmp_path / package.__name__
         folder.mkdir()
         (folder / "__init__.py").write_text("")
         monkeypatch.setattr(package, "__file__", str(folder / "__init__.py"))
-        known.append(measured_cache.current())
+        known.append(measured_rows.current())
         (folder / "other.py").write_text("x = 1\n")
-        known.append(measured_cache.current())
+        known.append(measured_rows.current())
     assert len(set(known)) == len(known)
 
 

@@ -66,16 +66,17 @@ def test_what_no_run_writes_fails_although_the_chain_is_whole(run: Run, folder: 
     assert "FAILED     missing-rounds: Behind round 1 stands round 3" in outcome.out
     result = run("audit", "log", "run", "--json").json
     assert result["ok"] is False
-    assert [one["id"] for one in result["result"]["contradictions"]] == ["missing-rounds"]
+    (contradiction,) = result["result"]["contradictions"]
+    assert contradiction["id"] == "missing-rounds"
     assert result["result"]["complete"] is False
 
 
 def test_quiet_prints_the_head_which_is_the_anchor_of_later(run: Run, folder: Path) -> None:
     head = run("audit", "log", "run", "-q").out
     assert head == f"{verify(folder).head}\n"
-    found = run("audit", "log", "run", "--head", head.upper())
-    assert found.code == 0
-    assert "line 8 has the expected head" in found.out
+    outcome = run("audit", "log", "run", "--head", head.upper())
+    assert outcome.code == 0
+    assert "line 8 has the expected head" in outcome.out
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",), ("-q",)])
@@ -179,10 +180,10 @@ def test_signatures(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("cryptography")
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key, other = (Ed25519PrivateKey.from_private_bytes(bytes([one] * 32)) for one in (1, 2))
+    key, other = (Ed25519PrivateKey.from_private_bytes(bytes([byte] * 32)) for byte in (1, 2))
     logs.small_log(tmp_path / "run", key=key, fsync="records")
-    for name, one in (("key", key), ("other", other)):
-        (tmp_path / name).write_text(one.public_key().public_bytes_raw().hex())
+    for name, private_key in (("key", key), ("other", other)):
+        (tmp_path / name).write_text(private_key.public_key().public_bytes_raw().hex())
     good = run("audit", "log", "run", "--public-key", "key")
     assert good.code == 0
     assert "signed     lines 1 to 8" in good.out

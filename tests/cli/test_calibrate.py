@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from privplan.accountant import errors
-from privplan.cli.calibrate_command import from_epochs
+from privplan.cli.inputs.schedule import from_epochs
 
 from .conftest import FakeLibrary, Refused, Run
 
@@ -203,10 +203,10 @@ def test_the_printed_noise_meets_the_target(
         event = json.loads(json.dumps(result["event"]))
         event["event"]["event"]["noise_multiplier"] = noise
         Path("event.json").write_text(json.dumps(event))
-        found = run(
+        outcome = run(
             "account", "event.json", "--delta", "1e-5", "--neighbours", neighbours, "--json"
         )
-        bounds = found.json["result"]["epsilon"]
+        bounds = outcome.json["result"]["epsilon"]
         assert bounds["lower"] <= 2.0
         assert bounds["upper"] <= 2.0 * (1 + 1e-3)  # `account` asks less of its grid
 
@@ -221,9 +221,9 @@ def test_the_sample_of_the_manual(run: Run) -> None:
 
 
 def test_a_group_needs_more_noise(run: Run) -> None:
-    one = run("calibrate", *TARGET, *ROUNDS, "--json").json["result"]
+    single = run("calibrate", *TARGET, *ROUNDS, "--json").json["result"]
     four = run("calibrate", *TARGET, *ROUNDS, "--group", "4", "--json").json["result"]
-    assert one["noise_multiplier"] < four["noise_multiplier"] < 4 * one["noise_multiplier"]
+    assert single["noise_multiplier"] < four["noise_multiplier"] < 4 * single["noise_multiplier"]
     assert four["event"]["type"] == "group"
     assert four["unit"] == "group of 4 records"
     assert four["epsilon"]["upper"] <= 2.0
@@ -238,9 +238,9 @@ def test_delta_is_compared_with_the_units_where_no_records_are_given(
     assert "Delta 0.3 is below 1 / units: their number is not stated" in unsaid["assumptions"][-1]
     assert "at least 1 / 50, and 50 units" in refused("calibrate", *target, "--units", "50")
     accepted = run("calibrate", *target, "--units", "50", "--accept-delta", "--json").json
-    assert any("50 units are protected" in one for one in accepted["warnings"])
+    assert any("50 units are protected" in warning for warning in accepted["warnings"])
     small = run("calibrate", *target, "--units", "3", "--json").json
-    assert not any("not stated" in one for one in small["assumptions"])
+    assert not any("not stated" in sentence for sentence in small["assumptions"])
     assert "`units` must be" in refused("calibrate", *target, "--units", "0")
     assert "beside `records`" in refused("calibrate", *TARGET, *EPOCHS, "--units", "50")
     Path("privplan.toml").write_text("[calibrate]\nunits = 50\n")
@@ -253,4 +253,4 @@ def test_an_account_says_that_delta_was_not_compared(run: Run, event_file: str) 
     asked = ("account", event_file, "--delta", "1e-3")
     assert "Delta 0.001 is below 1 / units" in run(*asked, "--json").json["assumptions"][-1]
     stated = run(*asked, "--units", "50", "--json").json
-    assert not any("not stated" in one for one in stated["assumptions"])
+    assert not any("not stated" in sentence for sentence in stated["assumptions"])

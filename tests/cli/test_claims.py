@@ -13,9 +13,10 @@ from privplan.accountant import rounding
 from privplan.accountant.claims import table as tables
 from privplan.accountant.claims.claim import VERDICTS, Claim
 from privplan.audit import demos
-from privplan.cli import claims_cache, claims_command, kept, measured_cache
-from privplan.cli.measured_cache import Measured
-from privplan.cli.system_pages import SYSTEM_PAGES
+from privplan.cli.cache import computed_claims, measured_rows, store
+from privplan.cli.cache.measured_rows import MeasuredRow
+from privplan.cli.pages import topics
+from privplan.cli.reports import claims as claims_report
 
 from .conftest import Refused, Run
 
@@ -82,9 +83,9 @@ def test_the_json_of_a_system(run: Run) -> None:
     envelope = outcome.json
     assert envelope["schema"] == "privplan/1"
     assert envelope["ok"] is True
-    found = envelope["result"]["rows"]
-    assert len(found) == len(tables.rows("disco"))
-    for row in found:
+    rows = envelope["result"]["rows"]
+    assert len(rows) == len(tables.rows("disco"))
+    for row in rows:
         assert list(row)[: len(CONTRACT)] == CONTRACT
         assert row["system"] == "disco"
         assert row["verdict"] in VERDICTS
@@ -93,9 +94,9 @@ def test_the_json_of_a_system(run: Run) -> None:
         more = {"delta", "quantity", "printed", "why", "source", "measured", "measured_by"}
         assert set(row) - set(CONTRACT) == more
         assert row["measured"] is row["measured_by"] is None  # nothing was run here
-    assert found[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
-    assert found[-1]["proven"] == "inf"
-    assert sum(envelope["result"]["verdicts"].values()) == len(found)
+    assert rows[0]["proven"] == pytest.approx(10.39388, abs=1e-4)
+    assert rows[-1]["proven"] == "inf"
+    assert sum(envelope["result"]["verdicts"].values()) == len(rows)
 
 
 def test_the_table_for_a_person(run: Run) -> None:
@@ -123,19 +124,19 @@ def test_all_systems_in_one_table(run: Run) -> None:
 
 @pytest.mark.parametrize("width", [80, 91, 100])
 def test_the_table_fits_the_terminal(width: int) -> None:
-    found = [example(), example(setting="short", claimed=123456.0, proven=None)]
+    claims = [example(), example(setting="short", claimed=123456.0, proven=None)]
     for detailed in (False, True):
-        lines = claims_command.text(found, width, detailed=detailed).splitlines()
+        lines = claims_report.text(claims, width, detailed=detailed).splitlines()
         assert max(map(len, lines)) <= width
         assert lines[0].endswith("verdict")
 
 
 def test_numbers_are_rounded_outwards() -> None:
-    text = claims_command.text([example()], 100, detailed=False)
+    text = claims_report.text([example()], 100, detailed=False)
     assert " 1.235 " in text  # what is claimed: to the nearest
     assert " 2.001 " in text
     assert " 1.999 " in text
-    assert " 0.24 " in claims_command.text([example(printed="0.24")], 100, detailed=False)
+    assert " 0.24 " in claims_report.text([example(printed="0.24")], 100, detailed=False)
 
 
 @pytest.mark.usefixtures("fake")
@@ -165,14 +166,14 @@ def test_a_table_is_computed_once(run: Run, fake: FakeTable, cache: Path) -> Non
     second = run("claims", "disco", "--json")
     assert fake.computed == 2
     assert first.out == second.out
-    assert run("claims", "disco").out == claims_command.text(fake.claims, 80, detailed=True) + "\n"
+    assert run("claims", "disco").out == claims_report.text(fake.claims, 80, detailed=True) + "\n"
 
 
 def test_another_version_of_the_code_computes_again(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("claims", "disco")
-    monkeypatch.setattr(claims_cache, "LIBRARIES", ("numpy",))
+    monkeypatch.setattr(computed_claims, "LIBRARIES", ("numpy",))
     run("claims", "disco")
     assert fake.computed == 4
     assert len(list(cache.iterdir())) == 1  # what the other version left is gone
@@ -182,7 +183,7 @@ def test_code_that_changes_while_it_computes_is_not_kept(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     versions = iter(["before", "after", "after", "after"])
-    monkeypatch.setattr(claims_cache, "current", lambda: next(versions))
+    monkeypatch.setattr(computed_claims, "current", lambda: next(versions))
     run("claims", "disco")
     assert not cache.exists()
     run("claims", "disco")
@@ -193,7 +194,7 @@ def test_code_that_changes_while_it_computes_is_not_kept(
 def test_a_version_that_cannot_be_told_is_not_kept(
     run: Run, fake: FakeTable, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims_cache, "LIBRARIES", ("no-such-library",))
+    monkeypatch.setattr(computed_claims, "LIBRARIES", ("no-such-library",))
     assert run("claims", "disco").out == run("claims", "disco").out
     assert not cache.exists()
     assert fake.computed == 4
@@ -208,11 +209,11 @@ def test_the_version_follows_every_source_file(
     (tmp_path / "__init__.py").write_text("")
     (tmp_path / "sub" / "one.py").write_text("x = 1\n")
     monkeypatch.setattr(accountant, "__file__", str(tmp_path / "__init__.py"))
-    versions = [claims_cache.current()]
+    versions = [computed_claims.current()]
     (tmp_path / "sub" / "one.py").write_text("x = 2\n")
-    versions.append(claims_cache.current())
+    versions.append(computed_claims.current())
     (tmp_path / "sub" / "one.py").rename(tmp_path / "sub" / "two.py")
-    versions.append(claims_cache.current())
+    versions.append(computed_claims.current())
     assert len(set(versions)) == 3
 
 
@@ -240,13 +241,13 @@ def test_a_damaged_cache_is_computed_again(
 
 
 def test_rows_that_contradict_themselves_are_not_recalled(fake: FakeTable, cache: Path) -> None:
-    claims_cache.keep("disco", fake.claims, claims_cache.current())
+    computed_claims.keep("disco", fake.claims, computed_claims.current())
     (path,) = cache.iterdir()
     held = json.loads(path.read_text())
     held["claims"][0]["lower"] = 99.0  # above what is proven
-    held["digest"] = kept.digest_of(held["claims"])
+    held["digest"] = store.digest_of(held["claims"])
     path.write_text(json.dumps(held))
-    assert claims_cache.recall("disco", claims_cache.current()) is None
+    assert computed_claims.recall("disco", computed_claims.current()) is None
 
 
 def test_a_cache_that_cannot_be_written_changes_nothing(
@@ -267,10 +268,10 @@ def test_a_cache_folder_that_is_no_full_path_is_ignored(
 ) -> None:
     """Otherwise every working directory would get a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", given)
-    folder = kept.folder()
+    folder = store.folder()
     assert folder.is_absolute()
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert folder == kept.folder()
+    assert folder == store.folder()
 
 
 def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
@@ -278,15 +279,15 @@ def test_infinite_and_unknown_numbers_survive_the_cache() -> None:
         example(proven=float("inf"), lower=float("inf")),
         example(proven=None, lower=None, printed="0.24", quantity="delta"),
     )
-    version = claims_cache.current()
-    claims_cache.keep("disco", rows, version)
-    assert claims_cache.recall("disco", version) == rows
+    version = computed_claims.current()
+    computed_claims.keep("disco", rows, version)
+    assert computed_claims.recall("disco", version) == rows
 
 
 # --- what was measured --------------------------------------------------------------------------
 
 
-def measured(**other: object) -> Measured:
+def measured(**other: object) -> MeasuredRow:
     """Return what a demonstration says of a row of the example."""
     given: dict[str, object] = {
         "demo": "disco-radius",
@@ -298,11 +299,11 @@ def measured(**other: object) -> Measured:
         "contradicted": True,
         "assumes": ("a law", "a seed"),
     }
-    return Measured(**{**given, **other})  # type: ignore[arg-type]
+    return MeasuredRow(**{**given, **other})  # type: ignore[arg-type]
 
 
-def keep(*rows: Measured, name: str = "disco-radius") -> None:
-    measured_cache.keep(name, rows, measured_cache.current())
+def keep(*rows: MeasuredRow, name: str = "disco-radius") -> None:
+    measured_rows.keep(name, rows, measured_rows.current())
 
 
 @pytest.mark.usefixtures("fake")
@@ -350,18 +351,18 @@ def test_an_infinite_measured_value_says_on_what_it_rests(run: Run) -> None:
 def test_a_measured_value_is_of_one_system_and_changes_no_verdict(run: Run) -> None:
     without = run("claims", "--json").json["result"]
     keep(measured(value=float("inf")))
-    found = run("claims", "--json").json["result"]
-    assert found["verdicts"] == without["verdicts"]
+    result = run("claims", "--json").json["result"]
+    assert result["verdicts"] == without["verdicts"]
     # The stand-in gives every system the rows of DISCO.
-    assert {row["system"] for row in found["rows"] if row["measured"] is not None} == {"disco"}
-    assert {row["measured"] for row in found["rows"]} == {None, "inf"}
+    assert {row["system"] for row in result["rows"] if row["measured"] is not None} == {"disco"}
+    assert {row["measured"] for row in result["rows"]} == {None, "inf"}
     assert run("claims", "-q").out == "5\n"
 
 
 def test_an_estimate_is_marked() -> None:
     rows = {("disco", "another"): measured(kind="estimate", contradicted=False)}
     claim = example(setting="another")
-    text = claims_command.text([claim], 80, detailed=True, measured=rows)
+    text = claims_report.text([claim], 80, detailed=True, measured=rows)
     assert " ~13.20 " in text
     assert "Measured: about 13.20 (privplan audit demo disco-radius)." in " ".join(text.split())
 
@@ -392,7 +393,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
             ran.append(name)
             if name == "needs-more":
                 raise MissingExtra("It needs a package.", "So it is.", "Install it.")
-            found = shown(
+            measurement = shown(
                 "epsilon",
                 3.0,
                 1.23456,
@@ -401,7 +402,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
                 unit="user",
                 neighbours="replace-one",
             )
-            return Weakness((found,), (None,), ("A.", "B."))
+            return Weakness((measurement,), (None,), ("A.", "B."))
 
         return Demo(name, system, "A title.", "A claim.", ("another",), attack)
 
@@ -410,7 +411,7 @@ def test_measuring_runs_what_is_missing_of_the_system(
         for name, system in (("one", "disco"), ("two", "flame"), ("needs-more", "disco"))
     }
     monkeypatch.setattr(demos, "NAMES", tuple(known))
-    monkeypatch.setattr(demos, "MEASURES", {name: one.system for name, one in known.items()})
+    monkeypatch.setattr(demos, "MEASURES", {name: demo.system for name, demo in known.items()})
     monkeypatch.setattr(demos, "DEMOS", known)
     assert "--measure" in run("claims", "disco").out
     outcome = run("claims", "disco", "--measure", "--json")
@@ -432,7 +433,7 @@ def test_a_measurement_by_other_code_is_not_shown(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep(measured())
-    monkeypatch.setattr(measured_cache, "LIBRARIES", ("numpy",))
+    monkeypatch.setattr(measured_rows, "LIBRARIES", ("numpy",))
     rows = run("claims", "disco", "--json").json["result"]["rows"]
     assert [row["measured"] for row in rows] == [None, None]
 
@@ -466,8 +467,8 @@ def shown(claim: Claim) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("system", tables.SYSTEMS)
 def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
-    about, text = SYSTEM_PAGES[system]
-    assert about
+    assert topics.SUMMARIES[system]
+    text = topics.page(system)
     known = set(SETTINGS[system])
     for claim in tables.table(system):
         known |= shown(claim)
@@ -481,7 +482,7 @@ def test_every_number_of_a_page_is_in_the_table(system: str) -> None:
 
 @pytest.mark.parametrize("system", tables.SYSTEMS)
 def test_a_page_is_a_page(system: str) -> None:
-    _, text = SYSTEM_PAGES[system]
+    text = topics.page(system)
     lines = text.splitlines()
     assert lines[0].startswith(system.upper())
     assert max(map(len, lines)) <= 96

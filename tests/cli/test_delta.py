@@ -133,10 +133,10 @@ def test_what_was_accepted_is_in_the_log_and_its_audit_is_an_error(run: Run) -> 
     opened = next(iter(read("out"))).record
     assert opened.configuration["privacy"]["accept_delta"] is True
     assert settings_in(opened).privacy.accept_delta  # so it can be attacked
-    found = run("audit", "budget", "out")
-    assert found.code == 1
-    assert "error delta-too-large" in found.out
-    assert "the run was begun with accept_delta" in " ".join(found.out.split())
+    outcome = run("audit", "budget", "out")
+    assert outcome.code == 1
+    assert "error delta-too-large" in outcome.out
+    assert "the run was begun with accept_delta" in " ".join(outcome.out.split())
     page = run("report", "out", "-o", "page.html")
     assert page.code == 1
     assert "error: <code>delta-too-large</code>" in Path("page.html").read_text()
@@ -153,17 +153,17 @@ def test_a_run_that_was_begun_goes_on(run: Run, monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as earlier:
         for module in ("privplan.fl.running.preparation", "privplan.fl.running.session"):
             earlier.setattr(f"{module}.require_small_delta", lambda _: None)
-        made = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
-        with made.writer, pytest.raises(KeyboardInterrupt):
-            session.carry_out(made.prepared, made.folder, made.writer, report=stop)
+        ready = begin(Configuration.read(Path(configured("0.2"))), Path("cut"))
+        with ready.writer, pytest.raises(KeyboardInterrupt):
+            session.carry_out(ready.prepared, ready.folder, ready.writer, report=stop)
     assert run("run", "--resume", "--out", "cut").code == 0
     assert run("audit", "budget", "cut").code == 1
 
 
 def test_a_log_says_nothing_of_what_was_not_accepted() -> None:
     """So the configuration of an earlier log is still the same one."""
-    own = parse(RUN.format(delta="1e-5", accept="").encode(), "run.toml")
-    assert "accept_delta" not in own.to_json()["privacy"]
+    settings = parse(RUN.format(delta="1e-5", accept="").encode(), "run.toml")
+    assert "accept_delta" not in settings.to_json()["privacy"]
 
 
 # privplan calibrate, plan, account
@@ -191,7 +191,7 @@ def test_where_records_are_not_stated_it_is_not_compared_and_said(run: Run) -> N
     for command in (("calibrate", *words, "--rate", "0.1"), ("plan", *words, "--rates", "0.1")):
         outcome = run(*command, "--json")
         assert outcome.code == 0
-        assert any("not stated" in one for one in outcome.json["assumptions"])
+        assert any("not stated" in sentence for sentence in outcome.json["assumptions"])
 
 
 def test_a_plan_file_states_its_records(run: Run, refused: Refused) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from privplan.cli import doctor_command
+from privplan.cli.commands import doctor as doctor_command
 
 from .conftest import FakeLibrary, Run
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from privplan.cli import topics
+from privplan.cli.pages import topics
 
 from .conftest import Refused, Run
 
@@ -14,10 +15,10 @@ from .conftest import Refused, Run
 def test_every_topic_of_the_help_exists(run: Run) -> None:
     general = {"sampling", "neighbours", "delta", "engines", "group", "shuffle", "plan", "run"}
     general |= {"attack", "log"}
-    assert set(topics.NAMES) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
+    assert set(topics.TOPICS) == general | {"uldp-fl", "flame", "disco", "fedpower", "delm"}
     helped = "".join(run("explain", "--help").out.split())  # a line may break at a hyphen
-    assert ",".join(topics.NAMES) in helped
-    for name in topics.NAMES:
+    assert ",".join(topics.TOPICS) in helped
+    for name in topics.TOPICS:
         outcome = run("explain", name)
         assert outcome.code == 0
         assert name.upper() in outcome.out.splitlines()[0]
@@ -27,10 +28,20 @@ def test_every_topic_of_the_help_exists(run: Run) -> None:
         assert run("explain", name, "--json").json["result"]["topic"] == name
 
 
+def test_every_topic_has_a_file_and_every_file_a_topic() -> None:
+    folder = Path(topics.__file__).parent
+    assert sorted(path.stem for path in folder.glob("*.txt")) == sorted(topics.TOPICS)
+
+
+def test_no_placeholder_is_left_open() -> None:
+    for name in topics.TOPICS:
+        assert re.search(r"\{[a-z]+\}", topics.page(name)) is None
+
+
 def test_without_a_topic_they_are_listed(run: Run) -> None:
     outcome = run("explain")
     assert outcome.code == 0
-    assert all(f"privplan explain {name}" in outcome.out for name in topics.NAMES)
+    assert all(f"privplan explain {name}" in outcome.out for name in topics.TOPICS)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from privplan.accountant import errors
 from privplan.accountant.guarantee import Bounds, Guarantee
-from privplan.cli import output
+from privplan.cli.terminal import output
 
 from .conftest import FakeLibrary, Refused, Run
 
@@ -45,8 +45,8 @@ def test_every_error_has_its_exit_code(
 
 def test_all_error_classes_are_known_here() -> None:
     known = {kind for kind, _ in CODES}
-    made = [kind for kind in vars(errors).values() if isinstance(kind, type)]
-    kinds = {kind for kind in made if issubclass(kind, errors.PrivplanError)}
+    classes = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    kinds = {kind for kind in classes if issubclass(kind, errors.PrivplanError)}
     assert kinds - {errors.PrivplanError} == known
     assert set(errors.PrivplanError.__subclasses__()) <= known
 
@@ -165,7 +165,7 @@ def interrupted(*_: object, **__: object) -> None:
 def test_an_interruption_is_an_error_in_three_lines(
     monkeypatch: pytest.MonkeyPatch, refused: Refused, event_file: str
 ) -> None:
-    monkeypatch.setattr("privplan.cli.event_source.read_event", interrupted)
+    monkeypatch.setattr("privplan.cli.inputs.event_file.read_event", interrupted)
     assert "privplan was interrupted" in refused("account", event_file, code=130)
 
 
@@ -184,7 +184,9 @@ runpy.run_module("privplan.cli", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("name", ["typer", "privplan.cli.output", "privplan.cli.run_command"])
+@pytest.mark.parametrize(
+    "name", ["typer", "privplan.cli.terminal.output", "privplan.cli.commands.run"]
+)
 def test_an_interruption_while_modules_load_is_an_error_in_three_lines(name: str) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", ONCE.format(name=name)],

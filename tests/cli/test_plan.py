@@ -10,9 +10,9 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.plan import planning, split_costs
-from privplan.cli import plan_design
-from privplan.cli.forecast_report import is_run
-from privplan.cli.plan_design import PhaseDesign, steps
+from privplan.cli.inputs import plan_design
+from privplan.cli.inputs.plan_design import PhaseDesign, steps
+from privplan.cli.reports.forecast import is_run
 
 from .conftest import Refused, Run
 
@@ -157,8 +157,12 @@ def test_a_file_describes_phases_observers_and_views(run: Run, write) -> None:
     assert train["observers"] == ["model", "server", "silo"]
     seen = train["views"]["silo"]["noise_multiplier"]
     assert seen == pytest.approx(0.9 * train["noise_multiplier"])
-    assert {one["observer"] for one in result["guarantees"]} == {"model", "server", "silo"}
-    assert all(one["epsilon"]["upper"] <= 2.0 for one in result["guarantees"])
+    assert {guarantee["observer"] for guarantee in result["guarantees"]} == {
+        "model",
+        "server",
+        "silo",
+    }
+    assert all(guarantee["epsilon"]["upper"] <= 2.0 for guarantee in result["guarantees"])
     assert result["split"] == "equal-noise"
     assert result["cost"]["name"] == "variance"
     noise = clip["noise_multiplier"]
@@ -209,7 +213,7 @@ def test_flags_replace_the_target_of_a_file(
     assert run("plan", write(), "-q").out == base  # a variable does not change what a file says
     small = run("plan", write(), "--epsilon", "1", "--delta", "1e-7", "--json").json["result"]
     assert (small["epsilon"], small["delta"]) == (1.0, 1e-7)
-    assert all(one["epsilon"]["upper"] <= 1.0 for one in small["guarantees"])
+    assert all(guarantee["epsilon"]["upper"] <= 1.0 for guarantee in small["guarantees"])
     without = write(("epsilon = 2.0\ndelta", "delta"))
     assert run("plan", without, "--json").json["result"]["epsilon"] == 1.0  # nothing else says it
 
@@ -237,14 +241,14 @@ def test_epochs_rates_and_groups_vary_a_file(run: Run, write) -> None:
     ],
 )
 def test_samplers(sampling: str | None, expected: ev.Event) -> None:
-    made = PhaseDesign(
+    design = PhaseDesign(
         "a", "gaussian", records=40, batch=10, epochs=3.0, sampling=sampling, views=(("x", 0.5),)
     )
-    phase = made.phase().at(2.0)
+    phase = design.phase().at(2.0)
     assert phase.event == expected
     assert phase.rounds == (3 if sampling == "shuffled" else 12)
-    assert phase.views["x"] == made.phase().at(1.0).event
-    varied = made.varied(epochs=5.0, rate=0.5).phase()
+    assert phase.views["x"] == design.phase().at(1.0).event
+    varied = design.varied(epochs=5.0, rate=0.5).phase()
     assert varied.rounds == (5 if sampling == "shuffled" else 10)
     assert type(varied.at(1.0).event) is type(expected)
 
@@ -408,7 +412,9 @@ def test_the_json_is_what_the_library_says(run: Run, write) -> None:
     result = run("plan", write(), "--json").json["result"]
     again = json.loads(json.dumps(result))
     whole = pp.account(ev.from_json(again["event"]), delta=1e-5)
-    (server,) = [one for one in again["guarantees"] if one["observer"] == "server"]
+    (server,) = [
+        guarantee for guarantee in again["guarantees"] if guarantee["observer"] == "server"
+    ]
     assert whole.epsilon.upper == server["epsilon"]["upper"]
 
 

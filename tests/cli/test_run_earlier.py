@@ -28,7 +28,7 @@ def earlier(tmp_path: Path) -> Any:
 
     def unpacked(name: str, lines: int | None = None) -> Path:
         with zipfile.ZipFile(RUNS) as packed:
-            members = [one for one in packed.namelist() if one.startswith(f"{name}/")]
+            members = [member for member in packed.namelist() if member.startswith(f"{name}/")]
             packed.extractall(tmp_path, members)
         folder = tmp_path / name
         if lines is not None:
@@ -74,17 +74,17 @@ def test_a_run_goes_on_as_its_log_announced_it(
     said = run("run", "--resume", "--out", str(folder), "--json").json["result"]
     audit = run("audit", "budget", str(folder), "--json")
     assert audit.code == 0
-    found = audit.json["result"]
-    assert not [one for one in found["hazards"] if one["severity"] == "error"]
-    assert {one["id"] for one in found["hazards"]} <= {"dangling"}
-    stated, derived = numbers(said), numbers(found)
+    result = audit.json["result"]
+    assert not [hazard for hazard in result["hazards"] if hazard["severity"] == "error"]
+    assert {hazard["id"] for hazard in result["hazards"]} <= {"dangling"}
+    stated, derived = numbers(said), numbers(result)
     assert set(stated) == set(derived)
     for who, upper in stated.items():
         assert derived[who] == pytest.approx(upper, rel=1e-9), who
     records = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     assert records[-1]["events"] == announced["plan"]["events"]
-    views = [set(one["views"]) for one in records if one["type"] == "round.intent"]
-    assert all(one == set(announced["plan"]["events"]) - {"model"} for one in views)
+    views = [set(record["views"]) for record in records if record["type"] == "round.intent"]
+    assert all(record == set(announced["plan"]["events"]) - {"model"} for record in views)
     told = (announced["security"] or {}).get("colluders", 0) if "security" in announced else 0
     assert (f"server+{told}" in derived) == bool(told)
 
@@ -131,9 +131,9 @@ def test_a_key_that_says_what_was_so_is_none(line: str, earlier: Any, run: Run) 
 def test_an_earlier_run_is_attacked(name: str, observer: str, earlier: Any, run: Run) -> None:
     folder = earlier(name)
     words = ("--observer", observer, "--tier", "claim", "--canaries", "100", "--json")
-    found = run("audit", "attack", str(folder), *words)
-    assert found.code in (0, 1)  # chance may contradict
-    assert found.json["result"]["observer"] == observer
+    outcome = run("audit", "attack", str(folder), *words)
+    assert outcome.code in (0, 1)  # chance may contradict
+    assert outcome.json["result"]["observer"] == observer
     shutil.rmtree(folder)
 
 

@@ -68,33 +68,33 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 def require_whole(folder: Path, rounds: int = 2) -> None:
     """Require one run: every round spent once, every model from a released one, and a close."""
-    found = verify(folder)
-    assert found.complete, found.problem
-    own = [line.record for line in read(folder)]
-    intents = [one for one in own if isinstance(one, records.RoundIntent)]
-    releases = [one for one in own if isinstance(one, records.RoundRelease)]
-    assert [one.round for one in intents] == list(range(1, rounds + 1))
-    known = {one.model_out for one in releases} | {intents[0].model_in}
-    assert {one.model_in for one in intents} <= known
-    (close,) = [one for one in own if isinstance(one, records.RunClose)]
+    verified = verify(folder)
+    assert verified.complete, verified.problem
+    log_records = [line.record for line in read(folder)]
+    intents = [record for record in log_records if isinstance(record, records.RoundIntent)]
+    releases = [record for record in log_records if isinstance(record, records.RoundRelease)]
+    assert [record.round for record in intents] == list(range(1, rounds + 1))
+    known = {record.model_out for record in releases} | {intents[0].model_in}
+    assert {record.model_in for record in intents} <= known
+    (close,) = [record for record in log_records if isinstance(record, records.RunClose)]
     assert digest(Checkpoint.read(folder / MODEL).parameters) == close.model
     assert close.model in known
     assert close.rounds == len(releases)
     assert json.loads((folder / "metrics.json").read_text())["released"] == len(releases)
-    streams = [one.stream for done in releases for one in done.streams]
-    recoveries = sum(isinstance(one, records.RunRecover) for one in own)
+    streams = [record.stream for done in releases for record in done.streams]
+    recoveries = sum(isinstance(record, records.RunRecover) for record in log_records)
     assert len(set(streams)) <= (recoveries + 1) * len(releases[0].streams if releases else ())
 
 
 def of(killed: list[dict[str, Any]], how: str) -> list[dict[str, Any]]:
-    return [one for one in killed if Path(one["folder"]).parent.name == how]
+    return [attempted for attempted in killed if Path(attempted["folder"]).parent.name == how]
 
 
 def require_all_whole(tried: list[dict[str, Any]]) -> None:
     assert len(tried) > 30
-    assert [one["killed"] for one in tried] == [1] * (len(tried) - 1) + [0]
-    for one in tried:
-        require_whole(Path(one["folder"]))
+    assert [attempted["killed"] for attempted in tried] == [1] * (len(tried) - 1) + [0]
+    for attempted in tried:
+        require_whole(Path(attempted["folder"]))
 
 
 def test_what_a_kill_at_any_write_leaves_goes_on(
@@ -104,7 +104,7 @@ def test_what_a_kill_at_any_write_leaves_goes_on(
     config = tmp_path / "run.toml"
     config.write_text(CONFIG)
     tried = at_each_write(config, tmp_path / "runs")
-    assert all("is closed" in one["refused"] for one in tried if one["refused"])
+    assert all("is closed" in attempted["refused"] for attempted in tried if attempted["refused"])
     require_all_whole(tried)
 
 
@@ -117,9 +117,9 @@ def followed(run: Run, *words: str) -> list[str]:
         if outcome.code == 0:
             return tried
         assert len(tried) < 4, (tried, outcome.err)
-        found = re.search(r"next: .*?privplan ([^\n]*)", outcome.err)
-        assert found, outcome.err
-        words = tuple(shlex.split(found[1]))
+        printed = re.search(r"next: .*?privplan ([^\n]*)", outcome.err)
+        assert printed, outcome.err
+        words = tuple(shlex.split(printed[1]))
 
 
 UNCONFIGURED = {"log.jsonl", "sealed.jsonl"}
@@ -128,13 +128,13 @@ UNCONFIGURED = {"log.jsonl", "sealed.jsonl"}
 
 def without_a_line(left: list[Path]) -> list[Path]:
     """Return the folders whose log has no first line; of those that hold the same, one."""
-    found: dict[tuple[tuple[str, bytes], ...], Path] = {}
+    folders: dict[tuple[tuple[str, bytes], ...], Path] = {}
     for folder in left:
         paths = sorted(folder.iterdir()) if folder.exists() else []
         content = {path.name: path.read_bytes() for path in paths}
         if folder.exists() and b"\n" not in content.get("log.jsonl", b""):
-            found.setdefault(tuple(content.items()), folder)
-    return list(found.values())
+            folders.setdefault(tuple(content.items()), folder)
+    return list(folders.values())
 
 
 def test_the_next_step_that_is_printed_takes_up_what_any_kill_left(
@@ -145,7 +145,7 @@ def test_the_next_step_that_is_printed_takes_up_what_any_kill_left(
     config = tmp_path / "CONFIG.toml"
     config.write_text(CONFIG.replace("rounds = 2", "rounds = 1"))
     states = without_a_line(left_by_kills(config, tmp_path / "runs"))
-    bare = [one for one in states if {path.name for path in one.iterdir()} == UNCONFIGURED]
+    bare = [state for state in states if {path.name for path in state.iterdir()} == UNCONFIGURED]
     assert len(states) > 4
     assert bare
     states += without_a_line(left_by_kills(config, tmp_path / "again", before=bare[0]))
@@ -156,10 +156,10 @@ def test_the_next_step_that_is_printed_takes_up_what_any_kill_left(
     ]
     for number, state in enumerate(states):
         for command in commands:
-            own = tmp_path / f"{number} {'-'.join(command)}"  # a name that a shell would split
-            shutil.copytree(state, own)
-            followed(run, *command, str(own))
-            require_whole(own, rounds=1)
+            copy = tmp_path / f"{number} {'-'.join(command)}"  # a name that a shell would split
+            shutil.copytree(state, copy)
+            followed(run, *command, str(copy))
+            require_whole(copy, rounds=1)
 
 
 def test_what_is_left_is_never_cleared_where_a_log_has_a_line(run: Run, tmp_path: Path) -> None:
@@ -180,13 +180,14 @@ def test_what_is_left_is_never_cleared_where_a_log_has_a_line(run: Run, tmp_path
 @pytest.mark.slow
 def test_killed_at_every_write(killed: list[dict[str, Any]]) -> None:
     tried = of(killed, "write")
-    assert {one["code"] for one in tried} <= {0, 1}  # 1: it was closed when it was killed
+    # 1: it was closed when it was killed
+    assert {attempted["code"] for attempted in tried} <= {0, 1}
     require_all_whole(tried)
 
 
 @pytest.mark.slow
 def test_killed_at_any_moment(killed: list[dict[str, Any]]) -> None:
     tried = of(killed, "moment")
-    assert sum(one["killed"] for one in tried) > 20
-    for one in tried:
-        require_whole(Path(one["folder"]))
+    assert sum(attempted["killed"] for attempted in tried) > 20
+    for attempted in tried:
+        require_whole(Path(attempted["folder"]))

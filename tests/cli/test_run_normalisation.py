@@ -102,16 +102,16 @@ def test_the_audit_derives_both_phases(changes: dict[str, str], run: Run) -> Non
     said = outcome.json["result"]
     assert run("audit", "log", "out").code == 0
     audited = run("audit", "budget", "out", "--json")
-    found = audited.json["result"]
-    assert audited.code == 0, found["hazards"]
-    assert not [one for one in found["hazards"] if one["severity"] != "note"]
-    own = [line.record for line in read("out")]
-    (close,) = [one for one in own if isinstance(one, records.RunClose)]
-    derived = {one["observer"]: one["epsilon"]["upper"] for one in found["observers"]}
+    result = audited.json["result"]
+    assert audited.code == 0, result["hazards"]
+    assert not [hazard for hazard in result["hazards"] if hazard["severity"] != "note"]
+    log_records = [line.record for line in read("out")]
+    (close,) = [record for record in log_records if isinstance(record, records.RunClose)]
+    derived = {row["observer"]: row["epsilon"]["upper"] for row in result["observers"]}
     for who, epsilon in close.epsilon.items():
         assert float(derived[who]) == pytest.approx(epsilon, rel=1e-5)
-    assert found["rounds"] == found["released"] == said["rounds"] + 1
-    phases = [one.phase for one in own if isinstance(one, records.RoundIntent)]
+    assert result["rounds"] == result["released"] == said["rounds"] + 1
+    phases = [record.phase for record in log_records if isinstance(record, records.RoundIntent)]
     assert phases == ["normalise", *["train"] * said["rounds"]]
 
 
@@ -136,19 +136,19 @@ def test_killed_at_every_write_no_moments_are_released_twice(
     killed = at_each_write(config, tmp_path / "runs")
     lost = 0
     assert len(killed) > 25
-    for one in killed:
-        folder = Path(one["folder"])
-        own = [line.record for line in read(folder)]
-        begun = [record for record in own if isinstance(record, records.RoundIntent)]
-        made = [record for record in own if isinstance(record, records.RoundRelease)]
+    for attempted in killed:
+        folder = Path(attempted["folder"])
+        log_records = [line.record for line in read(folder)]
+        begun = [record for record in log_records if isinstance(record, records.RoundIntent)]
+        releases = [record for record in log_records if isinstance(record, records.RoundRelease)]
         assert [record.round for record in begun] in ([0], [0, 1])
         if verify(folder).complete:
             assert [record.round for record in begun] == [0, 1]
-            assert made[0].round == 0
+            assert releases[0].round == 0
             continue
         lost += 1
-        assert "cut off while it released the moments" in one["refused"]
-        assert not made
+        assert "cut off while it released the moments" in attempted["refused"]
+        assert not releases
         assert len(begun) == 1
     # Between the intent and the release of the moments: their file, and the start of the line.
     assert 1 <= lost <= 8

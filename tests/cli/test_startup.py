@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer.main
 
-from privplan.cli import configuration
+from privplan.cli.inputs import defaults_file
 from privplan.cli.main import app
 
 from .conftest import Run
@@ -79,7 +79,7 @@ def check_help(run: Run, group: Any, words: tuple[str, ...]) -> None:
 
 def test_the_file_knows_exactly_the_options_of_its_commands() -> None:
     group = typer.main.get_command(app)
-    for name, keys in configuration.KEYS.items():
+    for name, keys in defaults_file.KEYS_BY_TABLE.items():
         command = group.commands[name]  # type: ignore[attr-defined]
         options = {item.name for item in command.params if item.param_type_name == "option"}
         once = {"as_json", "quiet", "routes", "help", "accept_delta"}  # no file accepts for good

@@ -58,8 +58,8 @@ def test_an_assumption_stands_beside_the_number_in_every_output(
             run("run", str(path), "--out", f"{out}-2", "--json").json,
             run("audit", "budget", out, "--json").json,
         ]
-        for found in told:
-            rows = {one["observer"]: one["rests_on"] for one in found["result"]["observers"]}
+        for outcome in told:
+            rows = {row["observer"]: row["rests_on"] for row in outcome["result"]["observers"]}
             assert SAID in rows["server"], rows
             assert SAID not in rows["model"], rows
 

@@ -50,9 +50,9 @@ LIST = """
 """
 
 SHOW = """
-    from privplan.cli.doctor_command import foreign_systems
-    from privplan.cli.run_page import run_page
-    print("---", *(system["trouble"] for system in foreign_systems()), "---", run_page())
+    from privplan.cli.commands.doctor import foreign_systems
+    from privplan.cli.pages import topics
+    print("---", *(system["trouble"] for system in foreign_systems()), "---", topics.page("run"))
 """
 """Programs that list the systems, and show what is wrong with packages."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.cli.run_page import run_page
+from privplan.cli.pages import topics
 from privplan.fl.declarations.checking import require_sound
 from privplan.fl.declarations.declaration import Declaration, Table
 from privplan.fl.declarations.registry import declaration_of, keys_by_table
@@ -95,7 +95,7 @@ def test_the_keys_of_only_some_systems_are_those_that_one_has_and_one_has_not() 
 
 
 def test_the_page_lists_every_system_and_says_whose_a_key_is() -> None:
-    page = run_page()
+    page = topics.page("run")
     for name, system in SYSTEMS.items():
         assert f"\n  {name} " in page
         assert " ".join(system.summary.split()[:4]) in page
@@ -150,7 +150,7 @@ def test_words_for_later_are_no_systems_of_ours() -> None:
 
 def test_lists_and_pages_load_nothing_heavy() -> None:
     program = (
-        "import sys; from privplan.cli.run_page import run_page; run_page(); "
+        "import sys; from privplan.cli.pages.topics import page; page('run'); "
         "from privplan.fl.declarations.registry import declared; declared(); "
         "print([name for name in ('numpy', 'scipy', 'torch') if name in sys.modules])"
     )

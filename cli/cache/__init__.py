@@ -1,0 +1,1 @@
+"""What was computed before, kept between runs."""

@@ -1,0 +1,102 @@
+"""What demonstrations measured, by row of the table of claims; kept between runs, see `store`.
+
+Only runs of the default seed count: of many seeds one would be lucky.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from . import store
+
+if TYPE_CHECKING:
+    from ...audit.demos import Demo, Weakness
+
+DEFAULT_SEED: Final = 0
+LIBRARIES: Final = ("numpy", "scipy")
+
+
+@dataclass(frozen=True)
+class MeasuredRow:
+    """What a demonstration says of one row: a value of that row's quantity, and how sure it is.
+
+    `kind`, `contradicted` and `assumes` are those of `audit.measurement.Measurement`.
+    """
+
+    demo: str
+    system: str
+    setting: str
+    value: float
+    kind: str
+    confidence: float
+    contradicted: bool
+    assumes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "assumes", tuple(self.assumes))  # JSON has lists
+        texts = (self.demo, self.system, self.setting, self.kind, *self.assumes)
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("A name is a text.")
+        # Written as what must hold, so that NaN fails it.
+        if not (self.value >= 0.0 and 0.0 < self.confidence < 1.0):
+            raise ValueError("A value is 0 or above, and a confidence lies between 0 and 1.")
+
+
+Rows = Mapping[tuple[str, str], MeasuredRow]
+"""By system and setting."""
+
+
+def rows_of(demo: Demo, weakness: Weakness) -> tuple[MeasuredRow, ...]:
+    """Return what a demonstration says of the rows that it names.
+
+    The i-th measurement is of the i-th row; a test's p-value is no value of a row's quantity.
+    """
+    return tuple(
+        MeasuredRow(
+            demo=demo.name,
+            system=demo.system,
+            setting=setting,
+            value=measurement.value,
+            kind=measurement.kind,
+            confidence=measurement.confidence,
+            contradicted=measurement.contradicted,
+            assumes=measurement.assumes,
+        )
+        for setting, measurement in zip(demo.rows, weakness.measurements, strict=False)
+        if measurement.kind != "test"
+    )
+
+
+def recall(name: str, version: str | None) -> tuple[MeasuredRow, ...] | None:
+    """Return what a demonstration of this version measured on this machine, or None."""
+    try:
+        rows = cast("list[dict[str, Any]]", store.read(f"demo-{name}", version, "measured"))
+        return tuple(MeasuredRow(**row) for row in rows)
+    except Exception:  # whatever is wrong with a cache, the answer is to measure
+        return None
+
+
+def keep(name: str, measured: Iterable[MeasuredRow], version: str | None) -> None:
+    """Keep what a demonstration measured; do nothing if that fails, or if the code has changed."""
+    with contextlib.suppress(Exception):
+        if current() == version:
+            store.write(f"demo-{name}", version, "measured", [asdict(row) for row in measured])
+
+
+def joined(measured: Iterable[tuple[MeasuredRow, ...] | None]) -> Rows:
+    """Return what is known, by row; where two demonstrations measure a row, the first."""
+    rows: dict[tuple[str, str], MeasuredRow] = {}
+    # The first stays: `setdefault` never replaces a value by one that happens to be larger.
+    for row in (row for rows_of_demo in measured for row in rows_of_demo or ()):
+        rows.setdefault((row.system, row.setting), row)
+    return rows
+
+
+def current() -> str | None:
+    """Return a digest of all that a demonstration depends on; None if it cannot be told."""
+    from ... import accountant, audit, fl
+
+    return store.version_of([accountant, audit, fl], LIBRARIES)

@@ -1,0 +1,203 @@
+"""`privplan account`: what did a known mechanism cost?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...accountant import rounding
+from ..inputs import options
+from ..terminal.output import Report, show
+
+if TYPE_CHECKING:
+    from ...accountant.bound_routes import Route
+    from ...accountant.events import Event
+    from ...accountant.guarantee import Guarantee
+    from ..reports.describe import Quantity
+
+EventPath = Annotated[
+    str, typer.Argument(metavar="EVENT", help="A JSON file, or - for standard input.")
+]
+
+Units = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="How many units are protected: a delta of 1 / N or more is refused, or needs "
+        "--accept-delta.",
+        show_default=False,
+    ),
+]
+Routes = Annotated[
+    bool, typer.Option("--routes", help="List every way to the number, also those that lose.")
+]
+
+
+def account(
+    context: typer.Context,
+    event: EventPath,
+    delta: options.Delta = None,
+    epsilon: options.Epsilon = None,
+    neighbours: options.Neighbours = "add-remove",
+    engine: options.Engine = None,
+    routes: Routes = False,
+    units: Units = None,
+    accept_delta: options.AcceptDelta = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Say what a known mechanism proves, from both sides.
+
+    It finds epsilon at a --delta, or delta at an --epsilon; without either, delta is 1e-5.  The
+    upper end of the answer is the guarantee, and nothing below the lower end is true of the
+    mechanism.  With --units N, a delta of 1 / N or more is refused without --accept-delta.
+    """
+    question = Question.of(context, delta, epsilon, neighbours, engine)
+    question = replace(question, units=question.unit_count(units, accept_delta))
+    if routes:
+        question.check_routes()
+    answer = question.answer(event, routes=routes)
+    show(answer.report(), as_json=as_json, quiet=quiet)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked about an event: one number, `given` the other one, for a relation.
+
+    `chosen` says whether a person gave that other number; `units` is how many are protected.
+    """
+
+    quantity: Quantity
+    given: float
+    neighbours: str
+    engine: str | None
+    chosen: bool
+    units: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        context: typer.Context,
+        delta: float | None,
+        epsilon: float | None,
+        neighbours: str,
+        engine: str | None,
+    ) -> Question:
+        """Return the question that the options ask; raise `InvalidInput` if they ask none."""
+        from ...accountant import validate
+        from ...accountant.delta_checks import delta_below_half
+        from ...accountant.errors import InvalidInput
+
+        options.word(options.NEIGHBOURS, neighbours=neighbours)
+        if engine is not None:
+            options.word(options.ENGINES, engine=engine)
+        given = options.strongest(context, {"delta": ["delta"], "epsilon": ["epsilon"]})
+        if len(given) > 1:
+            raise InvalidInput(
+                "`delta` and `epsilon` exclude each other; both are given.",
+                "The one that is given decides what the other one is.",
+                "Give --delta to ask for epsilon, or --epsilon to ask for delta; a flag silences "
+                "PRIVPLAN_* and privplan.toml.",
+            )
+        if given == ("epsilon",):
+            value = options.checked(validate.non_negative, epsilon=epsilon)
+            return cls("delta", value, neighbours, engine, True)
+        # Neither is given: epsilon at the default delta, and the report says that it was assumed.
+        slack = delta if given else options.DEFAULT_DELTA
+        value = options.checked(delta_below_half, delta=slack)
+        return cls("epsilon", value, neighbours, engine, bool(given))
+
+    def unit_count(self, units: int | None, accepted: bool) -> int | None:
+        """Return how many units there are; raise `InvalidInput` where delta allows one of them."""
+        from ...accountant import validate
+        from ...accountant.delta_checks import require_delta_below_units
+
+        if units is None:
+            return None
+        count = options.checked(validate.count, units=units)
+        if self.quantity == "epsilon":
+            require_delta_below_units(
+                self.given, count, "unit", accepted=accepted, accept=options.ACCEPT_DELTA_FLAG
+            )
+        return count
+
+    def check_routes(self) -> None:
+        """Raise `InvalidInput` where the ways to the number cannot be listed."""
+        from ...accountant.errors import InvalidInput
+
+        if self.quantity == "delta" or self.engine is not None:
+            raise InvalidInput(
+                "`routes` lists the ways to an epsilon at a delta; it goes with no "
+                + ("--epsilon." if self.quantity == "delta" else "--engine."),
+                "Each way is an upper bound on epsilon, whichever engine it belongs to.",
+                "Give --delta, and neither --epsilon nor --engine.",
+            )
+
+    def answer(self, source: str, *, routes: bool = False) -> Answer:
+        """Return what privplan proves about the event that `source` holds."""
+        from ..inputs.event_file import read_event
+
+        event = read_event(source)
+        # Loaded only now, so that a file that is no event is refused at once.
+        from ...accountant.account import account as run
+
+        given = {"delta" if self.quantity == "epsilon" else "epsilon": self.given}
+        guarantee = run(event, neighbours=self.neighbours, engine=self.engine, **given)
+        if not routes:
+            return Answer(event, guarantee, self)
+        from ...accountant.bound_routes import routes as routes_of
+
+        listed = routes_of(event, delta=self.given, neighbours=self.neighbours)
+        return Answer(event, guarantee, self, listed)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A guarantee, with the event that it is about and the question that it answers."""
+
+    event: Event
+    guarantee: Guarantee
+    question: Question
+    routes: tuple[Route, ...] | None = None
+
+    def assumptions(self) -> tuple[str, ...]:
+        """Return what must be true of the run, and what was taken for granted here."""
+        from ..reports import describe
+
+        guarantee = self.guarantee
+        sentences = describe.assumptions(
+            self.event, guarantee.neighbours, guarantee.unit, guarantee.observer
+        )
+        if self.question.quantity == "epsilon":
+            sentences += options.delta_not_compared(self.question.given, self.question.units)
+        if not self.question.chosen:
+            sentences += (f"No delta was given: {options.DEFAULT_DELTA:g} is assumed.",)
+        return sentences
+
+    def report(self, *, explained: bool = False) -> Report:
+        """Return the report, with the whole derivation in its text if `explained`."""
+        from ..reports import describe
+
+        guarantee, quantity = self.guarantee, self.question.quantity
+        text = describe.guarantee_text(guarantee, quantity, self.event)
+        result = describe.guarantee_json(guarantee, quantity)
+        if self.routes is not None:
+            text += f"\n\nEvery way to it\n{describe.routes_text(self.routes)}"
+            result["routes"] = describe.routes_json(self.routes)
+        if explained:
+            text += f"\n\nHow it follows\n{describe.derivation_text(guarantee)}"
+            text += f"\n\nWhat it rests on\n{describe.bullets(self.assumptions())}"
+        elif not self.question.chosen:
+            text += f"\n(No delta was given: {options.DEFAULT_DELTA:g} is assumed.)"
+        # The upper end is the guarantee; the lower one never goes into --quiet.
+        bounds = guarantee.epsilon if quantity == "epsilon" else guarantee.delta
+        delta = self.question.given if quantity == "epsilon" else guarantee.delta.upper
+        return Report(
+            result=result,
+            text=text,
+            number=rounding.bare(bounds.upper),
+            assumptions=self.assumptions(),
+            warnings=(*options.accepted(delta, self.question.units, "unit"), *guarantee.warnings),
+        )

@@ -1,0 +1,257 @@
+"""`privplan audit budget`: what epsilon do the facts of a log support?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ...accountant import rounding
+from ...accountant.errors import counted
+from ...fl.observers.names import coalition_of, holds_part, phrase, unit_before
+from ..inputs import anchors, options
+from ..terminal.output import Report, show
+from ..terminal.text import paragraph, plain, table, wrapped
+
+if TYPE_CHECKING:
+    from ...accountant.records import Claim
+    from ...audit.budget import BudgetReport
+    from ...audit.budget.report import Row, SealedCheck
+    from ...audit.hazards import Hazard
+
+Limit = Annotated[
+    float | None,
+    typer.Option(
+        metavar="E", help="Epsilon that must not be exceeded; exit code 1.", show_default=False
+    ),
+]
+Groups = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--group",
+        metavar="K",
+        help="Answer for units of K as well; may be given several times.",
+        show_default=False,
+    ),
+]
+Sealed = Annotated[
+    bool,
+    typer.Option(
+        "--sealed",
+        help="Open the sealed sidecar too, as a trusted auditor; what it shows is not to be "
+        "published.",
+    ),
+]
+
+SEALED: Final = (
+    "the sealed sidecar was opened. What it shows was computed before the noise: keep this report "
+    "to yourself."
+)
+
+BAR_WIDTH: Final = 20
+"""Characters of the bar."""
+
+
+def budget(
+    folder: options.Folder,
+    limit: Limit = None,
+    group: Groups = None,
+    sealed: Sealed = False,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Derive the budget of a run again, from the facts in its log alone.
+
+    Nothing that the log says about epsilon is used: sensitivity, noise and samples are read from
+    each round, and two engines account for them.  Exit code 1 if the log does not support its
+    claim, exceeds --limit, or holds a hazard that is an error.
+    """
+    from ...audit.budget import audit_budget
+
+    given = anchors.expected(public_key, head)
+    audited = audit_budget(folder, limit=limit, groups=group or (), sealed=sealed, **given)
+    report = Report(
+        result=audited.to_json(),
+        text=_text(audited),
+        number=rounding.bare(audited.total.upper),
+        assumptions=audited.assumptions,
+        warnings=(SEALED,) if sealed else (),
+        ok=audited.ok,
+    )
+    show(report, as_json=as_json, quiet=quiet)
+
+
+def _text(report: BudgetReport) -> str:
+    parts = [table(_rows(report))]
+    parts += [_hazard(hazard) for hazard in report.hazards]
+    return "\n\n".join(parts)
+
+
+def _rows(report: BudgetReport) -> list[tuple[str, str]]:
+    chain = report.chain
+    if chain.unbegun:
+        return [("ledger", "no record"), ("spent", "nothing, as far as the log tells")]
+    # Nothing after a broken line is believed, and a budget needs every line.
+    if chain.bad_line is not None:
+        good = counted(chain.records, "good record")
+        where = f"{good}, then line {chain.bad_line} is bad: {chain.reason}"
+        rows = [("ledger", plain(where)), ("spent", "nothing can be told from this log")]
+        return [*rows, *anchors.rows(chain.checked, chain.signature)]
+    whole = f"{report.spent:,} of {counted(report.planned_rounds, 'round')}"
+    state = "closed" if report.complete else "not closed"
+    rows = [("ledger", f"{counted(chain.records, 'record')}, chain intact; {whole}, {state}")]
+    claim = report.claim
+    assert claim is not None
+    rows.append(("spent", _spent(report, claim)))
+    if report.limit is not None:
+        rows.append(("limit", _limit(report, report.limit)))
+    # A lower end of 0 says nothing, so it has no row.
+    if report.total.epsilon.lower > 0.0:
+        lower = rounding.down(report.total.epsilon.lower, rounding.EXACT_DIGITS)
+        rows.append(("at least", f"epsilon {lower}"))
+    if report.total.upper < float("inf"):
+        rows.append(("hides", _hidden_change(claim)))
+    else:
+        rows.append(("hides", f"nothing that is proven; asked was {_hidden_change(claim)}"))
+    rows += [
+        line for row in report.rows if row.observer == claim.observer for line in _rests_on(row)
+    ]
+    if report.left is not None:
+        rows.append(("left", _left(report, report.left)))
+    # A closed run releases no more, so what was planned is what was spent.
+    if report.planned is not None and not report.complete:
+        rows.append(("planned", f"epsilon {_rounded_up(report.planned.upper)} at its end"))
+    for row in report.rows:
+        if row.observer != claim.observer:
+            rows += wrapped(f"before {plain(row.observer)}", _proven_text(row))
+            rows += _rests_on(row)
+    rows += [row for relief in report.relief for row in wrapped("instead", relief)]
+    rows += [
+        (f"group of {row.size:,}", _number(row.total.upper, row.total.refusal))
+        for row in report.groups
+    ]
+    rows.append(("claimed", _claimed(report, claim)))
+    if report.worst is not None and claim.epsilon is not None:
+        rows += wrapped("worst asked" if report.worst.beyond else "worst", report.worst.text)
+    rows += anchors.rows(chain.checked, chain.signature, chain.up_to)
+    if report.sealed is not None:
+        rows.append(("sealed", _sidecar_text(report.sealed)))
+    if report.not_stated:
+        rows += wrapped("not stated", "; ".join(report.not_stated))
+    return rows
+
+
+def _spent(report: BudgetReport, claim: Claim) -> str:
+    upper = report.total.upper
+    most = claim.epsilon if report.limit is None else report.limit
+    what = f"epsilon {_rounded_up(upper)}"
+    if most is not None:
+        what += f" of {rounding.as_given(most)}"
+    what += f" at delta {rounding.as_given(claim.delta)}"
+    if most is not None and 0.0 < most < float("inf"):
+        what += "   " + _budget_bar(upper / most)
+    return what
+
+
+def _limit(report: BudgetReport, limit: float) -> str:
+    """Return whether the limit is kept, in words."""
+    given = rounding.as_given(limit)
+    if report.within_limit:
+        return f"kept: epsilon is at most {given}"
+    upper = report.total.upper
+    if upper == float("inf"):
+        return f"EXCEEDED: there is no guarantee, and the limit is epsilon {given}"
+    return f"EXCEEDED: epsilon {_rounded_up(upper)} is above the limit of {given}"
+
+
+def _hidden_change(claim: Claim) -> str:
+    from ..reports import describe
+
+    unit = claim.unit if claim.group == 1 else f"{claim.unit} of up to {claim.group:,} records"
+    if holds_part(claim.observer):
+        unit = unit_before(claim.observer, unit)
+    changed = describe.change(claim.neighbours, unit)
+    return f"{changed}, from {plain(phrase(claim.observer))}"
+
+
+def _rounded_up(number: float) -> str:
+    return rounding.up(number, rounding.EXACT_DIGITS)
+
+
+def _budget_bar(share: float) -> str:
+    # Calibrated noise meets its target to rounding, which is no excess.
+    if share > 1.0 + 1e-9:
+        return "[" + "!" * BAR_WIDTH + "]"
+    # Rounded up: the bar never shows less than is spent.
+    full = min(BAR_WIDTH, int(share * BAR_WIDTH + 0.999999))
+    return "[" + "#" * full + "." * (BAR_WIDTH - full) + "]"
+
+
+def _left(report: BudgetReport, left: int) -> str:
+    if left == 0:
+        return "no further round like the last one"
+    more = f"{left:,} more rounds like the last one" if left > 1 else "1 more round like the last"
+    planned = max(report.planned_rounds - report.spent, 0)
+    return f"{more}; round {report.spent + left + 1:,} would exceed it ({planned:,} are planned)"
+
+
+def _proven_text(row: Row) -> str:
+    """Return what is proven before an observer; who holds records is told of none but the others'.
+
+    Of a coalition it is said how much of the noise may be missing.
+    """
+    number = _number(row.total.upper, row.total.refusal)
+    silos = row.observer.startswith("silo") or coalition_of(row.observer) is not None
+    if row.total.upper == float("inf"):
+        return number
+    lost = f", with {row.dropouts:,} of them missing"
+    missing = row.dropouts and coalition_of(row.observer) is not None
+    return number + ", of records in other silos" * silos + lost * bool(missing)
+
+
+def _rests_on(row: Row) -> list[tuple[str, str]]:
+    return wrapped("", f"rests on: {'; '.join(row.rests_on)}") if row.rests_on else []
+
+
+def _number(upper: float, refusal: str) -> str:
+    if upper == float("inf"):
+        return f"no guarantee: {plain(refusal)}" if refusal else "no guarantee"
+    return f"epsilon {_rounded_up(upper)}"
+
+
+def _claimed(report: BudgetReport, claim: Claim) -> str:
+    if claim.epsilon is None:
+        return "nothing"
+    verdict = "the log supports it" if report.supported else "the log does NOT support it"
+    # The number may be below the claim and still rest on facts that a hazard denies.
+    if report.within_claim and report.errors:
+        named = ", ".join(plain(name) for name in report.errors)
+        verdict = f"the log does NOT support it, whatever its rounds come to: {named}"
+    return f"epsilon {rounding.as_given(claim.epsilon)}: {verdict}"
+
+
+def _sidecar_text(check: SealedCheck) -> str:
+    """Return how much of the sidecar was tested."""
+    return (
+        f"tested {check.rounds:,} of {counted(check.released, 'round')}: "
+        f"{counted(check.values, 'value')} opened, {counted(check.counts, 'sample size')} against "
+        f"{'its' if check.counts == 1 else 'their'} rate"
+    )
+
+
+def _hazard(hazard: Hazard) -> str:
+    where = ""
+    if hazard.lines:
+        shown = ", ".join(str(line) for line in hazard.lines[:3])
+        more = f" and {len(hazard.lines) - 3:,} more" if len(hazard.lines) > 3 else ""
+        where = f"  (line{'s' * (len(hazard.lines) > 1)} {shown}{more})"
+    return "\n".join(
+        [
+            f"{hazard.severity} {hazard.id}{where}",
+            paragraph("  ", hazard.what),
+            paragraph("   why: ", hazard.why),
+            paragraph("  next: ", hazard.next_step),
+        ]
+    )

@@ -1,0 +1,188 @@
+"""`privplan audit log`: is the log of a run whole, in order and unchanged?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ..inputs import anchors, options
+from ..terminal.output import Report, show
+from ..terminal.text import plain, table
+
+if TYPE_CHECKING:
+    from ...audit.edits import Contradiction
+    from ...audit.edits.replay import Replay
+    from ...audit.verify import Verified
+
+Models = Annotated[
+    str | None,
+    typer.Option(
+        "--models",
+        metavar="DIR",
+        help="Folder of every released model (save_models): each must be what its round released.",
+        show_default=False,
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the head alone.")]
+
+LOG_ASSUMPTIONS: Final = (
+    "A line that was removed, moved, repeated, inserted or edited breaks the chain of hashes. "
+    "Whoever wrote the whole end of the log anew, or cut it off between two lines, is found only "
+    "by a head that was kept elsewhere (--head) or by a signature (--public-key).",
+    "The log says what its writer wrote. FAILED stands beside what no run writes: rounds that are "
+    "cut out, models and streams that do not join, keys taken out of the configuration. Whether "
+    "the rest is what it makes, and adds up to what is promised, is the question of "
+    "`privplan audit budget`.",
+)
+
+_CONFIGURED: Final = (
+    "A run writes its whole configuration into the first line, and keeps its file beside the log."
+)
+
+
+def log(
+    folder: options.Folder,
+    public_key: anchors.PublicKey = None,
+    head: anchors.ExpectedHead = None,
+    models: Models = None,
+    as_json: options.Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check the log of a run, and name the first bad line.
+
+    Prints the head, the hash of the last line: keep it elsewhere, and nothing before it can be
+    changed or taken away unnoticed.  Leaves with exit code 1 if a line is bad or torn, if lines
+    contradict each other, their configuration or the files beside them, if no run was begun, or if
+    --head, --public-key or --models do not hold; that a run is not closed is no failure.  What each
+    check excludes: privplan explain log.
+    """
+    from ...audit.edits import edits_of
+    from ...audit.edits.replay import replay
+    from ...audit.verify import verify
+
+    verified = verify(folder, **anchors.expected(public_key, head))
+    # Contradictions are looked for in whole chains only: a broken one is refused already.
+    whole = verified.first_bad is None and verified.opened is not None
+    edits = (*edits_of(folder), *_configured(verified, folder)) if whole else ()
+    replayed = replay(folder, models) if whole and models is not None else None
+    report = Report(
+        result={
+            **result(verified, edits),
+            "models": None if replayed is None else replayed.to_json(),
+        },
+        text=table([*_rows(verified, edits), *_models(replayed)]),
+        number=verified.head or "",
+        assumptions=LOG_ASSUMPTIONS,
+        warnings=_warnings(verified, anchored=head is not None),
+        ok=verified.ok and not verified.unbegun and not edits and (replayed is None or replayed.ok),
+    )
+    show(report, as_json=as_json, quiet=quiet)
+
+
+def result(verified: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
+    """Return the JSON result."""
+    from ...fl.log.empty_log import UNBEGUN
+
+    bad, torn = verified.first_bad, verified.torn
+    return {
+        "records": verified.records,
+        "head": verified.head,
+        "complete": verified.complete and not edits,
+        "problem": verified.problem or (UNBEGUN if verified.unbegun else None),
+        "first_bad": None if bad is None else {"line": bad[0], "reason": bad[1]},
+        "torn": None if torn is None else {"line": torn.number, "bytes": torn.size},
+        "run_id": None if verified.opened is None else verified.opened.run_id,
+        "dangling": list(verified.dangling),
+        "recoveries": verified.recoveries,
+        "signed": verified.signed,
+        "anchor": verified.anchor,
+        "checked": verified.checked,
+        "up_to": verified.up_to,
+        "signature": None if verified.signature is None else verified.signature.to_json(),
+        "contradictions": [edit.to_json() for edit in edits],
+    }
+
+
+def _rows(verified: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+    from ...fl.log.empty_log import UNBEGUN
+
+    rows = [
+        ("records", str(verified.records)),
+        ("head", verified.head or "none: the log is empty"),
+        ("complete", "yes" if verified.complete and not edits else "no"),
+    ]
+    if verified.opened is not None:
+        rows.append(("run", f"{plain(verified.opened.system)}, {plain(verified.opened.run_id)}"))
+    if verified.recoveries:
+        rows.append(("recoveries", str(verified.recoveries)))
+    if verified.dangling:
+        number = len(verified.dangling)
+        rows.append(("dangling", f"{number} intent{'s' * (number > 1)} without a release, spent"))
+    rows += anchors.rows(verified.checked, verified.signature, verified.up_to)
+    if verified.anchor is not None:
+        rows.append(("anchor", f"line {verified.anchor} has the expected head"))
+    if verified.problem is not None:
+        rows.append(("FAILED", plain(verified.problem)))
+    if verified.unbegun:
+        rows.append(("FAILED", f"no-run: {UNBEGUN}"))
+    rows += [("FAILED", f"{edit.id}: {plain(edit.what)}") for edit in edits]
+    return rows
+
+
+def _configured(verified: Verified, folder: str) -> list[Contradiction]:
+    """Return what the first line lacks of its configuration, and how that differs from its file."""
+    from ...audit.edits import Contradiction
+    from ...audit.first_line import beside, lacking, said
+
+    assert verified.opened is not None
+    pairs = {
+        "configuration-mismatch": lacking(verified.opened),
+        "configuration-file-mismatch": beside(folder, verified.opened).differences,
+    }
+    return [
+        Contradiction(name, said(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,))
+        for name, seen in pairs.items()
+        if seen
+    ]
+
+
+def _models(replay: Replay | None) -> list[tuple[str, str]]:
+    """Return what the files of models are, where they were looked at."""
+    if replay is None:
+        return []
+    kept = f"{len(replay.matched):,}, each the one that its round released"
+    rows = [("models", kept)]
+    if replay.lost:
+        rows.append(("lost", f"{_rounds(replay.lost)}: released where the run was cut off"))
+    if replay.missing:
+        rows.append(("FAILED", f"missing-models: no file of {_rounds(replay.missing)}"))
+    rows += [("FAILED", f"surplus-model: {plain(name)} is of no round") for name in replay.surplus]
+    rows += [("FAILED", f"exchanged-model: {plain(what)}") for _, what in replay.exchanged]
+    return rows
+
+
+def _rounds(numbers: Sequence[int]) -> str:
+    shown = ", ".join(str(number) for number in numbers[:5])
+    more = f" and {len(numbers) - 5:,} more" if len(numbers) > 5 else ""
+    return f"round{'s' * (len(numbers) > 1)} {shown}{more}"
+
+
+def _warnings(verified: Verified, *, anchored: bool) -> tuple[str, ...]:
+    said: list[str] = []
+    if verified.ok and not verified.unbegun and not verified.complete and not anchored:
+        said.append(
+            "The run is not closed. It may still go on or have been cut off, and lines may have "
+            "been taken off the end; a head that was kept elsewhere would tell (--head)."
+        )
+    covered = None if verified.signature is None else verified.signature.lines
+    if verified.ok and covered is not None and covered < verified.records - 1:
+        said.append(
+            f"No signature covers the lines after line {covered}: anybody may have written them."
+        )
+    if verified.opened is not None and verified.opened.fsync == "never":
+        said.append(
+            "The log was written with fsync `never`: a crash of the machine may have lost intents."
+        )
+    return tuple(said)

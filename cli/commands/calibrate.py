@@ -1,0 +1,296 @@
+"""`privplan calibrate`: how much noise does a target need?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...accountant import rounding
+from ..inputs import options
+from ..inputs.schedule import CALIBRATE_EXAMPLE, Schedule, from_epochs, from_rounds, required
+from ..terminal.output import Report, show
+from ..terminal.text import table
+
+if TYPE_CHECKING:
+    from ...accountant.calibrate import Calibration
+    from ...accountant.events import Event
+    from ...accountant.guarantee import Guarantee
+
+Epochs = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data; may be a fraction."
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_RATE", show_envvar=False, help="Probability that a record joins a step."
+    ),
+]
+Group = Annotated[
+    int,
+    typer.Option(
+        envvar="PRIVPLAN_GROUP",
+        show_envvar=False,
+        help="Protect units of this many records (privplan explain group).",
+    ),
+]
+Units = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="With --rate and --rounds: how many units are protected; a delta of 1 / N or more "
+        "is refused, or needs --accept-delta.",
+        show_default=False,
+    ),
+]
+
+
+def calibrate(
+    context: typer.Context,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    records: options.Records = None,
+    batch: options.Batch = None,
+    epochs: Epochs = None,
+    rate: Rate = None,
+    rounds: options.Rounds = None,
+    mechanism: options.Mechanism = "gaussian",
+    neighbours: options.Neighbours = "add-remove",
+    group: Group = 1,
+    engine: options.Engine = None,
+    units: Units = None,
+    accept_delta: options.AcceptDelta = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Find the smallest noise that provably meets a target.
+
+    Needs --epsilon and --delta, and either --records, --batch and --epochs, or --rate and
+    --rounds.  Steps are records x epochs / batch, rounded up; the rate is batch / records.  A
+    delta of 1 / records or more is refused without --accept-delta; with --rate and --rounds it is
+    compared with 1 / units, where --units says how many there are.
+    """
+    from ...accountant import validate
+    from ...accountant.delta_checks import delta_below_half, require_delta_below_units
+
+    target = (
+        required(validate.positive, epsilon=epsilon),
+        required(delta_below_half, delta=delta),
+    )
+    options.word(options.MECHANISMS, mechanism=mechanism)
+    options.word(options.NEIGHBOURS, neighbours=neighbours)
+    if engine is not None:
+        options.word(options.ENGINES, engine=engine)
+    size = options.checked(validate.count, group=group)
+    kind = _kind(context)
+    if kind == "records":
+        schedule = from_epochs(records, batch, epochs)
+    else:
+        schedule = from_rounds(rate, rounds)
+    units, unit = _protected(context, kind, records, units)
+    require_delta_below_units(
+        target[1], units, unit, accepted=accept_delta, accept=options.ACCEPT_DELTA_FLAG
+    )
+    plan = Plan(*target, schedule, mechanism, neighbours, size, engine, units, unit)
+    show(plan.report(brief=quiet and not as_json), as_json=as_json, quiet=quiet)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A target, and the run that has to meet it; `units` where their number was given."""
+
+    epsilon: float
+    delta: float
+    schedule: Schedule
+    mechanism: str
+    neighbours: str
+    group: int
+    engine: str | None
+    units: int | None = None
+    unit: str = "record"
+
+    def release(self, noise: float) -> Event:
+        """Return the event of one noisy sum."""
+        from ...accountant import events as ev
+
+        return ev.Laplace(noise) if self.mechanism == "laplace" else ev.Gaussian(noise)
+
+    def seen_by_unit(self, event: Event) -> Event:
+        """Return `event` as it concerns one unit."""
+        from ...accountant import events as ev
+
+        return event if self.group == 1 else ev.Group(self.group, event)
+
+    def solve(self, engine: str | None) -> Calibration:
+        """Return the smallest noise that meets the target."""
+        from ...accountant.calibrate import calibrate as run
+
+        return run(
+            lambda noise: self.seen_by_unit(self.schedule.around(self.release(noise))),
+            epsilon=self.epsilon,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            engine=engine,
+        )
+
+    def by_rdp(self, calibration: Calibration) -> float | None:
+        """Return the noise that RDP alone needs, where RDP can say and did not say it already."""
+        from ...accountant.errors import PrivplanError
+
+        if calibration.guarantee.engine == "rdp":
+            return None
+        # RDP may have no curve for the event, or no noise that meets the target.
+        try:
+            return self.solve("rdp").value
+        except PrivplanError:
+            return None
+
+    def unamplified(self, noise: float) -> Guarantee | None:
+        """Return what `noise` proves with one use of each record per pass and no amplification.
+
+        Given the order of the records, which does not depend on their values, a record enters
+        one noisy sum per pass; so the passes compose, whatever the order.  The record's place
+        must survive the change: it is zeroed or replaced, not added or removed.
+        """
+        from ...accountant import events as ev
+        from ...accountant.account import account
+        from ...accountant.errors import PrivplanError
+
+        # At rate 1 nothing is amplified; rounds alone do not say how often data are used.
+        if self.schedule.passes is None or self.schedule.rate == 1.0:
+            return None
+        event = self.seen_by_unit(ev.Repeat(self.schedule.passes, self.release(noise)))
+        try:
+            return account(event, delta=self.delta, neighbours=self.neighbours)
+        except PrivplanError:
+            return None
+
+    def report(self, *, brief: bool) -> Report:
+        """Return the report; a brief one leaves out the comparison with RDP."""
+        from ..reports import describe
+
+        calibration = self.solve(self.engine)
+        # A second search, only for the comparison in the text: --quiet does without.
+        rdp = None if brief or self.engine else self.by_rdp(calibration)
+        # Most loaders shuffle, so what the same noise proves for them stands in the warning.
+        plain = self.unamplified(calibration.value)
+        proven = calibration.guarantee
+        return Report(
+            result=self.result(calibration, rdp, plain),
+            text=self.text(calibration, rdp),
+            number=rounding.bare(calibration.value),
+            assumptions=(
+                *describe.assumptions(
+                    calibration.event, proven.neighbours, proven.unit, proven.observer
+                ),
+                *options.delta_not_compared(self.delta, self.units),
+            ),
+            warnings=(
+                *options.accepted(self.delta, self.units, self.unit),
+                *self.shuffling(proven, plain),
+                *proven.warnings,
+            ),
+        )
+
+    def result(
+        self, calibration: Calibration, rdp: float | None, plain: Guarantee | None
+    ) -> dict[str, object]:
+        """Return the JSON result."""
+        from ..reports import describe
+
+        proven = calibration.guarantee
+        return {
+            "noise_multiplier": calibration.value,
+            "epsilon": describe.ends(proven.epsilon),
+            "delta": self.delta,
+            "gap": calibration.gap,
+            "event": calibration.event.to_json(),
+            "neighbours": proven.neighbours,
+            "engine": proven.engine,
+            "unit": proven.unit,
+            "observer": proven.observer,
+            "rounds": self.schedule.rounds,
+            "rate": self.schedule.rate,
+            "noise_multiplier_by_rdp": rdp,
+            "epsilon_without_amplification": None if plain is None else plain.epsilon.upper,
+        }
+
+    def text(self, calibration: Calibration, rdp: float | None) -> str:
+        """Return the report for a person."""
+        from ..reports import describe
+
+        noise = rounding.up(calibration.value)
+        if self.mechanism == "laplace":
+            meaning = f"scale = {noise} x L1 bound of one contribution"
+        else:
+            meaning = f"standard deviation = {noise} x clip norm"
+        compared = "" if rdp is None else f"(RDP alone needs {rounding.up(rdp)})"
+        rows = [
+            ("noise multiplier", f"{noise:<14}{meaning}"),
+            *describe.guarantee_rows(calibration.guarantee, "epsilon"),
+            ("by", f"{describe.engine(calibration.guarantee.engine):<14}{compared}"),
+            ("over", self.schedule.text()),
+        ]
+        if self.group > 1:
+            rows.append(("per unit of", f"{self.group:,} records"))
+        return table(rows)
+
+    def shuffling(self, proven: Guarantee, plain: Guarantee | None) -> tuple[str, ...]:
+        """Return the warning about loaders that shuffle, where epochs were given."""
+        if self.schedule.passes is None or self.schedule.rate == 1.0:
+            return ()
+        opening = "a loader that shuffles is not Poisson sampling."
+        if plain is None:
+            return (f"{opening} This number does not hold for one. See: privplan explain sampling",)
+        only = "only " if plain.epsilon.upper > proven.epsilon.upper else ""
+        fate = "replaced by another" if self.neighbours == "replace-one" else "replaced by zeros"
+        whom = "one record" if self.group == 1 else f"one unit of {self.group:,} records"
+        return (
+            f"{opening} With one pass per epoch and no amplification this noise proves {only}"
+            f"epsilon {rounding.up(plain.epsilon.upper, 3)} at delta "
+            f"{rounding.as_given(self.delta)}, for {whom} {fate}. See: privplan explain sampling",
+        )
+
+
+def _kind(context: typer.Context) -> str:
+    """Return which of the two ways of giving a schedule is used."""
+    from ...accountant.errors import InvalidInput
+
+    given = options.strongest(
+        context, {"records": ["records", "batch", "epochs"], "rate": ["rate", "rounds"]}
+    )
+    if len(given) == 1:
+        return given[0]
+    raise InvalidInput(
+        "The schedule is given twice: `records`, `batch`, `epochs` exclude `rate`, `rounds`."
+        if given
+        else "The schedule is missing: `records`, `batch` and `epochs`, or `rate` and `rounds`.",
+        "The noise depends on how often a record is used, and one description decides that.",
+        CALIBRATE_EXAMPLE,
+    )
+
+
+def _protected(
+    context: typer.Context, kind: str, records: int | None, units: int | None
+) -> tuple[int | None, str]:
+    """Return how many are protected, None where nobody said so, and what each of them is called.
+
+    A number of records is one of units: a unit of several is one of as many, or fewer.
+    """
+    from ...accountant import validate
+    from ...accountant.errors import InvalidInput
+
+    if kind == "rate":
+        return None if units is None else options.checked(validate.count, units=units), "unit"
+    groups = {"records": ["records", "batch", "epochs"], "units": ["units"]}
+    if "units" in options.strongest(context, groups):
+        raise InvalidInput(
+            "`units` is given beside `records`, which are the units.",
+            "Delta is compared with one number only.",
+            "Leave --units out, or give --rate and --rounds.",
+        )
+    return records, "record"

@@ -1,0 +1,138 @@
+"""`privplan claims`: what five published systems claim, beside what can be proven."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ...accountant.claims.table import SYSTEMS
+from ..inputs import options
+from ..reports import claims as claims_report
+from ..terminal.output import Report, show
+
+if TYPE_CHECKING:
+    from ...accountant.claims.claim import Claim
+    from ..cache.measured_rows import Rows
+
+System = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SYSTEM]",
+        help=f"One of {', '.join(SYSTEMS)}; without it, all of them.",
+        show_default=False,
+    ),
+]
+
+Measure = Annotated[
+    bool,
+    typer.Option(
+        "--measure",
+        help="Run the demonstrations that were not run on this machine yet; takes seconds.",
+    ),
+]
+
+MIN_TABLE_COLUMNS, MAX_TABLE_COLUMNS = 80, 100
+
+CLAIMS_ASSUMPTIONS: Final = (
+    "`claimed` is the published formula, mistakes included, in the published setting; nothing is "
+    "derived from it.",
+    "`proven` is an upper bound on the truth, computed by privplan; none is known where it is "
+    "missing, and none is finite where it is inf.",
+    "`lower` is a number that the truth is not below: a test on concrete neighbouring data, or the "
+    "lower end of the exact curve.",
+    "A claim is `false` where `lower` exceeds it, `unproven` where `proven` does, `loose` where "
+    "it is true and over 5 per cent above `proven`, `no-guarantee` where no number holds.",
+    "`measured` is what a simulation of the published mechanism showed of the same quantity, a "
+    "bound from below that is wrong with probability at most 1 - confidence, each row by itself; "
+    "the verdict does not rest on it, and where it is low or missing that is no proof of privacy.",
+    "An infinite `measured` rests on `measured_by.assumes`: what was seen cannot happen at all on "
+    "the neighbouring data.  Only how often it was seen is counted.",
+)
+
+
+def claims(
+    system: System = None,
+    measure: Measure = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Put the privacy numbers of five published systems beside what can be proven.
+
+    Every number is computed here: the claim by the published formula, mistakes included, and the
+    bounds by privplan.  The first run takes a while and is kept.  With SYSTEM, each row says whom
+    it protects, and why.  A column `measured` appears where a demonstration has been run here
+    (--measure, or privplan audit demo).  --quiet prints how many claims are false or no guarantee.
+    """
+    from ...accountant.claims.table import as_system
+
+    chosen = SYSTEMS if system is None else (as_system(system),)
+    rows = [claim for name in chosen for claim in _claims_of(name)]
+    measured, unknown, warnings = _measured_rows(chosen, measure=measure)
+    counts = Counter(claim.verdict for claim in rows)
+    # As wide as the terminal, within what a table can be read at.
+    width = min(
+        max(shutil.get_terminal_size((MIN_TABLE_COLUMNS, 24)).columns, MIN_TABLE_COLUMNS),
+        MAX_TABLE_COLUMNS,
+    )
+    report = Report(
+        result={
+            "rows": [
+                claims_report.row_json(claim, claims_report.measured_of(claim, measured))
+                for claim in rows
+            ],
+            "verdicts": dict(counts),
+        },
+        text=claims_report.text(
+            rows, width, detailed=system is not None, measured=measured, hint=unknown
+        ),
+        number=str(counts["false"] + counts["no-guarantee"]),
+        assumptions=CLAIMS_ASSUMPTIONS,
+        warnings=warnings,
+    )
+    show(report, as_json=as_json, quiet=quiet)
+
+
+def _measured_rows(systems: Sequence[str], *, measure: bool) -> tuple[Rows, bool, tuple[str, ...]]:
+    """Return what is known by row, whether some is not known, and what could not be measured."""
+    from ...audit.demos import DEMOS, MEASURES
+    from ..cache import measured_rows
+
+    version = measured_rows.current()  # before the code is loaded that measures
+    names = [name for name, system in MEASURES.items() if system in systems]
+    known = {name: measured_rows.recall(name, version) for name in names}
+    missing = [name for name in names if known[name] is None]
+    warnings: list[str] = []
+    if measure:
+        from ...accountant.errors import MissingExtra
+        from .audit_demo import run_and_cache
+
+        # One demonstration that lacks a package does not hold up the others.
+        for name in missing:
+            try:
+                known[name] = measured_rows.rows_of(DEMOS[name], run_and_cache(name, version))
+            except MissingExtra as error:
+                warnings.append(f"{name} was not measured: {error.what} {error.next_step}")
+    return measured_rows.joined(known.values()), bool(missing) and not measure, tuple(warnings)
+
+
+def _claims_of(system: str) -> tuple[Claim, ...]:
+    from ..cache import computed_claims
+
+    version = computed_claims.current()  # before the code is loaded that computes
+    known = computed_claims.recall(system, version)
+    if known is None:
+        from ...accountant.claims.table import table
+
+        if sys.stderr is not None and sys.stderr.isatty():
+            typer.echo(
+                f"{claims_report.SYSTEM_TITLES[system]}: computing, to be kept for later ...",
+                err=True,
+            )
+        known = table(system)
+        computed_claims.keep(system, known, version)
+    return known

@@ -1,0 +1,70 @@
+"""`privplan explain`: how a number follows, or a page about a topic."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated
+
+import typer
+
+from ..inputs import options
+from ..pages.topics import TOPICS
+from ..terminal.output import Report, show
+
+Target = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[EVENT|TOPIC]",
+        help=f"A JSON file, - for standard input, or a topic: {', '.join(TOPICS)}.",
+        show_default=False,
+    ),
+]
+
+
+def explain(
+    context: typer.Context,
+    target: Target = None,
+    delta: options.Delta = None,
+    epsilon: options.Epsilon = None,
+    neighbours: options.Neighbours = "add-remove",
+    engine: options.Engine = None,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Show how a number follows, or explain a topic.
+
+    EVENT takes the options of `account` and explains the number that it prints.  Without EVENT
+    or TOPIC, the topics are listed.
+    """
+    from ..inputs.event_file import names_event
+    from .account import Question
+
+    # A topic wins over a file of the same name; ./NAME is always the file.
+    if target is None or target in TOPICS:
+        show(_page(target), as_json=as_json, quiet=quiet)
+        return
+    if not names_event(target):
+        raise _unknown(target)
+    answer = Question.of(context, delta, epsilon, neighbours, engine).answer(target)
+    show(answer.report(explained=True), as_json=as_json, quiet=quiet)
+
+
+def _page(topic: str | None) -> Report:
+    from ..pages import topics
+
+    if topic is None:
+        listed = topics.listing()
+        return Report(result={"topics": list(TOPICS)}, text=listed, number=str(len(TOPICS)))
+    text = topics.page(topic)
+    return Report(result={"topic": topic, "text": text}, text=text, number=text)
+
+
+def _unknown(word: str) -> Exception:
+    from ...accountant.errors import InvalidInput
+
+    close = difflib.get_close_matches(word.lower(), TOPICS, n=1, cutoff=0.5)
+    return InvalidInput(
+        f"{word!r} is neither a topic nor a file.",
+        f"The topics are {', '.join(TOPICS)}; an event is a path, or - for standard input.",
+        f"privplan explain {close[0]}" if close else "privplan explain",
+    )

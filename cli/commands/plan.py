@@ -1,0 +1,295 @@
+"""`privplan plan`: split a budget over phases, and compare designs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..inputs import options
+from ..inputs.plan_design import COSTS, PLAN_EXAMPLE, SPLITS, Design, PhaseDesign, variations
+from ..reports.forecast import forecast_of, is_run
+from ..reports.plan import Comparison
+from ..terminal.output import Report, show
+
+PlanPath = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PLAN.toml]",
+        help="Phases and target (privplan explain plan), or the configuration of a run.",
+    ),
+]
+Epochs = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_EPOCHS", show_envvar=False, help="Passes over the data: 10, or 2,5,10,20."
+    ),
+]
+Rates = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_RATES",
+        show_envvar=False,
+        help="Probability that a record joins a step: 0.01, or 0.01,0.02.",
+    ),
+]
+GroupSizes = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_GROUP_SIZES",
+        show_envvar=False,
+        help="Records of one unit: 1, or 1,2,8 (privplan explain group).",
+    ),
+]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_SPLIT",
+        show_envvar=False,
+        metavar="[" + "|".join(SPLITS) + "]",
+        help="How noise is divided among phases.",
+    ),
+]
+Cost = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_COST",
+        show_envvar=False,
+        metavar="[" + "|".join(COSTS) + "]",
+        help="What designs are compared by.",
+    ),
+]
+
+
+def plan(
+    context: typer.Context,
+    source: PlanPath = None,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    records: options.Records = None,
+    batch: options.Batch = None,
+    epochs: Epochs = None,
+    rates: Rates = None,
+    rounds: options.Rounds = None,
+    mechanism: options.Mechanism = "gaussian",
+    neighbours: options.Neighbours = "add-remove",
+    group_sizes: GroupSizes = None,
+    split: Split = None,
+    cost: Cost = None,
+    accept_delta: options.AcceptDelta = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Split a budget over phases, and compare designs.
+
+    Describe the phases in PLAN.toml, or a single one by --records, --batch and --epochs, by
+    --rates and --epochs, or by --rates and --rounds.  Lists (2,5,10) are compared in a table; with
+    a file they replace what its phases say.  Of the configuration of a run it prints what each
+    observer would learn, as `privplan run --dry-run` does.  A delta of 1 / records or more is
+    refused without --accept-delta.
+    """
+    from ...accountant.delta_checks import require_delta_below_units
+
+    values = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "records": records,
+        "batch": batch,
+        "epochs": epochs,
+        "rates": rates,
+        "rounds": rounds,
+        "mechanism": mechanism,
+        "neighbours": neighbours,
+        "group_sizes": group_sizes,
+        "split": split,
+        "cost": cost,
+    }
+    flags = _Flags(context, values)
+    # A run's configuration fixes its plan, so it is forecast and not designed.
+    if source is not None and is_run(source):
+        flags.refuse_beside_a_run()
+        show(_forecast(source, accept_delta), as_json=as_json, quiet=quiet)
+        return
+    if source is not None:
+        from ..inputs.plan_file import read_design
+
+        flags.refuse_beside_a_file()
+        design = read_design(source)
+        # Variables and privplan.toml are for single phases; a plan file says all of that itself.
+        flags.only_flags = True
+    else:
+        design = Design((_single(flags),), neighbours=neighbours)
+    design = replace(
+        design,
+        epsilon=flags.number("epsilon", design.epsilon, "positive"),
+        delta=flags.number("delta", design.delta, "slack"),
+        neighbours=flags.word("neighbours", design.neighbours, options.NEIGHBOURS),
+        split=flags.word("split", design.split, SPLITS) or design.split,
+        cost=flags.word("cost", design.cost, COSTS) or design.cost,
+    )
+    # Delta is compared with the largest phase: its records bound the number of units.
+    require_delta_below_units(
+        design.delta or 0.0,
+        design.records,
+        "record",
+        accepted=accept_delta,
+        accept=options.ACCEPT_DELTA_FLAG,
+    )
+    varied = variations(
+        design,
+        flags.numbers("epochs", "positive") if flags.takes("epochs") else (),
+        flags.numbers("rates", "probability") if flags.takes("rates") else (),
+        flags.numbers("group_sizes", "count") if flags.takes("group_sizes") else (),
+    )
+    show(Comparison.of(tuple(varied)).report(), as_json=as_json, quiet=quiet)
+
+
+def _forecast(source: str, accept_delta: bool) -> Report:
+    """Return what the run that a file configures would prove, or how to install what it needs."""
+    from ...accountant.errors import MissingExtra
+    from .doctor import install_command
+
+    try:
+        return forecast_of(Path(source), accept_delta=accept_delta)
+    except MissingExtra as error:
+        raise type(error)(error.what, error.why, install_command("fl")) from None
+
+
+@dataclass
+class _Flags:
+    """The options as they were given; beside a file, only flags replace what it says."""
+
+    context: typer.Context
+    values: Mapping[str, Any]
+    only_flags: bool = False
+
+    def takes(self, name: str) -> bool:
+        """Return whether an option counts."""
+        if self.values[name] is None:
+            return False
+        source = self.context.get_parameter_source(name)
+        return not self.only_flags or (source is not None and source.name == "COMMANDLINE")
+
+    def refuse_beside_a_file(self) -> None:
+        """Raise `InvalidInput` where a flag describes a phase that the file describes too."""
+        from ...accountant.errors import InvalidInput
+
+        self.only_flags = True
+        for name in ("records", "batch", "rounds", "mechanism"):
+            if self.takes(name):
+                raise InvalidInput(
+                    f"`{name}` is described by the plan; --{name} contradicts it.",
+                    "A plan file says what each of its phases is.",
+                    "Change the file. Flags may replace the target, the split, the cost, epochs, "
+                    "rates and group sizes.",
+                )
+
+    def refuse_beside_a_run(self) -> None:
+        """Raise `InvalidInput` where a flag would change what a run's configuration says."""
+        from ...accountant.errors import InvalidInput
+
+        self.only_flags = True
+        given = next((name for name in self.values if self.takes(name)), None)
+        if given is not None:
+            raise InvalidInput(
+                f"The file is the configuration of a run, and --{given.replace('_', '-')} "
+                "contradicts it.",
+                "A run is planned as it is configured, so that what is printed is what would run.",
+                "Change the file, and leave the flag out.",
+            )
+
+    def number(self, name: str, usual: float | None, check: str) -> float:
+        """Return a number, checked; raise `InvalidInput` where nothing gives one."""
+        from ...accountant import validate
+        from ...accountant.delta_checks import delta_below_half
+        from ...accountant.errors import InvalidInput
+
+        if self.takes(name) or usual is None:
+            usual = self.values[name]
+        if usual is None:
+            raise InvalidInput(
+                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
+            )
+        checks = delta_below_half if check == "slack" else getattr(validate, check)
+        return float(options.checked(checks, **{name: usual}))
+
+    def word(self, name: str, usual: str | None, words: Sequence[str]) -> str | None:
+        """Return one of some words, or what the design says."""
+        if not self.takes(name) and (usual is not None or self.values[name] is None):
+            return usual
+        return options.word(words, **{name: self.values[name]})
+
+    def numbers(self, name: str, check: str) -> tuple[Any, ...]:
+        """Return a list of numbers, each checked."""
+        from ...accountant import validate
+        from ...accountant.errors import InvalidInput
+
+        flag = name.replace("_", "-")
+        read: Callable[[str], float] = int if check == "count" else float
+        try:
+            values = [read(word) for word in str(self.values[name]).split(",")]
+        except ValueError:
+            raise InvalidInput(
+                f"`{flag}` must be numbers with commas between them; it is "
+                f"{self.values[name]!r:.60}.",
+                "Each number is a design of the table.",
+                f"Give --{flag} 1,2 for example.",
+            ) from None
+        checks: Callable[..., Any] = getattr(validate, check)
+        # A number that is given twice is one design.
+        return tuple(dict.fromkeys(options.checked(checks, **{flag: value}) for value in values))
+
+
+def _single(flags: _Flags) -> PhaseDesign:
+    """Return the one phase that the flags describe."""
+    from ...accountant import validate
+    from ...accountant.errors import InvalidInput
+
+    given = options.strongest(
+        flags.context, {"records": ["records", "batch"], "rates": ["rates"], "rounds": ["rounds"]}
+    )
+    if "records" in given and len(given) > 1:
+        raise InvalidInput(
+            "The schedule is given twice: `records` and `batch` exclude `rates` and `rounds`.",
+            "The noise depends on how often a record is used, and one description decides that.",
+            PLAN_EXAMPLE,
+        )
+    # A schedule is one of: records, batch and epochs; rates and epochs; rates and rounds; rounds.
+    wanted = ("records", "batch", "epochs") if "records" in given else ("rates",)
+    if "records" not in given:
+        if not flags.takes("rates"):
+            wanted = ("rounds",) if flags.takes("rounds") else ("records", "batch", "epochs")
+        elif flags.takes("rounds") == flags.takes("epochs"):
+            raise InvalidInput(
+                "With `rates`, give either `rounds` or `epochs`"
+                + ("; both are given." if flags.takes("epochs") else "."),
+                "One of them says how often a record is used.",
+                PLAN_EXAMPLE,
+            )
+    values: dict[str, Any] = {}
+    for name in wanted:
+        if flags.values[name] is None:
+            raise InvalidInput(
+                f"`{name}` is missing.", "Without it the noise is not determined.", PLAN_EXAMPLE
+            )
+    if "records" in wanted:
+        values = {
+            name: options.checked(validate.count, **{name: flags.values[name]})
+            for name in ("records", "batch")
+        }
+    if "rates" in wanted:
+        values["rate"] = flags.numbers("rates", "probability")[0]
+    if "epochs" in wanted or ("rates" in wanted and flags.takes("epochs")):
+        values["epochs"] = flags.numbers("epochs", "positive")[0]
+    elif flags.takes("rounds"):
+        values["rounds"] = options.checked(validate.count, rounds=flags.values["rounds"])
+    mechanism = options.word(options.MECHANISMS, mechanism=flags.values["mechanism"])
+    phase = PhaseDesign("run", mechanism, **values)
+    complaint = phase.complaint()
+    if complaint is not None:
+        what, why, step = complaint
+        raise InvalidInput(f"The run {what}.", why, step)
+    return phase

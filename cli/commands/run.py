@@ -1,0 +1,186 @@
+"""`privplan run`: carry out a run under its plan, and leave the log that proves what it spent."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from ..inputs import anchors, options
+from ..terminal import output
+from ..terminal.interruption import Interruption
+
+if TYPE_CHECKING:
+    from ...accountant.errors import MissingExtra
+    from ...fl.running import Ready
+    from ...fl.running.checkpoint import Measured
+
+RUN_EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
+
+ConfigPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG.toml]", help="What to run (privplan explain run)."),
+]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR", show_default=False, help="New folder for the log, the model and the metrics."
+    ),
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the run in DIR, which was cut off.")
+]
+
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print what each observer would learn, and write nothing."),
+]
+Head = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HEX",
+        help="With --resume: the newest head of the log that was kept elsewhere, or its first 32 "
+        "digits or more; a log that lacks it has forgotten what was spent.",
+        show_default=False,
+    ),
+]
+
+RoundReport = Callable[["Measured", int], None]
+
+
+def run(
+    config: ConfigPath = None,
+    out: Out = None,
+    resume: Resume = False,
+    dry_run: DryRun = False,
+    head: Head = None,
+    accept_delta: options.AcceptDelta = False,
+    as_json: options.Json = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Train under a plan, and keep the log.
+
+    The plan is certified before anything is written, every release is in the log before it is
+    made, and a run that was cut off goes on with --resume from its last released model.  --quiet
+    prints the proven epsilon.
+    """
+    from ...accountant.errors import MissingExtra
+
+    try:
+        if dry_run:
+            output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
+            return
+        # This makes the folder: whatever stops the run from here on leaves it fit for --resume.
+        ready = _ready(config, out, resume, anchors.normalised_head(head), accept_delta)
+        from ...fl.running.lifecycle import carried_out
+        from ...fl.running.warnings import warnings_of
+        from ..reports.run import report_of
+
+        with ready.writer:
+            # Collected before the first round, while nothing is spent.
+            warnings = warnings_of(ready.prepared)
+            with _progress_bar(ready, shown=not (as_json or quiet)) as tell:
+                result = carried_out(ready, tell)
+        report = report_of(ready, result, ready.writer.head, warnings)
+    except MissingExtra as error:
+        raise _with_install_command(error) from None
+    except KeyboardInterrupt as error:
+        raise _interrupted(error, out, head) from None
+    output.show(report, as_json=as_json, quiet=quiet)
+
+
+def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.Report:
+    """Return what a run would prove; a folder has no part in it."""
+    from ...accountant.errors import InvalidInput
+    from ..reports.forecast import forecast_of
+
+    if config is None or resume:
+        raise InvalidInput(
+            "--dry-run takes a configuration, and no --resume.",
+            "It plans a run anew; what a run that was cut off has spent stands in its log.",
+            "privplan run CONFIG.toml --dry-run",
+        )
+    return forecast_of(config, accept_delta=accept_delta)
+
+
+def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interruption:
+    """Return how to go on where a run was interrupted, in a round or outside of all."""
+    from ...fl.running.folder import CONFIG
+    from ...fl.running.interrupted_run import RunInterrupted, between_rounds
+
+    # A folder with a configuration holds a run, whatever line it stopped at.
+    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
+        stopped = between_rounds(error, out or Path(), head)
+        return Interruption(stopped.what, stopped.why, stopped.next_step)
+    return Interruption("The run was interrupted.", "No round was under way.")
+
+
+def _ready(
+    config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
+) -> Ready:
+    from ...accountant.errors import InvalidInput
+    from ...fl.running import Configuration, begin, take_up
+
+    if out is None:
+        raise InvalidInput(
+            "`out` is missing.", "A run keeps its log and its model in a folder.", RUN_EXAMPLE
+        )
+    if config is None and not resume:
+        raise InvalidInput("A configuration is missing.", "It says what is run.", RUN_EXAMPLE)
+    if head is not None and not resume:
+        raise InvalidInput(
+            "`head` is given, and the run is a new one.",
+            "It is the head of a log that goes on.",
+            "Leave it out, or give --resume.",
+        )
+    if accept_delta and resume:
+        raise InvalidInput(
+            "--accept-delta is given, and the run was begun.",
+            "What it accepted stands in its own configuration.",
+            "Leave it out.",
+        )
+    source = None if config is None else Configuration.read(config)
+    if source is not None and accept_delta:
+        source = source.with_accepted_delta()
+    if resume:
+        return take_up(source, out, head)
+    assert source is not None
+    return begin(source, out)
+
+
+@contextmanager
+def _progress_bar(ready: Ready, *, shown: bool) -> Iterator[RoundReport | None]:
+    """Show how far the run is, on a terminal only; yield what is to be told of each round."""
+    if not (shown and sys.stderr is not None and sys.stderr.isatty()):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ..reports.run import line_of
+
+    columns = (
+        TextColumn("round"),
+        MofNCompleteColumn(),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}", markup=False),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=ready.prepared.rounds)
+
+        def tell(measured: Measured, _: int) -> None:
+            progress.update(task, completed=measured.round, description=line_of(measured))
+
+        yield tell
+
+
+def _with_install_command(error: MissingExtra) -> MissingExtra:
+    """Return the error with the command that installs what is missing here, from where it came."""
+    from .doctor import install_command
+
+    return type(error)(error.what, error.why, install_command("fl"))

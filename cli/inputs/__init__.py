@@ -1,0 +1,1 @@
+"""What a person gives: options, the file of defaults, files of events and plans."""

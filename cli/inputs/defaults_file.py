@@ -1,0 +1,110 @@
+"""`privplan.toml` in the working directory: defaults for the options of its commands.
+
+A flag wins over a `PRIVPLAN_*` variable, which wins over this file.  An unknown table or key is
+refused, because a misspelt key would silently change a number.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+DEFAULTS_FILE: Final = "privplan.toml"
+
+_ACCOUNT: Final = ("delta", "epsilon", "neighbours", "engine")
+KEYS_BY_TABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "account": (*_ACCOUNT, "units"),
+    "calibrate": (
+        *("epsilon", "delta", "records", "batch", "epochs", "rate", "rounds"),
+        *("mechanism", "neighbours", "group", "engine", "units"),
+    ),
+    "plan": (
+        *("epsilon", "delta", "records", "batch", "epochs", "rates", "rounds"),
+        *("mechanism", "neighbours", "group_sizes", "split", "cost"),
+    ),
+}
+"""The tables that the file may hold, and the keys of each."""
+
+_TABLE_OF: Final = {
+    "account": "account",
+    "calibrate": "calibrate",
+    "explain": "account",
+    "plan": "plan",
+}
+"""Which table a command reads; `explain` reads that of `account`, whose number it explains."""
+
+
+def defaults(arguments: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the defaults that the file sets for the command in `arguments`, by command.
+
+    Raises `InvalidInput` for a file that cannot be used.  Only commands that take defaults read
+    it, and none when help is asked for.
+    """
+    # Help, and commands that take no defaults, answer beside a broken file too.
+    command = next((word for word in arguments if not word.startswith("-")), "")
+    if command not in _TABLE_OF or "--help" in arguments or not Path(DEFAULTS_FILE).is_file():
+        return {}
+    tables = load()
+    return {command: tables.get(_TABLE_OF[command], {})}
+
+
+def load() -> dict[str, dict[str, str]]:
+    """Return every table of the file, its values as a person would type them.
+
+    Raises `InvalidInput` for a file that cannot be read, is not TOML, or holds an unknown table,
+    an unknown key or a value that is neither number nor text.
+    """
+    import tomllib
+
+    from ...accountant.errors import InvalidInput
+
+    try:
+        content = tomllib.loads(Path(DEFAULTS_FILE).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidInput(f"{DEFAULTS_FILE} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{DEFAULTS_FILE} is not UTF-8 text.") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InvalidInput(
+            f"{DEFAULTS_FILE} is not TOML.",
+            f"{error}.",
+            f"Correct the line, or remove {DEFAULTS_FILE}.",
+        ) from None
+    for name, table in content.items():
+        if name not in KEYS_BY_TABLE or not isinstance(table, dict):
+            raise InvalidInput(
+                f"{DEFAULTS_FILE} has an unknown table or key `{name}`.",
+                "A misspelt name would silently change a number.",
+                _suggestion(name, KEYS_BY_TABLE, "Known tables"),
+            )
+        for key in table:
+            if key not in KEYS_BY_TABLE[name]:
+                raise InvalidInput(
+                    f"{DEFAULTS_FILE} has an unknown key `{key}` in [{name}].",
+                    "A misspelt name would silently change a number.",
+                    _suggestion(key, KEYS_BY_TABLE[name], f"The keys of [{name}]"),
+                )
+    return {
+        name: {key: _option_text(name, key, value) for key, value in table.items()}
+        for name, table in content.items()
+    }
+
+
+def _option_text(table: str, key: str, value: object) -> str:
+    # `True` is an int in Python, and no number here.
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        from ...accountant.errors import InvalidInput
+
+        raise InvalidInput(
+            f"{DEFAULTS_FILE}: `{key}` in [{table}] must be a number or a text; it is {value!r}.",
+            next_step=f"Write `{key}` as on the command line.",
+        )
+    return value if isinstance(value, str) else repr(value)
+
+
+def _suggestion(word: str, known: Iterable[str], label: str) -> str:
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f"Did you mean `{close[0]}`?" if close else f"{label}: {', '.join(names)}."

@@ -1,0 +1,173 @@
+"""The options that commands share, and the choice between options that exclude each other."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from ...accountant import neighbours as relations
+
+NEIGHBOURS: Final = relations.NEIGHBOURS
+ENGINES: Final = ("rdp", "pld", "gdp", "blanket", "google", "microsoft")
+MECHANISMS: Final = ("gaussian", "laplace")
+
+DEFAULT_DELTA: Final = 1e-5
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the single number.")]
+Epsilon = Annotated[
+    float | None,
+    typer.Option(envvar="PRIVPLAN_EPSILON", show_envvar=False, help="Privacy loss, epsilon."),
+]
+Delta = Annotated[
+    float | None,
+    typer.Option(
+        envvar="PRIVPLAN_DELTA",
+        show_envvar=False,
+        help="Slack, delta, well below 1 / records (privplan explain delta).",
+    ),
+]
+AcceptDelta = Annotated[
+    bool,
+    typer.Option(
+        "--accept-delta",
+        help="Take a delta of 1 / records or more, which publishing one record at random "
+        "satisfies; never .5 or more.",
+    ),
+]
+Neighbours = Annotated[
+    str,
+    typer.Option(
+        envvar="PRIVPLAN_NEIGHBOURS",
+        show_envvar=False,
+        metavar="[" + "|".join(NEIGHBOURS) + "]",
+        help="What is protected (privplan explain neighbours).",
+    ),
+]
+Folder = Annotated[
+    str, typer.Argument(metavar="DIR", help="The output folder of a run.", show_default=False)
+]
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        envvar="PRIVPLAN_ENGINE",
+        show_envvar=False,
+        metavar="[" + "|".join(ENGINES) + "]",
+        help="Force one engine (privplan explain engines).",
+    ),
+]
+
+Records = Annotated[
+    int | None,
+    typer.Option(envvar="PRIVPLAN_RECORDS", show_envvar=False, help="Records in the data set."),
+]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        envvar="PRIVPLAN_BATCH", show_envvar=False, help="Mean number of records per step."
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option(envvar="PRIVPLAN_ROUNDS", show_envvar=False, help="Number of steps."),
+]
+Mechanism = Annotated[
+    str,
+    typer.Option(
+        envvar="PRIVPLAN_MECHANISM",
+        show_envvar=False,
+        metavar="[" + "|".join(MECHANISMS) + "]",
+        help="Shape of the noise.",
+    ),
+]
+T = TypeVar("T")
+
+ACCEPT_DELTA_FLAG: Final = "--accept-delta"
+"""How a person accepts a delta of 1 / units or more."""
+
+_REASON_BY_OPTION: Final[Mapping[str, str]] = {
+    "epsilon": "Epsilon bounds how far one unit can shift the odds of any output.",
+    "delta": "Delta is a probability; 1 would permit everything, and few mechanisms reach 0.",
+    "records": "It is the number of records in the data set.",
+    "units": "It is how many are protected: records, or users where those are the unit.",
+    "batch": "It is the mean number of records in one step.",
+    "epochs": "It is how often, on average, each record is used.",
+    "rate": "It is the probability with which a record joins one step.",
+    "rounds": "It is the number of steps in which noise is added.",
+    "group": "It is the number of records that one unit holds.",
+    "neighbours": "A guarantee must say which change of the data it hides.",
+    "engine": "An engine is one way of turning events into numbers.",
+    "mechanism": "It is the shape of the noise that is added.",
+}
+
+
+_TOPIC_BY_OPTION: Final[Mapping[str, str]] = {"delta": "delta", "group": "group"}
+"""The topic that explains an option, where there is one."""
+
+
+def checked(check: Callable[..., T], **field: object) -> T:
+    """Return what `check` makes of the field, and say why the field has its range if it fails."""
+    from ...accountant.errors import InvalidInput
+
+    ((name, _),) = field.items()
+    try:
+        return check(**field)
+    except InvalidInput as error:
+        step = f"Give --{name} a value in that range."
+        if name in _TOPIC_BY_OPTION:
+            step = f"privplan explain {_TOPIC_BY_OPTION[name]}"
+        raise InvalidInput(error.what, error.why or _REASON_BY_OPTION.get(name, ""), step) from None
+
+
+def delta_not_compared(delta: float, units: int | None) -> tuple[str, ...]:
+    """Return what must be known of a delta where nobody said how many units there are."""
+    if units is not None:
+        return ()
+    return (
+        f"Delta {delta:g} is below 1 / units: their number is not stated, so it was not compared.",
+    )
+
+
+def accepted(delta: float, units: int | None, unit: str = "record") -> tuple[str, ...]:
+    """Return the warning of a delta that is 1 / units or more, and was accepted."""
+    from ...accountant.delta_checks import allows_publishing, publishing_sentences
+
+    if units is None or not allows_publishing(delta, units):
+        return ()
+    return (" ".join(publishing_sentences(delta, units, unit)),)
+
+
+def word(options: Sequence[str], **field: str) -> str:
+    """Return the field if it is one of `options`; else suggest the nearest."""
+    from ...accountant.errors import InvalidInput
+
+    ((name, value),) = field.items()
+    if value in options:
+        return value
+    close = difflib.get_close_matches(value.lower(), options, n=1)
+    raise InvalidInput(
+        f"`{name}` must be one of {', '.join(options)}; it is {value!r}.",
+        _REASON_BY_OPTION.get(name, ""),
+        f"Did you mean --{name} {close[0]}?" if close else f"Give --{name} {options[0]}",
+    )
+
+
+def strongest(context: typer.Context, groups: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the groups of options that were given by the strongest source that gave any.
+
+    A flag is stronger than an environment variable, which is stronger than `privplan.toml`; so a
+    flag silences the variables and the file where they would contradict it.
+    """
+    # Groups are compared by their strongest member, so that one flag outranks a whole file.
+    ranks = {label: max(_rank(context, name) for name in names) for label, names in groups.items()}
+    best = max(ranks.values())
+    return tuple(label for label, rank in ranks.items() if best > 0 and rank == best)
+
+
+def _rank(context: typer.Context, name: str) -> int:
+    source = context.get_parameter_source(name)
+    order = ("DEFAULT_MAP", "ENVIRONMENT", "COMMANDLINE")
+    return 1 + order.index(source.name) if source is not None and source.name in order else 0

@@ -1,0 +1,51 @@
+"""The topics of `privplan explain`: each is a text file in this folder, named after its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+SUMMARIES: Final[Mapping[str, str]] = {
+    "sampling": "who takes part in a step",
+    "neighbours": "which change of the data is hidden",
+    "delta": "the slack, and how small it must be",
+    "engines": "the ways from an event to a number",
+    "group": "from one record to a person with many",
+    "shuffle": "hiding in the crowd",
+    "plan": "one budget, several phases",
+    "run": "what a run is told, and what it leaves",
+    "attack": "what was demonstrably lost, in tiers",
+    "log": "what a log proves, and against whom",
+    "uldp-fl": "Uldp-FL: privacy for users across silos",
+    "flame": "FLAME: shuffled and sampled coordinates",
+    "disco": "DISCO: local privacy with a radius from the data",
+    "fedpower": "FedPower: private power iteration",
+    "delm": "DELM: noisy objectives, PCA and a shuffler",
+}
+"""What each topic is about, in the order in which topics are listed."""
+
+TOPICS: Final = tuple(SUMMARIES)
+
+
+def page(topic: str) -> str:
+    """Return the page about `topic`, which is one of `NAMES`, without its last line end."""
+    text = _file(topic)
+    if topic == "run":
+        from .configuration_keys import filled
+
+        # Systems and keys come from their declarations, other packages' included.
+        text = filled(text)
+    return text.rstrip("\n")
+
+
+def listing() -> str:
+    """Return the topics, each with a few words."""
+    width = max(map(len, TOPICS))
+    lines = [f"  privplan explain {name:<{width}}   {about}" for name, about in SUMMARIES.items()]
+    return "\n".join(["Topics:", *lines])
+
+
+def _file(topic: str) -> str:
+    from importlib import resources
+
+    return resources.files(__package__).joinpath(f"{topic}.txt").read_text(encoding="utf-8")

@@ -1,0 +1,1 @@
+"""What commands print: guarantees, plans and runs in words and in JSON."""

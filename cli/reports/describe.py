@@ -1,0 +1,305 @@
+"""Guarantees and events in words and in JSON: what `account`, `calibrate` and `explain` share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Final, Literal
+
+from ...accountant import rounding
+from ...accountant.errors import with_article
+from ...accountant.neighbours import CHANGE_WORDS
+from ...fl.observers.names import phrase as whom
+from ..terminal.text import paragraph, plain, table
+
+if TYPE_CHECKING:
+    from ...accountant.bound_routes import Route
+    from ...accountant.events import Event
+    from ...accountant.guarantee import Bounds, Guarantee
+
+Quantity = Literal["epsilon", "delta"]
+"""Which of the two numbers a person asked for; the other one was given."""
+
+_ENGINE_NAMES: Final[Mapping[str, str]] = {
+    "rdp": "RDP",
+    "pld": "PLD",
+    "gdp": "GDP",
+    "blanket": "the privacy blanket",
+    "google": "Google's dp_accounting",
+    "microsoft": "Microsoft's prv_accountant",
+}
+
+_BOUNDED_CONTRIBUTION: Final = (
+    "Each {unit}'s contribution to a sum is bounded before noise is added (by clipping), and the "
+    "noise multiplier is the noise divided by that bound."
+)
+_FRESH_NOISE: Final = "Every release draws fresh noise from a source that nobody can predict."
+_POISSON: Final = (
+    "Each {unit} joins each sample independently, with the stated probability, and the sample is "
+    "not revealed; a loader that shuffles does not do that."
+)
+_SAMPLED: Final[Mapping[str, str]] = {
+    "poisson": _POISSON,
+    "truncated-poisson": (
+        "Each {unit} joins each sample independently, with the stated probability; a sample above "
+        "the cap is cut at random, and neither the sample nor its size is revealed."
+    ),
+    "fixed-size": (
+        "Each sample is a uniformly random set of exactly the stated size, drawn afresh for each "
+        "step, and not revealed."
+    ),
+    "random-allocation": (
+        "Each {unit} takes part in exactly the stated number of steps, a uniformly random set that "
+        "is independent of all others and not revealed."
+    ),
+    "shuffled-batches": (
+        "Each {unit} stands in exactly one batch of an epoch, and the order does not depend on "
+        "the data; it need not be secret."
+    ),
+    "shuffle": (
+        "Everybody uses the same randomizer once, with a value in [-bound, +bound]; the shuffler "
+        "mixes all messages uniformly, and whoever sees them colludes with no user."
+    ),
+    "sampled-shuffle": (
+        "Coordinates are chosen afresh as the event says, each dimension is shuffled by itself and "
+        "padded with dummies that cannot be told from messages, and the shuffler is honest."
+    ),
+    "tuple": (
+        "Coordinates are chosen as the event says, each user's messages stay together in one "
+        "tuple, and nothing is claimed of the shuffler."
+    ),
+    "best-of": (
+        "Only the best run is released, the number of runs is drawn as stated before the first "
+        "and kept secret, and 'best' is decided by what the runs released."
+    ),
+}
+_PROVEN_ELSEWHERE: Final = (
+    "The parameter of {type} was proven elsewhere, for the neighbouring relation that "
+    "is named here."
+)
+_NOISY: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
+_STATED: Final = (
+    *("randomized-response", "local", "exponential"),
+    *("pure", "approximate", "zcdp"),
+)
+
+
+def change(neighbours: str, unit: str) -> str:
+    """Return what one step between neighbouring data sets is, in words."""
+    return CHANGE_WORDS.get(neighbours, neighbours).format(unit=unit)
+
+
+def engine(name: str) -> str:
+    """Return how a person calls an engine."""
+    return _ENGINE_NAMES.get(name, name)
+
+
+def assumptions(event: Event, neighbours: str, unit: str, observer: str) -> tuple[str, ...]:
+    """Return what must be true of the run for a guarantee about `event` to hold."""
+    sentences = [
+        f"What is hidden: {change(neighbours, unit)}, from {whom(observer)}.",
+    ]
+    # Inside a group it is each record that is clipped and drawn, not the unit.
+    kinds = dict.fromkeys(
+        (_kind(part), "record" if grouped else unit) for part, grouped in _parts(event)
+    )
+    sentences += [
+        _BOUNDED_CONTRIBUTION.format(unit=protected) for kind, protected in kinds if kind in _NOISY
+    ]
+    sentences += [_FRESH_NOISE for kind, _ in kinds if kind in _NOISY]
+    sentences += [
+        _SAMPLED[kind].format(unit=protected) for kind, protected in kinds if kind in _SAMPLED
+    ]
+    sentences += [
+        _PROVEN_ELSEWHERE.format(type=with_article(f"`{kind}` event"))
+        for kind, _ in kinds
+        if kind in _STATED
+    ]
+    return tuple(dict.fromkeys(sentences))
+
+
+def no_guarantee(event: Event) -> str | None:
+    """Return why an event has no guarantee; None where it does not say so."""
+    from ...accountant.events import NoGuarantee
+
+    return next((part.reason for part, _ in _parts(event) if isinstance(part, NoGuarantee)), None)
+
+
+def phrase(event: Event) -> str:
+    """Return an event on one short line.
+
+    >>> from privplan.accountant import events as ev
+    >>> phrase(ev.Repeat(1000, ev.Poisson(0.01, ev.Gaussian(1.0))))
+    '1,000 x Gaussian noise 1, Poisson sampling at rate 0.01'
+    """
+    text = plain(_phrase(event))
+    return text if len(text) <= 160 else text[:156] + " ..."
+
+
+def guarantee_json(guarantee: Guarantee, quantity: Quantity) -> dict[str, object]:
+    """Return the JSON result of `account`.
+
+    `epsilon` always has two ends; `delta` is a number, unless it is what was asked for.
+    """
+    return {
+        "epsilon": ends(guarantee.epsilon),
+        "delta": ends(guarantee.delta) if quantity == "delta" else guarantee.delta.upper,
+        "neighbours": guarantee.neighbours,
+        "engine": guarantee.engine,
+        "unit": guarantee.unit,
+        "observer": guarantee.observer,
+        "derivation": [
+            {
+                "stage": step.stage,
+                "statement": step.statement,
+                "source": step.source,
+                "conditions": list(step.conditions),
+            }
+            for step in guarantee.derivation
+        ],
+    }
+
+
+def ends(bounds: Bounds) -> dict[str, float]:
+    """Return the JSON of two ends, unrounded."""
+    return {"lower": bounds.lower, "upper": bounds.upper}
+
+
+def guarantee_rows(guarantee: Guarantee, quantity: Quantity) -> list[tuple[str, str]]:
+    """Return the lines that say what is proven, how closely, and for whom."""
+    changed = change(guarantee.neighbours, guarantee.unit)
+    if quantity == "epsilon":
+        bounds, at = guarantee.epsilon, f"at delta {rounding.as_given(guarantee.delta.upper)}"
+    else:
+        bounds, at = guarantee.delta, f"at epsilon {rounding.as_given(guarantee.epsilon.upper)}"
+    # An infinite epsilon or a delta of 1 permits everything, so nothing is proven.
+    empty = math.isinf(bounds.upper) or (quantity == "delta" and bounds.upper >= 1.0)
+    if empty:
+        rows = [("proves", f"nothing {at}: {quantity} is {rounding.up(bounds.upper)}")]
+    else:
+        rows = [("proves", f"{quantity} {rounding.up(bounds.upper)} {at}, {changed}")]
+    if bounds.lower > 0.0:
+        rows.append(("at least", f"{quantity} {rounding.down(bounds.lower)}, by any accounting"))
+    return rows
+
+
+def guarantee_text(guarantee: Guarantee, quantity: Quantity, event: Event) -> str:
+    """Return what a guarantee says, for a person."""
+    return table(
+        [
+            *guarantee_rows(guarantee, quantity),
+            ("by", engine(guarantee.engine)),
+            ("against", whom(guarantee.observer)),
+            ("for", phrase(event)),
+        ]
+    )
+
+
+def derivation_text(guarantee: Guarantee) -> str:
+    """Return the steps of a derivation, numbered, each with its source and conditions."""
+    lines: list[str] = []
+    for number, step in enumerate(guarantee.derivation, start=1):
+        lines.append(paragraph(f"{number:>2}. ", f"{step.stage}: {step.statement}"))
+        if step.source:
+            lines.append(paragraph("    source:  ", step.source))
+        lines += [paragraph("    given:   ", condition) for condition in step.conditions]
+    return "\n".join(lines)
+
+
+def routes_json(routes: tuple[Route, ...]) -> list[dict[str, object]]:
+    """Return the JSON of every way to a number; `epsilon` is null where a way is refused."""
+    return [
+        {
+            "name": route.name,
+            "epsilon": None if route.bounds is None else ends(route.bounds),
+            "source": route.source,
+            "refused": route.refused or None,
+        }
+        for route in routes
+    ]
+
+
+def routes_text(routes: tuple[Route, ...]) -> str:
+    """Return every way to a number, with its source, or with the reason where it is refused."""
+    width = max(len(route.name) for route in routes)
+    lines = []
+    for route in routes:
+        number = "-" if route.bounds is None else rounding.up(route.bounds.upper)
+        label = f"{route.name:<{width}}  {number:<9} "
+        lines.append(paragraph(label, route.refused if route.bounds is None else route.source))
+    return "\n".join(lines)
+
+
+def bullets(sentences: tuple[str, ...]) -> str:
+    """Return sentences as a list."""
+    return "\n".join(paragraph(" -  ", sentence) for sentence in sentences)
+
+
+def _children(event: Event) -> list[Event]:
+    """Return the events directly inside `event`."""
+    from ...accountant.events import Event as Base
+
+    values = [getattr(event, item.name) for item in fields(event)]
+    return [
+        part
+        for value in values
+        for part in (value if isinstance(value, tuple) else (value,))
+        if isinstance(part, Base)
+    ]
+
+
+def _parts(event: Event) -> Iterator[tuple[Event, bool]]:
+    """Yield `event` and everything inside it, and whether it stands inside a group."""
+    waiting = [(event, False)]
+    while waiting:
+        part, grouped = waiting.pop()
+        yield part, grouped
+        inside = grouped or part.type == "group"
+        waiting += [(child, inside) for child in _children(part)]
+
+
+def _kind(part: Event) -> str:
+    """Return the key of what an event takes for granted."""
+    return "tuple" if getattr(part, "granularity", "") == "tuple" else part.type
+
+
+def _phrase(event: Event) -> str:
+    from ...accountant import events as ev
+
+    match event:
+        case ev.Gaussian(noise):
+            return f"Gaussian noise {noise:g}"
+        case ev.Laplace(noise):
+            return f"Laplace noise {noise:g}"
+        case ev.Poisson(rate, inner):
+            return f"{_phrase(inner)}, Poisson sampling at rate {rate:.3g}"
+        case ev.Repeat(count, inner):
+            return f"{count:,} x {_phrase(inner)}"
+        case ev.Group(size, inner):
+            return f"a unit of {size:,} records in {_phrase(inner)}"
+        case ev.FixedSize(batch, population, inner):
+            return f"{_phrase(inner)}, {batch:,} of {population:,} records drawn"
+        case ev.ShuffledBatches(batches, inner):
+            return f"{_phrase(inner)}, an epoch of {batches:,} shuffled batches"
+        case ev.RandomAllocation(steps, chosen, inner):
+            return f"{_phrase(inner)}, in {chosen:,} of {steps:,} steps"
+        case ev.Shuffle(users, inner):
+            return f"{_phrase(inner)} by each of {users:,} users, shuffled"
+        case ev.BestOf(distribution, mean, inner):
+            return f"the best of {mean:g} ({distribution}) runs of {_phrase(inner)}"
+        case ev.Compose(()):
+            return "nothing"
+        case ev.Compose(parts):
+            # A long plan is told by its ends: the line has to stay one line.
+            if len(parts) > 3:
+                ends = _phrase(parts[0]), _phrase(parts[-1])
+                return f"{len(parts):,} releases, from ({ends[0]}) to ({ends[1]})"
+            return "; ".join(f"({_phrase(part)})" for part in parts)
+    values = [
+        f"{item.name} {value:g}" if isinstance(value, float) else f"{item.name} {value}"
+        for item in fields(event)
+        if not isinstance(value := getattr(event, item.name), ev.Event)
+    ]
+    inside = "".join(f" of {_phrase(part)}" for part in _children(event))
+    return f"{event.type} ({', '.join(values)}){inside}"

@@ -1,0 +1,148 @@
+"""What a run would prove to each observer, for a person and for a program; nothing is written."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...accountant import rounding
+from ..inputs.plan_file import MAX_PLAN_BYTES
+from ..terminal.output import Report
+from ..terminal.text import paragraph, plain, table
+from . import describe
+
+if TYPE_CHECKING:
+    from ...fl.running.forecast import Change, Expected, Forecast
+
+
+def is_run(path: str) -> bool:
+    """Return whether a file is TOML with a table [run], as the configuration of a run is."""
+    import tomllib
+
+    try:
+        with Path(path).open("rb") as file:
+            return "run" in tomllib.loads(file.read(MAX_PLAN_BYTES + 1).decode("utf-8-sig"))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def forecast_of(path: Path, *, accept_delta: bool = False) -> Report:
+    """Return the forecast of the run that a configuration describes.
+
+    `accept_delta`: as if the configuration accepted a delta of 1 / units or more.  Raises as
+    `privplan.fl.running.forecast.forecast`, and `InvalidInput` for a file that is none.
+    """
+    from ...fl.running import plan_run
+
+    return report_of(plan_run(path, accept_delta=accept_delta), path)
+
+
+def report_of(forecast: Forecast, path: Path) -> Report:
+    """Return a forecast in the three forms in which it can be printed."""
+    from ...fl.running.warnings import warnings_of
+
+    claim = forecast.prepared.opening.claim
+    (claimed,) = (
+        expected for expected in forecast.observers if expected.observer == claim.observer
+    )
+    return Report(
+        result={
+            "observers": [_row(forecast, expected) for expected in forecast.observers],
+            "noise_multiplier": forecast.noise_multiplier,
+            "rounds": forecast.rounds,
+            "delta": claim.delta,
+            "unit": claim.unit,
+            "neighbours": claim.neighbours,
+            "observer": claim.observer,
+            "system": forecast.prepared.system.name,
+        },
+        text=_text(forecast, path),
+        number=rounding.bare(claimed.epsilon.upper),
+        warnings=warnings_of(forecast.prepared),
+    )
+
+
+def _row(forecast: Forecast, expected: Expected) -> dict[str, object]:
+    from ...fl.observers.names import row_of
+
+    change = expected.lowered_by
+    return {
+        **row_of(expected.observer, forecast.prepared.settings.security.dropouts),
+        "epsilon": describe.ends(expected.epsilon),
+        "rests_on": list(expected.rests_on),
+        "lowered_by": None if change is None else change.name,
+        "lowered_to": None if change is None else change.epsilon,
+    }
+
+
+def _text(forecast: Forecast, path: Path) -> str:
+    from ...fl.observers.names import unit_before
+
+    prepared = forecast.prepared
+    data, claim = prepared.federation, prepared.opening.claim
+    noise = "no noise"
+    if forecast.noise_multiplier is not None:
+        noise = f"noise multiplier {rounding.up(forecast.noise_multiplier)}"
+    unit = unit_before(claim.observer, claim.unit)
+    rounds = f"{forecast.rounds:,} round{'s' if forecast.rounds != 1 else ''}"
+    head = [
+        (
+            "plans",
+            f"{prepared.system.name} on {data.name}: {rounds}, {data.users:,} users, "
+            f"{data.silos:,} silos, {noise}",
+        ),
+        (
+            "hides",
+            f"{describe.change(claim.neighbours, unit)}, at delta {rounding.as_given(claim.delta)}",
+        ),
+    ]
+    tail = [("writes", "nothing"), ("next", f"privplan run {plain(str(path))} --out DIR")]
+    return "\n\n".join([table(head), _observers(forecast), table(tail)])
+
+
+def _observers(forecast: Forecast) -> str:
+    """Return a line for each observer, and below it who it is and what its number rests on."""
+    # Three columns; what a number rests on follows below its line, indented.
+    lines = [("before", "epsilon", "lowered most by")]
+    lines += [
+        (expected.observer, _epsilon_text(expected), _change_text(expected.lowered_by))
+        for expected in forecast.observers
+    ]
+    wide, narrow = (max(len(line[column]) for line in lines) + 3 for column in (0, 1))
+    text = [f"{who:<{wide}}{number:<{narrow}}{said}" for who, number, said in lines]
+    below = [""] + [_basis(forecast, expected, " " * wide) for expected in forecast.observers]
+    return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
+
+
+def _basis(forecast: Forecast, expected: Expected, indent: str) -> str:
+    who = paragraph(indent, _observer_phrase(forecast, expected.observer))
+    if math.isinf(expected.epsilon.upper):
+        reason = describe.no_guarantee(forecast.prepared.plan.seen_by(expected.observer))
+        return who if reason is None else f"{who}\n{paragraph(f'{indent}because ', reason)}"
+    if not expected.rests_on:
+        return who
+    return f"{who}\n{paragraph(f'{indent}rests on: ', '; '.join(expected.rests_on))}"
+
+
+def _observer_phrase(forecast: Forecast, observer: str) -> str:
+    """Return an observer in words, with what it sees."""
+    from ...fl.observers.names import SILO_WITH_RECORDS, coalition_of, phrase
+    from ...fl.observers.words import in_a_run
+
+    prepared = forecast.prepared
+    if coalition_of(observer) is not None:
+        return phrase(observer, prepared.settings.security.dropouts)
+    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
+    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
+
+
+def _epsilon_text(expected: Expected) -> str:
+    upper = expected.epsilon.upper
+    return rounding.up(upper) if math.isfinite(upper) else "no guarantee"
+
+
+def _change_text(change: Change | None) -> str:
+    if change is None:
+        return "nothing here"
+    return f"{change.name}: {rounding.up(change.epsilon)}"

@@ -1,0 +1,266 @@
+"""What a run has left, for a person and for a program."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from ...accountant import rounding
+from ...fl.observers.names import (
+    SILO_WITH_RECORDS,
+    Coalition,
+    circumstances_of,
+    coalition_of,
+    phrase,
+    relieved_by,
+    row_of,
+    unit_before,
+)
+from ...fl.observers.words import in_a_run
+from ..terminal.output import Report
+from ..terminal.text import plain, table, wrapped
+from . import describe
+
+if TYPE_CHECKING:
+    from ...accountant.guarantee import Guarantee
+    from ...accountant.records import Security
+    from ...fl.running import Ready
+    from ...fl.running.checkpoint import Measured
+    from ...fl.running.session import RunResult
+
+_SILOS_DO_NOT_COLLUDE: Final = (
+    "Silos and the server follow the protocol, and none of them tells another what it knows, but "
+    "for coalitions that are named."
+)
+
+_USERS_DO_NOT_COLLUDE: Final = (
+    "Users, the shuffler and the analyzer follow the protocol, and none of them tells another what "
+    "it knows, but for users that are counted as colluders."
+)
+
+
+def line_of(measured: Measured) -> str:
+    """Return one line on the model after a round, and what was spent by then."""
+    parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
+    if "model" in measured.epsilon:
+        parts.append(f"epsilon so far {rounding.up(measured.epsilon['model'])}")
+    return plain("   ".join(parts))
+
+
+def report_of(
+    ready: Ready, result: RunResult, head: str | None, warnings: tuple[str, ...]
+) -> Report:
+    """Return what a run has left."""
+    proven = result.guarantees[ready.prepared.opening.claim.observer]
+    return Report(
+        result=_json(ready, result, head),
+        text=table(_rows(ready, result, head)),
+        number=rounding.bare(proven.epsilon.upper),
+        assumptions=_assumptions(ready),
+        warnings=warnings,
+    )
+
+
+def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object]:
+    prepared = ready.prepared
+    proven = result.guarantees[prepared.opening.claim.observer]
+    last = result.measured[-1] if result.measured else None
+    return {
+        "folder": str(ready.folder),
+        "run_id": result.run_id,
+        "system": prepared.system.name,
+        "data": prepared.settings.data.name,
+        "rounds": result.rounds,
+        "planned": result.planned,
+        "asked": prepared.settings.run.rounds,
+        "reason": result.reason,
+        "epsilon": describe.ends(proven.epsilon),
+        "delta": prepared.opening.claim.delta,
+        "unit": prepared.opening.claim.unit,
+        "neighbours": prepared.opening.claim.neighbours,
+        "observers": [
+            {
+                **row_of(who, prepared.settings.security.dropouts),
+                "epsilon": describe.ends(guarantee.epsilon),
+                "rests_on": list(_rests_on(ready, who, guarantee)),
+            }
+            for who, guarantee in result.guarantees.items()
+        ],
+        "metrics": {} if last is None else _numbers(last.metrics),
+        "test": {
+            "public": result.test.public,
+            "source": result.test.source,
+            "why": result.test.why,
+        },
+        "model": result.model,
+        "head": head,
+        "seeded": prepared.settings.run.seed is not None,
+        "as_published": prepared.opening.as_published,
+        "aggregation": prepared.opening.aggregation,
+    }
+
+
+def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
+    return {name: None if math.isnan(value) else value for name, value in values.items()}
+
+
+def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, str]]:
+    prepared, folder = ready.prepared, plain(str(ready.folder))
+    data, rounds = (
+        prepared.federation,
+        f"{result.rounds:,} of {prepared.settings.run.rounds:,} rounds",
+    )
+    trained = (
+        f"{prepared.system.name} on {data.name}: {rounds}, "
+        f"{data.users:,} users, {data.silos:,} silos, "
+        f"{prepared.width:,} {'numbers' if prepared.trained is None else 'parameters'}"
+    )
+    rows = [
+        ("trained" if prepared.trained is not None else "released", trained),
+        *_proven_rows(ready, result),
+    ]
+    moments = prepared.settings.privacy.normalisation_noise
+    if moments is not None:
+        noise = rounding.as_given(moments)
+        rows.append(
+            ("normalised", f"by moments with noise multiplier {noise}; each epsilon pays for them")
+        )
+    security = prepared.opening.security
+    if security is not None:
+        rows.append(("summed", _protocol(security)))
+    rows += _test_rows(result, len(data.test_labels))
+    # Rounds that were begun and not released are paid for all the same.
+    if result.rounds < result.planned:
+        lost = result.planned - result.rounds
+        rows.append(("lost", f"{lost:,} rounds, spent where the run was cut off"))
+    rows.append(("log", f"{folder}/log.jsonl"))
+    rows.append(("head", head or "none"))
+    rows.append(("next", f"privplan audit budget {folder}"))
+    return rows
+
+
+def _test_rows(result: RunResult, records: int) -> list[tuple[str, str]]:
+    """Return what the test data said, and who says that they are public; or why they are not."""
+    test = result.test
+    # A metric of private records would be a release that nobody has paid for.
+    if not test.public:
+        return wrapped("test", f"none: {test.why}")
+    shown = result.measured[-1].metrics if result.measured else {}
+    source = test.source or "source not stated"
+    said = f"on {records:,} records that are declared public: {source}"
+    return [
+        ("test", ", ".join(f"{name} {value:.4g}" for name, value in shown.items())),
+        *wrapped("", said),
+    ]
+
+
+def _protocol(security: Security) -> str:
+    """Return how the silos' updates were summed, in a line."""
+    if security.protocol == "pairwise-masks":
+        missing = security.parties - security.fewest
+        allowed = f", {missing:,} of which may be missing" if missing else ""
+        ring = f"under pairwise masks, modulo 2^{security.ring_bits}"
+        return f"{ring}: {security.parties:,} silos{allowed}"
+    if security.protocol == "additive-shares":
+        ring = f"as additive shares, modulo 2^{security.ring_bits}"
+        return f"{ring}, among {security.parties:,} silos, without a server"
+    if security.protocol == "shuffler":
+        told = f", {security.colluders:,} of which may collude" if security.colluders else ""
+        return f"from messages through a shuffler: {security.parties:,} users{told}"
+    drawn = ", as published" if security.noise == "multiples" else ""
+    if security.slots:
+        drawn = f"; users drawn by 1-of-{security.slots:,} oblivious transfer"
+    return (
+        f"by private weighting, {security.key_bits:,}-bit Paillier, counts up to "
+        f"{security.count_limit:,} a user{drawn}"
+    )
+
+
+def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
+    claim = ready.prepared.opening.claim
+    if not ready.prepared.promises:
+        return [("proves", "nothing: there is no guarantee")]
+    unit = unit_before(claim.observer, claim.unit)
+    changed = describe.change(claim.neighbours, unit)
+    rows = []
+    first = result.guarantees[claim.observer]
+    rows.append(
+        (
+            "proves",
+            f"epsilon {rounding.up(first.epsilon.upper)} at delta "
+            f"{rounding.as_given(claim.delta)}, {changed}",
+        )
+    )
+    rows.append(("against", _observer_phrase(ready, claim.observer)))
+    rows += _basis(ready, claim.observer, first)
+    # Who learns the same whatever it holds has one line, not one for each case.
+    for who, guarantee in result.guarantees.items():
+        if who != claim.observer and not _knows_no_more_by_holding(result, who):
+            whom = _observer_phrase(
+                ready, who, whatever=_knows_no_more_by_holding(result, f"{who}-with-records")
+            )
+            rows.append(("", f"{_epsilon_text(guarantee)} against {whom}"))
+            rows += _basis(ready, who, guarantee)
+    prepared = ready.prepared
+    relief = relieved_by(circumstances_of(prepared.settings, prepared.federation.silos))
+    return rows + [row for relieving in relief for row in wrapped("instead", relieving)]
+
+
+def _knows_no_more_by_holding(result: RunResult, who: str) -> bool:
+    """Return whether a coalition that holds a part of the unit has the number of one without."""
+    guarantees, coalition = result.guarantees, coalition_of(who)
+    if who not in guarantees or coalition is None or not coalition.holds:
+        return False
+    return guarantees[who].epsilon == guarantees[Coalition(coalition.colluders).name].epsilon
+
+
+def _basis(ready: Ready, who: str, guarantee: Guarantee) -> list[tuple[str, str]]:
+    """Return what stands under a number: what it rests on, or why there is none."""
+    if math.isinf(guarantee.epsilon.upper):
+        reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
+        return [] if reason is None else wrapped("", f"because {reason}")
+    suppositions = _rests_on(ready, who, guarantee)
+    return wrapped("", f"rests on: {'; '.join(suppositions)}") if suppositions else []
+
+
+def _rests_on(ready: Ready, who: str, guarantee: Guarantee) -> tuple[str, ...]:
+    """Return what a number rests on; nothing where there is none."""
+    from ...fl.running.forecast import supposed
+
+    return supposed(ready.prepared, who, guarantee.epsilon.upper)
+
+
+def _epsilon_text(guarantee: Guarantee) -> str:
+    upper = guarantee.epsilon.upper
+    return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
+
+
+def _observer_phrase(ready: Ready, observer: str, *, whatever: bool = False) -> str:
+    prepared = ready.prepared
+    if coalition_of(observer) is not None:
+        return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
+    # Where a unit is some of a user's records, who holds others of them is no part of the promise.
+    apart = SILO_WITH_RECORDS in prepared.plan.guarantees or prepared.opening.claim.group > 1
+    return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
+
+
+def _assumptions(ready: Ready) -> tuple[str, ...]:
+    prepared = ready.prepared
+    if not prepared.promises:
+        return ()
+    claim = prepared.opening.claim
+    texts = describe.assumptions(
+        prepared.opening.plan.events[claim.observer], claim.neighbours, claim.unit, claim.observer
+    )
+    # Honest behaviour is assumed of the parties that the protocol has.
+    if prepared.opening.aggregation == "shuffle":
+        texts += (_USERS_DO_NOT_COLLUDE,)
+    elif prepared.federation.silos > 1:
+        texts += (_SILOS_DO_NOT_COLLUDE,)
+    return (
+        *texts,
+        "The numbers of users, silos and rounds are public"
+        + (", and so are the test records." if prepared.test.public else "."),
+        "Nothing but the released models and the published log leaves the run.",
+    )

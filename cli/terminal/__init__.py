@@ -1,0 +1,1 @@
+"""What meets the terminal: text, JSON, errors and exit codes."""

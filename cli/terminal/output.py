@@ -1,0 +1,202 @@
+"""Streams, JSON, errors and exit codes: the one place where a result or an error meets a person.
+
+Standard output carries the answer; standard error carries warnings and errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import sys
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import typer
+
+from .interruption import Interruption
+from .text import plain
+
+SCHEMA: Final = "privplan/1"
+
+OK: Final = 0
+CHECK_FAILED: Final = 1
+USAGE: Final = 2
+NOT_COMPUTABLE: Final = 3
+NEEDS_EXTRA: Final = 4
+INTERRUPTED: Final = 130
+
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+"""Typer's base of all usage errors, whichever Click it stands on."""
+
+_EXIT_BY_ERROR: Final[Mapping[str, tuple[int, str]]] = {
+    "InvalidInput": (USAGE, "privplan refuses what it cannot account for, rather than guess."),
+    "Unsupported": (NOT_COMPUTABLE, "privplan gives a number only where a sound argument exists."),
+    "TargetUnreachable": (NOT_COMPUTABLE, "Every value that was tried proves less than is asked."),
+    "TargetTrivial": (NOT_COMPUTABLE, "The target already holds without any noise."),
+    "EnginesDisagree": (NOT_COMPUTABLE, "Two calculations exclude each other, so one is wrong."),
+    "BudgetExceeded": (CHECK_FAILED, "What is left of the budget does not pay for it."),
+    "MissingExtra": (NEEDS_EXTRA, "This part of privplan needs packages that are not installed."),
+    "LogBroken": (NOT_COMPUTABLE, "Nothing is released that is not in the log."),
+    "ProtocolFault": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
+    "MissingParty": (CHECK_FAILED, "The protocol stops for everybody, and nothing is released."),
+}
+"""The exit code of each kind of error, and its reason where the error itself gives none."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a command found, in the three forms in which it can be printed.
+
+    `result` is for `--json`, `text` for a person, `number` for `--quiet`.
+    """
+
+    result: Mapping[str, object]
+    text: str
+    number: str
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    ok: bool = True
+
+
+def show(report: Report, *, as_json: bool, quiet: bool) -> None:
+    """Print a report; leave with exit code 1 if what it checked failed."""
+    if as_json:
+        _to_stdout(_envelope(report.ok, report.result, report.assumptions, report.warnings))
+    else:
+        _to_stdout(report.number if quiet else report.text)
+    # On standard error, so that what a pipe reads is the answer alone.
+    for warning in report.warnings:
+        _to_stderr(_label("warning:", "yellow") + " " + _wrapped(plain(warning)))
+    if not report.ok:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def fail(error: Exception, *, as_json: bool) -> int:
+    """Print an error in three lines (what, why, next) and return its exit code."""
+    from ...accountant.errors import PrivplanError
+
+    if isinstance(error, PrivplanError):
+        # The nearest class in the table, so that a subclass leaves with its parent's code.
+        kind = next(
+            (cls.__name__ for cls in type(error).__mro__ if cls.__name__ in _EXIT_BY_ERROR), ""
+        )
+        code, usual = _EXIT_BY_ERROR.get(kind, (NOT_COMPUTABLE, ""))
+        what, why, step = error.what, error.why or usual, error.next_step or "privplan --help"
+    elif isinstance(error, (Interruption, typer.Abort)):
+        code, stopped = INTERRUPTED, error if isinstance(error, Interruption) else Interruption()
+        what, why, step = stopped.what, stopped.why, stopped.next_step
+    elif isinstance(error, _UsageError):
+        code = USAGE
+        what, why, step = _usage(error)
+    elif os.environ.get("PRIVPLAN_DEBUG"):
+        raise error
+    elif isinstance(error, ModuleNotFoundError):
+        code = NEEDS_EXTRA
+        what = f"The package `{error.name}` is not installed."
+        why, step = _EXIT_BY_ERROR["MissingExtra"][1], "privplan doctor"
+    else:
+        code = NOT_COMPUTABLE
+        # Not its text: a library's message may show the values that it was given.
+        of_system = f": {error.strerror}" if isinstance(error, OSError) else ""
+        what = f"privplan stopped on an error of its own: {type(error).__name__}{of_system}"
+        why = "This is a fault in privplan, not in what you gave it."
+        step = "Set PRIVPLAN_DEBUG=1, run it again, and report what it prints."
+    # A message may quote a file of a stranger: nothing in it reaches the terminal unescaped.
+    what, why, step = plain(what), plain(why), plain(step)
+    _to_stderr(f"{_label('error:', 'red')} {what}\n  why: {why}\n next: {step}")
+    if as_json:
+        with contextlib.suppress(OSError):  # standard output may be what failed
+            _to_stdout(_envelope(False, None, (), (), {"what": what, "why": why, "next": step}))
+    return code
+
+
+def jsonable(value: object) -> object:
+    """Return `value` with every infinite number as the string "inf", which JSON can carry."""
+    if isinstance(value, float) and math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    return value
+
+
+def _envelope(
+    ok: bool,
+    result: Mapping[str, object] | None,
+    assumptions: tuple[str, ...],
+    warnings: tuple[str, ...],
+    error: Mapping[str, str] | None = None,
+) -> str:
+    envelope: dict[str, object] = {
+        "schema": SCHEMA,
+        "ok": ok,
+        "result": result,
+        "assumptions": assumptions,
+        "warnings": warnings,
+    }
+    if error is not None:
+        envelope["error"] = error
+    return json.dumps(jsonable(envelope), allow_nan=False)
+
+
+def _usage(error: Any) -> tuple[str, str, str]:
+    context = getattr(error, "ctx", None)
+    words: list[str] = []
+    while context is not None and context.parent is not None:
+        words.insert(0, context.info_name or "")
+        context = context.parent
+    command = " ".join(["privplan", *words])
+    return error.format_message(), f"`{command}` does not take it so.", f"{command} --help"
+
+
+def _label(word: str, colour: str) -> str:
+    return word if os.environ.get("NO_COLOR") else typer.style(word, fg=colour, bold=True)
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(
+        text,
+        width=88,
+        initial_indent=" " * 9,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    ).lstrip()
+
+
+def _to_stdout(text: str) -> None:
+    _write(text, to_error=False)
+
+
+def _to_stderr(text: str) -> None:
+    _write(text, to_error=True)
+
+
+def discard_unwritten() -> None:
+    """Leave nothing in the buffer of standard output that the interpreter would fail to write.
+
+    After an error on standard output (a full disk), its text is still buffered; the last flush at
+    exit would fail again and replace the exit code.
+    """
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _write(text: str, *, to_error: bool) -> None:
+    """Print; a reader that has gone away (`| head`) changes nothing about the exit code."""
+    stream = sys.stderr if to_error else sys.stdout
+    if stream is None:
+        return
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    try:
+        typer.echo(text.encode(encoding, "backslashreplace").decode(encoding), err=to_error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -1,0 +1,47 @@
+"""Plain text for a terminal: paragraphs and tables of at most 88 characters or so."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from typing import Final
+
+MAX_TEXT_CHARACTERS: Final = 88
+"""Characters of a line behind its label."""
+
+
+def plain(text: str) -> str:
+    """Return `text` on one line, with what a terminal would obey (or not show) written out."""
+    # A line break inside a value could forge a line of ours.
+    line = " ".join(text.split())
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in line
+    )
+
+
+def paragraph(label: str, text: str) -> str:
+    """Return `text` plain and wrapped, behind a label and as far in as it."""
+    return textwrap.fill(
+        plain(text),
+        width=88,
+        initial_indent=label,
+        subsequent_indent=" " * len(label),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Return rows of a label and a text, the labels in one column."""
+    width = max((len(label) for label, _ in rows), default=0) + 3
+    return "\n".join(f"{label:<{width}}{text}".rstrip() for label, text in rows)
+
+
+def wrapped(label: str, text: str) -> list[tuple[str, str]]:
+    """Return a text as rows of a table: the label beside its first line."""
+    lines = textwrap.wrap(
+        plain(text), MAX_TEXT_CHARACTERS, break_long_words=False, break_on_hyphens=False
+    )
+    labels = [label, *[""] * len(lines)]
+    return list(zip(labels, lines, strict=False))

@@ -1,0 +1,167 @@
+"""The rooms of the house: every folder has a stated purpose, and no circle joins two of them."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from collections import defaultdict
+from typing import Final
+
+from . import source_tree
+from .source_tree import circles, folders, imports, modules
+
+ROOMS: Final[dict[str, str]] = {
+    "accountant": "events to guarantees, targets to noise: no learning, no terminal",
+    "accountant/amplification": "how sampling, shuffling and grouping change a guarantee",
+    "accountant/amplification/shuffling": "bounds on what a shuffler adds to local randomizers",
+    "accountant/claims": "what published systems claim, beside what can be proven",
+    "accountant/engines": "the ways from an event to a number, independent of one another",
+    "accountant/engines/pld": "privacy loss distributions on a grid, bounded from both sides",
+    "accountant/engines/rdp": "Renyi curves, and one conversion at the end",
+    "accountant/mechanisms": "mechanisms that state their event and draw its noise exactly",
+    "accountant/odometer": "budgets that are spent as results come in",
+    "accountant/plan": "the noise of every phase of a run, from one target",
+    "accountant/records": "the closed vocabulary of what a run writes down",
+    "accountant/sensitivity": "by how much one unit moves what is released",
+    "audit": "what runs leave behind, read and judged",
+    "audit/attacks": "attacks on transcripts, seeds and models",
+    "audit/attacks/membership": "membership inference for records and users",
+    "audit/budget": "budgets derived again from the facts in a log",
+    "audit/canaries": "lower bounds from units with a secret coin",
+    "audit/demos": "published claims against simulations of their own mechanisms",
+    "audit/edits": "what no run writes: logs and files that contradict themselves",
+    "audit/hazards": "rules that look for what a log says and does not support",
+    "audit/report": "the page about one run",
+    "audit/residual": "tests of the noise that was drawn against the noise that was logged",
+    "audit/shadows": "shadow models: who is in which, and how they are trained",
+    "audit/statistics": "from counts and scores to bounds at a confidence",
+    "cli": "what a person types: parse, call, print, exit code",
+    "cli/cache": "computed answers that are kept between runs",
+    "cli/commands": "one file for each command",
+    "cli/inputs": "options, and the files that a person gives",
+    "cli/pages": "the pages of `privplan explain`, a text file each",
+    "cli/reports": "guarantees, plans, claims and runs in words and in JSON",
+    "cli/terminal": "text, JSON, errors and exit codes",
+    "fl": "systems and protocols, run under the accountant",
+    "fl/aggregation": "how the silos' updates become one sum",
+    "fl/canaries": "canaries in a rehearsal of a run's settings",
+    "fl/crypto": "fixed point, keys, masks, shares and oblivious transfer",
+    "fl/crypto/paillier": "Paillier encryption for weighted sums",
+    "fl/data": "who holds which records",
+    "fl/datasets": "data sets, from files or bundled",
+    "fl/declarations": "what a system declares of itself, and the registry",
+    "fl/fedavg": "the system FedAvg",
+    "fl/files": "files that are whole or absent",
+    "fl/frame": "what every system shares: setup, rounds, promise",
+    "fl/log": "the log of a run, written and read line by line",
+    "fl/models": "models, for one parameter vector or many",
+    "fl/observers": "who sees what of a round, and the words for it",
+    "fl/parties": "parties, their messages and the network between them",
+    "fl/running": "the life cycle of a run, from its folder to its resumption",
+    "fl/secagg": "secure aggregation of integer vectors",
+    "fl/settings": "settings of a run: schema, rules, file",
+    "fl/shuffling": "the shuffler's protocol",
+    "fl/training": "local training of many units side by side",
+    "fl/uldp": "the systems of Uldp-FL",
+    "fl/uldp/canaries": "how canaries enter the systems of Uldp-FL",
+    "fl/uldp/weighting": "private weighting (Protocol 1 of Uldp-FL)",
+}
+"""Every folder of the four floors and its purpose: whoever adds a folder says here what it is."""
+
+KNOWN_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset(
+    {
+        frozenset({"accountant.codec", "accountant.events", "accountant.exchange"}),
+        frozenset({"accountant.engines.pld.mechanisms", "accountant.engines.pld.shuffled"}),
+        frozenset({"accountant.mechanisms.gate", "accountant.mechanisms.ticket"}),
+        frozenset({"accountant.records.facts", "accountant.records.shape"}),
+        frozenset(
+            {"fl.aggregation.masked_sums", "fl.aggregation.share_sums", "fl.aggregation.sums"}
+        ),
+        frozenset(
+            {
+                "fl.declarations.checking",
+                "fl.declarations.declaration",
+                "fl.declarations.defaults",
+                "fl.declarations.package_errors",
+                "fl.declarations.packages",
+                "fl.declarations.registry",
+                "fl.declarations.sealed_items",
+                "fl.declarations.toml_keys",
+                "fl.observers.names",
+                "fl.settings.file",
+                "fl.settings.public_test_data",
+                "fl.settings.rules",
+                "fl.settings.schema",
+            }
+        ),
+        frozenset({"fl.frame.phases", "fl.frame.system", "fl.training.local_training"}),
+        frozenset({"fl.uldp.hidden", "fl.uldp.published", "fl.uldp.weighted"}),
+    }
+)
+"""Circles of modules that are still there, each by the names of all its modules."""
+
+KNOWN_ROOM_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset(
+    {
+        frozenset({"accountant.codec", "accountant.events", "accountant.exchange"}),
+        frozenset({"audit.attacks", "audit.demos"}),
+        frozenset(
+            {
+                "audit.budget",
+                "audit.commitments",
+                "audit.configuration",
+                "audit.edits",
+                "audit.hazards",
+            }
+        ),
+        frozenset({"fl.declarations", "fl.observers", "fl.settings"}),
+        frozenset({"fl.frame", "fl.training"}),
+    }
+)
+"""Circles of rooms that are still there; a loose module stands for itself."""
+
+
+def room(module: str) -> str:
+    """Return the room that a module is in, or the module itself where it is in none.
+
+    >>> room("fl.crypto.paillier.keys"), room("accountant.errors")
+    ('fl.crypto', 'accountant.errors')
+    """
+    return ".".join(module.split(".")[:2])
+
+
+def listed(found: set[frozenset[str]]) -> list[list[str]]:
+    """Return circles in a stable order, for a message that can be read."""
+    return sorted(sorted(circle) for circle in found)
+
+
+def test_examples() -> None:
+    for module in (source_tree, sys.modules[__name__]):
+        assert doctest.testmod(module).failed == 0
+
+
+def test_every_folder_has_a_stated_purpose() -> None:
+    assert folders() == sorted(ROOMS)
+    assert all(purpose.strip() and "\n" not in purpose for purpose in ROOMS.values())
+
+
+def test_no_file_of_fl_is_loose() -> None:
+    assert [path.name for path in sorted((source_tree.ROOT / "fl").glob("*.py"))] == ["__init__.py"]
+
+
+def test_modules_form_no_circle() -> None:
+    assert listed(circles(imports())) == listed(set(KNOWN_CIRCLES))
+
+
+def test_rooms_form_no_circle() -> None:
+    arrows: dict[str, set[str]] = defaultdict(set)
+    for module, targets in imports().items():
+        arrows[room(module)] |= {room(target) for target in targets} - {room(module)}
+    assert listed(circles(arrows)) == listed(set(KNOWN_ROOM_CIRCLES))
+
+
+def test_imports_are_seen_wherever_they_stand() -> None:
+    """At the top, inside a function, under `TYPE_CHECKING`, and from a package's `__init__`."""
+    assert "cli.terminal.output" in imports()["cli.commands.run"]
+    assert "cli.reports.run" in imports()["cli.commands.run"]
+    assert "accountant.guarantee" in imports()["cli.reports.run"]
+    assert set(imports()) == set(modules())

@@ -1,0 +1,207 @@
+"""Names and comments of the four floors, counted: whoever knows the field needs no dictionary.
+
+Each limit is what the tree keeps today.  It may be lowered, and never raised.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import io
+import re
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+import pytest
+
+from .source_tree import FLOORS, ROOT, parsed
+
+MAX_PRIVATE_WORD_SHARE: Final = 0.058
+MIN_COMMENT_LINE_SHARE: Final = 0.009
+MAX_PARTICIPLE_CLASSES: Final = 64
+MAX_CONSTANTS_WITH_SEVERAL_VALUES: Final = 80
+MAX_SPARE_ARRAY_ALIASES: Final = 61
+
+PRIVATE_WORDS: Final = frozenset({"own", "found", "made", "one", "place"})
+"""Words that stand for a thing without saying which: a name uses the field's noun instead."""
+
+FIELD_NOUNS: Final = frozenset(
+    {"Finding", "Packing", "Reading", "Sampling", "Scaling", "Setting", "Training", "Tuning"}
+)
+"""Nouns in -ing that the field uses; any other class named by one participle says too little."""
+
+PUBLIC_CLASSES: Final = frozenset({"Unsupported"})
+"""Classes that authors of other packages import by name."""
+
+SHARED_CONSTANTS: Final[frozenset[str]] = frozenset()
+"""Constants that may have several values; none is the aim."""
+
+COUNTED: Final = {
+    path: parsed(path) for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py"))
+}
+
+
+def bindings(tree: ast.AST) -> Iterator[str]:
+    """Yield every name that an assignment, a loop, a comprehension or a `with` binds.
+
+    >>> list(bindings(ast.parse("a = self.b = 1\\nfor c, d in x: pass\\n[e for e in x]")))
+    ['a', 'b', 'c', 'd', 'e']
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=targets):
+                for target in targets:
+                    yield from _names(target)
+            case (
+                ast.AnnAssign(target=target)
+                | ast.AugAssign(target=target)
+                | ast.NamedExpr(target=target)
+                | ast.For(target=target)
+                | ast.comprehension(target=target)
+                | ast.withitem(optional_vars=ast.expr() as target)
+            ):
+                yield from _names(target)
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    match target:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            yield name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _names(part)
+        case ast.Starred(value=part):
+            yield from _names(part)
+
+
+def is_private(name: str) -> bool:
+    """Return whether a name contains a word that says nothing.
+
+    >>> is_private("_found"), is_private("first_one"), is_private("founder")
+    (True, True, False)
+    """
+    return not PRIVATE_WORDS.isdisjoint(name.lower().strip("_").split("_"))
+
+
+def is_participle(name: str) -> bool:
+    """Return whether a class is named by a single participle.
+
+    >>> is_participle("Shuffled"), is_participle("ShuffledBatches"), is_participle("Sampling")
+    (True, False, False)
+    """
+    words = re.findall(r"[A-Z][a-z]*", name)
+    bare = len(words) == 1 and words[0].endswith(("ed", "ing"))
+    return bare and words[0] not in FIELD_NOUNS | PUBLIC_CLASSES
+
+
+def number_of(node: ast.expr | None) -> int | float | None:
+    """Return the number that literals alone make, or None.
+
+    >>> [number_of(line.value) for line in ast.parse("-8 * 2**20\\nlen(x)\\nTrue").body]
+    [-8388608, None, None]
+    """
+    match node:
+        case ast.Constant(value=bool()):
+            return None
+        case ast.Constant(value=int() | float() as number):
+            return number
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd()) | ast.BinOp():
+            parts = [part for part in ast.walk(node) if isinstance(part, ast.expr)]
+            if all(isinstance(part, (ast.Constant, ast.UnaryOp, ast.BinOp)) for part in parts):
+                number = eval(compile(ast.Expression(node), "<constant>", "eval"))
+                return number if isinstance(number, (int, float)) else None
+    return None
+
+
+def assigned(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
+    """Yield each name that a module assigns at its top, with the expression."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                yield from ((name, node.value) for name in _names(target))
+        elif isinstance(node, ast.AnnAssign) and node.value is not None:
+            yield from ((name, node.value) for name in _names(node.target))
+
+
+def comment_lines(source: str) -> int:
+    """Return the number of comments that say something to a reader, not to a tool."""
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return sum(
+        token.type == tokenize.COMMENT and not token.string.startswith(("# type", "# noqa"))
+        for token in tokens
+    )
+
+
+def test_examples() -> None:
+    assert doctest.testmod(sys.modules[__name__]).failed == 0
+
+
+def test_private_words_are_rare() -> None:
+    names = [name for tree in COUNTED.values() for name in bindings(tree)]
+    share = sum(map(is_private, names)) / len(names)
+    assert share <= MAX_PRIVATE_WORD_SHARE
+
+
+def test_classes_are_nouns() -> None:
+    named = sorted(
+        f"{path.relative_to(ROOT).as_posix()}: {node.name}"
+        for path, tree in COUNTED.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and is_participle(node.name)
+    )
+    assert len(named) <= MAX_PARTICIPLE_CLASSES, named
+
+
+def test_comments_lead_a_reader() -> None:
+    sources = [path.read_text(encoding="utf-8") for path in COUNTED]
+    lines = sum(bool(line.strip()) for source in sources for line in source.splitlines())
+    assert sum(map(comment_lines, sources)) / lines >= MIN_COMMENT_LINE_SHARE
+
+
+def constants(trees: Iterable[ast.Module]) -> Mapping[str, set[float]]:
+    """Return the numbers that modules give to each constant, by its name."""
+    values: dict[str, set[float]] = defaultdict(set)
+    for tree in trees:
+        for name, expression in assigned(tree):
+            number = number_of(expression)
+            if name.isupper() and number is not None:
+                values[name.strip("_")].add(number)
+    return values
+
+
+def test_a_constant_has_one_value() -> None:
+    values = constants(COUNTED.values())
+    around = (path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py"))
+    elsewhere = constants(ast.parse(path.read_text(encoding="utf-8")) for path in around)
+    several = {
+        name: sorted(numbers | elsewhere.get(name, set()))
+        for name, numbers in values.items()
+        if len(numbers | elsewhere.get(name, set())) > 1 and name not in SHARED_CONSTANTS
+    }
+    assert len(several) <= MAX_CONSTANTS_WITH_SEVERAL_VALUES, several
+    assert set(values) >= SHARED_CONSTANTS
+
+
+def array_aliases() -> Mapping[str, list[str]]:
+    """Return the aliases of `NDArray[...]`, by element type."""
+    aliases: dict[str, list[str]] = defaultdict(list)
+    for path, tree in COUNTED.items():
+        for name, expression in assigned(tree):
+            alias = re.fullmatch(r"(?:\w+\.)*NDArray\[([\w.]+)\]", ast.unparse(expression))
+            if alias is not None:
+                aliases[alias[1]].append(f"{path.relative_to(ROOT).as_posix()}: {name}")
+    return aliases
+
+
+def test_an_array_type_has_one_alias() -> None:
+    spare = {element: names for element, names in array_aliases().items() if len(names) > 1}
+    assert sum(len(names) - 1 for names in spare.values()) <= MAX_SPARE_ARRAY_ALIASES, spare
+
+
+@pytest.mark.parametrize("word", sorted(PRIVATE_WORDS))
+def test_a_private_word_is_seen_wherever_it_is_bound(word: str) -> None:
+    sources = (f"{word} = 1", f"for _{word} in x: pass", f"[0 for last_{word} in x]")
+    assert all(is_private(name) for text in sources for name in bindings(ast.parse(text)))
