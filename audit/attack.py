@@ -31,9 +31,8 @@ from .attack_report import TIERS, Asked, AttackReport, Skipped
 from .attack_size import canaries_for, require_feasible
 from .attack_tools import Tools
 from .budget import Entry, Ledger, audit_budget
-from .commitments import require_whole
-from .configuration import require_as_configured
-from .configured import (
+from .configuration.comparison import require_as_configured
+from .configuration.logged_settings import (
     path_in,
     require_same_epsilon,
     require_same_event,
@@ -42,6 +41,7 @@ from .configured import (
 )
 from .edits import require_unedited
 from .hazards.sidecar import require_fitting
+from .ledger.commitments import require_whole
 from .measurement import Measurement, Tier
 from .results import append_results, results_in
 from .verify import Verified, verify

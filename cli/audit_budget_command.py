@@ -16,8 +16,9 @@ from .output import Report, paragraph, plain, show, table, wrapped
 if TYPE_CHECKING:
     from ..accountant.records import Claim
     from ..audit.budget import BudgetReport
-    from ..audit.budget.report import Row, SealedCheck
+    from ..audit.budget.report import Row
     from ..audit.hazards import Hazard
+    from ..audit.hazards.sealed import SealedCheck
 
 Limit = Annotated[
     float | None,

@@ -134,8 +134,8 @@ def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, st
 
 def _configured(found: Verified, folder: str) -> list[Contradiction]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
+    from ..audit.configuration.first_line import beside, lacking, said
     from ..audit.edits import Contradiction
-    from ..audit.first_line import beside, lacking, said
 
     assert found.opened is not None
     pairs = {

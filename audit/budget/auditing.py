@@ -15,22 +15,24 @@ from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
-from ..commitments import not_stated
-from ..first_line import beside
+from ..configuration.first_line import beside
+from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
+from ..evidence.epsilon_total import Total, nothing
+from ..evidence.evidence import Evidence
 from ..hazards import Hazard, looked_for, worst_first
-from ..hazards.appended import foreign_results
 from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
-from ..hazards.configuration import comparison, file_mismatch
-from ..hazards.edited import hazards_beside
+from ..hazards.configuration_mismatch import comparison, file_mismatch
+from ..hazards.edited_log import hazards_beside
+from ..hazards.foreign_results import foreign_results
+from ..ledger.commitments import not_stated
+from ..ledger.entries import Entry, Ledger, rounds_of
 from ..verify import Verified, verify
-from .evidence import Evidence
-from .facts import SILO, SILO_WITH_RECORDS
-from .ledger import Entry, Ledger, rounds_of
-from .report import BudgetReport, Chain, GroupRow, Row, SealedCheck
-from .total import Total, nothing
+from .report import BudgetReport, Chain, GroupRow, Row
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    from ..hazards.sealed import SealedCheck
 
 MOST_LEFT: Final = 10**9
 """More rounds than that are not searched for."""

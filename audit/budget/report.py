@@ -12,10 +12,11 @@ from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
 from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import NAMED, phrase, row_of
-from .total import Total
+from ..evidence.epsilon_total import Total
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
+    from ..hazards.sealed import SealedCheck
     from ..verify import Checked, Signature
 
 ROUNDING: Final = 1e-9
@@ -138,29 +139,6 @@ class Chain:
     def unbegun(self) -> bool:
         """Whether the log has no record: then line 1 is bad as it is missing."""
         return self.reason == UNBEGUN
-
-
-@dataclass(frozen=True)
-class SealedCheck:
-    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
-
-    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
-    and `counts` of them were tested against the sampling rate.
-    """
-
-    released: int
-    rounds: int
-    values: int
-    counts: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the check as a JSON object."""
-        return {
-            "released": self.released,
-            "rounds": self.rounds,
-            "values": self.values,
-            "counts": self.counts,
-        }
 
 
 @dataclass(frozen=True)

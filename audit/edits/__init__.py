@@ -11,10 +11,10 @@ from pathlib import Path
 from ...accountant.errors import InvalidInput
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
-from ..budget.ledger import Entry, Ledger
-from . import closing, models, repeats, rounds, streams
-from .beside import beside
-from .contradiction import EDITS, Contradiction, Edit, History, NotStated
+from ..ledger.entries import Entry, Ledger
+from . import close_record, models, repeats, round_numbers, streams
+from .edit_rule import EDITS, Contradiction, Edit, History, NotStated
+from .folder_files import folder_contradictions
 
 __all__ = [
     "EDITS",
@@ -22,12 +22,12 @@ __all__ = [
     "Edit",
     "History",
     "NotStated",
-    "beside",
     "edits_of",
+    "folder_contradictions",
     "require_unedited",
 ]
 
-_ROOMS = (rounds, models, streams, repeats, closing)
+_ROOMS = (round_numbers, models, streams, repeats, close_record)
 """Loaded so that their rules are entered."""
 
 
@@ -43,7 +43,7 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     history = History(Ledger.of(entries))
     found = [rule.applied(history) for rule in EDITS.values()]
     own = tuple(one for one in found if isinstance(one, Contradiction))
-    return (*own, *beside(folder, history))
+    return (*own, *folder_contradictions(folder, history))
 
 
 @exactly_named()

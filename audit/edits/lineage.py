@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import Literal
 
 from ...accountant.records import RoundRelease
-from ..budget.ledger import Ledger, Spent
-from ..budget.phases import models_of, released
+from ..ledger.entries import Ledger, Spent
+from ..ledger.phases import models_of, released
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..budget.phases import configured, models_of, training_of
-from .contradiction import History, NotStated, Seen, edit
+from ..ledger.phases import configured, models_of, training_of
+from .edit_rule import History, NotStated, Seen, edit
 from .lineage import Lineage, stateless
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     if name is None or (system is not None and system.trains):
         return None
     from ...fl.frame.expected_log import NotStated as Missing
-    from ..configuration import first_of
+    from ..configuration.comparison import first_of
 
     try:
         return first_of(history.ledger.opened)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..budget.phases import draws_noise, training_of
-from .contradiction import History, Seen, edit
+from ..ledger.phases import draws_noise, training_of
+from .edit_rule import History, Seen, edit
 
 
 @edit(

@@ -13,9 +13,9 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...fl.log.reader import Scan
-from ..budget.ledger import Entry, Ledger
-from ..budget.phases import models_of, released, training_of
-from .archive import StoredModel
+from ..ledger.entries import Entry, Ledger
+from ..ledger.phases import models_of, released, training_of
+from .stored_model import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
 

@@ -13,10 +13,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
-from ..budget.facts import CONTINUOUS
-from ..budget.ledger import Ledger, Spent
-from ..budget.phases import configured
-from .contradiction import History, Seen, edit
+from ..ledger.entries import Ledger, Spent
+from ..ledger.phases import CONTINUOUS, configured
+from .edit_rule import History, Seen, edit
 
 _NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
 _NEXT += "and is not in the numbers here."

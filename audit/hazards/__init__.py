@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from ..budget.evidence import Evidence
 from ..edits import NotStated
+from ..evidence.evidence import Evidence
 from . import (
-    bounds,
-    configuration,
-    course,
-    edited,
+    configuration_mismatch,
+    contribution_bounds,
+    edited_log,
+    missing_commitments,
     noise,
-    reaches,
+    run_course,
     sampling,
     security,
+    stated_reaches,
     statements,
-    stripped,
     units,
 )
 from .hazard import RULES, Hazard, Rule
 
 __all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 
-_ROOMS = (
-    *(units, sampling, security, reaches, bounds, noise, course, edited, statements),
-    *(configuration, stripped),
+_RULE_MODULES = (
+    *(units, contribution_bounds, configuration_mismatch, run_course, edited_log, noise),
+    *(stated_reaches, sampling, security, statements, missing_commitments),
 )
-"""Loaded so that their rules are entered."""
+"""The modules of the rules, in the order in which hazards of one severity are listed."""
+
+_POSITION = {module.__name__: position for position, module in enumerate(_RULE_MODULES)}
+RULES_LISTED: Final = tuple(
+    sorted(RULES.values(), key=lambda entered: _POSITION[entered.look.__module__])
+)
 
 _ORDER = {"error": 0, "warning": 1, "note": 2}
 
@@ -52,7 +58,7 @@ def looked_for(evidence: Evidence) -> Looked:
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    seen = {name: rule.applied(evidence) for name, rule in RULES.items()}
+    seen = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
     found = {name: one for name, one in seen.items() if isinstance(one, Hazard)}
     silent = tuple(one.what for one in seen.values() if isinstance(one, NotStated))
     explained = {

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ..budget.evidence import Evidence, Kind, Seen
-from ..edits.contradiction import NotStated
+from ..edits.edit_rule import NotStated
+from ..evidence.evidence import Evidence, Kind, Seen
 
 Severity = Literal["error", "warning", "note"]
 """`error`: the log does not support what it says.  `warning`: it does, and somebody should know.

@@ -6,10 +6,11 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
-from ..budget.evidence import Evidence
-from ..budget.facts import CONTINUOUS, MODEL
-from ..budget.samples import parts_of
+from ..derivation.round_facts import MODEL
+from ..derivation.sampling import parts_of
 from ..edits.streams import least_bytes
+from ..evidence.evidence import Evidence
+from ..ledger.phases import CONTINUOUS
 from .hazard import Found, left_over, lines_of, rounds, rule
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...accountant import events as ev
 from ...fl.observers.names import coalition_of, phrase
-from ..budget.evidence import Evidence, Kind
-from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
-from ..budget.protocol import settled
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
+from ..derivation.protocol_consistency import settled
+from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..evidence.evidence import Evidence, Kind
 from .hazard import Found, left_over, lines_of, rule
 from .units import holds
 

@@ -7,15 +7,15 @@ the log, and a report that holds it is not to be published.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...accountant.records import Noise, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sealed
-from ..budget.evidence import Evidence
-from ..budget.ledger import Ledger
-from ..budget.report import SealedCheck
+from ..evidence.evidence import Evidence
+from ..ledger.entries import Ledger
 from .hazard import Hazard, rounds
 from .sidecar import misfits
 
@@ -31,6 +31,29 @@ FALSE_ALARM: Final = 1e-6
 _LEAST_VARIANCE: Final = 9.0
 _LEAST_ROUNDS: Final = 10
 """Below these the spread of counts is not judged, as its law is not near enough to chi-squared."""
+
+
+@dataclass(frozen=True)
+class SealedCheck:
+    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
+
+    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
+    and `counts` of them were tested against the sampling rate.
+    """
+
+    released: int
+    rounds: int
+    values: int
+    counts: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the check as a JSON object."""
+        return {
+            "released": self.released,
+            "rounds": self.rounds,
+            "values": self.values,
+            "counts": self.counts,
+        }
 
 
 def sealed_hazards(

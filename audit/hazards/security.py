@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..budget.evidence import Evidence
-from ..budget.facts import SERVER
-from ..budget.protocol import LEAST_KEY, contradictions, is_weak, uncovered
+from ..derivation.protocol_consistency import LEAST_KEY, contradictions, is_weak, uncovered
+from ..derivation.round_facts import SERVER
+from ..evidence.evidence import Evidence
 from .hazard import Found, left_over, lines_of, rule
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ...accountant import events as ev
-from ..budget.doubts import EVALUATION, TUNING
-from ..budget.evidence import Evidence
-from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ..evidence.doubts import EVALUATION, TUNING
+from ..evidence.evidence import Evidence
 from .hazard import Found, disputed, left_over, lines_of, rounds, rule
 
 CLOSE = 1e-5

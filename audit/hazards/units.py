@@ -8,10 +8,10 @@ from dataclasses import replace
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.slack import LARGEST, allows_publishing
-from ..budget.bounds import moves
-from ..budget.evidence import Evidence, Kind
-from ..budget.facts import MODEL, Setting, Unproven
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
+from ..derivation.round_facts import MODEL, Setting, Unproven
+from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..derivation.sensitivity import moves
+from ..evidence.evidence import Evidence, Kind
 from .hazard import Found, Severity, left_over, lines_of, rule
 
 

@@ -27,10 +27,10 @@ from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.accountant.mechanisms import About, FineGaussian, Gate, Gaussian, Ticket, fine
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.randomness import Streams
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.ledger import Spent
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
+from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.supported_event import supported
+from privplan.audit.ledger.entries import Spent
 
 FALSE_ALARM = 1e-6
 RELATIONS = ("add-remove", "replace-one", "zero-out")

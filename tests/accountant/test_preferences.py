@@ -13,7 +13,7 @@ from privplan.accountant.composition import leaves
 from privplan.accountant.errors import Unsupported
 from privplan.accountant.preferences import PREFERENCES, engines_for, preference
 from privplan.accountant.routes import routes
-from privplan.audit.budget.total import FEW_KINDS, VAST, total
+from privplan.audit.evidence.epsilon_total import FEW_KINDS, VAST, total
 
 
 @dataclass(frozen=True)

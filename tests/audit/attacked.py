@@ -15,7 +15,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
 from privplan.audit.attack_tools import Tools
-from privplan.audit.configured import settings_in
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import Measurement
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size

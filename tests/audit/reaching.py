@@ -7,7 +7,7 @@ from typing import Any
 
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Sampling, Security, Weights
-from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.derivation.round_facts import Facts, Setting
 
 NAMES = (
     *("model", "server", "silo", "silo-with-records"),

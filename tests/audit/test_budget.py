@@ -29,9 +29,9 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import audit_budget
-from privplan.audit.budget.fewer import MOST_KINDS, _Classes
-from privplan.audit.budget.order import compared, covers, weaker_of
-from privplan.audit.budget.total import total
+from privplan.audit.derivation.event_order import compared, covers, weaker_of
+from privplan.audit.evidence.epsilon_total import total
+from privplan.audit.evidence.event_rounding import MOST_KINDS, _Classes
 from privplan.fl.log.canonical import LOG
 
 from .ledgers import (

@@ -20,8 +20,8 @@ from privplan.accountant.records import (
     StreamRange,
     Weights,
 )
-from privplan.audit.budget.order import compared, weaker_of
-from privplan.audit.budget.planned import tally
+from privplan.audit.derivation.event_order import compared, weaker_of
+from privplan.audit.evidence.plan_comparison import tally
 
 from .ledgers import (
     CLIP,

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 from privplan.accountant import events as ev
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
 from privplan.fl.observers.names import HONEST_SERVER, OTHERS_PART
 from privplan.fl.running.preparation import Prepared, prepare
 from privplan.fl.settings.file import parse

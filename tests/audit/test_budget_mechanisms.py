@@ -17,10 +17,10 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.records import RoundRelease, Sampling, StreamRange, Weights
-from privplan.audit.budget.derive import MODEL, supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.ledger import Spent
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
+from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.supported_event import MODEL, supported
+from privplan.audit.ledger.entries import Spent
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 

@@ -25,7 +25,7 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS
 from privplan.audit.budget import audit_budget
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
 from privplan.fl.log.canonical import LOG
 
 from ..sweeps import sweep

@@ -13,10 +13,10 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack import attack
 from privplan.audit.budget import Entry, Ledger, audit_budget
-from privplan.audit.budget.total import total
-from privplan.audit.configuration import compared
-from privplan.audit.first_line import Comparison
-from privplan.audit.hazards.configuration import SEARCHED as SLACK
+from privplan.audit.configuration.comparison import compared
+from privplan.audit.configuration.first_line import Comparison
+from privplan.audit.evidence.epsilon_total import total
+from privplan.audit.hazards.configuration_mismatch import SEARCHED as SLACK
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 from privplan.fl.settings.file import parse

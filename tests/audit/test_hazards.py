@@ -28,8 +28,8 @@ from privplan.accountant.records import (
     Tuning,
     Weights,
 )
-from privplan.audit.budget.phases import NORMALISING
 from privplan.audit.hazards import RULES, Hazard
+from privplan.audit.ledger.phases import NORMALISING
 from privplan.fl.frame.initial_model import initial_digest
 
 from .ledgers import (
@@ -711,12 +711,12 @@ def test_where_no_number_is_promised_a_large_delta_is_a_warning() -> None:
 
 def test_engines_that_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
     from privplan.accountant.errors import EnginesDisagree
-    from privplan.audit.budget import total
+    from privplan.audit.evidence import epsilon_total
 
     def disagree(*_: object, **__: object) -> None:
         raise EnginesDisagree("The pld engine shows at least 2, the rdp engine at most 1.")
 
-    monkeypatch.setattr(total, "tightest", disagree)
+    monkeypatch.setattr(epsilon_total, "tightest", disagree)
     report = audited(weighted(rounds=2))
     assert "engines-disagree" in {hazard.id for hazard in report.hazards}
     assert math.isinf(report.total.upper)

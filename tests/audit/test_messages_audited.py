@@ -31,8 +31,8 @@ from privplan.accountant.records import (
     RunOpen,
     Security,
 )
-from privplan.audit.budget.order import TOLERANCE, covers, simplified
-from privplan.audit.budget.protocol import contradictions
+from privplan.audit.derivation.event_order import TOLERANCE, covers, simplified
+from privplan.audit.derivation.protocol_consistency import contradictions
 from privplan.fl.aggregation.share_sums import Shares
 from privplan.fl.shuffling import Shuffling, Terms
 

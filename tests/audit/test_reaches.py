@@ -13,14 +13,14 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.records import Reach, RoundIntent, RunRecover
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.order import covers, simplified
-from privplan.audit.budget.protocol import settled
-from privplan.audit.budget.reached import believed
-from privplan.audit.budget.samples import route_of
-from privplan.audit.budget.sums import see_less_own
-from privplan.audit.budget.total import total
+from privplan.audit.derivation.believed_reach import believed
+from privplan.audit.derivation.event_order import covers, simplified
+from privplan.audit.derivation.protocol_consistency import settled
+from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.sampling import route_of
+from privplan.audit.derivation.sums import see_less_own
+from privplan.audit.derivation.supported_event import supported
+from privplan.audit.evidence.epsilon_total import total
 from privplan.fl.observers.reaches import reaches_of
 
 from .ledgers import (

@@ -20,8 +20,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages, Shuffled
 from privplan.accountant.records import Planned, Reach, RoundIntent, RunClose, RunOpen, Security
-from privplan.audit.budget import evidence as evidences
-from privplan.audit.budget.total import Total, total
+from privplan.audit.evidence import evidence as evidences
+from privplan.audit.evidence.epsilon_total import Total, total
 
 from ..sweeps import sweep
 from .ledgers import Records, audited, evidence, grouped, intents, naive, weighted

@@ -16,7 +16,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages, Shuffled
 from privplan.accountant.records import Noise, Reach, RoundIntent
-from privplan.audit.budget.derive import supported
+from privplan.audit.derivation.supported_event import supported
 
 from .ledgers import (
     CLIP,

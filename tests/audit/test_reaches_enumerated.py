@@ -14,8 +14,8 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.supported_event import supported
 
 ODDS: Final = 3
 RESPONSE: Final = ev.RandomizedResponse(math.log(ODDS) * (1 + 1e-15), 2)

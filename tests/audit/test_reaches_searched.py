@@ -25,8 +25,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.supported_event import supported
 
 from ..sweeps import sweep
 from .views import ODDS, World, delta_of, gaussian_delta, mixture_delta

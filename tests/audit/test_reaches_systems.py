@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from privplan.audit.budget.protocol import settled
-from privplan.audit.budget.reached import believed
-from privplan.audit.budget.samples import route_of
+from privplan.audit.derivation.believed_reach import believed
+from privplan.audit.derivation.protocol_consistency import settled
+from privplan.audit.derivation.sampling import route_of
 from privplan.fl.observers.reaches import checked_reaches, reaches_of
 
 from ..sweeps import sweep

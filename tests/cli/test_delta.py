@@ -12,7 +12,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
 from privplan.accountant.slack import allows_publishing, require_small, slack
-from privplan.audit.configured import settings_in
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.frame.system import Privacy
 from privplan.fl.log import read
 from privplan.fl.settings.file import parse

@@ -1,0 +1,61 @@
+"""From below: what some data attain, where the facts describe the mechanism exactly."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.sensitivity.release import repeated, root_down
+from .protocol_consistency import is_private, largest_weight, multiple, settled, transfer_rate
+from .round_facts import MODEL, SMOOTHING, Facts, Setting, Unproven, is_alone, share_of
+from .sampling import is_hidden
+
+_SHY: Final = Fraction(999_999, 1_000_000)
+"""What clipping and truncation, each with its margin, may take from the largest contribution."""
+
+_FINE: Final = 2**16
+"""Grid steps in a share from which a sum over the grid is an integral, to less than `_SHY`."""
+
+
+def attained(facts: Facts, setting: Setting) -> ev.Event | None:
+    """Return an event that some data attain before the model, where the facts say enough; or None.
+
+    Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
+    of units' own clipped terms whose weights reach 1 by their rule.  The clip's margin and the grid
+    are given away.  Of several sums in a round, or one in each silo, a model shows only what they
+    come to together.
+    """
+    rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
+    facts, setting = settled(facts, setting)
+    own, noise, drawn = facts.contribution, facts.noise, facts.sampling
+    plain = own.terms == "unit" and own.norm == "l2" and noise.family == "gaussian"
+    if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
+        return None
+    shown = noise.draws == 1 <= facts.made and (setting.silos <= 1 or not is_alone(facts, setting))
+    if not shown:
+        return None
+    try:
+        scope = setting.scope(own.unit)
+        if scope == "finer" or (setting.group > 1 and scope != "group"):
+            return None
+        grid = Fraction(noise.grid)
+        reached = Fraction(own.bound) * _SHY - 2 * grid * facts.most_shares
+        if setting.security is not None and is_private(setting):
+            reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
+            reached *= largest_weight(setting.security)
+        share = max(Fraction(noise.share_std) ** 2, Fraction(share_of(noise)) ** 2)
+        # Noise may have been made with the smoothing on top of what is stated.
+        square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
+        square += SMOOTHING * grid**2 * facts.most_shares
+        if reached <= 0 or share_of(noise) < _FINE * noise.grid:
+            return None
+        event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
+        if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
+            event = ev.Poisson(max(rate * float(_SHY) - 2.0**-40, 0.0), event)
+        elif drawn.method != "none":
+            return None
+        return repeated(facts.made, event)
+    except (Unproven, PrivplanError):
+        return None

@@ -1,0 +1,190 @@
+"""Messages: each unit sends one of its own, with noise that no other message shares.
+
+Who sees each of them, and who sent it, sees the local event: a value within the bound C, moved by
+2C under replace-one and by C under zero-out, with the noise of one message.  Where a unit may be
+absent, its message is, and nothing is hidden from who counts them.  Randomized response and its
+like have no common noise: their epsilon stands in the event, which is taken as a fact, and what
+stands around it is not.  Each draw of a round is a message of every unit; a log that announces
+fewer draws than coordinates that are `chosen` is read as if each of these was one.
+
+Who sees the sum of messages sees the noise of all that can be relied on, if it is Gaussian and the
+facts say how many shares there are; a unit is replaced and not taken away, so their number stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.records import Reach
+from ...accountant.sensitivity.release import repeated, root_down
+from .round_facts import SUMS, Facts, Setting, Unproven, share_variance
+from .sampling import on_sample, parts_of
+from .sensitivity import bound, weight
+from .sums import noisy, require_unknown_noise
+
+_LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
+    "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
+    "exponential": (ev.Exponential, ev.Local, ev.Pure),
+}
+"""Families without common noise: their epsilon stands in the event, which is taken as a fact."""
+
+
+def see_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what one message reveals, with the name of its unit."""
+    _require_oblivious(facts, reach)
+    return local(facts, setting)
+
+
+def see_one_message(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what the sum reveals with the noise of one message, whoever sent that."""
+    require_unknown_noise(reach)
+    return see_messages(facts, setting, reach)
+
+
+def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what all messages that a unit sends in a round reveal, with its name.
+
+    No sample hides any of them.
+    """
+    base = on_sample(see_messages(facts, setting, reach), facts, setting, hidden=False)
+    return repeated(sent(facts) * times(facts), base)
+
+
+def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+    """Return what the sum of all messages reveals; each of them, where their noise is not known."""
+    contribution, noise = facts.contribution, facts.noise
+    known = reach.colluders + (reach.sees == "sum-less-own")
+    shares = facts.shares - known
+    apart = setting.neighbours == "add-remove" or setting.scope(contribution.unit) == "finer"
+    apart |= facts.sampling.method != "none"  # then how many send is left to chance
+    apart |= not _is_sent_by_all(facts)
+    apart |= facts.weights.rule == "records"  # a light message brings less noise than a heavy one
+    gone = reach.colluders > 0 or reach.dropouts > noise.tolerated_dropouts
+    apart |= gone and setting.silos > 1 and contribution.unit != "silo"  # with all of its users
+    if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
+        return see_messages(facts, setting, reach)
+    moved = bound(facts, setting) * weight(facts, setting)
+    return ev.Gaussian(root_down(share_variance(noise) * shares / moved**2))
+
+
+def local(facts: Facts, setting: Setting) -> ev.Event:
+    """Return what one message reveals of its sender, from the facts of its noise."""
+    shown = facts.contribution.terms == "message" or facts.noise.family in SUMS
+    if shown and setting.neighbours == "add-remove":
+        raise Unproven("a unit that is absent sends no message, which shows whoever counts them")
+    return randomizer(facts, setting)
+
+
+def randomizer(facts: Facts, setting: Setting) -> ev.Event:
+    """Return what one message reveals of the value in it; nothing of whether there is one."""
+    if facts.noise.family not in SUMS:
+        return _stated(facts)[0]
+    moved = bound(facts, setting) * weight(facts, setting)
+    return noisy(replace(facts, shares=1), setting, moved)
+
+
+def sent(facts: Facts) -> int:
+    """Return how many messages a unit sends in a round with the draws that were announced.
+
+    As many as anything in the intent says: each draw is a message, of each as many as the stated
+    event has of it, and what is sampled is `chosen` of some coordinates.
+    """
+    said = [reach.chosen or 1 for _, reach in facts.reaches or ()]
+    stated = _stated(facts)[1] if facts.noise.family not in SUMS else 1
+    return max([_announced(facts) * stated, *said])
+
+
+def times(facts: Facts) -> int:
+    """Return how often a round was made: once, where no more was drawn than was announced."""
+    return -(-facts.draws // _announced(facts))
+
+
+def is_one_each(facts: Facts) -> bool:
+    """Return whether each draw is one message; fewer draws than `chosen` coordinates are not."""
+    return sent(facts) == _announced(facts)
+
+
+def _is_sent_by_all(facts: Facts) -> bool:
+    """Return whether every unit surely sends a message to each sum: none chooses among them.
+
+    Several draws may be messages of a few coordinates each, unless all coordinates are sent.
+    """
+    stated = [reach for _, reach in facts.reaches or () if reach.chosen is not None]
+    if any(reach.chosen != reach.dimensions for reach in stated):
+        return False
+    if not stated:
+        return sent(facts) == 1
+    return is_one_each(facts) and facts.width in (None, sent(facts))
+
+
+def _announced(facts: Facts) -> int:
+    return max(facts.noise.draws, 1)
+
+
+def is_oblivious(facts: Facts) -> bool:
+    """Return whether every reach that says how coordinates are chosen says: whatever the data."""
+    said = {reach.selection for _, reach in facts.reaches or ()} - {None}
+    inside = {
+        part.selection for part in parts_of(facts.event) if isinstance(part, ev.SampledShuffle)
+    }
+    return said | inside <= {"oblivious"}
+
+
+def _require_oblivious(facts: Facts, reach: Reach) -> None:
+    """Raise `Unproven` where who sees messages sees which coordinates the data chose."""
+    if not is_oblivious(facts):
+        raise Unproven("which coordinates a unit sends depends on its data, and is seen")
+    if "index-sets" in reach.also and not _says_selection(facts):
+        raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
+
+
+def _says_selection(facts: Facts) -> bool:
+    return any(reach.selection is not None for _, reach in facts.reaches or ())
+
+
+def _stated(facts: Facts) -> tuple[ev.Event, int]:
+    """Return the local randomizer in the stated event, and how often a unit uses it in one draw.
+
+    Shuffles and samples around it are conclusions of the log, and are taken off.
+    """
+    event, times = facts.event, 1
+    while (inner := getattr(event, "event", None)) is not None:
+        times *= getattr(event, "count", 1) * getattr(event, "chosen", 1)
+        event = inner
+    if not isinstance(event, _LOCAL[facts.noise.family]):
+        raise Unproven(f"`{event.type}` is not an event of {facts.noise.family} noise")
+    return event, max(1, -(-times // max(facts.noise.draws, 1)))
+
+
+def is_number(facts: Facts) -> bool:
+    """Return whether a message, or a sum, surely is one number and no vector.
+
+    What is released says nothing of a message: of vectors a norm may be released, or a count.  A
+    message is a number where all who state how messages are mixed say by coordinate, and no more
+    numbers were released than were drawn.
+    """
+    if facts.contribution.terms != "message":
+        return facts.single
+    mixed = [reach.granularity for _, reach in facts.reaches or () if reach.sees == "shuffled"]
+    by_draw = facts.width is not None and facts.width <= _announced(facts)
+    return bool(mixed) and all(kind == "coordinate" for kind in mixed) and by_draw
+
+
+def mixable(facts: Facts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event | None:
+    """Return a randomizer of which a shuffle bound is known, as whoever sees a mix sees it.
+
+    A number has the blanket of its noise.  Of a vector only the local epsilon counts: Laplace noise
+    on a vector within an l1 ball is as private as on a number, but other messages look less like
+    it.  Gaussian noise on a vector has no such epsilon, and no bound: None.  A message is a number
+    where `each_coordinate` is one, or `facts.single` is settled so (`is_number`).
+    """
+    if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or each_coordinate or facts.single:
+        return inner
+    if isinstance(inner, ev.Laplace):
+        epsilon = Fraction(2) / Fraction(inner.noise_multiplier)
+        return ev.Local(float(epsilon) * (1.0 + 1e-15))
+    return None

@@ -1,0 +1,255 @@
+"""What a protocol that hides who sent what changes, if the facts that it states fit together.
+
+    aggregation           protocol
+    masked                pairwise-masks       the server sees the sum of those who stayed
+    private-weighting     private-weighting    likewise; nobody sees weights, no silo the sample
+    shares                additive-shares      peers learn the sum alone; each of them is needed
+    shuffle               shuffler             the analyzer gets messages without their senders
+
+Facts that are missing, or that contradict each other, are no protocol: then the server counts as if
+it saw every silo's update, and silos as if they knew the sample.  A protocol goes on with `fewest`
+parties, so no more shares of the noise than that are counted on, whatever arrived.
+
+Under private weighting the decrypted integer has weights that are multiples of 1/m, m being
+lcm(1..`count_limit`), in steps of P/m, P being the step of an update.  Noise that stands on
+multiples of m leaves the rest of it without any, and so does noise on a grid that is coarser than
+bound / m, for P is at most the bound.  Counts that may exceed the limit make weights that are no
+such multiples, and then nothing bounds what is decrypted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Final
+
+from ...accountant.errors import there_are
+from ...accountant.records import Security
+from ...accountant.sensitivity.release import up
+from .round_facts import SUMS, Facts, Setting, Unproven, is_alone
+
+LEAST_KEY: Final = 2048
+"""Bits of a Paillier key that nobody can factor; with fewer, silos read every user's counts."""
+
+MOST_COUNTS: Final = 10_000
+"""Largest limit on a user's count that makes sense: lcm(1..10,000) has 14,446 bits."""
+
+LEAST_PEERS: Final = 3
+"""Peers below which the total, less one's own vector, is another's."""
+
+_PROTOCOLS: Final[Mapping[str, str]] = {
+    "masked": "pairwise-masks",
+    "private-weighting": "private-weighting",
+    "shares": "additive-shares",
+    "shuffle": "shuffler",
+}
+_RINGS: Final = (32, 64)
+
+_NUMBERS: Final = (
+    *("threshold", "degree", "ring_bits", "key_bits", "count_limit", "count_cap"),
+    *("records_per_count", "slots", "chosen"),
+)
+_USED: Final[Mapping[str, tuple[str, ...]]] = {
+    "additive-shares": ("ring_bits",),
+    "shuffler": ("key_bits",),
+}
+"""The numbers that the protocols use of which every version states 0 for all others."""
+
+
+def settled(facts: Facts, setting: Setting) -> tuple[Facts, Setting]:
+    """Return facts and setting as far as they can be relied on together; twice is as once.
+
+    `aggregation` is what the facts of the protocol allow, `shares` what it guarantees, and the
+    rate that of the oblivious transfer, where it is more than the stated one.
+    """
+    aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
+    voids = tuple(dict.fromkeys((*facts.voids, *uncovered(facts, setting))))
+    shares, weights, own = facts.shares, facts.weights, setting.security
+    if own is not None and setting.aggregation != "plain":
+        shares = min(shares, own.fewest)
+    if is_private(setting):
+        rule = "records" if weights.rule == "uniform" else weights.rule
+        weights = replace(weights, rule=rule, largest_sum=max(weights.largest_sum, 1.0))
+    rate = max(facts.sampling.rate, transfer_rate(facts, setting))
+    drawn = replace(facts.sampling, rate=rate)
+    made = replace(facts, voids=voids, shares=shares, weights=weights, sampling=drawn)
+    return made, replace(setting, aggregation=aggregation)
+
+
+def contradictions(facts: Facts, setting: Setting) -> tuple[str, ...]:
+    """Return why a round's facts, and the run's, are none of a protocol for unseen sums."""
+    own = setting.security
+    if own is None:
+        missing = "no protocol is stated by which the server would see the sum alone"
+        return () if setting.aggregation == "plain" else (missing,)
+    return tuple(_contradictions(facts, setting, own))
+
+
+def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[str]:
+    aggregation, noise = setting.aggregation, facts.noise
+    if _PROTOCOLS.get(aggregation) != own.protocol:
+        yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
+    yield from _without_use(own)
+    if own.protocol == "shuffler":
+        yield from _unmixed(facts, setting, own)
+        return
+    if own.parties != setting.silos:
+        yield f"{own.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
+    if noise.family not in (*SUMS, "none"):
+        yield f"{noise.family} noise is not added to a sum"
+    elif noise.family != "none" and noise.shares != own.parties and not is_alone(facts, setting):
+        yield f"{own.parties:,} parties add {noise.shares:,} shares of the noise"
+    if not 2 <= own.fewest <= own.parties:
+        yield f"a sum of {own.fewest:,} of {own.parties:,} parties may be let through"
+    if own.protocol == "pairwise-masks":
+        if own.ring_bits not in _RINGS:
+            yield f"there is no ring of {own.ring_bits} bits"
+        if not 2 <= own.threshold <= own.degree + 1 <= own.parties:  # its neighbours and itself
+            yield f"{own.threshold:,} of a party and {own.degree:,} neighbours restore its masks"
+        yield from _undefended(own)
+    elif own.protocol == "additive-shares":
+        yield from _unshared(facts, own)
+    else:
+        yield from _unfit_weights(facts, own)
+    if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
+        yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
+
+
+def _without_use(security: Security) -> Iterator[str]:
+    """Yield numbers that a protocol has no use for, so that another one's facts stand here."""
+    if security.protocol not in _USED:
+        return
+    for name in _NUMBERS:
+        if getattr(security, name) and name not in _USED[security.protocol]:
+            yield f"`{name}` is {getattr(security, name):,}, and the protocol has no use for it"
+
+
+def _undefended(own: Security) -> Iterator[str]:
+    """Yield why masks do not hold against those from whom they are said to hide updates.
+
+    Of the conditions of `fl.secagg.terms` these are the ones without chance.
+    """
+    told, lies = own.colluders, own.server == "malicious"
+    if own.fewest - told < 2:
+        yield f"{told:,} of {own.fewest:,} parties may tell what they know, which hides no other"
+    if lies and 2 * own.fewest <= own.parties + told:
+        yield "a server that lies could have two groups of parties believe in two sums"
+    if own.degree + 1 == own.parties:  # everybody holds a share of everybody's masks
+        enough = 2 * own.threshold - own.parties if lies else own.threshold
+        if enough <= told:
+            yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
+
+
+def _unshared(facts: Facts, security: Security) -> Iterator[str]:
+    """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
+    if security.parties < LEAST_PEERS:
+        count = security.parties
+        yield f"of {count:,} peers one could take its own vector off, and know the other's"
+    if security.fewest != security.parties or facts.noise.tolerated_dropouts:
+        yield "additive shares need every peer"
+    if security.parties - security.colluders < LEAST_PEERS:
+        yield f"{security.colluders:,} of {security.parties:,} peers may tell what they know"
+    if security.ring_bits not in _RINGS:
+        yield f"there is no ring of {security.ring_bits} bits"
+    if security.server != "honest-but-curious":
+        yield "additive shares are for peers that follow the protocol"
+
+
+def _unmixed(facts: Facts, setting: Setting, security: Security) -> Iterator[str]:
+    """Yield why a shuffler mixes nothing: there must be so many messages, each of one unit."""
+    there = setting.size(facts.contribution.unit)
+    if not facts.messages:
+        yield f"terms of kind `{facts.contribution.terms}` are summed, and no messages"
+    if facts.noise.family == "none":
+        yield "messages without noise are mixed"
+    if facts.noise.shares not in (0, 1, security.parties):
+        shares = facts.noise.shares
+        yield f"{security.parties:,} parties send messages, of which {shares:,} have noise"
+    if there is None:
+        yield f"how many {facts.contribution.unit}s there are is not public"
+    elif security.parties > there:
+        yield f"{security.parties:,} parties send messages, and there are {there:,}"
+    if not 2 <= security.fewest <= security.parties:
+        yield f"{security.fewest:,} of {security.parties:,} messages may be let through"
+    elif security.fewest - security.colluders < 2:
+        yield f"{security.colluders:,} of {security.fewest:,} parties may tell what they know"
+    if security.server != "honest-but-curious":
+        yield "a shuffler that lies mixes nothing"
+
+
+def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
+    weights, terms = facts.weights, facts.contribution
+    if (terms.unit, terms.terms, weights.rule) != ("user", "unit", "records"):
+        yield f"private weighting is for users' own terms by records, not `{weights.rule}`"
+    if own.fewest != own.parties or facts.noise.tolerated_dropouts:
+        yield "private weighting needs every party"
+    if own.server != "honest-but-curious" or own.colluders:
+        yield "private weighting is for a server that follows it, and that nobody tells anything"
+    if own.records_per_count < 1:
+        yield "records are counted in units of 0"
+
+
+def uncovered(facts: Facts, setting: Setting) -> tuple[str, ...]:
+    """Return why noise does not cover all that is decrypted, which takes every guarantee away."""
+    own = setting.security
+    if own is None:
+        return ()
+    if own.noise == "multiples":
+        return ("the noise stands on multiples only; the rest of what is decrypted has none",)
+    if own.protocol != "private-weighting":
+        return ()
+    if not 1 <= own.count_cap * own.parties < own.count_limit <= MOST_COUNTS:
+        return (
+            f"{own.parties:,} silos count up to {own.count_cap:,} each and a dummy, and weights "
+            f"are made for {own.count_limit:,}",
+        )
+    grid, bound = facts.noise.grid, facts.contribution.bound
+    known = math.isfinite(grid) and math.isfinite(bound)
+    if not known or not 0 < Fraction(grid) * multiple(own.count_limit) <= Fraction(bound):
+        return ("the noise stands on a grid that is coarser than that of the weights",)
+    return ()
+
+
+@cache
+def multiple(count_limit: int) -> int:
+    """Return m, the least common multiple of what a user's counts may sum to: 1..`count_limit`."""
+    return math.lcm(*range(1, min(count_limit, MOST_COUNTS) + 1))
+
+
+def largest_weight(own: Security) -> Fraction:
+    """Return what a user's weights sum to, of as many counts as there may be: below 1."""
+    counts = own.count_cap * own.parties
+    return Fraction(counts, counts + 1)
+
+
+def transfer_rate(facts: Facts, setting: Setting) -> float:
+    """Return the rate at which an oblivious transfer draws; 0 where there is none, 1 if unknown."""
+    own = setting.security
+    if own is not None and _transfers(own):
+        return up(Fraction(own.chosen, own.slots)) if facts.sampling.method == "poisson" else 0.0
+    return 1.0 if facts.sampling.drawn_by == "oblivious-transfer" else 0.0
+
+
+def require_strong_key(setting: Setting) -> None:
+    """Raise `Unproven` where silos can read every user's counts."""
+    own = setting.security
+    if own is not None and is_weak(own):
+        raise Unproven(f"silos can factor a key of {own.key_bits:,} bits, and read users' counts")
+
+
+def is_weak(own: Security) -> bool:
+    """Return whether counts are encrypted under a key that is too short."""
+    return own.protocol == "private-weighting" and own.key_bits < LEAST_KEY
+
+
+def is_private(setting: Setting) -> bool:
+    """Return whether the protocol is private weighting."""
+    return setting.security is not None and setting.security.protocol == "private-weighting"
+
+
+def _transfers(own: Security) -> bool:
+    """Return whether the numbers are those of a transfer."""
+    return own.protocol == "private-weighting" and 1 <= own.chosen <= own.slots >= 2

@@ -1,0 +1,203 @@
+"""What lies beside a log: the model and the measurements that people take from the folder.
+
+A log that was edited may be whole by itself and belong to another model than the one beside it.
+What is not there is not missed: a folder may hold the log alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput
+from ..ledger.entries import Ledger
+from ..ledger.phases import configured, models_of, moments_of, released, training_of
+from .edit_rule import Contradiction, History
+from .lineage import states_of
+from .models import SHOWN
+from .stored_model import StoredModel, text_of
+
+MODEL: Final = "model.npz"
+CHECKPOINT: Final = "checkpoint.npz"
+METRICS: Final = "metrics.json"
+
+_NEXT: Final = "Keep to the file that a trusted copy of the folder holds, beside its own log."
+
+
+def folder_contradictions(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
+    """Return how the model and the measurements in a folder differ from what its log names."""
+    found = []
+    for name, looked in ((MODEL, _model), (CHECKPOINT, _checkpoint), (METRICS, _metrics)):
+        path = Path(folder) / name
+        if not path.exists():
+            continue
+        try:
+            said = next(looked(path, history), None)
+        except InvalidInput as error:
+            said = error.what
+        if said is not None:
+            found.append(_contradiction(name, said))
+    return tuple(found)
+
+
+def _contradiction(name: str, what: str) -> Contradiction:
+    if name != METRICS:
+        why = "The log speaks of the model that it names; of another one it says nothing, whatever "
+        why += "that one shows of anybody."
+        return Contradiction("foreign-model", what, why, _NEXT)
+    why = "Measurements and guarantees that do not stand in the log are vouched for by nothing."
+    return Contradiction("foreign-metrics", what, why, _NEXT)
+
+
+def _model(path: Path, history: History) -> Iterator[str]:
+    """Yield what a file of a model says otherwise than the log, both of it."""
+    own, ledger = StoredModel.read(path), history.ledger
+    if own.run_id != ledger.opened.run_id:
+        yield f"{MODEL} is of the run {own.run_id:.40}, the log of {ledger.opened.run_id:.40}."
+    closed = ledger.closed
+    named = () if closed is None or closed.model is None else (closed.model,)
+    due = named or history.lineage.last
+    if due and own.digest not in due:
+        what = "the last line names" if named else "the last release left"
+        shown = " or ".join(one[:SHOWN] for one in due)
+        yield f"{MODEL} holds the model {own.digest[:SHOWN]}, and {what} {shown}."
+    made = {
+        one.intent.round: release.model_out
+        for one in training_of(ledger)
+        if (release := released(one)) is not None and release.model_out is not None
+    }
+    if own.round and own.round in made and made[own.round] != own.digest:
+        yield (
+            f"{MODEL} says that its model {own.digest[:SHOWN]} is of round {own.round:,}, which "
+            f"released {str(made[own.round])[:SHOWN]}."
+        )
+    if own.round and made and own.round not in made:
+        yield f"{MODEL} is of round {own.round:,}, and the log has no release of it."
+    first = history.lineage.first
+    if not own.round and first is not None and own.digest != first:
+        yield (
+            f"{MODEL} says that its model {own.digest[:SHOWN]} is of before the first round, which "
+            f"starts from {first[:SHOWN]}."
+        )
+    yield from _foreign_state(MODEL, own, ledger)
+    moments = moments_of(ledger)
+    release = None if moments is None else released(moments)
+    stated = None if release is None else release.aggregate
+    if own.moments != stated:
+        yield (
+            f"{MODEL} holds {_digest(own.moments)} to normalise by, and the log released "
+            f"{_digest(stated)}."
+        )
+    yield from _unmeasured(MODEL, dict(own.measured), ledger)
+
+
+def _checkpoint(path: Path, history: History) -> Iterator[str]:
+    """Yield where a run would go on from another state than its last release left."""
+    stored, ledger = StoredModel.read(path), history.ledger
+    if stored.run_id == ledger.opened.run_id:
+        yield from _foreign_state(CHECKPOINT, stored, ledger)
+
+
+def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[str]:
+    """Yield that what is kept beside a model is not what was released with it."""
+    states = states_of(ledger, stored.digest)
+    if states and not stored.holds_state(states):
+        yield (
+            f"{name} holds another state beside its model than the one that the log released with "
+            f"it, {' or '.join(sorted(state[:SHOWN] for state in states))}."
+        )
+
+
+def _digest(value: str | None) -> str:
+    return "no moments" if value is None else f"the moments {value[:SHOWN]}"
+
+
+def _metrics(path: Path, history: History) -> Iterator[str]:
+    """Yield what a file of measurements says otherwise than the log, both of it."""
+    content, ledger = text_of(path), history.ledger
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{METRICS} is no table of measurements.")
+    for name, due in _due(ledger):
+        if name in content and due is not None and content[name] != due:
+            yield f"{METRICS} says {name} {content[name]!r:.60}, and the log {due!r:.60}."
+    try:
+        measured = {
+            int(one["round"]): {str(key): float(value) for key, value in one["metrics"].items()}
+            for one in content["rounds"]
+        }
+        proven = {
+            str(who): (float(one["epsilon"]), float(one["delta"]))
+            for who, one in content["guarantees"].items()
+        }
+        protects = {
+            str(who): {name: str(row[name]) for name in ("unit", "neighbours", "engine")}
+            for who, row in content["guarantees"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InvalidInput(f"{METRICS} is no table of measurements.") from None
+    yield from _unproven(proven, ledger)
+    yield from _protecting_others(protects, ledger)
+    yield from _unmeasured(METRICS, measured, ledger)
+    public = {one.round for _, one in ledger.evaluations if one.data == "declared-public"}
+    left_out = sorted(public - measured.keys())
+    if ledger.closed is not None and left_out:
+        yield f"The log measures round {left_out[0]:,}, and {METRICS} leaves it out."
+
+
+def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
+    """Yield what the log says of the whole run, by the names that measurements have for it."""
+    training = training_of(ledger)
+    yield "run_id", ledger.opened.run_id
+    yield "system", ledger.opened.system
+    yield "data", configured(ledger, "data", "name")
+    yield "model", configured(ledger, "training", "model")
+    yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
+    yield "released", sum(bool(spent.releases) for spent in models_of(ledger))
+
+
+def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iterator[str]:
+    """Yield guarantees that are not those of the last line."""
+    closed = ledger.closed
+    if closed is None:
+        return
+    for who, (epsilon, delta) in proven.items():
+        if closed.epsilon.get(who) != epsilon or closed.delta != delta:
+            yield (
+                f"{METRICS} says epsilon {epsilon:g} at delta {delta:g} before {who!r:.40}, and "
+                f"the last line {closed.epsilon.get(who, math.nan):g} at {closed.delta:g}."
+            )
+    for who in closed.epsilon.keys() - proven.keys():
+        yield f"The last line has a number before {who!r:.40}, and {METRICS} leaves it out."
+
+
+def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger) -> Iterator[str]:
+    """Yield guarantees for others than the first line protects, or of another engine."""
+    claim, closed = ledger.opened.claim, ledger.closed
+    for who, stated in protects.items():
+        unit = claim.unit if claim.group == 1 else f"group of {claim.group:,} records"
+        due = {"unit": unit, "neighbours": claim.neighbours}
+        if closed is not None and who == claim.observer:
+            due["engine"] = closed.engine
+        for name, value in due.items():
+            if stated[name] != value:
+                yield (
+                    f"{METRICS} says {name} {stated[name]!r:.40} before {who!r:.40}, and the log "
+                    f"{value!r:.40}."
+                )
+
+
+def _unmeasured(name: str, measured: Mapping[int, Any], ledger: Ledger) -> Iterator[str]:
+    """Yield measurements that do not stand in the log; after a recovery one may stand twice.
+
+    A run without public test data keeps its rounds, with no metrics.
+    """
+    stated: dict[int, list[Mapping[str, str]]] = {}
+    for _, one in ledger.evaluations:
+        stated.setdefault(one.round, []).append(one.metrics)
+    for number, values in measured.items():
+        shown = {key: repr(value) for key, value in values.items()}
+        if shown not in stated.get(number, []) and (shown or number in stated):
+            others = f"{stated[number][-1]!r:.90}" if number in stated else "nothing"
+            yield f"{name} says of round {number:,} {shown!r:.90}, and the log says {others}."

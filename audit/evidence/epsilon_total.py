@@ -1,0 +1,134 @@
+"""From what was spent to one number: composition, and two engines that must not contradict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant import validate
+from ...accountant.account import engine_named, tightest
+from ...accountant.composition import Leaf, leaves
+from ...accountant.engines.base import Answer
+from ...accountant.errors import EnginesDisagree, PrivplanError
+from ...accountant.guarantee import Bounds, Neighbours
+from ...accountant.preferences import engines_for
+from .event_rounding import fewer
+
+VAST: Final = 10_000.0
+"""Epsilon beyond which nobody asks for a second digit."""
+
+FEW_KINDS: Final = 8
+"""Kinds of events that a tight engine composes at once, however large epsilon is."""
+
+
+@dataclass(frozen=True)
+class Total:
+    """What some events come to: bounds on epsilon, by what, and why there is no number if none.
+
+    `checks` says how a second engine agrees; `rounded` that different events were counted as equal
+    weaker ones; `contradiction` that two engines exclude each other.
+    """
+
+    epsilon: Bounds
+    engine: str
+    refusal: str = ""
+    checks: tuple[str, ...] = ()
+    rounded: bool = False
+    contradiction: bool = False
+
+    @property
+    def upper(self) -> float:
+        """The guarantee."""
+        return self.epsilon.upper
+
+
+def nothing(reason: str) -> Total:
+    """Return the total of what supports no guarantee."""
+    return Total(Bounds(0.0, math.inf), "none", reason)
+
+
+def total(
+    counts: Mapping[ev.Event, int],
+    *,
+    delta: float,
+    neighbours: Neighbours,
+    lower: Mapping[ev.Event, int] | None = None,
+) -> Total:
+    """Return bounds on epsilon for events with counts; `lower` are some that data attain.
+
+    The upper end is infinite, with the reason, where an event has no guarantee or no engine
+    understands it, and where two engines contradict each other.
+    """
+    reason = next((text for event in counts if (text := _refusal(event))), "")
+    if reason:
+        return nothing(reason)
+    try:
+        at = validate.open_probability(delta=delta)
+        parts, rounded = fewer(leaves(_composed(counts)), weaker=True)
+        if not parts:
+            return Total(Bounds.exactly(0.0), "none")
+        answer, engine = _answered(parts, at, neighbours)
+    except EnginesDisagree as error:
+        return replace(nothing(str(error)), contradiction=True)
+    except PrivplanError as error:
+        return nothing(" ".join(part for part in (error.what, error.why) if part))
+    upper = answer.bounds.upper
+    if upper > VAST or not lower:
+        below = 0.0
+    elif lower == counts and not rounded:
+        below = answer.bounds.lower
+    else:
+        below = _from_below(frozenset(lower.items()), at, neighbours)
+    checks = tuple(step.statement for step in answer.steps if step.stage == "cross-check")
+    return Total(Bounds(min(below, upper), upper), engine, "", checks, rounded)
+
+
+def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> tuple[Answer, str]:
+    """Return the tightest answer of all engines that understand the leaves, and its engine.
+
+    Raises `EnginesDisagree`, and `Unsupported` where none does.  The rdp engine is asked first,
+    and alone where its number is vast already and there are more than `FEW_KINDS` kinds of events.
+    An honest run has fewer, and states what the tightest engine proves, however vast.
+    """
+
+    def ask(name: str) -> Answer:
+        return engine_named(name).epsilon(parts, delta, neighbours)
+
+    def enough(name: str, answer: Answer) -> bool:
+        return len(parts) > FEW_KINDS and name == "rdp" and VAST < answer.bounds.upper < math.inf
+
+    return tightest(sorted(engines_for(parts), key=lambda name: name != "rdp"), ask, enough)
+
+
+def _composed(counts: Mapping[ev.Event, int]) -> ev.Event:
+    return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
+
+
+@lru_cache(maxsize=8)
+def _from_below(
+    counts: frozenset[tuple[ev.Event, int]], delta: float, neighbours: Neighbours
+) -> float:
+    """Return a lower end for events that data attain; several observers share what they attain."""
+    try:
+        parts, _ = fewer(leaves(_composed(dict(counts))), weaker=False)
+        return _answered(parts, delta, neighbours)[0].bounds.lower
+    except PrivplanError:
+        return 0.0
+
+
+def _refusal(event: ev.Event) -> str:
+    """Return why an event has no guarantee; an empty text where it may have one."""
+    waiting: list[ev.Event] = [event]
+    while waiting:
+        own = waiting.pop()
+        if isinstance(own, ev.NoGuarantee):
+            return own.reason
+        waiting += getattr(own, "events", ())
+        inner = getattr(own, "event", None)
+        if isinstance(inner, ev.Event):
+            waiting.append(inner)
+    return ""

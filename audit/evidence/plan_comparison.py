@@ -1,0 +1,61 @@
+"""A plan beside what was made of it, as counts of the events that both are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ...accountant import events as ev
+from ...accountant.composition import leaves
+from ..derivation.event_order import covers
+
+Counts: TypeAlias = dict[ev.Event, int]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The plan for one observer beside what the log states was made.
+
+    `left` are planned events that were not made, `beyond` planned ones that were made too often,
+    `foreign` made ones that the plan does not know.
+    """
+
+    left: Counts
+    beyond: Counts
+    foreign: Counts
+
+
+def tally(made: Iterable[tuple[ev.Event, int]]) -> Counts:
+    """Return the events that some events with counts are made of, and how often each is."""
+    counts: Counts = {}
+    for part in leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in made))):
+        counts[part.event] = counts.get(part.event, 0) + part.count
+    return counts
+
+
+def beside(intended: Counts, made: Counts) -> Planned:
+    """Return what is left of intended counts, and what was made beyond; close events are equal."""
+    left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
+    for event, count in made.items():
+        same = event if event in left else near(event, left)
+        if same is None:
+            foreign[event] = count
+            continue
+        taken = min(count, left[same])
+        left[same] -= taken
+        if count > taken:
+            beyond[event] = count - taken
+    return Planned({event: count for event, count in left.items() if count}, beyond, foreign)
+
+
+_MOST_COMPARED: Final = 64
+"""Most planned events that are searched for one that is nearly equal."""
+
+
+def near(event: ev.Event, planned: Collection[ev.Event]) -> ev.Event | None:
+    """Return an event that is the same but for rounding; None where there is none."""
+    if len(planned) > _MOST_COMPARED:
+        return None
+    same = (one for one in planned if covers(one, event, 1e-9) and covers(event, one, 1e-9))
+    return next(same, None)

@@ -1,0 +1,91 @@
+"""The configuration of a run beside the facts of its log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..configuration.comparison import compared, target_of
+from ..configuration.first_line import Comparison, said
+from ..evidence.epsilon_total import total
+from ..evidence.evidence import Evidence
+from .hazard import Found, Hazard, left_over, rule
+
+SEARCHED: Final = 1e-3
+"""How far, relative to the target, a search for noise may stay below it.
+
+The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); epsilon was at most
+5e-5 below the target where it was measured, with and without samples, groups and other phases.
+"""
+
+_MISMATCH: Final = "configuration-mismatch"
+
+_WHY: Final = (
+    "The configuration and the code decide these facts before the first release. Where the log "
+    "states others, one of them was edited, or they are of two runs."
+)
+
+_NEXT: Final = "Take the log from a copy that nobody has touched; no number of it can be relied on."
+
+
+@rule(
+    _MISMATCH,
+    "error",
+    why=_WHY,
+    next_step=_NEXT,
+)
+def configuration_mismatch(evidence: Evidence) -> Found | None:
+    """Fire where the log states another value than its configuration makes."""
+    found = comparison(evidence).differences
+    if not found:
+        return None
+    lines = tuple(sorted({one.line for one in found}))
+    return Found(said(found), lines, left_over(evidence))
+
+
+@rule(
+    "plan-below-target",
+    "error",
+    why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
+    "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
+    next_step=_NEXT,
+)
+def plan_below_target(evidence: Evidence) -> Found | None:
+    """Fire where noise was searched for a target, and the plan comes to less than that."""
+    opened = evidence.ledger.opened
+    target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
+    if target is None or planned is None:
+        return None
+    delta, relation = opened.claim.delta, opened.claim.neighbours
+    proven = total({planned: 1}, delta=delta, neighbours=relation).upper
+    if proven >= target * (1.0 - SEARCHED):
+        return None
+    return Found(
+        f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
+        (1,),
+        left_over(evidence),
+    )
+
+
+def comparison(evidence: Evidence) -> Comparison:
+    """Return the comparison of a log with its configuration, made once for each log."""
+    if evidence.configuration is None:
+        evidence.configuration = compared(evidence.ledger)
+    return evidence.configuration
+
+
+def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
+    """Return the hazard of a folder whose configuration is not that of its log; none if it is."""
+    if not found.differences:
+        return ()
+    return (
+        Hazard(
+            "configuration-file-mismatch",
+            "error",
+            said(found.differences),
+            "A run keeps its configuration beside its log, and goes on from no other. One of them "
+            "was edited, or they are of two runs.",
+            "Take the folder from a copy that nobody has touched.",
+            None,
+            (1,),
+        ),
+    )

@@ -1,0 +1,34 @@
+"""The rules of `audit.edits` as hazards: what no run writes is an error, whatever it promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..edits import EDITS, Contradiction, Edit, History, NotStated, folder_contradictions
+from ..evidence.evidence import Evidence
+from ..ledger.entries import Ledger
+from .hazard import Found, Hazard, rule
+
+
+def hazards_beside(folder: str | Path, ledger: Ledger) -> tuple[Hazard, ...]:
+    """Return how the model and the measurements in a folder differ from what its log names."""
+    return tuple(_hazard(one) for one in folder_contradictions(folder, History(ledger)))
+
+
+def _hazard(one: Contradiction) -> Hazard:
+    return Hazard(one.id, "error", one.what, one.why, one.next_step, None, one.lines)
+
+
+def _looking(own: Edit) -> Callable[[Evidence], Found | NotStated | None]:
+    def look(evidence: Evidence) -> Found | NotStated | None:
+        seen = own.look(evidence.history)
+        if seen is None or isinstance(seen, NotStated):
+            return seen
+        return Found(seen.what, seen.lines)
+
+    return look
+
+
+for _edit in EDITS.values():
+    rule(_edit.id, "error", why=_edit.why, next_step=_edit.next_step)(_looking(_edit))
