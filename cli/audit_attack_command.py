@@ -18,8 +18,7 @@ from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table
 
 if TYPE_CHECKING:
-    from ..audit.attack import Tell
-    from ..audit.attack_report import Asked, AttackReport
+    from ..audit.attack import Asked, AttackReport, Tell
     from ..audit.measurement import Measurement
 
 TIERS: Final = ("claim", "robust", "residual", "membership")
@@ -133,8 +132,8 @@ def attack(
     most; what is unusual leaves with 0, and a low value proves nothing.  --quiet prints the claim
     tier's number.
     """
+    from ..audit.attack import Asked
     from ..audit.attack import attack as attacked
-    from ..audit.attack_report import Asked
     from ..fl.running.signing_key import private_key
 
     for name in tier or ():

@@ -14,7 +14,7 @@ import numpy as np
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
-from privplan.audit.attack_tools import Tools
+from privplan.audit.attack.tools import Tools
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import Measurement
 from privplan.fl.aggregation.weighted_sum import weighted_sum

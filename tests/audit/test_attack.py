@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.accountant.records import Evaluation, Randomness, RunClose, RunOpen
 from privplan.audit.attack import Asked, attack
-from privplan.audit.attack_size import CANARIES, LARGEST, canaries_for, require_feasible
+from privplan.audit.attack.rehearsal_size import CANARIES, LARGEST, canaries_for, require_feasible
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in

@@ -13,8 +13,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import sealing
-from privplan.audit.attack import attack
-from privplan.audit.attack_report import Asked
+from privplan.audit.attack import Asked, attack
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import ROUNDS, VALUES

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from privplan.audit.attack_tools import Tools
+from privplan.audit.attack.tools import Tools
 from privplan.audit.results import append_results
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter

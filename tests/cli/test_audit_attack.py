@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
-from privplan.audit.attack_tools import Tools
+from privplan.audit.attack.tools import Tools
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.audit.residual.tier import ROUNDS, VALUES
 from privplan.audit.results import append_results, measurements_in

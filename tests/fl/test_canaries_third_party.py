@@ -18,7 +18,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import About, Gaussian
 from privplan.accountant.sensitivity.release import up
-from privplan.audit.attack_size import CANARIES, canaries_for
+from privplan.audit.attack.rehearsal_size import CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training

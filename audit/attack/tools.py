@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .measurement import Measurement
+from ..measurement import Measurement
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,6 @@ def _later(module: str, name: str) -> Callable[..., Any]:
     """Return a function of a sibling, which is loaded by its first call."""
 
     def called(*given: Any, **more: Any) -> Any:
-        return getattr(importlib.import_module(f".{module}", __package__), name)(*given, **more)
+        return getattr(importlib.import_module(f"..{module}", __package__), name)(*given, **more)
 
     return called

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..accountant import validate
-from ..accountant.errors import InvalidInput
-from ..accountant.records import Claim
-from .measurement import NOT_PROOF, Measurement, Tier, Verdict
-from .verify import Checked, Signature
+from ...accountant import validate
+from ...accountant.errors import InvalidInput
+from ...accountant.records import Claim
+from ..measurement import NOT_PROOF, Measurement, Tier, Verdict
+from ..verify import Checked, Signature
 
 TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "membership", "residual")
 """The tiers of an attack, in the order in which they are taken."""

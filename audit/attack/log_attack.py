@@ -20,31 +20,32 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from ..accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
-from ..accountant.records import RunOpen
-from ..fl.declarations.registry import exactly_named
-from ..fl.log import BadLine, LogWriter, Sealed, read
-from ..fl.log.canonical import SEALED
-from ..fl.log.reader import log_of
-from ..fl.log.signing import OTHER_KEY
-from .attack_report import TIERS, Asked, AttackReport, Skipped
-from .attack_size import canaries_for, require_feasible
-from .attack_tools import Tools
-from .budget import Entry, Ledger, audit_budget
-from .configuration.comparison import require_as_configured
-from .configuration.logged_settings import (
+from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
+from ...accountant.records import RunOpen
+from ...fl.declarations.registry import exactly_named
+from ...fl.log import BadLine, LogWriter, Sealed, read
+from ...fl.log.canonical import SEALED
+from ...fl.log.reader import log_of
+from ...fl.log.signing import OTHER_KEY
+from ..budget import audit_budget
+from ..configuration.comparison import require_as_configured
+from ..configuration.logged_settings import (
     path_in,
     require_same_epsilon,
     require_same_event,
     require_same_file,
     settings_in,
 )
-from .edits import require_unedited
-from .hazards.sidecar import require_fitting
-from .ledger.commitments import require_whole
-from .measurement import Measurement, Tier
-from .results import append_results, results_in
-from .verify import Verified, verify
+from ..edits import require_unedited
+from ..hazards.sidecar import require_fitting
+from ..ledger import Entry, Ledger
+from ..ledger.commitments import require_whole
+from ..measurement import Measurement, Tier
+from ..results import append_results, results_in
+from ..verify import Verified, verify
+from .rehearsal_size import canaries_for, require_feasible
+from .report import TIERS, Asked, AttackReport, Skipped
+from .tools import Tools
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-    from ..fl.settings.schema import Settings
+    from ...fl.settings.schema import Settings
 
 USUAL: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
 """Those that are taken unless others are asked for: they need none of the records."""
@@ -314,7 +315,7 @@ class _Attack:
                 "does not say."
             )
             return
-        from ..fl.running.preparation import prepare
+        from ...fl.running.preparation import prepare
 
         if prepare(settings).dataset != item.value:
             raise InvalidInput(

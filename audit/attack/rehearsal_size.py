@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..accountant.errors import InvalidInput
-from ..fl.canaries.work import usual_canaries, work_of
-from ..fl.settings.schema import Settings
+from ...accountant.errors import InvalidInput
+from ...fl.canaries.work import usual_canaries, work_of
+from ...fl.settings.schema import Settings
 
 CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
