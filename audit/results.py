@@ -66,7 +66,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Appended:
+class AppendedLines:
     """The lines that were added, by number, and the head of the log after them."""
 
     lines: tuple[int, ...]
@@ -79,7 +79,7 @@ def append_results(
     *,
     sealed: Sequence[Measurement] = (),
     key: Ed25519PrivateKey | None = None,
-) -> Appended:
+) -> AppendedLines:
     """Add what was measured to the log of a run, closed or not, each as an `audit.result`.
 
     `sealed` are measurements that may not be published: the log gets one line for each of their
@@ -106,7 +106,7 @@ def append_results(
             commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
             records.append(AuditResult(tier, {SEALED: commitment}))
         lines = tuple(writer.append(record) + 1 for record in records)
-        return Appended(lines, writer.head or "")
+        return AppendedLines(lines, writer.head or "")
 
 
 def measurements_in(folder: str | Path) -> tuple[Measurement, ...]:

@@ -50,7 +50,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """What a log turned out to be.
 
     `records` lines are good, and `head` is the hash of the last of them.  `complete` says that
@@ -112,7 +112,7 @@ def verify(
     *,
     expected_head: str | None = None,
     each: Callable[[Line], None] | None = None,
-) -> Verified:
+) -> Verification:
     """Check the log in a folder, and name the first bad line.
 
     `expected_head` is a hash that was kept elsewhere, or its first 32 digits or more: some line
@@ -136,7 +136,7 @@ def verify(
         bad = (error.number, error.reason)
     mismatch = check.mismatch()
     problem = _problem(scan, bad) or mismatch
-    return Verified(
+    return Verification(
         records=check.records,
         head=check.head,
         complete=scan.course.closed and problem is None,

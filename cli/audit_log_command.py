@@ -13,7 +13,7 @@ from .output import Report, plain, show, table
 if TYPE_CHECKING:
     from ..audit.edits import Contradiction
     from ..audit.edits.replay import Replay
-    from ..audit.verify import Verified
+    from ..audit.verify import Verification
 
 Folder = Annotated[
     str, typer.Argument(metavar="DIR", help="The output folder of a run.", show_default=False)
@@ -82,7 +82,7 @@ def log(
     show(report, as_json=as_json, quiet=quiet)
 
 
-def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
+def result(found: Verification, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
     from ..fl.log.empty_log import UNBEGUN
 
@@ -106,7 +106,7 @@ def result(found: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str,
     }
 
 
-def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+def _rows(found: Verification, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
     from ..fl.log.empty_log import UNBEGUN
 
     rows = [
@@ -132,7 +132,7 @@ def _rows(found: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, st
     return rows
 
 
-def _configured(found: Verified, folder: str) -> list[Contradiction]:
+def _configured(found: Verification, folder: str) -> list[Contradiction]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
     from ..audit.configuration.first_line import beside, lacking, said
     from ..audit.edits import Contradiction
@@ -170,7 +170,7 @@ def _rounds(numbers: Sequence[int]) -> str:
     return f"round{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
-def _warnings(found: Verified, *, anchored: bool) -> tuple[str, ...]:
+def _warnings(found: Verification, *, anchored: bool) -> tuple[str, ...]:
     said: list[str] = []
     if found.ok and not found.unbegun and not found.complete and not anchored:
         said.append(

@@ -42,7 +42,7 @@ from ..ledger import Entry, Ledger
 from ..ledger.commitments import require_whole
 from ..measurement import Measurement, Tier
 from ..results import append_results, results_in
-from ..verify import Verified, verify
+from ..verify import Verification, verify
 from .rehearsal_size import canaries_for, require_feasible
 from .report import TIERS, Asked, AttackReport, Skipped
 from .tools import Tools
@@ -135,7 +135,7 @@ class _Attack:
     key: Ed25519PrivateKey | None
     tell: Tell
     tools: Tools
-    verified: Verified
+    verified: Verification
     measurements: list[Measurement] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     failures: list[PrivplanError] = field(default_factory=list)
@@ -348,7 +348,7 @@ class _Attack:
 
 def _verified(
     folder: Path, public_key: Ed25519PublicKey | None, expected_head: str | None
-) -> Verified:
+) -> Verification:
     """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
     found = verify(folder, public_key, expected_head=expected_head)
     if found.first_bad is not None and found.first_bad[1] == OTHER_KEY:

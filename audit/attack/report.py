@@ -76,7 +76,7 @@ class AttackReport:
     `appended` are the numbers of the lines that were added to the log, `head` its last hash.
     `sealed_tiers` are those whose results are not to be published, `sealed_report` the file that
     keeps them; None where nothing was kept.  `checked`, `signature` and `up_to` are those of the
-    log before the attack (`audit.verify.Verified`).
+    log before the attack (`audit.verify.Verification`).
     """
 
     run_id: str

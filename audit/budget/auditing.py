@@ -17,16 +17,16 @@ from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
 from ..configuration.first_line import beside
 from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
-from ..evidence.epsilon_total import Total, nothing
+from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
-from ..hazards import Hazard, looked_for, worst_first
+from ..hazards import Hazard, search_hazards, worst_first
 from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
 from ..hazards.configuration_mismatch import comparison, file_mismatch
 from ..hazards.edited_log import hazards_beside
 from ..hazards.foreign_results import foreign_results
 from ..ledger.commitments import not_stated
 from ..ledger.entries import Entry, Ledger, rounds_of
-from ..verify import Verified, verify
+from ..verify import Verification, verify
 from .report import BudgetReport, Chain, GroupRow, Row
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ def audit_ledger(
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
-    found = evidence.settled(claim.observer)
-    looked = looked_for(evidence)
+    found = evidence.spent_total(claim.observer)
+    looked = search_hazards(evidence)
     return BudgetReport(
         chain=chain,
         claim=claim,
@@ -121,7 +121,7 @@ def audit_ledger(
         rows=tuple(
             Row(
                 name,
-                evidence.settled(name),
+                evidence.spent_total(name),
                 stated.get(name),
                 evidence.dropouts,
                 evidence.rests_on(name),
@@ -129,7 +129,7 @@ def audit_ledger(
             for name in evidence.observers
         ),
         groups=tuple(
-            GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
+            GroupRow(size, evidence.spent_total(claim.observer, group=size)) for size in groups
         ),
         hazards=worst_first((*looked.hazards, *more)),
         spent=ledger.rounds,
@@ -162,7 +162,7 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
         return NAMED
 
 
-def chain_of(verified: Verified) -> Chain:
+def chain_of(verified: Verification) -> Chain:
     """Return the chain of a log that is whole."""
     return Chain(
         verified.records,
@@ -173,7 +173,7 @@ def chain_of(verified: Verified) -> Chain:
     )
 
 
-def chain_hazards(verified: Verified) -> tuple[Hazard, ...]:
+def chain_hazards(verified: Verification) -> tuple[Hazard, ...]:
     """Return the hazards of a log that is whole, as a file: torn, or not what was expected."""
     found = []
     if verified.torn is not None:
@@ -188,7 +188,7 @@ def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> Bud
     return BudgetReport(
         chain=chain,
         claim=None,
-        total=nothing(why),
+        total=no_guarantee_total(why),
         planned=None,
         rows=(),
         groups=(),
@@ -204,7 +204,7 @@ def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> Bud
     )
 
 
-def _planned(evidence: Evidence) -> Total | None:
+def _planned(evidence: Evidence) -> EpsilonTotal | None:
     observer = evidence.ledger.opened.claim.observer
     if observer not in evidence.ledger.opened.plan.events:
         return None
@@ -295,7 +295,7 @@ def _assumptions(evidence: Evidence) -> tuple[str, ...]:
     found += _of_protocol(evidence)
     if any(one.facts.noise.std == 0.0 and not one.facts.voids for one in evidence.kinds):
         found.append("The epsilon of local randomizers stands in their event, and was not checked.")
-    if evidence.settled(ledger.opened.claim.observer).epsilon.lower > 0.0:
+    if evidence.spent_total(ledger.opened.claim.observer).epsilon.lower > 0.0:
         found.append(
             "The lower end is for a unit that may contribute anything within its bound, in every "
             "released round."

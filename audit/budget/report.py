@@ -12,7 +12,7 @@ from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
 from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import NAMED, phrase, row_of
-from ..evidence.epsilon_total import Total
+from ..evidence.epsilon_total import EpsilonTotal
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
@@ -32,7 +32,7 @@ class Row:
     """
 
     observer: str
-    total: Total
+    total: EpsilonTotal
     stated: float | None
     dropouts: int = 0
     rests_on: tuple[str, ...] = ()
@@ -107,7 +107,7 @@ class GroupRow:
     """What the log supports for a unit of several of what it protects."""
 
     size: int
-    total: Total
+    total: EpsilonTotal
 
     def to_json(self) -> dict[str, object]:
         """Return the row as a JSON object."""
@@ -156,8 +156,8 @@ class BudgetReport:
 
     chain: Chain
     claim: Claim | None
-    total: Total
-    planned: Total | None
+    total: EpsilonTotal
+    planned: EpsilonTotal | None
     rows: tuple[Row, ...]
     groups: tuple[GroupRow, ...]
     hazards: tuple[Hazard, ...]

@@ -18,7 +18,7 @@ from ...accountant.records.shape import LATER
 from ...fl.frame import expected_log
 from ...fl.frame.expected_log import AtMost, NotStated
 from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
-from ..ledger.entries import Ledger, Spent
+from ..ledger.entries import Ledger, SpentIntent
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
 from .logged_settings import in_range, value_of
 
@@ -246,7 +246,7 @@ class _Comparing:
             first = self.ledger.spent[0]
             self._once("phase", f"{names[0]} first", first.intent.phase, first.number)
 
-    def _round(self, spent: Spent) -> None:
+    def _round(self, spent: SpentIntent) -> None:
         intent = spent.intent
         for number, release in spent.releases:
             self._release(spent, number, release)
@@ -260,7 +260,7 @@ class _Comparing:
             for name in _PARTS:
                 self._parts(name, getattr(phase, name), getattr(intent, name), spent.number)
 
-    def _release(self, spent: Spent, number: int, release: RoundRelease) -> None:
+    def _release(self, spent: SpentIntent, number: int, release: RoundRelease) -> None:
         intent = spent.intent
         facts = (release.normaliser, release.clip_enforced, release.shares, release.draws)
         key = (intent.phase, *facts, release.values, intent.noise)

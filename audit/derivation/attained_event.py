@@ -8,8 +8,22 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
-from .protocol_consistency import is_private, largest_weight, multiple, settled, transfer_rate
-from .round_facts import MODEL, SMOOTHING, Facts, Setting, Unproven, is_alone, share_of
+from .protocol_consistency import (
+    is_private,
+    largest_weight,
+    multiple,
+    reliable_facts,
+    transfer_rate,
+)
+from .round_facts import (
+    MODEL,
+    SMOOTHING,
+    NoProof,
+    RoundFacts,
+    RunSetting,
+    is_alone,
+    share_of,
+)
 from .sampling import is_hidden
 
 _SHY: Final = Fraction(999_999, 1_000_000)
@@ -19,7 +33,7 @@ _FINE: Final = 2**16
 """Grid steps in a share from which a sum over the grid is an integral, to less than `_SHY`."""
 
 
-def attained(facts: Facts, setting: Setting) -> ev.Event | None:
+def attained(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     """Return an event that some data attain before the model, where the facts say enough; or None.
 
     Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
@@ -28,7 +42,7 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
     come to together.
     """
     rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
-    facts, setting = settled(facts, setting)
+    facts, setting = reliable_facts(facts, setting)
     own, noise, drawn = facts.contribution, facts.noise, facts.sampling
     plain = own.terms == "unit" and own.norm == "l2" and noise.family == "gaussian"
     if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
@@ -57,5 +71,5 @@ def attained(facts: Facts, setting: Setting) -> ev.Event | None:
         elif drawn.method != "none":
             return None
         return repeated(facts.made, event)
-    except (Unproven, PrivplanError):
+    except (NoProof, PrivplanError):
         return None

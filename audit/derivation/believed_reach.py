@@ -23,8 +23,8 @@ from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
 from ...fl.observers.reaches import Route, misfits, reach_of
 from ...fl.observers.suppositions import as_stated, without_protocol
-from .protocol_consistency import settled
-from .round_facts import Facts, Setting
+from .protocol_consistency import reliable_facts
+from .round_facts import RoundFacts, RunSetting
 from .sampling import route_of
 
 _LESS: Final[Mapping[str, frozenset[str]]] = {
@@ -46,7 +46,7 @@ _OF_THE_MIX: Final = ("dimensions", "chosen", "padded_to", "granularity", "overf
 
 
 @dataclass(frozen=True)
-class Believed:
+class BelievedReach:
     """What counts of a reach: each of `reaches` is derived, and the weakest is counted.
 
     `assumed` are sentences that stand beside the number, `contradicted` why a statement does not
@@ -59,9 +59,9 @@ class Believed:
     missing: bool = False
 
 
-def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
+def believed_reach(facts: RoundFacts, setting: RunSetting, observer: str) -> BelievedReach | None:
     """Return how far the reach of an observer counts; None for one that nobody knows."""
-    known, whole = settled(facts, setting)
+    known, whole = reliable_facts(facts, setting)
     route = route_of(known, whole)
     table = _table(observer, route, facts, setting)
     if table is None:
@@ -75,31 +75,31 @@ def believed(facts: Facts, setting: Setting, observer: str) -> Believed | None:
     if stated is None:
         absent = observer in facts.missing and observer != MODEL
         reaches = (_all(table), table) if absent else (table,)
-        return Believed(_told_apart(reaches, facts), missing=absent)
+        return BelievedReach(_told_apart(reaches, facts), missing=absent)
     return _judged(stated, table, facts, setting, observer, route)
 
 
 def _judged(
-    stated: Reach, table: Reach, facts: Facts, setting: Setting, observer: str, route: Route
-) -> Believed:
+    stated: Reach, table: Reach, facts: RoundFacts, setting: RunSetting, observer: str, route: Route
+) -> BelievedReach:
     """Return how far one statement counts beside the table's."""
     merged = _merged(stated, table)
     why = tuple(_contradicted(stated, table, facts, setting, observer, route))
     if why:
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
-        return Believed(_told_apart(reaches, facts), as_stated(stated), why)
+        return BelievedReach(_told_apart(reaches, facts), as_stated(stated), why)
     assumed = as_stated(stated)
     if stated.sees not in _LESS[table.sees]:
         if observer == CLIENT:  # it knows its own, whoever mixes
             merged = replace(merged, colluders=max(merged.colluders, 1))
-        return Believed(
+        return BelievedReach(
             (merged,),
             (without_protocol(stated, observer, setting.aggregation, setting.security), *assumed),
         )
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
-        return Believed((merged,), assumed)  # of what is mixed the table knows no dimensions
-    return Believed(_told_apart((*_by_colluders(merged, table), table), facts), assumed)
+        return BelievedReach((merged,), assumed)  # of what is mixed the table knows no dimensions
+    return BelievedReach(_told_apart((*_by_colluders(merged, table), table), facts), assumed)
 
 
 def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
@@ -113,7 +113,7 @@ def _by_colluders(reach: Reach, table: Reach) -> tuple[Reach, ...]:
     return reach, replace(reach, colluders=table.colluders)
 
 
-def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
+def _told_apart(reaches: tuple[Reach, ...], facts: RoundFacts) -> tuple[Reach, ...]:
     """Return reaches without those that follow from another: whoever sees each message sees all.
 
     Values with the noise of one contributor do not follow from messages with their own.
@@ -123,16 +123,16 @@ def _told_apart(reaches: tuple[Reach, ...], facts: Facts) -> tuple[Reach, ...]:
     return tuple(reach for reach in reaches if reach.sees in ("each", "one-share"))
 
 
-def _together(every: list[Believed], facts: Facts) -> Believed:
+def _together(every: list[BelievedReach], facts: RoundFacts) -> BelievedReach:
     """Return what counts of several statements: the weakest of all that each of them leaves."""
-    return Believed(
+    return BelievedReach(
         _told_apart(tuple(dict.fromkeys(reach for each in every for reach in each.reaches)), facts),
         tuple(dict.fromkeys(text for each in every for text in each.assumed)),
         tuple(dict.fromkeys(why for each in every for why in each.contradicted)),
     )
 
 
-def _table(observer: str, route: Route, facts: Facts, setting: Setting) -> Reach | None:
+def _table(observer: str, route: Route, facts: RoundFacts, setting: RunSetting) -> Reach | None:
     """Return the row of the table, for messages as they are seen; None for an unknown observer.
 
     Where messages are said to be shuffled, and the protocol does not count, nothing says that only
@@ -155,7 +155,7 @@ def _table(observer: str, route: Route, facts: Facts, setting: Setting) -> Reach
     )
 
 
-def _sends_many(observer: str, facts: Facts, setting: Setting) -> bool:
+def _sends_many(observer: str, facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether an observer sends nobody knows how many of the messages, and their noise.
 
     A silo sends those of all its users.  A client sends one for each of its records: as many as a
@@ -169,7 +169,7 @@ def _sends_many(observer: str, facts: Facts, setting: Setting) -> bool:
     return observer in (SILO, SILO_WITH_RECORDS, PEER) and facts.contribution.unit != "silo"
 
 
-def _stated(facts: Facts, setting: Setting, observer: str) -> tuple[Reach, ...]:
+def _stated(facts: RoundFacts, setting: RunSetting, observer: str) -> tuple[Reach, ...]:
     """Return what is stated to reach an observer; the model is made of what the analyzer sees.
 
     What is released hides no less than what the analyzer sees, if it is a sum of that; what else
@@ -223,7 +223,7 @@ def _all(reach: Reach) -> Reach:
 
 
 def _contradicted(
-    stated: Reach, table: Reach, facts: Facts, setting: Setting, observer: str, route: Route
+    stated: Reach, table: Reach, facts: RoundFacts, setting: RunSetting, observer: str, route: Route
 ) -> Iterator[str]:
     """Yield why other facts are against a stated reach, each in a clause that names both."""
     for key, what in misfits(stated):
@@ -251,7 +251,7 @@ def _contradicted(
         yield "`also` names identities, which show who was drawn, and the sample is said to hide"
 
 
-def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
+def _not_mixed(stated: Reach, facts: RoundFacts, setting: RunSetting) -> Iterator[str]:
     """Yield why messages are not mixed as it is stated: other facts count them otherwise."""
     if not facts.messages:
         yield f"terms of kind `{facts.contribution.terms}` share their noise, and are no messages"
@@ -275,7 +275,7 @@ def _not_mixed(stated: Reach, facts: Facts, setting: Setting) -> Iterator[str]:
             yield f"`{name}` is {' and '.join(sorted(map(str, said)))}, by whom it is said to reach"
 
 
-def _is_sender_hidden(facts: Facts, route: Route, stated: Reach) -> bool:
+def _is_sender_hidden(facts: RoundFacts, route: Route, stated: Reach) -> bool:
     """Return whether a sample of those who send by themselves is said to be unknown."""
     alone = facts.messages or facts.contribution.unit == "silo"
     return route.sampling.method != "none" and alone and not stated.knows_sample

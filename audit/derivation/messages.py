@@ -21,7 +21,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
-from .round_facts import SUMS, Facts, Setting, Unproven, share_variance
+from .round_facts import SUMS, NoProof, RoundFacts, RunSetting, share_variance
 from .sampling import on_sample, parts_of
 from .sensitivity import bound, weight
 from .sums import noisy, require_unknown_noise
@@ -33,19 +33,19 @@ _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
 """Families without common noise: their epsilon stands in the event, which is taken as a fact."""
 
 
-def see_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what one message reveals, with the name of its unit."""
     _require_oblivious(facts, reach)
     return local(facts, setting)
 
 
-def see_one_message(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_one_message(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum reveals with the noise of one message, whoever sent that."""
     require_unknown_noise(reach)
     return see_messages(facts, setting, reach)
 
 
-def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_all_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what all messages that a unit sends in a round reveal, with its name.
 
     No sample hides any of them.
@@ -54,7 +54,7 @@ def see_all_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     return repeated(sent(facts) * times(facts), base)
 
 
-def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum of all messages reveals; each of them, where their noise is not known."""
     contribution, noise = facts.contribution, facts.noise
     known = reach.colluders + (reach.sees == "sum-less-own")
@@ -71,15 +71,15 @@ def see_sum_of_messages(facts: Facts, setting: Setting, reach: Reach) -> ev.Even
     return ev.Gaussian(root_down(share_variance(noise) * shares / moved**2))
 
 
-def local(facts: Facts, setting: Setting) -> ev.Event:
+def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return what one message reveals of its sender, from the facts of its noise."""
     shown = facts.contribution.terms == "message" or facts.noise.family in SUMS
     if shown and setting.neighbours == "add-remove":
-        raise Unproven("a unit that is absent sends no message, which shows whoever counts them")
+        raise NoProof("a unit that is absent sends no message, which shows whoever counts them")
     return randomizer(facts, setting)
 
 
-def randomizer(facts: Facts, setting: Setting) -> ev.Event:
+def randomizer(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return what one message reveals of the value in it; nothing of whether there is one."""
     if facts.noise.family not in SUMS:
         return _stated(facts)[0]
@@ -87,7 +87,7 @@ def randomizer(facts: Facts, setting: Setting) -> ev.Event:
     return noisy(replace(facts, shares=1), setting, moved)
 
 
-def sent(facts: Facts) -> int:
+def sent(facts: RoundFacts) -> int:
     """Return how many messages a unit sends in a round with the draws that were announced.
 
     As many as anything in the intent says: each draw is a message, of each as many as the stated
@@ -98,17 +98,17 @@ def sent(facts: Facts) -> int:
     return max([_announced(facts) * stated, *said])
 
 
-def times(facts: Facts) -> int:
+def times(facts: RoundFacts) -> int:
     """Return how often a round was made: once, where no more was drawn than was announced."""
     return -(-facts.draws // _announced(facts))
 
 
-def is_one_each(facts: Facts) -> bool:
+def is_one_each(facts: RoundFacts) -> bool:
     """Return whether each draw is one message; fewer draws than `chosen` coordinates are not."""
     return sent(facts) == _announced(facts)
 
 
-def _is_sent_by_all(facts: Facts) -> bool:
+def _is_sent_by_all(facts: RoundFacts) -> bool:
     """Return whether every unit surely sends a message to each sum: none chooses among them.
 
     Several draws may be messages of a few coordinates each, unless all coordinates are sent.
@@ -121,11 +121,11 @@ def _is_sent_by_all(facts: Facts) -> bool:
     return is_one_each(facts) and facts.width in (None, sent(facts))
 
 
-def _announced(facts: Facts) -> int:
+def _announced(facts: RoundFacts) -> int:
     return max(facts.noise.draws, 1)
 
 
-def is_oblivious(facts: Facts) -> bool:
+def is_oblivious(facts: RoundFacts) -> bool:
     """Return whether every reach that says how coordinates are chosen says: whatever the data."""
     said = {reach.selection for _, reach in facts.reaches or ()} - {None}
     inside = {
@@ -134,19 +134,19 @@ def is_oblivious(facts: Facts) -> bool:
     return said | inside <= {"oblivious"}
 
 
-def _require_oblivious(facts: Facts, reach: Reach) -> None:
-    """Raise `Unproven` where who sees messages sees which coordinates the data chose."""
+def _require_oblivious(facts: RoundFacts, reach: Reach) -> None:
+    """Raise `NoProof` where who sees messages sees which coordinates the data chose."""
     if not is_oblivious(facts):
-        raise Unproven("which coordinates a unit sends depends on its data, and is seen")
+        raise NoProof("which coordinates a unit sends depends on its data, and is seen")
     if "index-sets" in reach.also and not _says_selection(facts):
-        raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
+        raise NoProof("which coordinates a unit sends is seen, and not said to be oblivious")
 
 
-def _says_selection(facts: Facts) -> bool:
+def _says_selection(facts: RoundFacts) -> bool:
     return any(reach.selection is not None for _, reach in facts.reaches or ())
 
 
-def _stated(facts: Facts) -> tuple[ev.Event, int]:
+def _stated(facts: RoundFacts) -> tuple[ev.Event, int]:
     """Return the local randomizer in the stated event, and how often a unit uses it in one draw.
 
     Shuffles and samples around it are conclusions of the log, and are taken off.
@@ -156,11 +156,11 @@ def _stated(facts: Facts) -> tuple[ev.Event, int]:
         times *= getattr(event, "count", 1) * getattr(event, "chosen", 1)
         event = inner
     if not isinstance(event, _LOCAL[facts.noise.family]):
-        raise Unproven(f"`{event.type}` is not an event of {facts.noise.family} noise")
+        raise NoProof(f"`{event.type}` is not an event of {facts.noise.family} noise")
     return event, max(1, -(-times // max(facts.noise.draws, 1)))
 
 
-def is_number(facts: Facts) -> bool:
+def is_number(facts: RoundFacts) -> bool:
     """Return whether a message, or a sum, surely is one number and no vector.
 
     What is released says nothing of a message: of vectors a norm may be released, or a count.  A
@@ -174,13 +174,13 @@ def is_number(facts: Facts) -> bool:
     return bool(mixed) and all(kind == "coordinate" for kind in mixed) and by_draw
 
 
-def mixable(facts: Facts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event | None:
+def mixable(facts: RoundFacts, inner: ev.Event, *, each_coordinate: bool) -> ev.Event | None:
     """Return a randomizer of which a shuffle bound is known, as whoever sees a mix sees it.
 
     A number has the blanket of its noise.  Of a vector only the local epsilon counts: Laplace noise
     on a vector within an l1 ball is as private as on a number, but other messages look less like
     it.  Gaussian noise on a vector has no such epsilon, and no bound: None.  A message is a number
-    where `each_coordinate` is one, or `facts.single` is settled so (`is_number`).
+    where `each_coordinate` is one, or `facts.single` is set so (`is_number`).
     """
     if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or each_coordinate or facts.single:
         return inner

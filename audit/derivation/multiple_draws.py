@@ -18,11 +18,11 @@ from fractions import Fraction
 
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
-from .round_facts import Facts, Setting
+from .round_facts import RoundFacts, RunSetting
 from .sampling import on_sample, require_population
 
 
-def several(base: ev.Event, facts: Facts, setting: Setting, *, hidden: bool) -> ev.Event:
+def several(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool) -> ev.Event:
     """Return all sums of a round, of which one is `base`, on their samples."""
     most = most_draws(facts, setting)
     if most is None:
@@ -35,7 +35,7 @@ def several(base: ev.Event, facts: Facts, setting: Setting, *, hidden: bool) -> 
     return repeated(most, base)
 
 
-def most_draws(facts: Facts, setting: Setting) -> int | None:
+def most_draws(facts: RoundFacts, setting: RunSetting) -> int | None:
     """Return how many of a round's sums hold one unit at most; None where all of them may."""
     drawn, announced = facts.sampling, max(facts.noise.draws, 1)
     if drawn.most_draws is None or drawn.method != "shuffled" or drawn.most_draws < 1:

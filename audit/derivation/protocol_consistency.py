@@ -29,7 +29,7 @@ from typing import Final
 from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
-from .round_facts import SUMS, Facts, Setting, Unproven, is_alone
+from .round_facts import SUMS, NoProof, RoundFacts, RunSetting, is_alone
 
 LEAST_KEY: Final = 2048
 """Bits of a Paillier key that nobody can factor; with fewer, silos read every user's counts."""
@@ -59,7 +59,7 @@ _USED: Final[Mapping[str, tuple[str, ...]]] = {
 """The numbers that the protocols use of which every version states 0 for all others."""
 
 
-def settled(facts: Facts, setting: Setting) -> tuple[Facts, Setting]:
+def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, RunSetting]:
     """Return facts and setting as far as they can be relied on together; twice is as once.
 
     `aggregation` is what the facts of the protocol allow, `shares` what it guarantees, and the
@@ -79,7 +79,7 @@ def settled(facts: Facts, setting: Setting) -> tuple[Facts, Setting]:
     return made, replace(setting, aggregation=aggregation)
 
 
-def contradictions(facts: Facts, setting: Setting) -> tuple[str, ...]:
+def contradictions(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     """Return why a round's facts, and the run's, are none of a protocol for unseen sums."""
     own = setting.security
     if own is None:
@@ -88,7 +88,7 @@ def contradictions(facts: Facts, setting: Setting) -> tuple[str, ...]:
     return tuple(_contradictions(facts, setting, own))
 
 
-def _contradictions(facts: Facts, setting: Setting, own: Security) -> Iterator[str]:
+def _contradictions(facts: RoundFacts, setting: RunSetting, own: Security) -> Iterator[str]:
     aggregation, noise = setting.aggregation, facts.noise
     if _PROTOCOLS.get(aggregation) != own.protocol:
         yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
@@ -143,7 +143,7 @@ def _undefended(own: Security) -> Iterator[str]:
             yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
 
 
-def _unshared(facts: Facts, security: Security) -> Iterator[str]:
+def _unshared(facts: RoundFacts, security: Security) -> Iterator[str]:
     """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
     if security.parties < LEAST_PEERS:
         count = security.parties
@@ -158,7 +158,7 @@ def _unshared(facts: Facts, security: Security) -> Iterator[str]:
         yield "additive shares are for peers that follow the protocol"
 
 
-def _unmixed(facts: Facts, setting: Setting, security: Security) -> Iterator[str]:
+def _unmixed(facts: RoundFacts, setting: RunSetting, security: Security) -> Iterator[str]:
     """Yield why a shuffler mixes nothing: there must be so many messages, each of one unit."""
     there = setting.size(facts.contribution.unit)
     if not facts.messages:
@@ -180,7 +180,7 @@ def _unmixed(facts: Facts, setting: Setting, security: Security) -> Iterator[str
         yield "a shuffler that lies mixes nothing"
 
 
-def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
+def _unfit_weights(facts: RoundFacts, own: Security) -> Iterator[str]:
     weights, terms = facts.weights, facts.contribution
     if (terms.unit, terms.terms, weights.rule) != ("user", "unit", "records"):
         yield f"private weighting is for users' own terms by records, not `{weights.rule}`"
@@ -192,7 +192,7 @@ def _unfit_weights(facts: Facts, own: Security) -> Iterator[str]:
         yield "records are counted in units of 0"
 
 
-def uncovered(facts: Facts, setting: Setting) -> tuple[str, ...]:
+def uncovered(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     """Return why noise does not cover all that is decrypted, which takes every guarantee away."""
     own = setting.security
     if own is None:
@@ -225,7 +225,7 @@ def largest_weight(own: Security) -> Fraction:
     return Fraction(counts, counts + 1)
 
 
-def transfer_rate(facts: Facts, setting: Setting) -> float:
+def transfer_rate(facts: RoundFacts, setting: RunSetting) -> float:
     """Return the rate at which an oblivious transfer draws; 0 where there is none, 1 if unknown."""
     own = setting.security
     if own is not None and _transfers(own):
@@ -233,11 +233,11 @@ def transfer_rate(facts: Facts, setting: Setting) -> float:
     return 1.0 if facts.sampling.drawn_by == "oblivious-transfer" else 0.0
 
 
-def require_strong_key(setting: Setting) -> None:
-    """Raise `Unproven` where silos can read every user's counts."""
+def require_strong_key(setting: RunSetting) -> None:
+    """Raise `NoProof` where silos can read every user's counts."""
     own = setting.security
     if own is not None and is_weak(own):
-        raise Unproven(f"silos can factor a key of {own.key_bits:,} bits, and read users' counts")
+        raise NoProof(f"silos can factor a key of {own.key_bits:,} bits, and read users' counts")
 
 
 def is_weak(own: Security) -> bool:
@@ -245,7 +245,7 @@ def is_weak(own: Security) -> bool:
     return own.protocol == "private-weighting" and own.key_bits < LEAST_KEY
 
 
-def is_private(setting: Setting) -> bool:
+def is_private(setting: RunSetting) -> bool:
     """Return whether the protocol is private weighting."""
     return setting.security is not None and setting.security.protocol == "private-weighting"
 

@@ -21,7 +21,7 @@ from ...accountant.records import (
     Weights,
 )
 from ...accountant.sensitivity.release import root_down
-from ..ledger.entries import Spent
+from ..ledger.entries import SpentIntent
 from ..ledger.phases import CONTINUOUS
 
 SUMS: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
@@ -65,16 +65,16 @@ _INSIDE: Final = frozenset(
 )
 
 
-class Unproven(Exception):
+class NoProof(Exception):
     """The facts support no guarantee; the text says why."""
 
 
 @dataclass(frozen=True)
-class Setting:
+class RunSetting:
     """What holds for the whole run: the promise's unit and relation, and who is there to see.
 
     `users` and `records` are how many there are, None where that is not public; `aggregation` says
-    what the server sees, and `security` by which protocol (see `protocol.settled`).
+    what the server sees, and `security` by which protocol (see `protocol.reliable_facts`).
     """
 
     unit: str
@@ -88,7 +88,7 @@ class Setting:
     security: Security | None = None
 
     @classmethod
-    def of(cls, opened: RunOpen, *, group: int | None = None) -> Setting:
+    def of(cls, opened: RunOpen, *, group: int | None = None) -> RunSetting:
         """Return the setting of a run; `group` replaces the number of records of one unit."""
         claim = opened.claim
         return cls(
@@ -114,7 +114,7 @@ class Setting:
         return known.get(unit) or None
 
     def scope(self, clipped: str) -> Scope:
-        """Return how the unit lies in what is clipped together; `Unproven` where it does not."""
+        """Return how the unit lies in what is clipped together; `NoProof` where it does not."""
         if self.group > 1 and clipped in ("entry", "record"):
             return "group"
         if clipped == self.unit:
@@ -122,13 +122,13 @@ class Setting:
         if (self.unit, clipped) in _INSIDE:
             return "finer"
         unit = with_article(self.unit)
-        raise Unproven(
+        raise NoProof(
             f"each {clipped} is clipped by itself, and {unit} may hold any number of them"
         )
 
 
 @dataclass(frozen=True)
-class Facts:
+class RoundFacts:
     """One intent with its release: all that its cost depends on, and nothing that it concludes.
 
     `shares` are the noise shares that can be relied on, `draws` the noisy sums that may have been
@@ -161,13 +161,13 @@ class Facts:
     @classmethod
     def of(
         cls,
-        spent: Spent,
+        spent: SpentIntent,
         voids: tuple[str, ...] = (),
         *,
         single: bool = False,
         missing: tuple[str, ...] = (),
         width: int | None = None,
-    ) -> Facts:
+    ) -> RoundFacts:
         """Return the facts of an intent; the weakest of its releases counts, once for each.
 
         `single`: every release of its phase held a single value.  `missing`: observers of whom
@@ -275,7 +275,7 @@ def _noise_voids(noise: Noise) -> list[str]:
     return found
 
 
-def is_alone(facts: Facts, setting: Setting) -> bool:
+def is_alone(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
     inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
     return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"

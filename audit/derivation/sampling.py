@@ -22,8 +22,8 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...fl.observers.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
-from .protocol_consistency import settled
-from .round_facts import SUMS, Facts, Setting, Unproven
+from .protocol_consistency import reliable_facts
+from .round_facts import SUMS, NoProof, RoundFacts, RunSetting
 
 __all__ = ["SAMPLERS", "can_hide", "is_hidden", "is_sampled", "on_sample", "parts_of", "route_of"]
 
@@ -31,7 +31,7 @@ _SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
 """Samplers in which another unit takes the place of one that goes."""
 
 
-def on_sample(base: ev.Event, facts: Facts, setting: Setting, *, hidden: bool) -> ev.Event:
+def on_sample(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool) -> ev.Event:
     """Return the event on its sample; `hidden` says that nobody who sees it knows the sample."""
     drawn = facts.sampling
     if drawn.method == "none":
@@ -55,16 +55,16 @@ def on_sample(base: ev.Event, facts: Facts, setting: Setting, *, hidden: bool) -
     return base
 
 
-def require_population(facts: Facts, setting: Setting) -> None:
-    """Raise `Unproven` where a sample is stated to be of more units than there are."""
+def require_population(facts: RoundFacts, setting: RunSetting) -> None:
+    """Raise `NoProof` where a sample is stated to be of more units than there are."""
     drawn, there = facts.sampling, setting.size(facts.sampling.of)
     if drawn.population is not None and there is not None and drawn.population > there:
-        raise Unproven(
+        raise NoProof(
             f"a sample of {drawn.population:,} {drawn.of}s is stated where there are {there:,}"
         )
 
 
-def _is_far(facts: Facts, setting: Setting) -> bool:
+def _is_far(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether a unit that is not drawn leaves the sum farther away than C.
 
     Poisson sampling under replace-one sets both data sets against the rounds without the unit, from
@@ -75,17 +75,17 @@ def _is_far(facts: Facts, setting: Setting) -> bool:
     return setting.neighbours == "replace-one" and is_sum and not near
 
 
-def is_hidden(facts: Facts, setting: Setting, observer: str) -> bool:
+def is_hidden(facts: RoundFacts, setting: RunSetting, observer: str) -> bool:
     """Return whether a sample hides the clipped units from an observer."""
-    facts, setting = settled(facts, setting)
+    facts, setting = reliable_facts(facts, setting)
     reach = reach_of(observer, route_of(facts, setting))
     return can_hide(facts, setting) and (reach is None or not reach.knows_sample)
 
 
-def can_hide(facts: Facts, setting: Setting) -> bool:
+def can_hide(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether a sample may hide the clipped units from anybody: drawn as a whole, at once.
 
-    `facts` and `setting` as they are `settled`.
+    `facts` and `setting` as they are `reliable_facts`.
     """
     drawn = facts.sampling
     if drawn.of != facts.contribution.unit:
@@ -97,8 +97,8 @@ def can_hide(facts: Facts, setting: Setting) -> bool:
     return drawn.drawn_by != "oblivious-transfer" or drawn.method == "poisson"
 
 
-def route_of(facts: Facts, setting: Setting) -> Route:
-    """Return how a round's terms travel, as far as its facts can be relied on (`settled`)."""
+def route_of(facts: RoundFacts, setting: RunSetting) -> Route:
+    """Return how the terms of a round travel, by its `reliable_facts`."""
     return Route(
         setting.aggregation,
         setting.silos,
@@ -121,4 +121,4 @@ def _halved(event: ev.Event) -> ev.Event:
             return ev.ZCDP(4.0 * rho)
         case ev.Pure(epsilon):
             return ev.Pure(2.0 * epsilon)
-    raise Unproven(f"`{event.type}` on a sample whose size is fixed is not understood")
+    raise NoProof(f"`{event.type}` on a sample whose size is fixed is not understood")

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .round_facts import Facts, Setting, Unproven
+from .round_facts import NoProof, RoundFacts, RunSetting
 
 
-def moves(facts: Facts, setting: Setting) -> Fraction:
+def moves(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return how far one unit moves the noisy sum, from the facts: the sensitivity."""
     contribution = facts.contribution
     silos = max(setting.silos, facts.noise.shares, 1) if contribution.terms == "silo-delta" else 1
     return _crossing(facts, setting) * Fraction(contribution.bound) * weight(facts, setting) * silos
 
 
-def bound(facts: Facts, setting: Setting) -> Fraction:
+def bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return the contribution bound C; a stated sensitivity that is larger makes it larger."""
     sensitivity = moves(facts, setting)
     excess = max(Fraction(1), Fraction(facts.sensitivity) / sensitivity)
     return Fraction(facts.contribution.bound) * _crossing(facts, setting) * excess / setting.reach
 
 
-def bound_apart(facts: Facts, setting: Setting) -> Fraction:
+def bound_apart(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return C times the sum of weights for formulas that know a uniform weight to be 1/S."""
     largest = weight(facts, setting)
     return bound(facts, setting) * (max(largest, Fraction(1)) if is_uniform(facts) else largest)
 
 
-def _crossing(facts: Facts, setting: Setting) -> int:
+def _crossing(facts: RoundFacts, setting: RunSetting) -> int:
     """Return by how many clips one term moves: 1 where it goes, 2 where it may point elsewhere."""
     stays = setting.scope(facts.contribution.unit) == "finer"
     if facts.contribution.terms not in ("unit", "message") or stays:
@@ -35,7 +35,7 @@ def _crossing(facts: Facts, setting: Setting) -> int:
     return setting.reach
 
 
-def weight(facts: Facts, setting: Setting) -> Fraction:
+def weight(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return the largest sum of a unit's weights; at least 1 where terms are not a unit's own.
 
     A message has its noise when it is weighted, so a small weight takes nothing off.
@@ -46,26 +46,26 @@ def weight(facts: Facts, setting: Setting) -> Fraction:
     return largest if facts.contribution.terms == "unit" else max(largest, Fraction(1))
 
 
-def is_unweighted(facts: Facts, setting: Setting) -> bool:
+def is_unweighted(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether every silo counts a user's term once, so that its weights sum to S."""
     terms = facts.contribution.terms, facts.contribution.unit
     apart = setting.silos >= 2 and facts.noise.shares >= 2
     return apart and facts.weights.rule == "none" and terms == ("unit", "user")
 
 
-def is_uniform(facts: Facts) -> bool:
+def is_uniform(facts: RoundFacts) -> bool:
     """Return whether a user's weights, which sum to 1, are spread evenly over the silos."""
     uniform = facts.weights.rule == "uniform" and facts.weights.largest_sum <= 1.0 + 1e-9
     return uniform and facts.contribution.unit == "user"
 
 
-def shared_by_silos(facts: Facts, setting: Setting) -> int:
+def shared_by_silos(facts: RoundFacts, setting: RunSetting) -> int:
     """Return the number of silos, each of which added one share of the noise."""
     if setting.silos < 1 or facts.noise.shares != setting.silos:
-        raise Unproven(
+        raise NoProof(
             f"{facts.noise.shares} noise shares for {setting.silos} silos leave updates without "
             "known noise"
         )
     if facts.contribution.terms == "whole":
-        raise Unproven("the log does not say what the parts of the release are")
+        raise NoProof("the log does not say what the parts of the release are")
     return setting.silos

@@ -48,11 +48,11 @@ from .messages import (
     sent,
     times,
 )
-from .round_facts import Facts, Setting, Unproven
+from .round_facts import NoProof, RoundFacts, RunSetting
 from .sampling import require_population
 
 
-def see_shuffled(facts: Facts, setting: Setting, reach: Reach, *, hidden: bool) -> ev.Event:
+def see_shuffled(facts: RoundFacts, setting: RunSetting, reach: Reach, *, hidden: bool) -> ev.Event:
     """Return what all messages of a round reveal without senders; already on their sample.
 
     `hidden`: the observer does not know the sample.
@@ -70,10 +70,10 @@ def see_shuffled(facts: Facts, setting: Setting, reach: Reach, *, hidden: bool) 
     return repeated(facts.draws, _on_sample(facts, setting, shuffle, hidden=hidden))
 
 
-def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
+def _messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:
     """Return among how many messages a unit's own surely lies, that one counted."""
     if reach.users is None:
-        raise Unproven("the log does not say how many messages are mixed")
+        raise NoProof("the log does not say how many messages are mixed")
     bounds = [reach.users]
     if setting.security is not None:
         bounds.append(setting.security.fewest)
@@ -88,7 +88,7 @@ def _messages(facts: Facts, setting: Setting, reach: Reach) -> int:
     return max(min(bounds) - reach.colluders - reach.dropouts, 0)
 
 
-def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev.Event:
+def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: int) -> ev.Event:
     """Return the event of users who send some coordinates, each mixed with its own kind."""
     dimensions, chosen = reach.dimensions or 0, sent(facts)
     by_itself = facts.sampling.method != "none" or users < 2 or chosen > dimensions
@@ -99,7 +99,7 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
         assert inner is not None
         return repeated(dimensions * times(facts), ev.Shuffle(users, inner))
     if reach.padded_to is None or reach.overflow is None or reach.selection is None:
-        raise Unproven("the log does not say to how many messages a dimension is padded")
+        raise NoProof("the log does not say to how many messages a dimension is padded")
     left = reach.padded_to - reach.colluders
     if left < 1:
         return see_all_messages(facts, setting, reach)  # colluders fill every place
@@ -120,7 +120,7 @@ def _coordinates(facts: Facts, setting: Setting, reach: Reach, users: int) -> ev
     return repeated(times(facts), round_)
 
 
-def _known_sets(facts: Facts, setting: Setting, reach: Reach, left: int) -> ev.Event:
+def _known_sets(facts: RoundFacts, setting: RunSetting, reach: Reach, left: int) -> ev.Event:
     """Return the event of coordinates that were chosen whatever the data, before who sees the sets.
 
     Nothing is gained from the choice: each message hides in its own dimension, among `left` places
@@ -133,7 +133,7 @@ def _known_sets(facts: Facts, setting: Setting, reach: Reach, left: int) -> ev.E
     return repeated(sent(facts) * times(facts), ev.Shuffle(left, inner))
 
 
-def _senders(facts: Facts, setting: Setting, reach: Reach) -> int:
+def _senders(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:
     """Return how many users may send who do not collude, at most; see the module."""
     known = [reach.users or 0]
     if setting.security is not None:
@@ -143,7 +143,9 @@ def _senders(facts: Facts, setting: Setting, reach: Reach) -> int:
     return max(max(known) - reach.colluders, 1)
 
 
-def _on_sample(facts: Facts, setting: Setting, event: ev.Shuffle, *, hidden: bool) -> ev.Event:
+def _on_sample(
+    facts: RoundFacts, setting: RunSetting, event: ev.Shuffle, *, hidden: bool
+) -> ev.Event:
     """Return a shuffle of those who were drawn; without one where their number is not known."""
     drawn = facts.sampling
     require_population(facts, setting)

@@ -38,9 +38,9 @@ from .protocol_consistency import is_private, require_strong_key
 from .round_facts import (
     LEAST_STEPS,
     SMOOTHING,
-    Facts,
-    Setting,
-    Unproven,
+    NoProof,
+    RoundFacts,
+    RunSetting,
     is_alone,
     share_of,
     share_variance,
@@ -48,7 +48,7 @@ from .round_facts import (
 from .sensitivity import bound, bound_apart, is_uniform, shared_by_silos, weight
 
 
-def see_sum(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum of all terms and all shares reveals."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders, together=True)
@@ -57,7 +57,7 @@ def see_sum(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     return summed(facts, setting)
 
 
-def see_each(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_each(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the updates of all silos reveal, each with its own share of the noise."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders, together=False)
@@ -76,13 +76,13 @@ def see_each(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     return ev.Gaussian(root_down(square * (silos if is_uniform(facts) else 1)))
 
 
-def see_less_own(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum reveals to who subtracts what it added itself."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders + 1, together=True)
     holds = reach.holds != "nothing"
     if setting.silos < 2:
-        raise Unproven("a single silo holds all data itself")
+        raise NoProof("a single silo holds all data itself")
     if holds:
         _require_chosen_apart(facts, setting)
     if is_alone(facts, setting):
@@ -91,7 +91,7 @@ def see_less_own(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     _require_unknown_counts(facts, setting, holds=holds)
     silos = shared_by_silos(facts, setting)
     if facts.shares < 2:
-        raise Unproven("a silo that subtracts its share is left with no noise")
+        raise NoProof("a silo that subtracts its share is left with no noise")
     if facts.contribution.terms == "silo-delta":
         # Dropouts take away noise, as if more of the deviation were missing.
         return _naive(facts, setting, silos, silos - 1, Fraction(facts.shares - 1, silos - 1))
@@ -111,7 +111,7 @@ def see_less_own(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
     ).event
 
 
-def see_one_share(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
+def see_one_share(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum reveals with the noise of one contributor, whoever that is."""
     if reach.holds != "nothing":
         _require_unknown_counts(facts, setting, holds=True)
@@ -120,14 +120,14 @@ def see_one_share(facts: Facts, setting: Setting, reach: Reach) -> ev.Event:
 
 
 def require_unknown_noise(reach: Reach) -> None:
-    """Raise `Unproven` where who made the one share may tell it, look itself, or be missing."""
+    """Raise `NoProof` where who made the one share may tell it, look itself, or be missing."""
     if reach.colluders:
-        raise Unproven("the one contributor whose noise is in the sum may tell it")
+        raise NoProof("the one contributor whose noise is in the sum may tell it")
     if reach.dropouts:
-        raise Unproven("the one contributor whose noise is in the sum may be missing")
+        raise NoProof("the one contributor whose noise is in the sum may be missing")
 
 
-def summed(facts: Facts, setting: Setting) -> ev.Event:
+def summed(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return what all terms and all reliable shares together reveal."""
     terms = Fraction(1)
     if facts.contribution.terms == "silo-delta":
@@ -135,16 +135,18 @@ def summed(facts: Facts, setting: Setting) -> ev.Event:
     return noisy(facts, setting, bound(facts, setting) * weight(facts, setting) * terms)
 
 
-def _told(facts: Facts, setting: Setting, reach: Reach, told: int, *, together: bool) -> ev.Event:
+def _told(
+    facts: RoundFacts, setting: RunSetting, reach: Reach, told: int, *, together: bool
+) -> ev.Event:
     """Return what is revealed to who knows what `told` silos added; the rest `together`, or each.
 
     Masks hide the other silos' updates from as many colluders as they are made for.
     """
     holds = reach.holds != "nothing"
     if setting.silos <= told:
-        raise Unproven("a coalition of all silos holds all data itself")
+        raise NoProof("a coalition of all silos holds all data itself")
     if is_private(setting):
-        raise Unproven(uldp.PRIVATE_COALITION.reason)
+        raise NoProof(uldp.PRIVATE_COALITION.reason)
     if is_alone(facts, setting):
         if holds:
             _require_chosen_apart(facts, setting)
@@ -153,7 +155,7 @@ def _told(facts: Facts, setting: Setting, reach: Reach, told: int, *, together: 
     silos = shared_by_silos(facts, setting)
     others, left = silos - told, facts.shares - told
     if left < 1:
-        raise Unproven("who subtracts the shares of colluding silos is left with no noise")
+        raise NoProof("who subtracts the shares of colluding silos is left with no noise")
     shares_left = Fraction(left, others) if together else Fraction(1)
     if facts.contribution.terms == "silo-delta":
         return _naive(facts, setting, silos, others, shares_left)
@@ -172,28 +174,28 @@ def _told(facts: Facts, setting: Setting, reach: Reach, told: int, *, together: 
     ).event
 
 
-def _require_unknown_counts(facts: Facts, setting: Setting, *, holds: bool) -> None:
-    """Raise `Unproven` where who holds a part of a unit learns from its weight what else there is.
+def _require_unknown_counts(facts: RoundFacts, setting: RunSetting, *, holds: bool) -> None:
+    """Raise `NoProof` where who holds a part of a unit learns from its weight what else there is.
 
     Where the unit is a part of what is weighted together, such as one record of a user, who holds
     nothing of it may still hold others of the same user.
     """
     in_the_clear = facts.weights.rule == "records" and setting.aggregation != "private-weighting"
     if in_the_clear and (holds or setting.scope(facts.contribution.unit) == "finer"):
-        raise Unproven(uldp.CLEAR_WEIGHTS.reason)
+        raise NoProof(uldp.CLEAR_WEIGHTS.reason)
 
 
-def _require_chosen_apart(facts: Facts, setting: Setting) -> None:
-    """Raise `Unproven` where a silo's records may be chosen by what others hold of the unit."""
+def _require_chosen_apart(facts: RoundFacts, setting: RunSetting) -> None:
+    """Raise `NoProof` where a silo's records may be chosen by what others hold of the unit."""
     of_many = setting.scope(facts.contribution.unit) == "group"
     if of_many and facts.sampling.chosen_by != "each-silo":
-        raise Unproven(
+        raise NoProof(
             "which records take part may tell a silo that holds some how many lie elsewhere"
         )
 
 
 def _naive(
-    facts: Facts, setting: Setting, silos: int, seen: int, left: Fraction = Fraction(1)
+    facts: RoundFacts, setting: RunSetting, silos: int, seen: int, left: Fraction = Fraction(1)
 ) -> ev.Event:
     """Return what whole silos' updates reveal to who sees `seen` of them; `left` of the noise."""
     if facts.noise.family != "gaussian":
@@ -205,7 +207,7 @@ def _naive(
     ).event
 
 
-def noisy(facts: Facts, setting: Setting, moved: Fraction) -> ev.Event:
+def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
     """Return the event of a sum with all reliable noise, for a contribution bound."""
     noise, norm = facts.noise, facts.contribution.norm
     if noise.family == "gaussian":
@@ -216,7 +218,7 @@ def noisy(facts: Facts, setting: Setting, moved: Fraction) -> ev.Event:
         _need_l1(norm)
         return ev.Laplace(down(scale / moved))
     if not grid:
-        raise Unproven(f"{noise.family} noise has no grid that it stands on")
+        raise NoProof(f"{noise.family} noise has no grid that it stands on")
     steps = -(-moved // grid)
     if noise.family == "discrete-laplace":
         _need_l1(norm)
@@ -230,4 +232,4 @@ def noisy(facts: Facts, setting: Setting, moved: Fraction) -> ev.Event:
 
 def _need_l1(norm: str) -> None:
     if norm != "l1":
-        raise Unproven(f"Laplace noise needs an l1 bound, and the clip is {norm}")
+        raise NoProof(f"Laplace noise needs an l1 bound, and the clip is {norm}")

@@ -30,7 +30,7 @@ from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.names import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER, Coalition
 from ...fl.observers.reaches import knows_sample
-from .believed_reach import HOLDS, believed
+from .believed_reach import HOLDS, believed_reach
 from .event_order import weakest
 from .messages import (
     is_number,
@@ -43,8 +43,16 @@ from .messages import (
     see_sum_of_messages,
 )
 from .multiple_draws import several
-from .protocol_consistency import settled
-from .round_facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
+from .protocol_consistency import reliable_facts
+from .round_facts import (
+    MODEL,
+    SILO,
+    SILO_WITH_RECORDS,
+    SUMS,
+    NoProof,
+    RoundFacts,
+    RunSetting,
+)
 from .sampling import can_hide, on_sample, route_of
 from .shuffled_messages import see_shuffled
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
@@ -52,7 +60,7 @@ from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, 
 _CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
 """Observers that take part themselves."""
 
-View = Callable[[Facts, Setting, Reach], ev.Event]
+View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
 
 _OF_SUMS: Final[Mapping[str, View]] = {
     "sum": see_sum,
@@ -69,7 +77,9 @@ _OF_MESSAGES: Final[Mapping[str, View]] = {
 """One noisy sum, or one message, without its sample, by what is seen."""
 
 
-def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = True) -> ev.Event:
+def supported(
+    facts: RoundFacts, setting: RunSetting, observer: str, *, sampled: bool = True
+) -> ev.Event:
     """Return the event of one round that the facts support before an observer.
 
     `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
@@ -79,13 +89,13 @@ def supported(facts: Facts, setting: Setting, observer: str, *, sampled: bool = 
     try:
         case = _Case.of(facts, setting, sampled=sampled)
         if case.facts.voids:
-            raise Unproven("; ".join(case.facts.voids))
-        seen = believed(facts, setting, observer)
+            raise NoProof("; ".join(case.facts.voids))
+        seen = believed_reach(facts, setting, observer)
         if seen is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
         counted = [part for reach in seen.reaches for part in _counted(case, observer, reach)]
         return weakest([_seen(case, reach) for reach in counted])
-    except Unproven as error:
+    except NoProof as error:
         return ev.NoGuarantee(str(error))
     except PrivplanError as error:
         return ev.NoGuarantee(error.what)
@@ -98,14 +108,14 @@ class _Case:
     `hides`: a sample may hide the units that are promised something.
     """
 
-    facts: Facts
-    setting: Setting
-    stated: tuple[Facts, Setting]
+    facts: RoundFacts
+    setting: RunSetting
+    stated: tuple[RoundFacts, RunSetting]
     hides: bool
 
     @classmethod
-    def of(cls, facts: Facts, setting: Setting, *, sampled: bool) -> _Case:
-        known, whole = settled(facts, setting)
+    def of(cls, facts: RoundFacts, setting: RunSetting, *, sampled: bool) -> _Case:
+        known, whole = reliable_facts(facts, setting)
         known = replace(known, single=is_number(known))
         whole_unit = known.voids or whole.scope(known.contribution.unit) != "finer"
         return cls(known, whole, (facts, setting), sampled and bool(whole_unit))
@@ -115,9 +125,9 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     """Return what one reach reveals in all draws of a round."""
     facts, setting = _without(case.facts, reach), case.setting
     if facts.noise.family in SUMS and facts.shares < 1:
-        raise Unproven("no share of the noise can be relied on")
+        raise NoProof("no share of the noise can be relied on")
     if reach.holds == "weights" and facts.weights.rule == "records":
-        raise Unproven(uldp.CLEAR_WEIGHTS.reason)
+        raise NoProof(uldp.CLEAR_WEIGHTS.reason)
     _require_harmless(facts, setting, reach)
     shown = facts.messages and reach.sees == "each"  # who sends no message was not drawn
     shown |= reach.sees != "shuffled" and _leaves_by_chance(facts)
@@ -136,7 +146,7 @@ def _seen(case: _Case, reach: Reach) -> ev.Event:
     return several(base, facts, setting, hidden=hidden)
 
 
-def _leaves_by_chance(facts: Facts) -> bool:
+def _leaves_by_chance(facts: RoundFacts) -> bool:
     """Return whether noise is missing where a unit is not drawn: its message takes it along.
 
     A sample hides a unit in the same sum without it, and that one has other noise, or none: if all
@@ -146,7 +156,7 @@ def _leaves_by_chance(facts: Facts) -> bool:
     return by_chance and facts.contribution.terms == "message"
 
 
-def _is_told(facts: Facts, setting: Setting) -> bool:
+def _is_told(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether one colluder may tell who was drawn, as any in a coalition does."""
     return knows_sample(Coalition(1).name, route_of(facts, setting))
 
@@ -202,7 +212,7 @@ def _of_mixer(case: _Case, observer: str, reach: Reach) -> Reach:
     return replace(reach, sees="each") if mixes and blind and facts.messages else reach
 
 
-def _without(facts: Facts, reach: Reach) -> Facts:
+def _without(facts: RoundFacts, reach: Reach) -> RoundFacts:
     """Return the facts without the noise that is missing where a reach says that more may be.
 
     A message that is missing takes its own noise along, and no other's.
@@ -216,7 +226,7 @@ def _without(facts: Facts, reach: Reach) -> Facts:
 
 def _released(case: _Case, reach: Reach) -> ev.Event:
     """Return what is released, as who may know the sample sees it."""
-    released = believed(*case.stated, MODEL)
+    released = believed_reach(*case.stated, MODEL)
     assert released is not None
     known = [part for part in released.reaches if part.sees != "nothing"]
     seen = [part for public in known for part in _beside(_of_records(case, public), reach)]
@@ -245,31 +255,31 @@ def _before_unknown(case: _Case, observer: str) -> ev.Event:
     """Return what messages are before whoever sees them; a strange name sees nothing known else."""
     facts, setting = case.facts, case.setting
     if facts.noise.family in SUMS or facts.reaches is not None:
-        raise Unproven(f"the log has no facts about what {observer!r} sees")
+        raise NoProof(f"the log has no facts about what {observer!r} sees")
     base = local(facts, setting)
     hidden = case.hides and can_hide(facts, setting)
     hidden &= facts.contribution.terms != "message"  # who sends none was not drawn
     return on_sample(base, facts, setting, hidden=hidden)
 
 
-def _require_harmless(facts: Facts, setting: Setting, reach: Reach) -> None:
-    """Raise `Unproven` where what is seen beside a reach depends on data."""
+def _require_harmless(facts: RoundFacts, setting: RunSetting, reach: Reach) -> None:
+    """Raise `NoProof` where what is seen beside a reach depends on data."""
     if "index-sets" in reach.also and not is_oblivious(facts):
-        raise Unproven("which coordinates a unit sends depends on its data, and is seen")
+        raise NoProof("which coordinates a unit sends depends on its data, and is seen")
     stated = any(part.selection is not None for _, part in facts.reaches or ())
     if "index-sets" in reach.also and not stated:
-        raise Unproven("which coordinates a unit sends is seen, and not said to be oblivious")
+        raise NoProof("which coordinates a unit sends is seen, and not said to be oblivious")
     if "index-sets" in reach.also and facts.messages and setting.neighbours == "add-remove":
-        raise Unproven("which coordinates a unit sends is seen, and one that is absent sends none")
+        raise NoProof("which coordinates a unit sends is seen, and one that is absent sends none")
     apart = facts.messages or facts.contribution.unit == "silo"
     drawn = facts.sampling.method != "none"
     if "identities" in reach.also and apart:
         if drawn and not reach.knows_sample:
-            raise Unproven("who was drawn is seen, and the sample is to hide it")
+            raise NoProof("who was drawn is seen, and the sample is to hide it")
         if facts.messages and setting.neighbours == "add-remove":
-            raise Unproven("who sends is seen, and a unit that is absent sends nothing")
+            raise NoProof("who sends is seen, and a unit that is absent sends nothing")
     if "sizes" in reach.also and facts.messages:
         if not is_oblivious(facts):
-            raise Unproven("how long messages are depends on the data of who sends them")
+            raise NoProof("how long messages are depends on the data of who sends them")
         if setting.neighbours == "add-remove":
-            raise Unproven("how many messages there are is seen, and a unit may be absent")
+            raise NoProof("how many messages there are is seen, and a unit may be absent")

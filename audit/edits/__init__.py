@@ -13,13 +13,13 @@ from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
 from ..ledger.entries import Entry, Ledger
 from . import close_record, models, repeats, round_numbers, streams
-from .edit_rule import EDITS, Contradiction, Edit, History, NotStated
+from .edit_rule import EDITS, Contradiction, EditRule, History, NotStated
 from .folder_files import folder_contradictions
 
 __all__ = [
     "EDITS",
     "Contradiction",
-    "Edit",
+    "EditRule",
     "History",
     "NotStated",
     "edits_of",

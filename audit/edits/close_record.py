@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .edit_rule import History, NotStated, Seen, edit
+from .edit_rule import EditFinding, History, NotStated, edit
 from .models import SHOWN
 
 
@@ -12,14 +12,14 @@ from .models import SHOWN
     "them left. Where it says otherwise, it belongs to another log, or lines were cut out.",
     next_step="Take the log from a copy that nobody has touched.",
 )
-def close_mismatch(history: History) -> Seen | NotStated | None:
+def close_mismatch(history: History) -> EditFinding | NotStated | None:
     """Fire where `run.close` counts, plans or ends otherwise than the lines before it."""
     ledger, closed = history.ledger, history.ledger.closed
     if closed is None:
         return None
     where = (ledger.closed_at,)
     if closed.rounds > ledger.released:  # fewer: close-under-reports says it
-        return Seen(
+        return EditFinding(
             f"The last line counts {closed.rounds:,} releases, and the log holds "
             f"{ledger.released:,}.",
             where,
@@ -29,7 +29,7 @@ def close_mismatch(history: History) -> Seen | NotStated | None:
         who for who in closed.events.keys() | plan.keys() if closed.events.get(who) != plan.get(who)
     )
     if other:
-        return Seen(
+        return EditFinding(
             f"The last line states other rounds before {other[0]!r:.60} than the plan.", where
         )
     due = history.lineage.last
@@ -37,7 +37,7 @@ def close_mismatch(history: History) -> Seen | NotStated | None:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
         shown = " or ".join(one[:SHOWN] for one in due)
-        return Seen(
+        return EditFinding(
             f"The last line names the model {closed.model[:SHOWN]}; the rounds leave {shown}.",
             where,
         )

@@ -16,7 +16,7 @@ from .lineage import Lineage
 
 
 @dataclass(frozen=True)
-class Seen:
+class EditFinding:
     """What a rule saw: one sentence, and the lines."""
 
     what: str
@@ -67,17 +67,17 @@ class History:
         return Lineage.of(self.ledger)
 
 
-Look = Callable[[History], Seen | NotStated | None]
+EditCheck = Callable[[History], EditFinding | NotStated | None]
 
 
 @dataclass(frozen=True)
-class Edit:
+class EditRule:
     """A rule: its stable `id`, why it matters, what to do, and how it looks."""
 
     id: str
     why: str
     next_step: str
-    look: Look
+    look: EditCheck
 
     def applied(self, history: History) -> Contradiction | NotStated | None:
         """Return the contradiction, if there is one, or what could not be looked at."""
@@ -87,15 +87,15 @@ class Edit:
         return Contradiction(self.id, seen.what, self.why, self.next_step, seen.lines)
 
 
-EDITS: Final[dict[str, Edit]] = {}
+EDITS: Final[dict[str, EditRule]] = {}
 """Every rule by its id."""
 
 
-def edit(name: str, *, why: str, next_step: str) -> Callable[[Look], Look]:
+def edit(name: str, *, why: str, next_step: str) -> Callable[[EditCheck], EditCheck]:
     """Return a decorator that enters a rule under its id."""
 
-    def enter(look: Look) -> Look:
-        EDITS[name] = Edit(name, why, next_step, look)
+    def enter(look: EditCheck) -> EditCheck:
+        EDITS[name] = EditRule(name, why, next_step, look)
         return look
 
     return enter

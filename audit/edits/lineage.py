@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Literal
 
 from ...accountant.records import RoundRelease
-from ..ledger.entries import Ledger, Spent
+from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import models_of, released
 
 
@@ -56,7 +56,7 @@ class Lineage:
                 own.last = tuple(dict.fromkeys((*own.last, own._before)))
         return own
 
-    def _start(self, one: Spent) -> None:
+    def _start(self, one: SpentIntent) -> None:
         stated = one.intent.model_in
         if stated is None:
             self.unstated += 1
@@ -69,7 +69,7 @@ class Lineage:
         if stated not in self.last:
             self.breaks.append(Break(one.number, one.intent.round, stated, self.last))
 
-    def _release(self, one: Spent) -> None:
+    def _release(self, one: SpentIntent) -> None:
         release = released(one)
         if release is None or release.model_out is None:
             self.unstated += 1
@@ -113,9 +113,9 @@ def states_of(ledger: Ledger, model: str) -> frozenset[str]:
 
 def _steps(
     ledger: Ledger,
-) -> Iterator[tuple[Literal["start", "release", "recovery"], Spent | None]]:
+) -> Iterator[tuple[Literal["start", "release", "recovery"], SpentIntent | None]]:
     """Yield the intents and releases of training, and the recoveries, as their lines follow."""
-    found: list[tuple[int, Literal["start", "release", "recovery"], Spent | None]] = []
+    found: list[tuple[int, Literal["start", "release", "recovery"], SpentIntent | None]] = []
     for spent in models_of(ledger):
         found.append((spent.number, "start", spent))
         found += [(number, "release", spent) for number, _ in spent.releases[:1]]

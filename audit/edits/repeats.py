@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ledger.phases import draws_noise, training_of
-from .edit_rule import History, Seen, edit
+from .edit_rule import EditFinding, History, edit
 
 
 @edit(
@@ -14,12 +14,12 @@ from .edit_rule import History, Seen, edit
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",
     next_step="Take the log from a copy that nobody has touched.",
 )
-def repeated_release(history: History) -> Seen | None:
+def repeated_release(history: History) -> EditFinding | None:
     """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
     known: dict[str, int] = {}
     for what, value, number in _fresh(history):
         if value in known:
-            return Seen(
+            return EditFinding(
                 f"{what} of line {number:,} stood in line {known[value]:,} before.",
                 (known[value], number),
             )

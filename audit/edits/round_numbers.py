@@ -11,9 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate, groupby, zip_longest
 
-from ..ledger.entries import Spent
+from ..ledger.entries import SpentIntent
 from ..ledger.phases import configured, moments_of, training_of
-from .edit_rule import History, NotStated, Seen, edit
+from .edit_rule import EditFinding, History, NotStated, edit
 
 _RESTORE = "Take the log from a copy that nobody has touched; what was cut out is spent all the "
 _RESTORE += "same, and is not in the numbers here."
@@ -25,7 +25,7 @@ _RESTORE += "same, and is not in the numbers here."
     "are missing, lines were cut out of the log or put into it.",
     next_step=_RESTORE,
 )
-def missing_rounds(history: History) -> Seen | None:
+def missing_rounds(history: History) -> EditFinding | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
     last, phases = 0, set[str]()
     for one in training_of(history.ledger):
@@ -35,7 +35,7 @@ def missing_rounds(history: History) -> Seen | None:
             continue
         if number != last + 1:
             after = "the opening" if last == 0 else f"round {last:,}"
-            return Seen(
+            return EditFinding(
                 f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
                 (one.number,),
             )
@@ -49,7 +49,7 @@ def missing_rounds(history: History) -> Seen | None:
     "missing, its lines were cut out; it is spent all the same.",
     next_step=_RESTORE,
 )
-def uneven_rounds(history: History) -> Seen | None:
+def uneven_rounds(history: History) -> EditFinding | None:
     """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
 
     A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
@@ -74,7 +74,7 @@ def uneven_rounds(history: History) -> Seen | None:
             continue
         end = later[0].number if later else ledger.closed_at if ledger.closed else None
         if end is not None and bisect_left(starts, last.number) == bisect_left(starts, end):
-            return Seen(
+            return EditFinding(
                 f"Round {last.intent.round:,} ends with {last.intent.phase!r:.40}, and other "
                 "rounds go on behind it.",
                 (last.number,),
@@ -82,9 +82,9 @@ def uneven_rounds(history: History) -> Seen | None:
     return None
 
 
-def _unlike(spent: Spent, due: str | None, behind: str | None) -> Seen:
+def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFinding:
     words = ["first" if name is None else f"behind {name!r:.40}" for name in (behind, due)]
-    return Seen(
+    return EditFinding(
         f"In round {spent.intent.round:,} {spent.intent.phase!r:.40} stands {words[0]}, and "
         f"elsewhere {words[1]}.",
         (spent.number,),
@@ -97,7 +97,7 @@ def _unlike(spent: Spent, due: str | None, behind: str | None) -> Seen:
     "log: rounds before it were cut out or put in.",
     next_step=_RESTORE,
 )
-def recovery_mismatch(history: History) -> Seen | None:
+def recovery_mismatch(history: History) -> EditFinding | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
     rounds = [(one.number, one.intent.round) for one in history.ledger.spent]
     lines = [line for line, _ in rounds]
@@ -105,7 +105,7 @@ def recovery_mismatch(history: History) -> Seen | None:
     for one in history.ledger.recoveries:
         due = due_behind[bisect_left(lines, one.number)]
         if one.record.next_round != due:
-            return Seen(
+            return EditFinding(
                 f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "
                 f"it end with {due - 1:,}.",
                 (one.number,),
@@ -119,7 +119,7 @@ def recovery_mismatch(history: History) -> Seen | None:
     "behind by lines that were cut out.",
     next_step=_RESTORE,
 )
-def unknown_evaluation(history: History) -> Seen | None:
+def unknown_evaluation(history: History) -> EditFinding | None:
     """Fire where a round was measured that was not released before."""
     released = {
         (one.intent.round, number) for one in history.ledger.spent for number, _ in one.releases
@@ -134,7 +134,7 @@ def unknown_evaluation(history: History) -> Seen | None:
     ]
     if not bad:
         return None
-    return Seen(
+    return EditFinding(
         f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
         tuple(line for line, _ in bad),
     )
@@ -146,7 +146,7 @@ def unknown_evaluation(history: History) -> Seen | None:
     "measures one again. Lines were copied, moved, or put in the place of others.",
     next_step=_RESTORE,
 )
-def repeated_evaluation(history: History) -> Seen | None:
+def repeated_evaluation(history: History) -> EditFinding | None:
     """Fire where a round is measured again, or after a later one, with no recovery in between."""
     starts = [recovery.number for recovery in history.ledger.recoveries]
     latest: dict[int, int] = {}
@@ -158,7 +158,7 @@ def repeated_evaluation(history: History) -> Seen | None:
             again = (
                 "again" if measured.round == latest[start] else f"behind round {latest[start]:,}"
             )
-            return Seen(
+            return EditFinding(
                 f"Round {measured.round:,} is measured {again}, and no recovery stands in between.",
                 (line,),
             )
@@ -172,7 +172,7 @@ def repeated_evaluation(history: History) -> Seen | None:
     "first round and cost as much as one.",
     next_step=_RESTORE,
 )
-def missing_moments(history: History) -> Seen | NotStated | None:
+def missing_moments(history: History) -> EditFinding | NotStated | None:
     """Fire where rounds were trained on features whose moments were never released."""
     ledger = history.ledger
     way = configured(ledger, "data", "normalisation")
@@ -184,8 +184,8 @@ def missing_moments(history: History) -> Seen | NotStated | None:
     moments = moments_of(ledger)
     if moments is None:
         what = "Features are normalised by private moments, and no release of them comes first."
-        return Seen(what, (training[0].number,))
+        return EditFinding(what, (training[0].number,))
     if not moments.releases:
         what = "Rounds were trained on moments that the log announces and does not release."
-        return Seen(what, (moments.number, training[0].number))
+        return EditFinding(what, (moments.number, training[0].number))
     return None

@@ -13,9 +13,9 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
-from ..ledger.entries import Ledger, Spent
+from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import CONTINUOUS, configured
-from .edit_rule import History, Seen, edit
+from .edit_rule import EditFinding, History, edit
 
 _NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
 _NEXT += "and is not in the numbers here."
@@ -25,7 +25,7 @@ _NEXT += "and is not in the numbers here."
 class _Segment:
     """The rounds between two starts of a run; `lost` are the lines of intents without release."""
 
-    rounds: list[Spent] = field(default_factory=list)
+    rounds: list[SpentIntent] = field(default_factory=list)
 
     @property
     def lost(self) -> list[int]:
@@ -58,12 +58,12 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     "no release states belong to rounds that were cut out.",
     next_step=_NEXT,
 )
-def broken_streams(history: History) -> Seen | None:
+def broken_streams(history: History) -> EditFinding | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
     for segment in _segments(history.ledger):
         for place, first, number in _gaps(segment):
             begins = "begins" if place == 0 else "goes on"
-            return Seen(
+            return EditFinding(
                 f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
                 (number,),
             )
@@ -72,14 +72,14 @@ def broken_streams(history: History) -> Seen | None:
     return next(filter(None, map(_unlike_ours, _segments(history.ledger))), None)
 
 
-def _unlike_ours(segment: _Segment) -> Seen | None:
+def _unlike_ours(segment: _Segment) -> EditFinding | None:
     """Return what no run of privplan states: too few bytes, or more in a round than before."""
     for spent in segment.rounds:
         for number, release in spent.releases:
             stated = sum(max(stream.last - stream.first, 0) for stream in release.streams)
             least = least_bytes(spent.intent, release)
             if stated < least:
-                return Seen(
+                return EditFinding(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
                     (number,),
                 )
@@ -87,7 +87,7 @@ def _unlike_ours(segment: _Segment) -> Seen | None:
     if uneven is None:
         return None
     read, due, line = uneven
-    return Seen(
+    return EditFinding(
         f"A round reads {read:,} bytes of a random stream, and those before it {due:,}; rounds of "
         "privplan read equally many.",
         (line,),
@@ -143,27 +143,27 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
     "in, or taken from another log.",
     next_step=_NEXT,
 )
-def missing_recovery(history: History) -> Seen | None:
+def missing_recovery(history: History) -> EditFinding | None:
     """Fire where a run goes on as only a new start does, and the log knows of none."""
     hanging = _hanging(history.ledger)
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
-        return Seen(what, (hanging,))
+        return EditFinding(what, (hanging,))
     beyond = _beyond_abort(history.ledger)
     if beyond:
         what = "The run goes on behind a round that was aborted, and no recovery took it up."
-        return Seen(what, (beyond,))
+        return EditFinding(what, (beyond,))
     segments = _segments(history.ledger)
     seen: set[str] = set()
     for segment in segments:
         own = segment.ranges()
         for stream in seen & own.keys():
-            return Seen(
+            return EditFinding(
                 "A recovery goes on with a random stream from before it.", (own[stream][0][2],)
             )
         seen |= own.keys()
     for segment in segments:
-        by_kind: dict[Hashable, list[Spent]] = {}
+        by_kind: dict[Hashable, list[SpentIntent]] = {}
         for one in segment.rounds:
             said = one.intent
             kind = said.noise, said.contribution, said.weights, said.sampling
@@ -171,7 +171,7 @@ def missing_recovery(history: History) -> Seen | None:
         for same in by_kind.values():
             line = _changed(same)
             if line:
-                return Seen(
+                return EditFinding(
                     "Rounds draw from other random streams than those before them, and no "
                     "recovery stands in between.",
                     (line,),
@@ -203,7 +203,7 @@ def _beyond_abort(ledger: Ledger) -> int:
     return 0
 
 
-def _changed(same: list[Spent]) -> int:
+def _changed(same: list[SpentIntent]) -> int:
     """Return the line from which on rounds have more streams than there can be; 0 for none.
 
     A share of the noise has one stream.  One round may lack those of shares that did not arrive.

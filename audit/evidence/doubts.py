@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ...accountant import events as ev
-from ..ledger.entries import Ledger, Spent
+from ..ledger.entries import Ledger, SpentIntent
 from ..ledger.phases import NORMALISING, alike
 
 TUNING: Final = "tuning"
@@ -56,7 +56,7 @@ class Doubts:
             tuple(_extras(ledger)),
         )
 
-    def of_intent(self, spent: Spent) -> tuple[str, ...]:
+    def of_intent(self, spent: SpentIntent) -> tuple[str, ...]:
         """Return the doubts about one intent."""
         return self.voids.get(spent.seq, ())
 
@@ -124,10 +124,10 @@ def _moved(ledger: Ledger) -> frozenset[int]:
     )
 
 
-def _changed(same: list[Spent]) -> list[Spent]:
+def _changed(same: list[SpentIntent]) -> list[SpentIntent]:
     """Return the intents with another clip or other weights than the first."""
 
-    def clip(one: Spent) -> tuple[float, str, float]:
+    def clip(one: SpentIntent) -> tuple[float, str, float]:
         own = one.intent
         return own.contribution.bound, own.contribution.norm, own.weights.largest_sum
 

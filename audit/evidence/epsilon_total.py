@@ -16,7 +16,7 @@ from ...accountant.engines.base import Answer
 from ...accountant.errors import EnginesDisagree, PrivplanError
 from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.preferences import engines_for
-from .event_rounding import fewer
+from .event_rounding import rounded_leaves
 
 VAST: Final = 10_000.0
 """Epsilon beyond which nobody asks for a second digit."""
@@ -26,7 +26,7 @@ FEW_KINDS: Final = 8
 
 
 @dataclass(frozen=True)
-class Total:
+class EpsilonTotal:
     """What some events come to: bounds on epsilon, by what, and why there is no number if none.
 
     `checks` says how a second engine agrees; `rounded` that different events were counted as equal
@@ -46,9 +46,9 @@ class Total:
         return self.epsilon.upper
 
 
-def nothing(reason: str) -> Total:
+def no_guarantee_total(reason: str) -> EpsilonTotal:
     """Return the total of what supports no guarantee."""
-    return Total(Bounds(0.0, math.inf), "none", reason)
+    return EpsilonTotal(Bounds(0.0, math.inf), "none", reason)
 
 
 def total(
@@ -57,7 +57,7 @@ def total(
     delta: float,
     neighbours: Neighbours,
     lower: Mapping[ev.Event, int] | None = None,
-) -> Total:
+) -> EpsilonTotal:
     """Return bounds on epsilon for events with counts; `lower` are some that data attain.
 
     The upper end is infinite, with the reason, where an event has no guarantee or no engine
@@ -65,17 +65,17 @@ def total(
     """
     reason = next((text for event in counts if (text := _refusal(event))), "")
     if reason:
-        return nothing(reason)
+        return no_guarantee_total(reason)
     try:
         at = validate.open_probability(delta=delta)
-        parts, rounded = fewer(leaves(_composed(counts)), weaker=True)
+        parts, rounded = rounded_leaves(leaves(_composed(counts)), weaker=True)
         if not parts:
-            return Total(Bounds.exactly(0.0), "none")
+            return EpsilonTotal(Bounds.exactly(0.0), "none")
         answer, engine = _answered(parts, at, neighbours)
     except EnginesDisagree as error:
-        return replace(nothing(str(error)), contradiction=True)
+        return replace(no_guarantee_total(str(error)), contradiction=True)
     except PrivplanError as error:
-        return nothing(" ".join(part for part in (error.what, error.why) if part))
+        return no_guarantee_total(" ".join(part for part in (error.what, error.why) if part))
     upper = answer.bounds.upper
     if upper > VAST or not lower:
         below = 0.0
@@ -84,7 +84,7 @@ def total(
     else:
         below = _from_below(frozenset(lower.items()), at, neighbours)
     checks = tuple(step.statement for step in answer.steps if step.stage == "cross-check")
-    return Total(Bounds(min(below, upper), upper), engine, "", checks, rounded)
+    return EpsilonTotal(Bounds(min(below, upper), upper), engine, "", checks, rounded)
 
 
 def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> tuple[Answer, str]:
@@ -114,7 +114,7 @@ def _from_below(
 ) -> float:
     """Return a lower end for events that data attain; several observers share what they attain."""
     try:
-        parts, _ = fewer(leaves(_composed(dict(counts))), weaker=False)
+        parts, _ = rounded_leaves(leaves(_composed(dict(counts))), weaker=False)
         return _answered(parts, delta, neighbours)[0].bounds.lower
     except PrivplanError:
         return 0.0

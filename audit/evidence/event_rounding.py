@@ -39,7 +39,7 @@ _SUMS: Final = {("gaussian",), ("poisson", "gaussian")}
 """Kinds of events that are sums with Gaussian noise."""
 
 
-def fewer(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf, ...], bool]:
+def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf, ...], bool]:
     """Return leaves that can be composed, and whether they were rounded to that end.
 
     They protect no more than the given ones if `weaker`, and no less if not.  Raises `Unsupported`

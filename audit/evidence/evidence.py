@@ -12,20 +12,20 @@ from ...accountant import events as ev
 from ...fl.observers.names import Circumstances, rests_on
 from ..derivation.attained_event import attained
 from ..derivation.event_order import covers
-from ..derivation.round_facts import MODEL, SERVER, Setting
+from ..derivation.round_facts import MODEL, SERVER, RunSetting
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from . import observers
 from .doubts import Doubts
-from .epsilon_total import Total, total
-from .observed_rounds import Rounds, Seen
+from .epsilon_total import EpsilonTotal, total
+from .observed_rounds import Rounds
 from .plan_comparison import Counts, near
-from .round_kinds import Kind, kinds_of
+from .round_kinds import RoundKind, kinds_of
 
 if TYPE_CHECKING:
     from ..configuration.first_line import Comparison
 
-__all__ = ["Evidence", "Kind", "Seen"]
+__all__ = ["Evidence", "RoundKind"]
 
 
 @dataclass(eq=False)
@@ -36,15 +36,15 @@ class Evidence(Rounds):
     """
 
     configuration: Comparison | None = None
-    _totals: dict[object, Total] = field(default_factory=dict, init=False)
+    _totals: dict[object, EpsilonTotal] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, ledger: Ledger) -> Evidence:
         """Return what a ledger supports for what its run promises."""
         doubts = Doubts.of(ledger)
-        return cls(ledger, Setting.of(ledger.opened), doubts, kinds_of(ledger, doubts))
+        return cls(ledger, RunSetting.of(ledger.opened), doubts, kinds_of(ledger, doubts))
 
-    def for_units(self, setting: Setting) -> Evidence:
+    def for_units(self, setting: RunSetting) -> Evidence:
         """Return the same log, read for another unit."""
         return Evidence(self.ledger, setting, self.doubts, self.kinds)
 
@@ -75,7 +75,7 @@ class Evidence(Rounds):
 
     def rests_on(self, observer: str) -> tuple[str, ...]:
         """Return what the number before an observer rests on; nothing where there is none."""
-        if math.isinf(self.settled(observer).upper):
+        if math.isinf(self.spent_total(observer).upper):
             return ()
         assumptions = rests_on(observer, self.circumstances)
         return tuple(dict.fromkeys((*assumptions, *self.assumed(observer))))
@@ -98,7 +98,7 @@ class Evidence(Rounds):
         whole: bool = False,
         ignoring: frozenset[str] = frozenset(),
         tuned: bool = False,
-    ) -> Total:
+    ) -> EpsilonTotal:
         """Return what an observer's view comes to, at the promise's delta.
 
         `group` replaces the size of a unit; `whole` adds what is left of the plan; `ignoring` names
@@ -111,7 +111,7 @@ class Evidence(Rounds):
 
     def _computed(
         self, observer: str, group: int | None, whole: bool, ignoring: frozenset[str], tuned: bool
-    ) -> Total:
+    ) -> EpsilonTotal:
         own = self if group is None else self._for_groups(group)
         times = self.ledger.opened.tuning.trials if tuned else 1
         below = own._below if observer in (MODEL, SERVER) and not tuned else {}
@@ -137,13 +137,13 @@ class Evidence(Rounds):
         whole: bool = False,
         more: int = 0,
         below: Mapping[ev.Event, int] | None = None,
-    ) -> Total:
+    ) -> EpsilonTotal:
         """Return the total; where a stated event has another shape, of the worse reading.
 
         `whole` adds what is left of the plan, `more` so many rounds like the last one.
         """
 
-        def reading(*, stated: bool) -> Total:
+        def reading(*, stated: bool) -> EpsilonTotal:
             counts = self._counts(observer, ignoring, times, stated=stated)
             extra = self._left(observer, stated=stated) if whole else {}
             if more:
@@ -171,7 +171,7 @@ class Evidence(Rounds):
                 counts[wrapped] = counts.get(wrapped, 0) + count
         return ev.Compose(tuple(ev.Repeat(count, event) for event, count in counts.items()))
 
-    def with_more(self, observer: str, count: int) -> Total:
+    def with_more(self, observer: str, count: int) -> EpsilonTotal:
         """Return the total with so many more rounds like the last one."""
         found = self._summed(observer, more=count)
         if not self.sees_released(observer):
@@ -192,7 +192,7 @@ class Evidence(Rounds):
                 counts[wrapped] = counts.get(wrapped, 0) + 1
         return counts
 
-    def _counted(self, kind: Kind, observer: str, *, stated: bool) -> ev.Event:
+    def _counted(self, kind: RoundKind, observer: str, *, stated: bool) -> ev.Event:
         """Return what one round of a kind is counted as; `stated`: as stated, in another shape."""
         seen = self.seen(kind, observer)
         other = seen.stated if stated and seen.verdict == "different" else None
@@ -240,7 +240,7 @@ class Evidence(Rounds):
                 counts[wrapped] = counts.get(wrapped, 0) + len(kind.spent)
         return counts
 
-    def settled(self, observer: str, *, group: int | None = None) -> Total:
+    def spent_total(self, observer: str, *, group: int | None = None) -> EpsilonTotal:
         """Return what the log says was spent: where a run was ended early, all that was planned.
 
         Whoever ends a run by its results has the whole plan's guarantee, and no better one.  A run

@@ -8,17 +8,17 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
 from ..derivation.event_order import Verdict, compared, weaker_of
-from ..derivation.round_facts import SILO, SILO_WITH_RECORDS, Setting
+from ..derivation.round_facts import SILO, SILO_WITH_RECORDS, RunSetting
 from ..derivation.sampling import is_sampled
 from ..derivation.supported_event import supported
 from ..ledger.entries import Ledger
 from .doubts import Doubts
-from .plan_comparison import Planned, beside, tally
-from .round_kinds import Kind
+from .plan_comparison import PlanComparison, compare_with_plan, tally
+from .round_kinds import RoundKind
 
 
 @dataclass(frozen=True)
-class Seen:
+class ObservedEvent:
     """One round of a kind before one observer: what the facts support, and what the log states.
 
     `event` is the weaker one, which is counted; `verdict` compares the stated event.
@@ -35,28 +35,28 @@ class Rounds:
     """The rounds of a log by their kinds, for the units and the relation of a setting."""
 
     ledger: Ledger
-    setting: Setting
+    setting: RunSetting
     doubts: Doubts
-    kinds: tuple[Kind, ...]
-    _seen: dict[tuple[int, str], Seen] = field(default_factory=dict, init=False)
+    kinds: tuple[RoundKind, ...]
+    _seen: dict[tuple[int, str], ObservedEvent] = field(default_factory=dict, init=False)
 
-    def seen(self, kind: Kind, observer: str) -> Seen:
+    def seen(self, kind: RoundKind, observer: str) -> ObservedEvent:
         """Return one round of a kind as an observer sees it."""
         key = id(kind), observer
         if key not in self._seen:
             self._seen[key] = self._looked(kind, observer)
         return self._seen[key]
 
-    def _looked(self, kind: Kind, observer: str) -> Seen:
+    def _looked(self, kind: RoundKind, observer: str) -> ObservedEvent:
         true = supported(kind.facts, self.setting, observer)
         stated = self.ungrouped(kind.stated.get(observer))
         if stated is None:
-            return Seen(true, true, None, "same")
+            return ObservedEvent(true, true, None, "same")
         if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
-            return Seen(true, true, stated, "weaker")
+            return ObservedEvent(true, true, stated, "weaker")
         if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
-            return Seen(true, true, stated, "weaker")
-        return Seen(
+            return ObservedEvent(true, true, stated, "weaker")
+        return ObservedEvent(
             weaker_of(stated, self._without_sample(kind, observer, stated, true)),
             true,
             stated,
@@ -64,7 +64,7 @@ class Rounds:
         )
 
     def _without_sample(
-        self, kind: Kind, observer: str, stated: ev.Event, true: ev.Event
+        self, kind: RoundKind, observer: str, stated: ev.Event, true: ev.Event
     ) -> ev.Event:
         """Return what the facts support, without their sample where the stated event has none.
 
@@ -75,7 +75,7 @@ class Rounds:
             return true
         return supported(kind.facts, self.setting, observer, sampled=False)
 
-    def _of_any_silo(self, kind: Kind) -> bool:
+    def _of_any_silo(self, kind: RoundKind) -> bool:
         """Return whether what a round states for `silo` is for silos with records of the unit too.
 
         Earlier versions stated one number for both where weights are by records.
@@ -117,31 +117,33 @@ class Rounds:
         said = self.ungrouped(event)
         try:
             told = tally([(said, 1)]) if said is not None else {}
-            compared = beside(told, tally(stated))
+            compared = compare_with_plan(told, tally(stated))
         except PrivplanError:
             return False
         if any(isinstance(part, ev.NoGuarantee) for part in told):
             return False
         return bool(compared.beyond or compared.foreign)
 
-    def planned(self, observer: str) -> Planned:
+    def planned(self, observer: str) -> PlanComparison:
         """Return the plan for an observer beside what was made; both empty where it has none."""
         plan = self.ungrouped(self.ledger.opened.plan.events.get(observer))
         if plan is None:
-            return Planned({}, {}, {})
+            return PlanComparison({}, {}, {})
         stated = [
             (event, len(kind.spent))
             for kind in self.kinds
             if (event := self.ungrouped(kind.stated.get(observer))) is not None
         ]
         try:
-            return beside(tally([(plan, 1)]), tally(stated))
+            return compare_with_plan(tally([(plan, 1)]), tally(stated))
         except PrivplanError as error:
-            return Planned({ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {})
+            return PlanComparison(
+                {ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {}
+            )
 
-    def held(self, observer: str) -> dict[ev.Event, list[tuple[Kind, int]]]:
+    def held(self, observer: str) -> dict[ev.Event, list[tuple[RoundKind, int]]]:
         """Return which kinds of rounds may stand for an event, and how often each states it."""
-        held: dict[ev.Event, list[tuple[Kind, int]]] = {}
+        held: dict[ev.Event, list[tuple[RoundKind, int]]] = {}
         for kind in self.kinds:
             stated = self.ungrouped(kind.stated.get(observer))
             try:

@@ -24,12 +24,12 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition
-from ..derivation.believed_reach import believed
+from ..derivation.believed_reach import believed_reach
 from ..derivation.protocol_consistency import contradictions
 from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..ledger.phases import NORMALISING
 from .observed_rounds import Rounds
-from .round_kinds import Kind
+from .round_kinds import RoundKind
 
 _OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
     "shares": (PEER,),
@@ -75,7 +75,7 @@ def _coalitions(rounds: Rounds) -> list[str]:
     return [Coalition(told, holds).name for holds in (False, True)] if told else []
 
 
-def _differs(rounds: Rounds, kind: Kind) -> bool:
+def _differs(rounds: Rounds, kind: RoundKind) -> bool:
     return rounds.seen(kind, SILO).supported != rounds.seen(kind, SILO_WITH_RECORDS).supported
 
 
@@ -90,13 +90,13 @@ def sees_released(rounds: Rounds, observer: str) -> bool:
     for kind in rounds.kinds:
         if kind.facts.reach_to(observer) is None and observer not in kind.facts.missing:
             continue
-        known = believed(kind.facts, rounds.setting, observer)
+        known = believed_reach(kind.facts, rounds.setting, observer)
         if known is None or any(not _is_elsewhere(kind, reach) for reach in known.reaches):
             return True
     return False
 
 
-def _is_elsewhere(kind: Kind, reach: Reach) -> bool:
+def _is_elsewhere(kind: RoundKind, reach: Reach) -> bool:
     """Return whether the number of a reach is about what lies with others than the observer."""
     if kind.facts.messages or reach.sees not in ("sum", "each", "sum-less-own"):
         return False
@@ -131,11 +131,11 @@ def dropouts_of(rounds: Rounds) -> int:
 
 def assumed(rounds: Rounds, observer: str) -> tuple[str, ...]:
     """Return what is supposed of what reaches an observer, as no protocol can carry it."""
-    seen = [believed(kind.facts, rounds.setting, observer) for kind in rounds.kinds]
+    seen = [believed_reach(kind.facts, rounds.setting, observer) for kind in rounds.kinds]
     beside = list(seen)
     for kind, reached in zip(rounds.kinds, seen, strict=True):
         if reached is not None and any(reach.sees == "nothing" for reach in reached.reaches):
-            beside.append(believed(kind.facts, rounds.setting, MODEL))  # it is what they see
+            beside.append(believed_reach(kind.facts, rounds.setting, MODEL))  # it is what they see
     return tuple(
         dict.fromkeys(text for reached in beside if reached is not None for text in reached.assumed)
     )

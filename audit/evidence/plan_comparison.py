@@ -14,7 +14,7 @@ Counts: TypeAlias = dict[ev.Event, int]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanComparison:
     """The plan for one observer beside what the log states was made.
 
     `left` are planned events that were not made, `beyond` planned ones that were made too often,
@@ -34,7 +34,7 @@ def tally(made: Iterable[tuple[ev.Event, int]]) -> Counts:
     return counts
 
 
-def beside(intended: Counts, made: Counts) -> Planned:
+def compare_with_plan(intended: Counts, made: Counts) -> PlanComparison:
     """Return what is left of intended counts, and what was made beyond; close events are equal."""
     left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
     for event, count in made.items():
@@ -46,7 +46,7 @@ def beside(intended: Counts, made: Counts) -> Planned:
         left[same] -= taken
         if count > taken:
             beyond[event] = count - taken
-    return Planned({event: count for event, count in left.items() if count}, beyond, foreign)
+    return PlanComparison({event: count for event, count in left.items() if count}, beyond, foreign)
 
 
 _MOST_COMPARED: Final = 64

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...accountant import events as ev
-from ..derivation.round_facts import MODEL, Facts
-from ..ledger.entries import Ledger, Spent
+from ..derivation.round_facts import MODEL, RoundFacts
+from ..ledger.entries import Ledger, SpentIntent
 from .doubts import Doubts
 
 
 @dataclass(frozen=True, eq=False)
-class Kind:
+class RoundKind:
     """Rounds that are alike in all that their cost depends on.
 
     `stated` is what the log says that each observer sees of one such round.
     """
 
-    facts: Facts
+    facts: RoundFacts
     stated: Mapping[str, ev.Event]
-    spent: tuple[Spent, ...]
+    spent: tuple[SpentIntent, ...]
 
     @property
     def lines(self) -> tuple[int, ...]:
@@ -28,9 +28,9 @@ class Kind:
         return tuple(spent.number for spent in self.spent)
 
 
-def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
+def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:
     """Return the different rounds of a log."""
-    kinds: dict[tuple[Facts, tuple[tuple[str, ev.Event], ...]], list[Spent]] = {}
+    kinds: dict[tuple[RoundFacts, tuple[tuple[str, ev.Event], ...]], list[SpentIntent]] = {}
     released = [spent for spent in ledger.spent if spent.releases]
     widths: dict[str, int] = {}
     for spent in released:
@@ -40,7 +40,7 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
     unsaid = unstated(ledger)
     for spent in ledger.spent:
         single = spent.intent.phase in known
-        facts = Facts.of(
+        facts = RoundFacts.of(
             spent,
             doubts.of_intent(spent),
             single=single,
@@ -50,7 +50,7 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[Kind, ...]:
         views = tuple(sorted(spent.intent.views.items(), key=lambda pair: pair[0]))
         kinds.setdefault((facts, views), []).append(spent)
     return tuple(
-        Kind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
+        RoundKind(facts, {**dict(views), MODEL: facts.event}, tuple(same))
         for (facts, views), same in kinds.items()
     )
 

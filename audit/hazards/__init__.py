@@ -40,7 +40,7 @@ _ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True)
-class Looked:
+class HazardSearch:
     """What the rules saw in a log: its hazards, the worst first, and what it does not state."""
 
     hazards: tuple[Hazard, ...]
@@ -49,10 +49,10 @@ class Looked:
 
 def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
     """Return the hazards of a log, the worst first."""
-    return looked_for(evidence).hazards
+    return search_hazards(evidence).hazards
 
 
-def looked_for(evidence: Evidence) -> Looked:
+def search_hazards(evidence: Evidence) -> HazardSearch:
     """Return the hazards of a log, and what the rules could not look at.
 
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
@@ -73,7 +73,7 @@ def looked_for(evidence: Evidence) -> Looked:
     others = [hazard for name, hazard in found.items() if name != "no-number"]
     if any(hazard.severity == "error" for hazard in others):
         found.pop("no-number", None)
-    return Looked(worst_first(found.values()), silent)
+    return HazardSearch(worst_first(found.values()), silent)
 
 
 def worst_first(found: Iterable[Hazard]) -> tuple[Hazard, ...]:

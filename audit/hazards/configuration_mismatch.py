@@ -8,7 +8,7 @@ from ..configuration.comparison import compared, target_of
 from ..configuration.first_line import Comparison, said
 from ..evidence.epsilon_total import total
 from ..evidence.evidence import Evidence
-from .hazard import Found, Hazard, left_over, rule
+from .hazard import Hazard, RuleFinding, left_over, rule
 
 SEARCHED: Final = 1e-3
 """How far, relative to the target, a search for noise may stay below it.
@@ -33,13 +33,13 @@ _NEXT: Final = "Take the log from a copy that nobody has touched; no number of i
     why=_WHY,
     next_step=_NEXT,
 )
-def configuration_mismatch(evidence: Evidence) -> Found | None:
+def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the log states another value than its configuration makes."""
     found = comparison(evidence).differences
     if not found:
         return None
     lines = tuple(sorted({one.line for one in found}))
-    return Found(said(found), lines, left_over(evidence))
+    return RuleFinding(said(found), lines, left_over(evidence))
 
 
 @rule(
@@ -49,7 +49,7 @@ def configuration_mismatch(evidence: Evidence) -> Found | None:
     "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
     next_step=_NEXT,
 )
-def plan_below_target(evidence: Evidence) -> Found | None:
+def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise was searched for a target, and the plan comes to less than that."""
     opened = evidence.ledger.opened
     target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
@@ -59,7 +59,7 @@ def plan_below_target(evidence: Evidence) -> Found | None:
     proven = total({planned: 1}, delta=delta, neighbours=relation).upper
     if proven >= target * (1.0 - SEARCHED):
         return None
-    return Found(
+    return RuleFinding(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
         (1,),
         left_over(evidence),

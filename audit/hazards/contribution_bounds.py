@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..derivation.sensitivity import is_unweighted, moves
-from ..evidence.evidence import Evidence, Kind
-from .hazard import Found, left_over, lines_of, rule
+from ..evidence.evidence import Evidence, RoundKind
+from .hazard import RuleFinding, left_over, lines_of, rule
 from .units import half_of_facts, uncovered
 
 
@@ -16,7 +16,7 @@ from .units import half_of_facts, uncovered
     next_step="Compute the sensitivity from the clip, the weights and the relation.",
     explains=True,
 )
-def sensitivity_below_facts(evidence: Evidence) -> Found | None:
+def sensitivity_below_facts(evidence: Evidence) -> RuleFinding | None:
     """Fire where the stated sensitivity is below clip x weights x terms for the relation."""
     replaced = evidence.setting.neighbours == "replace-one"
     bad = [
@@ -29,7 +29,7 @@ def sensitivity_below_facts(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     facts = bad[0].facts
-    return Found(
+    return RuleFinding(
         f"The sensitivity is stated as {facts.sensitivity:g}; clip, weights and terms give "
         f"{float(moves(facts, evidence.setting)):g}.",
         lines_of(bad),
@@ -37,7 +37,7 @@ def sensitivity_below_facts(evidence: Evidence) -> Found | None:
     )
 
 
-def understated(evidence: Evidence, kind: Kind) -> bool:
+def understated(evidence: Evidence, kind: RoundKind) -> bool:
     """Return whether a stated sensitivity is below what the facts give."""
     if uncovered(evidence.setting, kind) or kind.facts.unusable:
         return False
@@ -54,7 +54,7 @@ def understated(evidence: Evidence, kind: Kind) -> bool:
     next_step="Divide each unit's weights by their sum, rounding down.",
     explains=True,
 )
-def weights_above_one(evidence: Evidence) -> Found | None:
+def weights_above_one(evidence: Evidence) -> RuleFinding | None:
     """Fire where weights sum to more than 1; an error where the sensitivity ignores it."""
     bad = [
         kind
@@ -64,7 +64,7 @@ def weights_above_one(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     ignored = any(understated(evidence, kind) for kind in bad)
-    return Found(
+    return RuleFinding(
         f"A unit's weights sum to up to {bad[0].facts.weights.largest_sum:g}.",
         lines_of(bad),
         left_over(evidence),
@@ -80,7 +80,7 @@ def weights_above_one(evidence: Evidence) -> Found | None:
     next_step="Weight each user's terms so that they sum to 1, or count them all (`largest_sum`).",
     explains=True,
 )
-def unweighted_terms(evidence: Evidence) -> Found | None:
+def unweighted_terms(evidence: Evidence) -> RuleFinding | None:
     """Fire where every silo counts a user's term once, and the weights are said to sum to less."""
     silos = evidence.setting.silos
     bad = [
@@ -91,7 +91,7 @@ def unweighted_terms(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"Each of {silos:,} silos counts a user's term once, and the weights of a user are said to "
         f"sum to at most {bad[0].facts.weights.largest_sum:g}.",
         lines_of(bad),
@@ -107,10 +107,10 @@ def unweighted_terms(evidence: Evidence) -> Found | None:
     next_step="Fix the clip before looking at the data, or release it with noise of its own.",
     explains=True,
 )
-def private_bound(evidence: Evidence) -> Found | None:
+def private_bound(evidence: Evidence) -> RuleFinding | None:
     """Fire where a clip norm comes from private data."""
     bad = [kind for kind in evidence.kinds if kind.facts.contribution.source == "private"]
-    return Found("The clip norm was taken from private data.", lines_of(bad)) if bad else None
+    return RuleFinding("The clip norm was taken from private data.", lines_of(bad)) if bad else None
 
 
 @rule(
@@ -122,12 +122,12 @@ def private_bound(evidence: Evidence) -> Found | None:
     "`released`; or keep it fixed.",
     explains=True,
 )
-def adaptive_clip(evidence: Evidence) -> Found | None:
+def adaptive_clip(evidence: Evidence) -> RuleFinding | None:
     """Fire where the clip norm of a phase changes and nothing in the log accounts for it."""
     lines = evidence.doubts.moved
     if not lines:
         return None
-    return Found(
+    return RuleFinding(
         "The clip norm, or the largest weight, changes between rounds, and nothing accounts for "
         "it.",
         lines,
@@ -141,7 +141,7 @@ def adaptive_clip(evidence: Evidence) -> Found | None:
     next_step="Clip every term before it is summed.",
     explains=True,
 )
-def clip_not_enforced(evidence: Evidence) -> Found | None:
+def clip_not_enforced(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release says that its clip was not enforced."""
     lines = tuple(
         number
@@ -149,7 +149,7 @@ def clip_not_enforced(evidence: Evidence) -> Found | None:
         for number, release in one.releases
         if not release.clip_enforced
     )
-    return Found("The clip was not enforced.", lines) if lines else None
+    return RuleFinding("The clip was not enforced.", lines) if lines else None
 
 
 @rule(
@@ -159,7 +159,7 @@ def clip_not_enforced(evidence: Evidence) -> Found | None:
     next_step="Divide by a public constant, such as rate x users.",
     explains=True,
 )
-def realised_normaliser(evidence: Evidence) -> Found | None:
+def realised_normaliser(evidence: Evidence) -> RuleFinding | None:
     """Fire where a noisy sum was divided by the realised batch."""
     lines = tuple(
         number
@@ -167,7 +167,9 @@ def realised_normaliser(evidence: Evidence) -> Found | None:
         for number, release in one.releases
         if release.normaliser is not None and release.normaliser.kind == "realised"
     )
-    return Found("Noisy sums were divided by the realised batch size.", lines) if lines else None
+    return (
+        RuleFinding("Noisy sums were divided by the realised batch size.", lines) if lines else None
+    )
 
 
 @rule(
@@ -178,7 +180,7 @@ def realised_normaliser(evidence: Evidence) -> Found | None:
     next_step="Divide by a public constant, such as rate x users.",
     explains=True,
 )
-def moving_normaliser(evidence: Evidence) -> Found | None:
+def moving_normaliser(evidence: Evidence) -> RuleFinding | None:
     """Fire where what is called a constant differs between rounds that are alike."""
     lines = evidence.doubts.divided
     if not lines:
@@ -192,4 +194,6 @@ def moving_normaliser(evidence: Evidence) -> Found | None:
         )
     )
     shown = ", ".join(f"{value:g}" for value in values[:3])
-    return Found(f"Sums are divided by a `constant` that is {shown} from round to round.", lines)
+    return RuleFinding(
+        f"Sums are divided by a `constant` that is {shown} from round to round.", lines
+    )

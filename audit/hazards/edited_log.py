@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from ..edits import EDITS, Contradiction, Edit, History, NotStated, folder_contradictions
+from ..edits import EDITS, Contradiction, EditRule, History, NotStated, folder_contradictions
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
-from .hazard import Found, Hazard, rule
+from .hazard import Hazard, RuleFinding, rule
 
 
 def hazards_beside(folder: str | Path, ledger: Ledger) -> tuple[Hazard, ...]:
@@ -20,12 +20,12 @@ def _hazard(one: Contradiction) -> Hazard:
     return Hazard(one.id, "error", one.what, one.why, one.next_step, None, one.lines)
 
 
-def _looking(own: Edit) -> Callable[[Evidence], Found | NotStated | None]:
-    def look(evidence: Evidence) -> Found | NotStated | None:
+def _looking(own: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
+    def look(evidence: Evidence) -> RuleFinding | NotStated | None:
         seen = own.look(evidence.history)
         if seen is None or isinstance(seen, NotStated):
             return seen
-        return Found(seen.what, seen.lines)
+        return RuleFinding(seen.what, seen.lines)
 
     return look
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..evidence.evidence import Evidence
-from ..ledger.commitments import stripped
-from .hazard import Found, rule
+from ..ledger.commitments import missing_commitments
+from .hazard import RuleFinding, rule
 
 
 @rule(
@@ -14,10 +14,10 @@ from .hazard import Found, rule
     "nobody can test what the release was made of.",
     next_step="Take the log from a copy that nobody has touched.",
 )
-def stripped_commitments(evidence: Evidence) -> Found | None:
+def stripped_commitments(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release lacks a commitment to an item that its phase seals."""
-    found = stripped(evidence.ledger)
+    found = missing_commitments(evidence.ledger)
     if not found:
         return None
     names = ", ".join(dict.fromkeys(name for one in found for name in one.names))
-    return Found(f"Commitments are missing: {names}.", tuple(one.line for one in found))
+    return RuleFinding(f"Commitments are missing: {names}.", tuple(one.line for one in found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from ..evidence.evidence import Evidence
-from .hazard import Found, left_over, rounds, rule
+from .hazard import RuleFinding, left_over, rounds, rule
 
 
 @rule(
@@ -14,7 +14,7 @@ from .hazard import Found, left_over, rounds, rule
     why="The promise covers what was planned before the first release, and no more.",
     next_step="Make a new plan, with a budget of its own, for further rounds.",
 )
-def more_rounds(evidence: Evidence) -> Found | None:
+def more_rounds(evidence: Evidence) -> RuleFinding | None:
     """Fire where more was made than was planned."""
     opened, spent, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
     if evidence.setting.as_published and count <= opened.plan.rounds:
@@ -22,7 +22,7 @@ def more_rounds(evidence: Evidence) -> Found | None:
     beyond = any(evidence.planned(observer).beyond for observer in opened.plan.events)
     if count <= opened.plan.rounds and not beyond:
         return None
-    return Found(
+    return RuleFinding(
         f"{rounds(opened.plan.rounds).capitalize()} were planned and {count:,} were made.",
         tuple(one.number for one in spent[opened.plan.rounds :]),
         left_over(evidence),
@@ -36,13 +36,13 @@ def more_rounds(evidence: Evidence) -> Found | None:
     "chosen as results come in needs an odometer that was told so.",
     next_step="Follow the plan. The number holds if no choice depended on a result.",
 )
-def off_plan(evidence: Evidence) -> Found | None:
+def off_plan(evidence: Evidence) -> RuleFinding | None:
     """Fire where a round is stated that the plan does not know."""
     for observer in evidence.ledger.opened.plan.events:
         foreign = evidence.planned(observer).foreign
         if foreign:
             first = next(iter(foreign))
-            return Found(
+            return RuleFinding(
                 f"Before {observer!r} the plan knows nothing of {first!r:.120}.",
                 (),
                 left_over(evidence),
@@ -50,7 +50,7 @@ def off_plan(evidence: Evidence) -> Found | None:
     for observer in evidence.ledger.opened.plan.events:
         lines = evidence.unplanned_views(observer)
         if lines:
-            return Found(
+            return RuleFinding(
                 f"The plan says what {observer!r} sees, and {rounds(len(lines))} do not.",
                 lines,
                 severity="warning",
@@ -65,7 +65,7 @@ def off_plan(evidence: Evidence) -> Found | None:
     "whose noise can be averaged away.",
     next_step="Resume from the log, which lists every intent; the number here counts them all.",
 )
-def resumed_without_state(evidence: Evidence) -> Found | None:
+def resumed_without_state(evidence: Evidence) -> RuleFinding | None:
     """Fire where rounds are released twice, or a recovery forgets what was spent."""
     ledger = evidence.ledger
     released = Counter((one.intent.phase, one.intent.round) for one in ledger.spent if one.releases)
@@ -90,7 +90,7 @@ def resumed_without_state(evidence: Evidence) -> Found | None:
     if ledger.recoveries and not lines and ledger.rounds > planned:
         lines.append(ledger.recoveries[-1].number)
         what = "The resumed run went beyond its plan."
-    return Found(what, tuple(lines), left_over(evidence)) if lines else None
+    return RuleFinding(what, tuple(lines), left_over(evidence)) if lines else None
 
 
 @rule(
@@ -99,12 +99,12 @@ def resumed_without_state(evidence: Evidence) -> Found | None:
     why="An intent without a release may have been released all the same, so it is spent.",
     next_step="Nothing: it is counted.",
 )
-def dangling(evidence: Evidence) -> Found | None:
+def dangling(evidence: Evidence) -> RuleFinding | None:
     """Fire where intents were never released."""
     lines = tuple(one.number for one in evidence.ledger.spent if not one.releases)
     if not lines:
         return None
-    return Found(f"{rounds(len(lines)).capitalize()} announced and not released.", lines)
+    return RuleFinding(f"{rounds(len(lines)).capitalize()} announced and not released.", lines)
 
 
 @rule(
@@ -113,9 +113,9 @@ def dangling(evidence: Evidence) -> Found | None:
     why="A log without its last line belongs to a run that goes on, was cut off, or lost its end.",
     next_step="Resume the run, or close it; until then the number is what was spent so far.",
 )
-def incomplete(evidence: Evidence) -> Found | None:
+def incomplete(evidence: Evidence) -> RuleFinding | None:
     """Fire where the run was not closed."""
-    return None if evidence.ledger.closed else Found("The log has no `run.close`.")
+    return None if evidence.ledger.closed else RuleFinding("The log has no `run.close`.")
 
 
 @rule(
@@ -125,12 +125,12 @@ def incomplete(evidence: Evidence) -> Found | None:
     "away that were spent.",
     next_step="Count the rounds by other means, and write logs with fsync `records`.",
 )
-def lost_intents(evidence: Evidence) -> Found | None:
+def lost_intents(evidence: Evidence) -> RuleFinding | None:
     """Fire where a run that was cut off, or may have been, did not force its lines to the disk."""
     whole = evidence.ledger.closed is not None and not evidence.ledger.recoveries
     if evidence.ledger.opened.fsync != "never" or whole:
         return None
-    return Found("The log was written with fsync `never`.", (1,))
+    return RuleFinding("The log was written with fsync `never`.", (1,))
 
 
 @rule(
@@ -140,12 +140,12 @@ def lost_intents(evidence: Evidence) -> Found | None:
     "the rounds that were made.",
     next_step="Nothing: the number is that of the whole plan.",
 )
-def stopped_early(evidence: Evidence) -> Found | None:
+def stopped_early(evidence: Evidence) -> RuleFinding | None:
     """Fire where a run was closed before its plan was carried out."""
     closed, opened = evidence.ledger.closed, evidence.ledger.opened
     if closed is None or not evidence.planned(opened.claim.observer).left:
         return None
-    return Found(
+    return RuleFinding(
         f"The run was closed ({closed.reason}) after {evidence.ledger.rounds:,} of "
         f"{rounds(opened.plan.rounds)}.",
         (evidence.ledger.closed_at,),
@@ -159,12 +159,12 @@ def stopped_early(evidence: Evidence) -> Found | None:
     why="What stands outside of a run is promised by nobody.",
     next_step="Find out what wrote these lines; they are counted.",
 )
-def misplaced_records(evidence: Evidence) -> Found | None:
+def misplaced_records(evidence: Evidence) -> RuleFinding | None:
     """Fire where something was released before the opening or after the close, or opened twice."""
     lines = evidence.ledger.misplaced
     if not lines:
         return None
-    return Found("Lines stand outside of the run.", lines, left_over(evidence))
+    return RuleFinding("Lines stand outside of the run.", lines, left_over(evidence))
 
 
 @rule(
@@ -173,7 +173,7 @@ def misplaced_records(evidence: Evidence) -> Found | None:
     why="A release without an intent says neither what its noise was nor whom it concerns.",
     next_step="Open every release with an intent, before its noise is drawn.",
 )
-def unannounced_release(evidence: Evidence) -> Found | None:
+def unannounced_release(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release stands under no intent, or under that of another round."""
     lines = evidence.ledger.orphans
-    return Found("Releases stand under no intent of their own.", lines) if lines else None
+    return RuleFinding("Releases stand under no intent of their own.", lines) if lines else None

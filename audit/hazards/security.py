@@ -7,7 +7,7 @@ import math
 from ..derivation.protocol_consistency import LEAST_KEY, contradictions, is_weak, uncovered
 from ..derivation.round_facts import SERVER
 from ..evidence.evidence import Evidence
-from .hazard import Found, left_over, lines_of, rule
+from .hazard import RuleFinding, left_over, lines_of, rule
 
 
 @rule(
@@ -19,14 +19,14 @@ from .hazard import Found, left_over, lines_of, rule
     "silo's update.",
     explains=True,
 )
-def missing_protocol(evidence: Evidence) -> Found | None:
+def missing_protocol(evidence: Evidence) -> RuleFinding | None:
     """Fire where updates are said to be summed unseen and no protocol is stated."""
     opened = evidence.ledger.opened
     if opened.aggregation == "plain" or opened.security is not None:
         return None
     if opened.aggregation == "shuffle" and all(kind.facts.reaches for kind in evidence.kinds):
         return None  # a shuffler that is trusted is an assumption: reach-assumed says it
-    return Found(
+    return RuleFinding(
         f"Aggregation is `{opened.aggregation}`, and the log states no protocol for it.",
         (1, *lines_of(list(evidence.kinds))),
         _server(evidence),
@@ -41,7 +41,7 @@ def missing_protocol(evidence: Evidence) -> Found | None:
     "update, and silos as if they knew the sample.",
     explains=True,
 )
-def protocol_mismatch(evidence: Evidence) -> Found | None:
+def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
     if evidence.ledger.opened.security is None:
         return None
@@ -51,7 +51,7 @@ def protocol_mismatch(evidence: Evidence) -> Found | None:
         return None
     what = bad[0][1][0]
     lines = lines_of([kind for kind, _ in bad])
-    return Found(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
+    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
 
 
 @rule(
@@ -62,13 +62,13 @@ def protocol_mismatch(evidence: Evidence) -> Found | None:
     next_step="Draw the noise on the grid of what is decrypted, as private weighting here does.",
     explains=True,
 )
-def noise_in_multiples(evidence: Evidence) -> Found | None:
+def noise_in_multiples(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
     bad = [kind for kind in evidence.kinds if uncovered(kind.facts, evidence.setting)]
     if not bad:
         return None
     what = uncovered(bad[0].facts, evidence.setting)[0]
-    return Found(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
+    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
 
 
 @rule(
@@ -79,7 +79,7 @@ def noise_in_multiples(evidence: Evidence) -> Found | None:
     "be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def fewest_below_noise(evidence: Evidence) -> Found | None:
+def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
     """Fire where a protocol may end with fewer parties than the noise allows."""
     own = evidence.ledger.opened.security
     if own is None or evidence.setting.aggregation == "plain":
@@ -92,7 +92,7 @@ def fewest_below_noise(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     noise = bad[0].facts.noise
-    return Found(
+    return RuleFinding(
         f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
         f"end with {own.fewest:,} parties.",
         lines_of(bad),
@@ -108,12 +108,12 @@ def fewest_below_noise(evidence: Evidence) -> Found | None:
     next_step="Use a key of 3,072 bits.",
     explains=True,
 )
-def weak_key(evidence: Evidence) -> Found | None:
+def weak_key(evidence: Evidence) -> RuleFinding | None:
     """Fire where the key of private weighting is too short."""
     own = evidence.ledger.opened.security
     if own is None or not is_weak(own):
         return None
-    return Found(
+    return RuleFinding(
         f"The Paillier key has {own.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
         (1, *lines_of(list(evidence.kinds))),
     )
@@ -121,5 +121,5 @@ def weak_key(evidence: Evidence) -> Found | None:
 
 def _server(evidence: Evidence) -> float | None:
     """Return what the log supports before the server; None if there is nothing."""
-    upper = evidence.settled(SERVER).upper
+    upper = evidence.spent_total(SERVER).upper
     return upper if math.isfinite(upper) else None

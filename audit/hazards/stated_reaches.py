@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ..derivation.believed_reach import Believed, believed
-from ..evidence.evidence import Evidence, Kind
-from .hazard import Found, lines_of, rule
+from ..derivation.believed_reach import BelievedReach, believed_reach
+from ..evidence.evidence import Evidence, RoundKind
+from .hazard import RuleFinding, lines_of, rule
 
 
 @rule(
@@ -18,7 +18,7 @@ from .hazard import Found, lines_of, rule
     "or has no number.",
     explains=True,
 )
-def reach_contradicted(evidence: Evidence) -> Found | None:
+def reach_contradicted(evidence: Evidence) -> RuleFinding | None:
     """Fire where what is said to reach an observer is less than other facts say."""
     wrong = [
         (name, kind, seen.contradicted[0])
@@ -29,7 +29,7 @@ def reach_contradicted(evidence: Evidence) -> Found | None:
         return None
     name, _, why = wrong[0]
     what = f"What reaches {name!r} is contradicted: {why}."
-    return Found(what, _lines(evidence, wrong), _left(evidence, name))
+    return RuleFinding(what, _lines(evidence, wrong), _left(evidence, name))
 
 
 @rule(
@@ -40,17 +40,17 @@ def reach_contradicted(evidence: Evidence) -> Found | None:
     "coordinator, shuffler, analyzer, or server+2 for the server with two silos.",
     explains=True,
 )
-def reach_of_nobody(evidence: Evidence) -> Found | None:
+def reach_of_nobody(evidence: Evidence) -> RuleFinding | None:
     """Fire where something is said to reach an observer that no table knows."""
     bad = [
         (name, kind)
         for kind in evidence.kinds
         for name, _ in kind.facts.reaches or ()
-        if believed(kind.facts, evidence.setting, name) is None
+        if believed_reach(kind.facts, evidence.setting, name) is None
     ]
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"Something is said to reach {bad[0][0]!r:.60}, an observer that is not known.",
         lines_of(list({id(kind): kind for _, kind in bad}.values())),
     )
@@ -64,13 +64,13 @@ def reach_of_nobody(evidence: Evidence) -> Found | None:
     "counts as if it saw every message.",
     explains=True,
 )
-def reach_missing(evidence: Evidence) -> Found | None:
+def reach_missing(evidence: Evidence) -> RuleFinding | None:
     """Fire where only some rounds of a phase say what reaches an observer."""
     bad = [kind for kind in evidence.kinds if kind.facts.missing]
     if not bad:
         return None
     name = bad[0].facts.missing[0]
-    return Found(
+    return RuleFinding(
         f"Other rounds say what reaches {name!r}, and these do not.",
         lines_of(bad),
         _left(evidence, name),
@@ -84,35 +84,35 @@ def reach_missing(evidence: Evidence) -> Found | None:
     next_step="Say so wherever the number is cited, or run a protocol that keeps the rest from "
     "this observer.",
 )
-def reach_assumed(evidence: Evidence) -> Found | None:
+def reach_assumed(evidence: Evidence) -> RuleFinding | None:
     """Fire where a number before an observer rests on an assumption about what reaches it."""
     rests = [
         (name, kind, seen.assumed[0]) for name, kind, seen in _looked(evidence) if seen.assumed
     ]
-    rests = [seen for seen in rests if math.isfinite(evidence.settled(seen[0]).upper)]
+    rests = [seen for seen in rests if math.isfinite(evidence.spent_total(seen[0]).upper)]
     if not rests:
         return None
     name, _, text = rests[0]
     what = text.removeprefix("assumed: ")
-    return Found(
+    return RuleFinding(
         f"The number before {name!r} assumes what no protocol here provides: {what}.",
         _lines(evidence, rests),
         _left(evidence, name),
     )
 
 
-def _lines(evidence: Evidence, looked: list[tuple[str, Kind, str]]) -> tuple[int, ...]:
+def _lines(evidence: Evidence, looked: list[tuple[str, RoundKind, str]]) -> tuple[int, ...]:
     """Return the lines of all rounds of which something is said, in the order of their kinds."""
     said = {id(kind) for _, kind, _ in looked}
     return lines_of([kind for kind in evidence.kinds if id(kind) in said])
 
 
-def _looked(evidence: Evidence) -> list[tuple[str, Kind, Believed]]:
+def _looked(evidence: Evidence) -> list[tuple[str, RoundKind, BelievedReach]]:
     """Return how far each stated reach is believed, by observer and kind of round."""
     looked = []
     for kind in evidence.kinds:
         for name, _ in kind.facts.reaches or ():
-            seen = believed(kind.facts, evidence.setting, name)
+            seen = believed_reach(kind.facts, evidence.setting, name)
             if seen is not None:
                 looked.append((name, kind, seen))
     return looked
@@ -120,5 +120,5 @@ def _looked(evidence: Evidence) -> list[tuple[str, Kind, Believed]]:
 
 def _left(evidence: Evidence, observer: str) -> float | None:
     """Return what the log supports before an observer; None if there is nothing."""
-    upper = evidence.settled(observer).upper
+    upper = evidence.spent_total(observer).upper
     return upper if math.isfinite(upper) else None

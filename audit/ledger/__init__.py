@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .entries import Entry, Ledger, Recovery, Spent, rounds_of
+from .entries import Entry, Ledger, Recovery, SpentIntent, rounds_of
 
-__all__ = ["Entry", "Ledger", "Recovery", "Spent", "rounds_of"]
+__all__ = ["Entry", "Ledger", "Recovery", "SpentIntent", "rounds_of"]

@@ -14,7 +14,7 @@ NOT_STATED: Final = "which items each round seals"
 
 
 @dataclass(frozen=True)
-class Stripped:
+class MissingCommitments:
     """A line that lacks commitments to these items."""
 
     line: int
@@ -26,19 +26,19 @@ def not_stated(ledger: Ledger) -> tuple[str, ...]:
     return () if ledger.opened.sealed is not None else (NOT_STATED,)
 
 
-def stripped(ledger: Ledger) -> tuple[Stripped, ...]:
+def missing_commitments(ledger: Ledger) -> tuple[MissingCommitments, ...]:
     """Return the lines that lack a commitment.
 
     The first line says, by phase, what every release seals.  Where it does not, as an earlier
     version wrote it, releases of one phase must seal the same.
     """
-    return tuple(_stripped(ledger))
+    return tuple(_missing_commitments(ledger))
 
 
-def _stripped(ledger: Ledger) -> Iterator[Stripped]:
+def _missing_commitments(ledger: Ledger) -> Iterator[MissingCommitments]:
     announced = ledger.opened.sealed
     if announced is not None and ledger.opened.dataset is None:
-        yield Stripped(1, ("dataset",))
+        yield MissingCommitments(1, ("dataset",))
     if announced is None:
         announced = _of_any(ledger)
     for spent in ledger.spent:
@@ -46,7 +46,7 @@ def _stripped(ledger: Ledger) -> Iterator[Stripped]:
         for line, release in spent.releases:
             lacking = tuple(name for name in needed if name not in release.sealed)
             if lacking:
-                yield Stripped(line, lacking)
+                yield MissingCommitments(line, lacking)
 
 
 def _of_any(ledger: Ledger) -> dict[str, tuple[str, ...]]:
@@ -60,7 +60,7 @@ def _of_any(ledger: Ledger) -> dict[str, tuple[str, ...]]:
 
 def require_whole(ledger: Ledger) -> None:
     """Raise `InvalidInput` where a line lacks a commitment that it must have."""
-    found = stripped(ledger)
+    found = missing_commitments(ledger)
     if found:
         raise InvalidInput(
             f"Line {found[0].line:,} lacks commitments to: {', '.join(found[0].names)}.",

@@ -29,7 +29,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Spent:
+class SpentIntent:
     """One intent, which is spent whatever came of it.
 
     `releases` are the lines that released it: one, if all is well, none where it dangles.
@@ -63,7 +63,7 @@ class Ledger:
     """
 
     opened: RunOpen
-    spent: tuple[Spent, ...]
+    spent: tuple[SpentIntent, ...]
     evaluations: tuple[tuple[int, Evaluation], ...] = ()
     recoveries: tuple[Recovery, ...] = ()
     closed: RunClose | None = None
@@ -97,7 +97,7 @@ class Ledger:
         return rounds_of(self.spent)
 
 
-def rounds_of(spent: Iterable[Spent]) -> int:
+def rounds_of(spent: Iterable[SpentIntent]) -> int:
     """Return how many rounds some intents are of.
 
     A round may have several, a noisy count beside a noisy sum: one of each phase.  Two of one phase
@@ -185,7 +185,7 @@ class _Sorter:
                 "Give the folder of a run.",
             )
         spent = tuple(
-            Spent(number, seq, intent, tuple(self.releases.get(seq, ())), seq in self.aborted)
+            SpentIntent(number, seq, intent, tuple(self.releases.get(seq, ())), seq in self.aborted)
             for seq, (number, intent) in self.intents.items()
         )
         return Ledger(

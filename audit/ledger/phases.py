@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from typing import Final
 
 from ...accountant.records import RoundIntent, RoundRelease
-from .entries import Ledger, Spent
+from .entries import Ledger, SpentIntent
 
 CONTINUOUS: Final = ("gaussian", "laplace")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
@@ -25,7 +25,7 @@ def configured(ledger: Ledger, table: str, key: str) -> object:
     return content.get(key) if isinstance(content, Mapping) else None
 
 
-def moments_of(ledger: Ledger) -> Spent | None:
+def moments_of(ledger: Ledger) -> SpentIntent | None:
     """Return the planned release of moments; None where the log has none.
 
     It is the first intent, of round 0, and knows no model.  A configuration that normalises
@@ -39,13 +39,13 @@ def moments_of(ledger: Ledger) -> Spent | None:
     return None if _states_model(first) else first
 
 
-def training_of(ledger: Ledger) -> tuple[Spent, ...]:
+def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     """Return all rounds but the planned release of moments, in their order."""
     moments = moments_of(ledger)
     return tuple(one for one in ledger.spent if one is not moments)
 
 
-def models_of(ledger: Ledger) -> tuple[Spent, ...]:
+def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     """Return the rounds of training as models see them: one intent each.
 
     A round may open other intents beside that of its model.  Their phases are those of which some
@@ -60,7 +60,7 @@ def models_of(ledger: Ledger) -> tuple[Spent, ...]:
     return tuple(spent for spent in training if spent.intent.phase not in beside)
 
 
-def alike(ledger: Ledger) -> list[list[Spent]]:
+def alike(ledger: Ledger) -> list[list[SpentIntent]]:
     """Return rounds by what they release: a model, or vectors of one length, whatever their phase.
 
     A round of which nothing was released goes with those of its phase.
@@ -69,7 +69,7 @@ def alike(ledger: Ledger) -> list[list[Spent]]:
     for one in training_of(ledger):
         for _, release in one.releases:
             widths.setdefault(one.intent.phase, release.values)
-    groups: dict[Hashable, list[Spent]] = {}
+    groups: dict[Hashable, list[SpentIntent]] = {}
     for one in training_of(ledger):
         intent = one.intent
         key: Hashable = "model"
@@ -80,7 +80,7 @@ def alike(ledger: Ledger) -> list[list[Spent]]:
     return list(groups.values())
 
 
-def released(one: Spent) -> RoundRelease | None:
+def released(one: SpentIntent) -> RoundRelease | None:
     """Return the first release of an intent; None where it has none."""
     return one.releases[0][1] if one.releases else None
 
@@ -90,6 +90,6 @@ def draws_noise(intent: RoundIntent) -> bool:
     return intent.noise.family != "none"
 
 
-def _states_model(one: Spent) -> bool:
+def _states_model(one: SpentIntent) -> bool:
     out = any(release.model_out is not None for _, release in one.releases)
     return out or one.intent.model_in is not None

@@ -28,9 +28,9 @@ from privplan.accountant.mechanisms import About, FineGaussian, Gate, Gaussian, 
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.randomness import Streams
 from privplan.audit.derivation.event_order import compared
-from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
 from privplan.audit.derivation.supported_event import supported
-from privplan.audit.ledger.entries import Spent
+from privplan.audit.ledger.entries import SpentIntent
 
 FALSE_ALARM = 1e-6
 RELATIONS = ("add-remove", "replace-one", "zero-out")
@@ -461,8 +461,8 @@ def audited(own: FineGaussian, relation: str, sampling: records.Sampling) -> tup
     intent = own.intent(About(1, "train", sampling, draws=2), relation)
     streams = (records.StreamRange("ab" * 16, 0, 100),)
     release = records.RoundRelease(1, 1, streams, intent.noise.shares, 2, 9)
-    facts = Facts.of(Spent(2, 1, intent, ((3, release),)))
-    setting = Setting("user", relation, 1, 4, "plain", False)  # type: ignore[arg-type]
+    facts = RoundFacts.of(SpentIntent(2, 1, intent, ((3, release),)))
+    setting = RunSetting("user", relation, 1, 4, "plain", False)  # type: ignore[arg-type]
     return intent, supported(facts, setting, "model")
 
 

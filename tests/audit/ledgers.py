@@ -332,7 +332,7 @@ def audited(records: Sequence[Record], **options: Any) -> BudgetReport:
 
 def upper(records: Sequence[Record], observer: str = "model") -> float:
     """Return the derived epsilon before an observer."""
-    return evidence(records).settled(observer).upper
+    return evidence(records).spent_total(observer).upper
 
 
 def written(folder: Path, records: Sequence[Record]) -> Path:

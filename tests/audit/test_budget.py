@@ -348,7 +348,7 @@ def test_laplace_and_discrete_noise() -> None:
 
 def test_the_lower_end_is_near_where_the_facts_say_enough() -> None:
     for records in (weighted(), weighted(rate=0.3), weighted(neighbours="replace-one")):
-        found = evidence(records).settled("model").epsilon
+        found = evidence(records).spent_total("model").epsilon
         assert 0.99 * found.upper < found.lower <= found.upper
 
 
@@ -365,21 +365,21 @@ def test_the_lower_end_is_near_where_the_facts_say_enough() -> None:
     ],
 )
 def test_and_nothing_where_they_do_not(change: Callable[[Records], Records]) -> None:
-    assert evidence(change(weighted())).settled("model").epsilon.lower == 0.0
+    assert evidence(change(weighted())).spent_total("model").epsilon.lower == 0.0
 
 
 def test_a_model_does_not_show_the_steps_inside_a_silo() -> None:
-    assert evidence(grouped(steps=1)).settled("model").epsilon.lower == 0.0
+    assert evidence(grouped(steps=1)).spent_total("model").epsilon.lower == 0.0
     alone = changed(grouped(steps=1), RunOpen, population=Population(50, 1))
-    assert evidence(alone).settled("model").epsilon.lower > 0.0
+    assert evidence(alone).spent_total("model").epsilon.lower > 0.0
 
 
 def test_only_what_was_released_counts_from_below() -> None:
     records = weighted(20)
     none = [record for record in records if not hasattr(record, "intent")]
-    assert evidence(none).settled("model").epsilon.lower == 0.0
-    half = evidence(records[:21]).settled("model").epsilon
-    dangling = evidence([*records[:21], records[21]]).settled("model").epsilon
+    assert evidence(none).spent_total("model").epsilon.lower == 0.0
+    half = evidence(records[:21]).spent_total("model").epsilon
+    dangling = evidence([*records[:21], records[21]]).spent_total("model").epsilon
     assert dangling.upper > half.upper
     assert dangling.lower == half.lower
 
@@ -387,7 +387,7 @@ def test_only_what_was_released_counts_from_below() -> None:
 def test_extra_noise_lowers_only_the_lower_end() -> None:
     more = releases(shares=20)(weighted())
     assert upper(more) == upper(weighted())
-    assert evidence(more).settled("model").epsilon.lower < 0.7 * upper(weighted())
+    assert evidence(more).spent_total("model").epsilon.lower < 0.7 * upper(weighted())
 
 
 # --- claims, limits -----------------------------------------------------------------------------

@@ -358,7 +358,7 @@ def test_a_rate_above_that_of_the_slots_is_believed() -> None:
     log = security(slots=100, chosen=1)(private(rate=0.1, drawn_by=TRANSFER))
     assert upper(log) == upper(private(rate=0.1, drawn_by=TRANSFER))
     assert "rate-mismatch" not in hazards(log)
-    lower = evidence(log).settled("model").epsilon.lower
+    lower = evidence(log).spent_total("model").epsilon.lower
     assert lower < 0.5 * upper(log)  # it may have been the lower one
 
 
@@ -396,7 +396,7 @@ def test_noise_that_leaves_a_part_uncovered_proves_nothing_to_anybody(name: str)
     log = UNCOVERED[name](private(rate=0.1))
     for observer in OBSERVERS:
         assert math.isinf(upper(log, observer))
-        assert evidence(log).settled(observer).epsilon.lower == 0.0
+        assert evidence(log).spent_total(observer).epsilon.lower == 0.0
     assert hazards(log)["noise-in-multiples"] == "error"
 
 
@@ -537,7 +537,7 @@ def test_noise_on_a_fine_grid_is_what_its_mechanism_states(limit: int, neighbour
 
 def test_from_below_weights_do_not_quite_sum_to_one() -> None:
     """A user of 40 counts and a dummy moves the sum by 40/41 of the clip, and nobody by more."""
-    found = evidence(private(100)).settled("model").epsilon
+    found = evidence(private(100)).spent_total("model").epsilon
     most = epsilon(ev.Repeat(100, ev.Gaussian(SIGMA * 41 / 40)))
     assert 0.99 * most < found.lower < most < found.upper
     few = evidence(
@@ -546,7 +546,9 @@ def test_from_below_weights_do_not_quite_sum_to_one() -> None:
             intents(noise=part(grid=2.0**-18 / 60)),
         )(private(100))
     )
-    assert few.settled("model").epsilon.lower < epsilon(ev.Repeat(100, ev.Gaussian(SIGMA * 6 / 5)))
+    assert few.spent_total("model").epsilon.lower < epsilon(
+        ev.Repeat(100, ev.Gaussian(SIGMA * 6 / 5))
+    )
 
 
 # --- logs of before, and hostile ones -----------------------------------------------------------
@@ -618,7 +620,7 @@ def no_number_is_smaller(
     json.dumps(report.to_json())
     for observer in OBSERVERS:
         assert upper(log, observer) >= upper(best, observer) * (1 - 1e-9)
-        assert evidence(log).settled(observer).epsilon.lower <= upper(log, observer)
+        assert evidence(log).spent_total(observer).epsilon.lower <= upper(log, observer)
 
 
 @settings(max_examples=12, deadline=None)

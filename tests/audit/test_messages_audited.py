@@ -298,8 +298,8 @@ def test_each_changed_fact_of_a_shuffler_is_refused(change: dict[str, Any]) -> N
     log = shuffled_by_the_protocol(**change)
     report = audited(log)
     assert report.errors
-    honest = evidence(shuffled_by_the_protocol()).settled("analyzer").upper
-    assert evidence(log).settled("analyzer").upper > honest
+    honest = evidence(shuffled_by_the_protocol()).spent_total("analyzer").upper
+    assert evidence(log).spent_total("analyzer").upper > honest
 
 
 def test_what_shares_state_is_accepted() -> None:
@@ -326,14 +326,14 @@ def test_each_changed_fact_of_shares_is_refused(change: dict[str, Any]) -> None:
     honest = opening(security=Shares(5).security)(shared())
     bad = opening(security=replace(Shares(5).security, **change))(shared())
     assert audited(bad).errors
-    assert evidence(bad).settled("peer").upper > evidence(honest).settled("peer").upper
+    assert evidence(bad).spent_total("peer").upper > evidence(honest).spent_total("peer").upper
 
 
 def test_fewer_releases_and_more_draws_never_help() -> None:
     mechanism, draws, values = MADE["sampled"]
     reaches = {"analyzer": mixed_by(mechanism), "shuffler": EACH}
     log = of_mechanism(mechanism, draws=draws, values=values, reaches=reaches)
-    own = {who: evidence(log).settled(who).upper for who in ("analyzer", "shuffler", "model")}
+    own = {who: evidence(log).spent_total(who).upper for who in ("analyzer", "shuffler", "model")}
     more = [
         changed(log, RoundRelease, draws=7),
         changed(log, RoundRelease, draws=13),
@@ -342,4 +342,4 @@ def test_fewer_releases_and_more_draws_never_help() -> None:
     ]
     for other in more:
         for who, least in own.items():
-            assert evidence(other).settled(who).upper >= least * (1 - 1e-9)
+            assert evidence(other).spent_total(who).upper >= least * (1 - 1e-9)

@@ -14,7 +14,7 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.derivation.round_facts import Facts, Setting
+from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
 from privplan.audit.derivation.supported_event import supported
 
 ODDS: Final = 3
@@ -50,9 +50,9 @@ AMONG_A_DUMMY: Final = hockey_stick(shuffled(answered(1), DUMMY), shuffled(answe
 ALONE: Final = hockey_stick(shuffled(answered(1)), shuffled(answered(0)))
 
 
-def responses(reaches: dict[str, Reach], **given: Any) -> Facts:
+def responses(reaches: dict[str, Reach], **given: Any) -> RoundFacts:
     draws = given.pop("draws", 1)
-    return Facts(
+    return RoundFacts(
         Contribution(1.0, "l1", "user", "message"),
         Noise("randomized-response", 0.0, draws=draws),
         Weights(),
@@ -69,9 +69,9 @@ def responses(reaches: dict[str, Reach], **given: Any) -> Facts:
     )
 
 
-def setting(users: int, **given: Any) -> Setting:
+def setting(users: int, **given: Any) -> RunSetting:
     fields: dict[str, Any] = {"neighbours": "replace-one", "aggregation": "shuffle", **given}
-    return Setting(
+    return RunSetting(
         unit="user", group=1, silos=1, as_published=False, users=users, records=None, **fields
     )
 
@@ -100,7 +100,7 @@ def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> Non
     """Of six shares of the noise so many are known; a user may lie with the others alone."""
     shares, share = 6, 4.0
     noise = Noise("gaussian", share * math.sqrt(shares), shares, share)
-    facts = Facts(
+    facts = RoundFacts(
         Contribution(1.0, "l2", "user", "unit"),
         noise,
         Weights(rule),
@@ -124,7 +124,7 @@ def test_colluders_take_their_noise_off_the_release(rule: Any, told: int) -> Non
 DIMENSIONS: Final = 40
 
 
-def coordinates(padded_to: int, **seen: Any) -> Facts:
+def coordinates(padded_to: int, **seen: Any) -> RoundFacts:
     """Return a round of two users who each send one of many bits, padded with dummies."""
     mixed = Reach(
         "shuffled",
@@ -313,7 +313,7 @@ def test_a_silo_knows_the_messages_of_all_its_users(observer: str, stated: Any) 
     assert supported(replace(sends, reaches=()), sender, observer) == ev.Shuffle(9, RESPONSE)
 
 
-def gaussians(unit: Any = "user", **given: Any) -> Facts:
+def gaussians(unit: Any = "user", **given: Any) -> RoundFacts:
     """Return a round of 100 messages in [-1, 1], each with noise of 2, that are summed."""
     return replace(
         responses({}),

@@ -139,7 +139,7 @@ def test_data_that_choose_coordinates_are_seen_by_who_sees_index_sets() -> None:
     chosen = replace(SMALL, selection="data-dependent", padded_to=100)
     log = small({"analyzer": chosen, "shuffler": replace(EACH, selection=None)})
     assert math.isinf(upper(log, "shuffler"))
-    assert "depends on its data" in evidence(log).settled("shuffler").refusal
+    assert "depends on its data" in evidence(log).spent_total("shuffler").refusal
 
 
 # --- a shuffler that is trusted, or blind ---------------------------------------------------------
