@@ -90,17 +90,17 @@ def append_results(
     Raises `InvalidInput` for tiers that do not belong in a log, before anything is written, and as
     `LogWriter.reopen`; `LogBroken` where the log cannot be written.
     """
-    for one in (*measurements, *sealed):
-        if one.tier not in PUBLIC:
+    for measurement in (*measurements, *sealed):
+        if measurement.tier not in PUBLIC:
             raise InvalidInput(
-                f"A result of the tier {one.tier!r} does not belong in a log.",
+                f"A result of the tier {measurement.tier!r} does not belong in a log.",
                 f"A log may hold {', '.join(PUBLIC)}; a residual was seen before the noise.",
                 "Keep it in a sealed report.",
             )
-    records = [AuditResult(one.tier, encoded(one)) for one in measurements]
+    records = [AuditResult(measurement.tier, encoded(measurement)) for measurement in measurements]
     hidden: dict[str, list[object]] = {}
-    for one in sealed:
-        hidden.setdefault(one.tier, []).append(encoded(one))
+    for measurement in sealed:
+        hidden.setdefault(measurement.tier, []).append(encoded(measurement))
     with LogWriter.reopen(folder, key=key) as writer:
         for tier, content in hidden.items():
             commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
@@ -114,8 +114,8 @@ def measurements_in(folder: str | Path) -> tuple[Measurement, ...]:
 
     Raises `BadLine` for a bad log, `InvalidInput` where there is none.
     """
-    found = (result.measurement for result in results_in(folder))
-    return tuple(one for one in found if one is not None)
+    readable = (result.measurement for result in results_in(folder))
+    return tuple(measurement for measurement in readable if measurement is not None)
 
 
 def results_in(folder: str | Path) -> tuple[Result, ...]:
@@ -138,12 +138,12 @@ def result_of(record: AuditResult, number: int = 0) -> Result:
     try:
         if record.tier not in PUBLIC:
             raise InvalidInput(f"A result of the tier {tier!r} does not belong in a log.")
-        found = decoded(source)
-        if found.tier != record.tier:
+        measurement = decoded(source)
+        if measurement.tier != record.tier:
             raise InvalidInput("Its tier and that of its content differ.")
     except InvalidInput as error:
         return Result(number, tier, problem=error.what)
-    return Result(number, tier, found)
+    return Result(number, tier, measurement)
 
 
 def encoded(measurement: Measurement) -> dict[str, object]:
@@ -152,15 +152,15 @@ def encoded(measurement: Measurement) -> dict[str, object]:
     Curves are thinned to `POINTS` points, their ends kept.  Raises `InvalidInput` for what
     `decoded` would refuse.
     """
-    found: dict[str, object] = {}
+    content: dict[str, object] = {}
     for name, value in measurement.to_json().items():
-        found[name] = _written(value, name)
-    found["curves"] = {
+        content[name] = _written(value, name)
+    content["curves"] = {
         name: [[_written(float(part), name) for part in point] for point in _thinned(curve)]
         for name, curve in measurement.curves.items()
     }
-    decoded(found)
-    return found
+    decoded(content)
+    return content
 
 
 def decoded(source: Mapping[str, object]) -> Measurement:
@@ -183,14 +183,14 @@ def decoded(source: Mapping[str, object]) -> Measurement:
         raise _refused("contradicted", "true or false")
     if source["note"] != NOT_PROOF:
         raise _refused("note", "the sentence that a low value is not proof of privacy")
-    assumes = tuple(_text(one, "assumes") for one in _list(source["assumes"], "assumes"))
+    assumes = tuple(_text(text, "assumes") for text in _list(source["assumes"], "assumes"))
     sample = {
-        _text(name, "sample"): _sampled(one, "sample")
-        for name, one in _object(source["sample"], "sample").items()
+        _text(name, "sample"): _sampled(element, "sample")
+        for name, element in _object(source["sample"], "sample").items()
     }
     curves = {
-        _text(name, "curves"): _curve(one, "curves")
-        for name, one in _object(source["curves"], "curves").items()
+        _text(name, "curves"): _curve(element, "curves")
+        for name, element in _object(source["curves"], "curves").items()
     }
     if given["claimed"] is not None and given["claimed"] < 0.0:
         raise _refused("claimed", "a number, 0 or above")
@@ -219,9 +219,9 @@ def _written(value: object, name: str) -> object:
     if isinstance(value, SupportsFloat):
         return repr(float(value))
     if isinstance(value, Mapping):
-        return {str(key): _written(one, name) for key, one in value.items()}
+        return {str(key): _written(element, name) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_written(one, name) for one in value]
+        return [_written(element, name) for element in value]
     raise _refused(name, "a text, a number, or a list or an object of these")
 
 
@@ -229,7 +229,7 @@ def _thinned(curve: Curve) -> Curve:
     if len(curve) <= POINTS:
         return curve
     step = (len(curve) - 1) / (POINTS - 1)
-    return tuple(curve[round(place * step)] for place in range(POINTS))
+    return tuple(curve[round(index * step)] for index in range(POINTS))
 
 
 def _text(value: object, name: str) -> str:
@@ -239,10 +239,10 @@ def _text(value: object, name: str) -> str:
 
 
 def _number(value: object, name: str) -> float:
-    found = _decimal(value)
-    if found is None:
+    number = _decimal(value)
+    if number is None:
         raise _refused(name, "a number in its shortest decimal form")
-    return found
+    return number
 
 
 def _decimal(value: object) -> float | None:
@@ -250,17 +250,17 @@ def _decimal(value: object) -> float | None:
     if not isinstance(value, str) or len(value) > _DECIMAL:
         return None
     try:
-        found = float(value)
+        number = float(value)
     except ValueError:
         return None
-    return found if repr(found) == value and not math.isnan(found) else None
+    return number if repr(number) == value and not math.isnan(number) else None
 
 
 def _sampled(value: object, name: str) -> float | int | str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
-    found = _decimal(value)
-    return _text(value, name) if found is None else found
+    number = _decimal(value)
+    return _text(value, name) if number is None else number
 
 
 def _list(value: object, name: str, most: int = _ENTRIES) -> Sequence[object]:
@@ -277,8 +277,8 @@ def _object(value: object, name: str) -> Mapping[object, object]:
 
 def _curve(value: object, name: str) -> Curve:
     points: list[tuple[float, float]] = []
-    for one in _list(value, name, POINTS):
-        pair = [_number(part, name) for part in _list(one, name, 2)]
+    for point in _list(value, name, POINTS):
+        pair = [_number(part, name) for part in _list(point, name, 2)]
         if len(pair) != 2 or not all(0.0 <= part <= 1.0 for part in pair):
             raise _refused(name, "a list of pairs of rates in [0, 1]")
         points.append((pair[0], pair[1]))

@@ -44,7 +44,7 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
     `rounds` are those that are rehearsed (None, or more than planned: all).  Raises `InvalidInput`
     for more work than anybody can have meant.
     """
-    made = min(settings.run.rounds, rounds or settings.run.rounds)
+    rehearsed = min(settings.run.rounds, rounds or settings.run.rounds)
     if silos > SILOS:
         raise InvalidInput(
             f"{silos:,} silos are too many to rehearse.",
@@ -53,12 +53,12 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
         )
     usual = min(CANARIES, usual_canaries(settings) or CANARIES)
     canaries, most = (usual, USUAL) if asked is None else (asked, LARGEST)
-    while not _fits(settings, silos, made, canaries, most):
+    while not _fits(settings, silos, rehearsed, canaries, most):
         canaries //= 2
         if asked is not None or canaries < FEWEST:
             shown = FEWEST if asked is None else asked
             raise InvalidInput(
-                f"{shown:,} canaries in {made:,} rounds of {silos:,} silos are too many.",
+                f"{shown:,} canaries in {rehearsed:,} rounds of {silos:,} silos are too many.",
                 "Each is seen in every round, and this would take a machine hours, or its memory.",
                 "Give fewer `rounds`, or fewer `canaries`.",
             )

@@ -58,7 +58,7 @@ def audit_budget(
 
     Range: `limit` 0 or above, `groups` 1 or above.  Raises `InvalidInput` where there is no log.
     """
-    most = None if limit is None else validate.non_negative(limit=limit)
+    epsilon_limit = None if limit is None else validate.non_negative(limit=limit)
     sizes = tuple(dict.fromkeys(validate.count(group=size) for size in groups))
     entries: list[Entry] = []
     verified = verify(
@@ -70,26 +70,34 @@ def audit_budget(
     if verified.first_bad is not None:
         number, reason = verified.first_bad
         why = f"line {number} of the log is bad: {reason}"
-        bad = Chain(verified.records, verified.head, number, reason)
-        return _nothing(bad, why, broken_chain(number, reason), most)
+        broken = Chain(verified.records, verified.head, number, reason)
+        return _nothing(broken, why, broken_chain(number, reason), epsilon_limit)
     chain = chain_of(verified)
     if not entries:
-        return _nothing(replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), most)
+        return _nothing(
+            replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), epsilon_limit
+        )
     ledger = Ledger.of(entries)
-    more: list[Hazard] = []
+    outside_hazards: list[Hazard] = []
     opened: SealedCheck | None = None
-    more += chain_hazards(verified)
-    more += hazards_beside(folder, ledger)
-    held = beside(folder, ledger.opened)
-    more += file_mismatch(held)
-    more += foreign_results(ledger.opened, entries)
+    outside_hazards += chain_hazards(verified)
+    outside_hazards += hazards_beside(folder, ledger)
+    file_comparison = beside(folder, ledger.opened)
+    outside_hazards += file_mismatch(file_comparison)
+    outside_hazards += foreign_results(ledger.opened, entries)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 
-        found, opened = sealed_hazards(Evidence.of(ledger), folder)
-        more += found
+        sidecar_hazards, opened = sealed_hazards(Evidence.of(ledger), folder)
+        outside_hazards += sidecar_hazards
     return audit_ledger(
-        ledger, chain, limit=most, groups=sizes, more=more, sealed=opened, unread=held.not_stated
+        ledger,
+        chain,
+        limit=epsilon_limit,
+        groups=sizes,
+        more=outside_hazards,
+        sealed=opened,
+        unread=file_comparison.not_stated,
     )
 
 
@@ -111,12 +119,12 @@ def audit_ledger(
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
-    found = evidence.spent_total(claim.observer)
-    looked = search_hazards(evidence)
+    total = evidence.spent_total(claim.observer)
+    search = search_hazards(evidence)
     return BudgetReport(
         chain=chain,
         claim=claim,
-        total=found,
+        total=total,
         planned=_planned(evidence),
         rows=tuple(
             Row(
@@ -131,7 +139,7 @@ def audit_ledger(
         groups=tuple(
             GroupRow(size, evidence.spent_total(claim.observer, group=size)) for size in groups
         ),
-        hazards=worst_first((*looked.hazards, *more)),
+        hazards=worst_first((*search.hazards, *more)),
         spent=ledger.rounds,
         released=rounds_of(spent for spent in ledger.spent if spent.releases),
         planned_rounds=ledger.opened.plan.rounds,
@@ -143,7 +151,7 @@ def audit_ledger(
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
         not_stated=(
-            *looked.not_stated,
+            *search.not_stated,
             *comparison(evidence).not_stated,
             *not_stated(ledger),
             *unread,
@@ -175,12 +183,12 @@ def chain_of(verified: Verification) -> Chain:
 
 def chain_hazards(verified: Verification) -> tuple[Hazard, ...]:
     """Return the hazards of a log that is whole, as a file: torn, or not what was expected."""
-    found = []
+    hazards = []
     if verified.torn is not None:
-        found.append(torn_line(verified.torn.number))
+        hazards.append(torn_line(verified.torn.number))
     if verified.mismatch is not None:
-        found.append(not_anchored(verified.mismatch))
-    return tuple(found)
+        hazards.append(not_anchored(verified.mismatch))
+    return tuple(hazards)
 
 
 def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> BudgetReport:
@@ -211,16 +219,16 @@ def _planned(evidence: Evidence) -> EpsilonTotal | None:
     return evidence.total(observer, whole=True)
 
 
-def _left(evidence: Evidence, most: float | None) -> int | None:
+def _left(evidence: Evidence, epsilon_limit: float | None) -> int | None:
     """Return how many more rounds like the last one fit; None for a run that is over."""
     observer = evidence.ledger.opened.claim.observer
-    if most is None or evidence.ledger.closed is not None or not evidence.ledger.spent:
+    if epsilon_limit is None or evidence.ledger.closed is not None or not evidence.ledger.spent:
         return None
     if not math.isfinite(evidence.total(observer).upper):
         return None
 
     def fits(count: int) -> bool:
-        return evidence.with_more(observer, count).upper <= most
+        return evidence.with_more(observer, count).upper <= epsilon_limit
 
     if not fits(0):
         return 0
@@ -237,31 +245,33 @@ def _left(evidence: Evidence, most: float | None) -> int | None:
 
 def _of_protocol(evidence: Evidence) -> list[str]:
     """Return what must be true of how silos' updates were summed and weighted."""
-    own = evidence.ledger.opened.security
-    private = own is not None and own.protocol == "private-weighting"
-    found = []
-    if own is not None:
-        found.append(
-            f"The protocol `{own.protocol}` was carried out with these parameters, by parties that "
-            "follow it."
+    security = evidence.ledger.opened.security
+    private = security is not None and security.protocol == "private-weighting"
+    sentences = []
+    if security is not None:
+        sentences.append(
+            f"The protocol `{security.protocol}` was carried out with these parameters, by "
+            "parties that follow it."
         )
     if private:
-        found.append(
+        sentences.append(
             "The server does not collude with any silo: together they know how many records each "
             "user has, and what is said against either of them is void."
         )
     elif evidence.setting.silos > 1 and any(
         kind.facts.weights.rule == "records" for kind in evidence.kinds
     ):
-        found.append(
+        sentences.append(
             f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
         )
-    return found
+    return sentences
 
 
 def _of_test_data(ledger: Ledger) -> list[str]:
     """Return whose word it is that the data of evaluations are public."""
-    declared = [one for _, one in ledger.evaluations if one.data == "declared-public"]
+    declared = [
+        evaluation for _, evaluation in ledger.evaluations if evaluation.data == "declared-public"
+    ]
     stated = dict.fromkeys(one.source for one in declared)
     return [
         "The test data are public: declared public, "
@@ -273,34 +283,36 @@ def _of_test_data(ledger: Ledger) -> list[str]:
 def _assumptions(evidence: Evidence) -> tuple[str, ...]:
     """Return what must be true of the run for the numbers to hold."""
     ledger, names = evidence.ledger, evidence.observers
-    found = [
+    sentences = [
         "Clip, weights, sampling and noise were as the log states them; nothing that it says about "
         "epsilon is used.",
         "Every release drew fresh noise from a source that nobody can predict.",
         "What was to be released was fixed before the first release.",
     ]
-    told = any(coalition_of(name) is not None for name in names)
+    names_coalition = any(coalition_of(name) is not None for name in names)
     if SILO in names:
-        found.append(
+        sentences.append(
             "Noise was added inside each silo, before its update left it, and silos do not collude "
             "with each other or with the server"
-            f"{', but for coalitions that are named here' * told}."
+            f"{', but for coalitions that are named here' * names_coalition}."
         )
     if SILO in names:
         # Where k records of a user take part, a silo that holds some may learn of the others.
         other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
         held = " of which it holds nothing itself" if other else ""
         unit = with_article(evidence.setting.unit)
-        found.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
-    found += _of_protocol(evidence)
-    if any(one.facts.noise.std == 0.0 and not one.facts.voids for one in evidence.kinds):
-        found.append("The epsilon of local randomizers stands in their event, and was not checked.")
+        sentences.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
+    sentences += _of_protocol(evidence)
+    if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
+        sentences.append(
+            "The epsilon of local randomizers stands in their event, and was not checked."
+        )
     if evidence.spent_total(ledger.opened.claim.observer).epsilon.lower > 0.0:
-        found.append(
+        sentences.append(
             "The lower end is for a unit that may contribute anything within its bound, in every "
             "released round."
         )
-    if any(isinstance(one.event, ev.Event) for _, one in ledger.evaluations):
-        found.append("Measurements of private data cost what their events say.")
-    found += _of_test_data(ledger)
-    return tuple(found)
+    if any(isinstance(evaluation.event, ev.Event) for _, evaluation in ledger.evaluations):
+        sentences.append("Measurements of private data cost what their events say.")
+    sentences += _of_test_data(ledger)
+    return tuple(sentences)

@@ -208,7 +208,7 @@ class BudgetReport:
     @property
     def errors(self) -> tuple[str, ...]:
         """The ids of hazards that are errors."""
-        return tuple(one.id for one in self.hazards if one.severity == "error")
+        return tuple(hazard.id for hazard in self.hazards if hazard.severity == "error")
 
     @property
     def within_limit(self) -> bool | None:

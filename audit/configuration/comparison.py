@@ -56,10 +56,10 @@ def compared(ledger: Ledger) -> Comparison:
     them; the noise that was found for a target; a key that the log does not hold; the last digit of
     a number.
     """
-    own = _Comparing(ledger, _Configuration(ledger.opened))
-    own.everything()
-    not_stated = dict.fromkeys((*own.given.not_stated, *own.missing))
-    return Comparison(tuple(own.found), tuple(name for name in not_stated if name))
+    comparing = _Comparing(ledger, _Configuration(ledger.opened))
+    comparing.everything()
+    not_stated = dict.fromkeys((*comparing.given.not_stated, *comparing.missing))
+    return Comparison(tuple(comparing.found), tuple(name for name in not_stated if name))
 
 
 def target_of(opened: RunOpen) -> float | None:
@@ -75,10 +75,10 @@ def target_of(opened: RunOpen) -> float | None:
 
 def require_as_configured(ledger: Ledger) -> None:
     """Raise `InvalidInput`, naming both values, where a log is not what its configuration makes."""
-    found = compared(ledger).differences
-    if found:
+    differences = compared(ledger).differences
+    if differences:
         raise InvalidInput(
-            said(found[:1]),
+            said(differences[:1]),
             "One of them was edited, or they are of two runs.",
             "Give the folder of a run as privplan left it.",
         )
@@ -215,9 +215,9 @@ class _Comparing:
             expected = expected_log.source(self.given)
         except NotStated:
             return
-        for one in self.ledger.recoveries:
-            stated = one.record.randomness.source
-            self._differs("randomness.source", expected, stated, one.number)
+        for recovery in self.ledger.recoveries:
+            stated = recovery.record.randomness.source
+            self._differs("randomness.source", expected, stated, recovery.number)
 
     def _evaluations(self) -> None:
         """Find measurements of test data that no configuration, or another one, declares public."""
@@ -238,11 +238,11 @@ class _Comparing:
         except NotStated as missing:
             self.missing.append(str(missing))
             return
-        made = {one.intent.phase for one in self.ledger.spent}
-        for one in self.ledger.spent:
-            if one.intent.phase not in names:
-                self._once("phase", " and ".join(names), one.intent.phase, one.number)
-        if self.ledger.spent and names[0] not in made:
+        logged = {spent.intent.phase for spent in self.ledger.spent}
+        for spent in self.ledger.spent:
+            if spent.intent.phase not in names:
+                self._once("phase", " and ".join(names), spent.intent.phase, spent.number)
+        if self.ledger.spent and names[0] not in logged:
             first = self.ledger.spent[0]
             self._once("phase", f"{names[0]} first", first.intent.phase, first.number)
 
@@ -311,7 +311,7 @@ class _Comparing:
 
     def _once(self, fact: str, expected: str, stated: str, line: int) -> None:
         """Keep a difference, of each fact the first line and of each value that is stated."""
-        if not any((one.fact, one.stated) == (fact, stated) for one in self.found):
+        if not any((known.fact, known.stated) == (fact, stated) for known in self.found):
             self.found.append(Difference(fact, expected, stated, line))
 
 

@@ -64,7 +64,9 @@ class Comparison:
 
 def is_current(opened: RunOpen) -> bool:
     """Return whether a first line has anything that earlier versions did not write."""
-    tables = {name: one for name, one in opened.configuration.items() if isinstance(one, Mapping)}
+    tables = {
+        name: table for name, table in opened.configuration.items() if isinstance(table, Mapping)
+    }
     return opened.sealed is not None or any(key in tables.get(name, {}) for name, key in ADDED)
 
 
@@ -77,15 +79,15 @@ def lacking(opened: RunOpen) -> tuple[Difference, ...]:
         return ()
     if not opened.configuration:
         return (_taken("the configuration"),)
-    found = []
+    taken_out = []
     for name, cls in tables_in(opened.configuration).items():
         source = opened.configuration.get(name, {})
         keys = [item.name for item in fields(cls) if item.name not in (*UNLOGGED, *ONLY_IF_TRUE)]
         if isinstance(source, Mapping):
-            found += [_taken(f"[{name}] {key}") for key in keys if key not in source]
+            taken_out += [_taken(f"[{name}] {key}") for key in keys if key not in source]
     if opened.sealed is None:
-        found.append(_taken("sealed"))
-    return tuple(found)
+        taken_out.append(_taken("sealed"))
+    return tuple(taken_out)
 
 
 def _taken(what: str) -> Difference:
@@ -99,39 +101,39 @@ def beside(folder: str | Path, opened: RunOpen) -> Comparison:
     A key that the file writes stands in the log as well; one that neither the file writes nor the
     log has is not compared, nor are those that never reach a log.
     """
-    place = Path(folder) / CONFIG
-    if not place.is_file():
+    file = Path(folder) / CONFIG
+    if not file.is_file():
         return Comparison((), ())
     try:
-        content = content_of(place)
+        content = content_of(file)
         settings = parse(content, CONFIG)
     except PrivplanError:
         return Comparison((), (CONFIG,))
     if not opened.configuration:
         return Comparison((Difference("the configuration", "all of it", "none", 1, CONFIG),), ())
     written = tomllib.loads(content.decode("utf-8-sig"))
-    found = []
+    differences = []
     if settings.log.fsync != opened.fsync:
-        found.append(Difference("[log] fsync", settings.log.fsync, opened.fsync, 1, CONFIG))
+        differences.append(Difference("[log] fsync", settings.log.fsync, opened.fsync, 1, CONFIG))
     for table, keys in settings.to_json().items():
         source = opened.configuration.get(table, {})
         logged = source if isinstance(source, Mapping) else {}
         for key, value in keys.items():
-            own = list(value) if isinstance(value, tuple) else value
-            if key in logged and logged[key] != own:
+            as_logged = list(value) if isinstance(value, tuple) else value
+            if key in logged and logged[key] != as_logged:
                 pair = shown(value), shown(logged[key])
             elif key not in logged and key in written.get(table, {}):
                 pair = shown(value), "nothing of it"
             else:
                 continue
-            found.append(Difference(f"[{table}] {key}", *pair, 1, CONFIG))
-    return Comparison(tuple(found), ())
+            differences.append(Difference(f"[{table}] {key}", *pair, 1, CONFIG))
+    return Comparison(tuple(differences), ())
 
 
-def said(found: Sequence[Difference]) -> str:
+def said(differences: Sequence[Difference]) -> str:
     """Return the first differences in one sentence, and how many more there are."""
-    clauses = "; ".join(str(one) for one in found[:SHOWN])
-    more = f"; and {len(found) - SHOWN:,} more" if len(found) > SHOWN else ""
+    clauses = "; ".join(str(difference) for difference in differences[:SHOWN])
+    more = f"; and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
     return f"{clauses[0].upper()}{clauses[1:]}{more}."
 
 

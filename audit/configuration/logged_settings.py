@@ -66,19 +66,19 @@ def settings_in(opened: RunOpen) -> Settings:
 @exactly_named()
 def require_same_file(folder: Path, opened: RunOpen) -> None:
     """Raise `InvalidInput` where a folder's own configuration is not that of its log."""
-    place = folder / CONFIG
-    if place.is_file():
-        require_same_settings(opened, parse(content_of(place), CONFIG).to_json())
-        found = beside(folder, opened).differences
-        if found:
-            raise _refused(said(found), "One of them was edited, or they are of two runs.")
+    file = folder / CONFIG
+    if file.is_file():
+        require_same_settings(opened, parse(content_of(file), CONFIG).to_json())
+        differences = beside(folder, opened).differences
+        if differences:
+            raise _refused(said(differences), "One of them was edited, or they are of two runs.")
 
 
 @exactly_named()
 def path_in(folder: Path) -> Path | None:
     """Return the path of the data that a folder's configuration names, if any; nothing is read."""
-    place = folder / CONFIG
-    return parse(content_of(place), CONFIG).data.path if place.is_file() else None
+    file = folder / CONFIG
+    return parse(content_of(file), CONFIG).data.path if file.is_file() else None
 
 
 def require_same_event(
@@ -96,11 +96,11 @@ def require_same_event(
         if not fits:
             raise _announced(observer)
         return
-    own, theirs = _counted(event), _counted(planned)
-    fits = own == theirs or _of_any_silo(event, opened, observer)
+    rehearsed, announced = _counted(event), _counted(planned)
+    fits = rehearsed == announced or _of_any_silo(event, opened, observer)
     if cut and not fits:
-        fits = own[0] == theirs[0] and all(
-            count <= theirs[1].get(part, 0) for part, count in own[1].items()
+        fits = rehearsed[0] == announced[0] and all(
+            count <= announced[1].get(part, 0) for part, count in rehearsed[1].items()
         )
     if not fits:
         raise _announced(observer)
@@ -161,14 +161,14 @@ def _counted(event: ev.Event) -> tuple[int, dict[ev.Event, int]]:
         return size, {part: count * event.count for part, count in inside.items()}
     if not isinstance(event, ev.Compose):
         return 1, {event: 1}
-    found: dict[ev.Event, int] = {}
+    counts: dict[ev.Event, int] = {}
     sizes = set()
-    for one in event.events:
-        size, inside = _counted(one)
+    for component in event.events:
+        size, inside = _counted(component)
         sizes.add(size)
         for part, count in inside.items():
-            found[part] = found.get(part, 0) + count
-    return (sizes.pop() if len(sizes) == 1 else 0), found
+            counts[part] = counts.get(part, 0) + count
+    return (sizes.pop() if len(sizes) == 1 else 0), counts
 
 
 def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
@@ -195,7 +195,9 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
 def value_of(where: str, source: object, hint: Any) -> object:
     """Return a value of its field's type; numbers with a fraction stand there as texts."""
     if typing.get_origin(hint) is tuple:
-        if not isinstance(source, (list, tuple)) or any(type(one) is not str for one in source):
+        if not isinstance(source, (list, tuple)) or any(
+            type(element) is not str for element in source
+        ):
             raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
         return tuple(source)
     kinds = typing.get_args(hint) if NoneType in typing.get_args(hint) else (hint,)
@@ -203,7 +205,7 @@ def value_of(where: str, source: object, hint: Any) -> object:
         return None
     if typing.get_origin(hint) is tuple:
         return _words(where, source)
-    (kind,) = (one for one in kinds if one is not NoneType)
+    (kind,) = (kind for kind in kinds if kind is not NoneType)
     if typing.get_origin(kind) is typing.Literal:
         fits = isinstance(source, str) and source in typing.get_args(kind)
     elif kind is float:
@@ -216,21 +218,21 @@ def value_of(where: str, source: object, hint: Any) -> object:
 
 
 def _words(where: str, source: object) -> tuple[str, ...]:
-    if not isinstance(source, (list, tuple)) or not all(isinstance(one, str) for one in source):
+    if not isinstance(source, (list, tuple)) or not all(isinstance(word, str) for word in source):
         raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
     return tuple(source)
 
 
 def _decimal(where: str, source: object) -> float:
-    found = None
+    number = None
     if isinstance(source, str) and len(source) <= _LONGEST:
         try:
-            found = float(source)
+            number = float(source)
         except ValueError:
-            found = None
-    if found is None or repr(found) != source:
+            number = None
+    if number is None or repr(number) != source:
         raise _refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
-    return found
+    return number
 
 
 def in_range(table: str, name: str, value: object, opened: RunOpen) -> None:

@@ -43,19 +43,21 @@ def attained(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     """
     rate = min(facts.sampling.rate, transfer_rate(facts, setting) or 1.0)
     facts, setting = reliable_facts(facts, setting)
-    own, noise, drawn = facts.contribution, facts.noise, facts.sampling
-    plain = own.terms == "unit" and own.norm == "l2" and noise.family == "gaussian"
+    contribution, noise, drawn = facts.contribution, facts.noise, facts.sampling
+    plain = (
+        contribution.terms == "unit" and contribution.norm == "l2" and noise.family == "gaussian"
+    )
     if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
         return None
     shown = noise.draws == 1 <= facts.made and (setting.silos <= 1 or not is_alone(facts, setting))
     if not shown:
         return None
     try:
-        scope = setting.scope(own.unit)
+        scope = setting.scope(contribution.unit)
         if scope == "finer" or (setting.group > 1 and scope != "group"):
             return None
         grid = Fraction(noise.grid)
-        reached = Fraction(own.bound) * _SHY - 2 * grid * facts.most_shares
+        reached = Fraction(contribution.bound) * _SHY - 2 * grid * facts.most_shares
         if setting.security is not None and is_private(setting):
             reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
             reached *= largest_weight(setting.security)

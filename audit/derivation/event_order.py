@@ -89,9 +89,9 @@ def weakest(events: Sequence[ev.Event]) -> ev.Event:
     return event
 
 
-def _joined(one: ev.Event, other: ev.Event) -> ev.Event | None:
+def _joined(first: ev.Event, second: ev.Event) -> ev.Event | None:
     """Return the weaker parts of two events together; None where they have no parts in common."""
-    match one, other:
+    match first, second:
         case ev.Poisson(rate, inner), ev.Poisson(rate_too, inner_too):
             part = _joined(inner, inner_too)
             return None if part is None else ev.Poisson(max(rate, rate_too), part)
@@ -104,8 +104,8 @@ def _joined(one: ev.Event, other: ev.Event) -> ev.Event | None:
             part = _joined(inner, plain)
             return None if part is None else repeated(count, part)
         case (ev.Gaussian(noise), ev.Gaussian(less)) | (ev.Laplace(noise), ev.Laplace(less)):
-            return one if noise <= less else other
-    return one if one == other else None
+            return first if noise <= less else second
+    return first if first == second else None
 
 
 def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
@@ -119,17 +119,17 @@ def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
     if type(weak) is not type(strong):
         return _crosses(weak, strong, tolerance)
     for item in fields(strong):
-        one, other = getattr(weak, item.name), getattr(strong, item.name)
-        if isinstance(other, ev.Event):
-            fine = covers(one, other, tolerance)
+        weak_value, strong_value = getattr(weak, item.name), getattr(strong, item.name)
+        if isinstance(strong_value, ev.Event):
+            fine = covers(weak_value, strong_value, tolerance)
         elif item.name in _UNORDERED.get(strong.type, ()):
-            fine = abs(one - other) <= other * tolerance
+            fine = abs(weak_value - strong_value) <= strong_value * tolerance
         elif item.name in _LESS:
-            fine = one <= other * (1.0 + tolerance)
+            fine = weak_value <= strong_value * (1.0 + tolerance)
         elif item.name in _MORE:
-            fine = one >= other * (1.0 - tolerance)
+            fine = weak_value >= strong_value * (1.0 - tolerance)
         else:
-            fine = one == other
+            fine = weak_value == strong_value
         if not fine:
             return False
     return True

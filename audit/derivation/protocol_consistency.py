@@ -67,55 +67,62 @@ def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, 
     """
     aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
     voids = tuple(dict.fromkeys((*facts.voids, *uncovered(facts, setting))))
-    shares, weights, own = facts.shares, facts.weights, setting.security
-    if own is not None and setting.aggregation != "plain":
-        shares = min(shares, own.fewest)
+    shares, weights, security = facts.shares, facts.weights, setting.security
+    if security is not None and setting.aggregation != "plain":
+        shares = min(shares, security.fewest)
     if is_private(setting):
         rule = "records" if weights.rule == "uniform" else weights.rule
         weights = replace(weights, rule=rule, largest_sum=max(weights.largest_sum, 1.0))
     rate = max(facts.sampling.rate, transfer_rate(facts, setting))
     drawn = replace(facts.sampling, rate=rate)
-    made = replace(facts, voids=voids, shares=shares, weights=weights, sampling=drawn)
-    return made, replace(setting, aggregation=aggregation)
+    reliable = replace(facts, voids=voids, shares=shares, weights=weights, sampling=drawn)
+    return reliable, replace(setting, aggregation=aggregation)
 
 
 def contradictions(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     """Return why a round's facts, and the run's, are none of a protocol for unseen sums."""
-    own = setting.security
-    if own is None:
+    security = setting.security
+    if security is None:
         missing = "no protocol is stated by which the server would see the sum alone"
         return () if setting.aggregation == "plain" else (missing,)
-    return tuple(_contradictions(facts, setting, own))
+    return tuple(_contradictions(facts, setting, security))
 
 
-def _contradictions(facts: RoundFacts, setting: RunSetting, own: Security) -> Iterator[str]:
+def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) -> Iterator[str]:
     aggregation, noise = setting.aggregation, facts.noise
-    if _PROTOCOLS.get(aggregation) != own.protocol:
-        yield f"the protocol `{own.protocol}` is none of aggregation `{aggregation}`"
-    yield from _without_use(own)
-    if own.protocol == "shuffler":
-        yield from _unmixed(facts, setting, own)
+    if _PROTOCOLS.get(aggregation) != security.protocol:
+        yield f"the protocol `{security.protocol}` is none of aggregation `{aggregation}`"
+    yield from _without_use(security)
+    if security.protocol == "shuffler":
+        yield from _unmixed(facts, setting, security)
         return
-    if own.parties != setting.silos:
-        yield f"{own.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
+    if security.parties != setting.silos:
+        yield f"{security.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
     if noise.family not in (*SUMS, "none"):
         yield f"{noise.family} noise is not added to a sum"
-    elif noise.family != "none" and noise.shares != own.parties and not is_alone(facts, setting):
-        yield f"{own.parties:,} parties add {noise.shares:,} shares of the noise"
-    if not 2 <= own.fewest <= own.parties:
-        yield f"a sum of {own.fewest:,} of {own.parties:,} parties may be let through"
-    if own.protocol == "pairwise-masks":
-        if own.ring_bits not in _RINGS:
-            yield f"there is no ring of {own.ring_bits} bits"
-        if not 2 <= own.threshold <= own.degree + 1 <= own.parties:  # its neighbours and itself
-            yield f"{own.threshold:,} of a party and {own.degree:,} neighbours restore its masks"
-        yield from _undefended(own)
-    elif own.protocol == "additive-shares":
-        yield from _unshared(facts, own)
+    elif (
+        noise.family != "none" and noise.shares != security.parties and not is_alone(facts, setting)
+    ):
+        yield f"{security.parties:,} parties add {noise.shares:,} shares of the noise"
+    if not 2 <= security.fewest <= security.parties:
+        yield f"a sum of {security.fewest:,} of {security.parties:,} parties may be let through"
+    if security.protocol == "pairwise-masks":
+        if security.ring_bits not in _RINGS:
+            yield f"there is no ring of {security.ring_bits} bits"
+        if (
+            not 2 <= security.threshold <= security.degree + 1 <= security.parties
+        ):  # its neighbours and itself
+            yield (
+                f"{security.threshold:,} of a party and {security.degree:,} neighbours "
+                "restore its masks"
+            )
+        yield from _undefended(security)
+    elif security.protocol == "additive-shares":
+        yield from _unshared(facts, security)
     else:
-        yield from _unfit_weights(facts, own)
-    if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(own):
-        yield f"{own.chosen:,} of {own.slots:,} slots of a transfer are drawn"
+        yield from _unfit_weights(facts, security)
+    if facts.sampling.drawn_by == "oblivious-transfer" and not _transfers(security):
+        yield f"{security.chosen:,} of {security.slots:,} slots of a transfer are drawn"
 
 
 def _without_use(security: Security) -> Iterator[str]:
@@ -127,20 +134,24 @@ def _without_use(security: Security) -> Iterator[str]:
             yield f"`{name}` is {getattr(security, name):,}, and the protocol has no use for it"
 
 
-def _undefended(own: Security) -> Iterator[str]:
+def _undefended(security: Security) -> Iterator[str]:
     """Yield why masks do not hold against those from whom they are said to hide updates.
 
     Of the conditions of `fl.secagg.terms` these are the ones without chance.
     """
-    told, lies = own.colluders, own.server == "malicious"
-    if own.fewest - told < 2:
-        yield f"{told:,} of {own.fewest:,} parties may tell what they know, which hides no other"
-    if lies and 2 * own.fewest <= own.parties + told:
+    told, lies = security.colluders, security.server == "malicious"
+    if security.fewest - told < 2:
+        yield (
+            f"{told:,} of {security.fewest:,} parties may tell what they know, which hides no other"
+        )
+    if lies and 2 * security.fewest <= security.parties + told:
         yield "a server that lies could have two groups of parties believe in two sums"
-    if own.degree + 1 == own.parties:  # everybody holds a share of everybody's masks
-        enough = 2 * own.threshold - own.parties if lies else own.threshold
+    if security.degree + 1 == security.parties:  # everybody holds a share of everybody's masks
+        enough = 2 * security.threshold - security.parties if lies else security.threshold
         if enough <= told:
-            yield f"{own.threshold:,} shares restore masks, too few where {told:,} parties tell"
+            yield (
+                f"{security.threshold:,} shares restore masks, too few where {told:,} parties tell"
+            )
 
 
 def _unshared(facts: RoundFacts, security: Security) -> Iterator[str]:
@@ -180,35 +191,35 @@ def _unmixed(facts: RoundFacts, setting: RunSetting, security: Security) -> Iter
         yield "a shuffler that lies mixes nothing"
 
 
-def _unfit_weights(facts: RoundFacts, own: Security) -> Iterator[str]:
+def _unfit_weights(facts: RoundFacts, security: Security) -> Iterator[str]:
     weights, terms = facts.weights, facts.contribution
     if (terms.unit, terms.terms, weights.rule) != ("user", "unit", "records"):
         yield f"private weighting is for users' own terms by records, not `{weights.rule}`"
-    if own.fewest != own.parties or facts.noise.tolerated_dropouts:
+    if security.fewest != security.parties or facts.noise.tolerated_dropouts:
         yield "private weighting needs every party"
-    if own.server != "honest-but-curious" or own.colluders:
+    if security.server != "honest-but-curious" or security.colluders:
         yield "private weighting is for a server that follows it, and that nobody tells anything"
-    if own.records_per_count < 1:
+    if security.records_per_count < 1:
         yield "records are counted in units of 0"
 
 
 def uncovered(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     """Return why noise does not cover all that is decrypted, which takes every guarantee away."""
-    own = setting.security
-    if own is None:
+    security = setting.security
+    if security is None:
         return ()
-    if own.noise == "multiples":
+    if security.noise == "multiples":
         return ("the noise stands on multiples only; the rest of what is decrypted has none",)
-    if own.protocol != "private-weighting":
+    if security.protocol != "private-weighting":
         return ()
-    if not 1 <= own.count_cap * own.parties < own.count_limit <= MOST_COUNTS:
+    if not 1 <= security.count_cap * security.parties < security.count_limit <= MOST_COUNTS:
         return (
-            f"{own.parties:,} silos count up to {own.count_cap:,} each and a dummy, and weights "
-            f"are made for {own.count_limit:,}",
+            f"{security.parties:,} silos count up to {security.count_cap:,} each and a dummy, "
+            f"and weights are made for {security.count_limit:,}",
         )
     grid, bound = facts.noise.grid, facts.contribution.bound
     known = math.isfinite(grid) and math.isfinite(bound)
-    if not known or not 0 < Fraction(grid) * multiple(own.count_limit) <= Fraction(bound):
+    if not known or not 0 < Fraction(grid) * multiple(security.count_limit) <= Fraction(bound):
         return ("the noise stands on a grid that is coarser than that of the weights",)
     return ()
 
@@ -219,30 +230,36 @@ def multiple(count_limit: int) -> int:
     return math.lcm(*range(1, min(count_limit, MOST_COUNTS) + 1))
 
 
-def largest_weight(own: Security) -> Fraction:
+def largest_weight(security: Security) -> Fraction:
     """Return what a user's weights sum to, of as many counts as there may be: below 1."""
-    counts = own.count_cap * own.parties
+    counts = security.count_cap * security.parties
     return Fraction(counts, counts + 1)
 
 
 def transfer_rate(facts: RoundFacts, setting: RunSetting) -> float:
     """Return the rate at which an oblivious transfer draws; 0 where there is none, 1 if unknown."""
-    own = setting.security
-    if own is not None and _transfers(own):
-        return up(Fraction(own.chosen, own.slots)) if facts.sampling.method == "poisson" else 0.0
+    security = setting.security
+    if security is not None and _transfers(security):
+        return (
+            up(Fraction(security.chosen, security.slots))
+            if facts.sampling.method == "poisson"
+            else 0.0
+        )
     return 1.0 if facts.sampling.drawn_by == "oblivious-transfer" else 0.0
 
 
 def require_strong_key(setting: RunSetting) -> None:
     """Raise `NoProof` where silos can read every user's counts."""
-    own = setting.security
-    if own is not None and is_weak(own):
-        raise NoProof(f"silos can factor a key of {own.key_bits:,} bits, and read users' counts")
+    security = setting.security
+    if security is not None and is_weak(security):
+        raise NoProof(
+            f"silos can factor a key of {security.key_bits:,} bits, and read users' counts"
+        )
 
 
-def is_weak(own: Security) -> bool:
+def is_weak(security: Security) -> bool:
     """Return whether counts are encrypted under a key that is too short."""
-    return own.protocol == "private-weighting" and own.key_bits < LEAST_KEY
+    return security.protocol == "private-weighting" and security.key_bits < LEAST_KEY
 
 
 def is_private(setting: RunSetting) -> bool:
@@ -250,6 +267,6 @@ def is_private(setting: RunSetting) -> bool:
     return setting.security is not None and setting.security.protocol == "private-weighting"
 
 
-def _transfers(own: Security) -> bool:
+def _transfers(security: Security) -> bool:
     """Return whether the numbers are those of a transfer."""
-    return own.protocol == "private-weighting" and 1 <= own.chosen <= own.slots >= 2
+    return security.protocol == "private-weighting" and 1 <= security.chosen <= security.slots >= 2

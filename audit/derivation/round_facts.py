@@ -174,35 +174,37 @@ class RoundFacts:
         other rounds state what reaches them, and this one does not.  `width`: how many values other
         rounds of its phase released, where this one released nothing.
         """
-        own, releases = spent.intent, [release for _, release in spent.releases]
-        noise = own.noise
+        intent, releases = spent.intent, [release for _, release in spent.releases]
+        noise = intent.noise
         promised = noise.shares - noise.tolerated_dropouts
         arrived = [release.shares for release in releases]
         drawn = [max(release.draws, noise.draws, 1) for release in releases]
-        strange = tuple(unusable(own))
-        found = [*voids, *_own_voids(own), *strange]
+        strange = tuple(unusable(intent))
+        reasons = [*voids, *_own_voids(intent), *strange]
         if not all(release.clip_enforced for release in releases):
-            found.append("the clip was not enforced")
-        if any(one.normaliser and one.normaliser.kind == "realised" for one in releases):
-            found.append("the sum was divided by the realised batch, which has no noise")
+            reasons.append("the clip was not enforced")
+        if any(
+            release.normaliser and release.normaliser.kind == "realised" for release in releases
+        ):
+            reasons.append("the sum was divided by the realised batch, which has no noise")
         return cls(
-            own.contribution,
+            intent.contribution,
             noise,
-            own.weights,
-            own.sampling,
-            own.sensitivity,
-            own.event,
+            intent.weights,
+            intent.sampling,
+            intent.sensitivity,
+            intent.event,
             max(min([promised, *arrived]), 0),
             sum(drawn) if drawn else max(noise.draws, 1),
             sum(min(release.draws, noise.draws) for release in releases),
             max([noise.shares, *arrived]),
             single,
-            tuple(dict.fromkeys(found)),
+            tuple(dict.fromkeys(reasons)),
             strange,
-            None if own.reaches is None else tuple(sorted(own.reaches.items(), key=_name)),
+            None if intent.reaches is None else tuple(sorted(intent.reaches.items(), key=_name)),
             missing,
             None
-            if own.reaches is None
+            if intent.reaches is None
             else max((release.values for release in releases), default=width),
         )
 
@@ -218,10 +220,10 @@ class RoundFacts:
     @property
     def rate(self) -> float:
         """The rate of a Poisson draw: the stated one, or batch over population where it is more."""
-        own = self.sampling
-        if own.batch is None or not own.population:
-            return own.rate
-        return max(own.rate, own.batch / own.population)
+        sampling = self.sampling
+        if sampling.batch is None or not sampling.population:
+            return sampling.rate
+        return max(sampling.rate, sampling.batch / sampling.population)
 
 
 def _name(pair: tuple[str, Reach]) -> str:
@@ -230,49 +232,54 @@ def _name(pair: tuple[str, Reach]) -> str:
 
 def _own_voids(intent: RoundIntent) -> list[str]:
     """Return why the facts of an intent, as they stand, bound nothing."""
-    found = []
+    reasons = []
     if intent.contribution.source == "private":
-        found.append("the clip norm was taken from private data")
+        reasons.append("the clip norm was taken from private data")
     if intent.noise.family == "none":
-        found.append("no noise was added")
-    return found
+        reasons.append("no noise was added")
+    return reasons
 
 
 def unusable(intent: RoundIntent) -> list[str]:
     """Return which numbers of an intent cannot be what they say; without noise none matters."""
     if intent.noise.family == "none":
         return []
-    found = []
-    own, weights, noise, drawn = intent.contribution, intent.weights, intent.noise, intent.sampling
-    for name, value in (("bound", own.bound), ("largest_sum", weights.largest_sum)):
+    reasons = []
+    contribution, weights, noise, sampling = (
+        intent.contribution,
+        intent.weights,
+        intent.noise,
+        intent.sampling,
+    )
+    for name, value in (("bound", contribution.bound), ("largest_sum", weights.largest_sum)):
         if not LEAST <= value <= LARGEST:
-            found.append(f"`{name}` is {value!r}, which bounds nothing")
+            reasons.append(f"`{name}` is {value!r}, which bounds nothing")
     if noise.family in SUMS:
-        found += _noise_voids(noise)
+        reasons += _noise_voids(noise)
     if math.isinf(intent.sensitivity):
-        found.append("`sensitivity` is infinite")
-    if not 0.0 < drawn.rate <= 1.0:
-        found.append(f"`sampling.rate` is {drawn.rate!r}, which is no probability above 0")
-    return found
+        reasons.append("`sensitivity` is infinite")
+    if not 0.0 < sampling.rate <= 1.0:
+        reasons.append(f"`sampling.rate` is {sampling.rate!r}, which is no probability above 0")
+    return reasons
 
 
 def _noise_voids(noise: Noise) -> list[str]:
-    found = []
+    reasons = []
     if not LEAST <= noise.std <= LARGEST:
-        found.append(f"`noise.std` is {noise.std!r}, which is no noise to rely on")
+        reasons.append(f"`noise.std` is {noise.std!r}, which is no noise to rely on")
     if noise.shares < 1:
-        found.append("the noise has no shares")
+        reasons.append("the noise has no shares")
     if noise.shares > 1 and not LEAST <= noise.share_std <= LARGEST:
-        found.append(f"`noise.share_std` is {noise.share_std!r}, so the shares are unknown")
+        reasons.append(f"`noise.share_std` is {noise.share_std!r}, so the shares are unknown")
     if noise.shares == 1 and noise.share_std and not LEAST <= noise.share_std <= LARGEST:
-        found.append(f"`noise.share_std` is {noise.share_std!r}, which is no noise")
+        reasons.append(f"`noise.share_std` is {noise.share_std!r}, which is no noise")
     if not 0.0 <= noise.grid <= LARGEST:
-        found.append(f"`noise.grid` is {noise.grid!r}, which is no grid")
-    elif noise.family in CONTINUOUS and not found and share_of(noise) < LEAST_STEPS * noise.grid:
-        found.append(
+        reasons.append(f"`noise.grid` is {noise.grid!r}, which is no grid")
+    elif noise.family in CONTINUOUS and not reasons and share_of(noise) < LEAST_STEPS * noise.grid:
+        reasons.append(
             f"`noise.grid` is {noise.grid!r}, too coarse for noise of deviation {share_of(noise)!r}"
         )
-    return found
+    return reasons
 
 
 def is_alone(facts: RoundFacts, setting: RunSetting) -> bool:

@@ -41,9 +41,9 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     if not entries:
         return ()
     history = History(Ledger.of(entries))
-    found = [rule.applied(history) for rule in EDITS.values()]
-    own = tuple(one for one in found if isinstance(one, Contradiction))
-    return (*own, *folder_contradictions(folder, history))
+    outcomes = [rule.applied(history) for rule in EDITS.values()]
+    contradictions = tuple(outcome for outcome in outcomes if isinstance(outcome, Contradiction))
+    return (*contradictions, *folder_contradictions(folder, history))
 
 
 @exactly_named()
@@ -52,11 +52,11 @@ def require_unedited(folder: str | Path) -> None:
 
     Raises as `edits_of`.
     """
-    found = edits_of(folder)
-    if found:
-        more = f" ({len(found):,} contradictions)" if len(found) > 1 else ""
+    contradictions = edits_of(folder)
+    if contradictions:
+        more = f" ({len(contradictions):,} contradictions)" if len(contradictions) > 1 else ""
         raise InvalidInput(
-            f"The log is not as its run left it{more}. {found[0].what}",
+            f"The log is not as its run left it{more}. {contradictions[0].what}",
             "What is measured would be held against a log that says nothing of this run.",
             f"privplan audit budget {folder}",
         )

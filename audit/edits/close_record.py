@@ -36,7 +36,7 @@ def close_mismatch(history: History) -> EditFinding | NotStated | None:
     if closed.model is None or not due:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
-        shown = " or ".join(one[:SHOWN] for one in due)
+        shown = " or ".join(digest[:SHOWN] for digest in due)
         return EditFinding(
             f"The last line names the model {closed.model[:SHOWN]}; the rounds leave {shown}.",
             where,

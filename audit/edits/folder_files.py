@@ -28,18 +28,18 @@ _NEXT: Final = "Keep to the file that a trusted copy of the folder holds, beside
 
 def folder_contradictions(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
     """Return how the model and the measurements in a folder differ from what its log names."""
-    found = []
-    for name, looked in ((MODEL, _model), (CHECKPOINT, _checkpoint), (METRICS, _metrics)):
+    contradictions = []
+    for name, check in ((MODEL, _model), (CHECKPOINT, _checkpoint), (METRICS, _metrics)):
         path = Path(folder) / name
         if not path.exists():
             continue
         try:
-            said = next(looked(path, history), None)
+            difference = next(check(path, history), None)
         except InvalidInput as error:
-            said = error.what
-        if said is not None:
-            found.append(_contradiction(name, said))
-    return tuple(found)
+            difference = error.what
+        if difference is not None:
+            contradictions.append(_contradiction(name, difference))
+    return tuple(contradictions)
 
 
 def _contradiction(name: str, what: str) -> Contradiction:
@@ -53,44 +53,48 @@ def _contradiction(name: str, what: str) -> Contradiction:
 
 def _model(path: Path, history: History) -> Iterator[str]:
     """Yield what a file of a model says otherwise than the log, both of it."""
-    own, ledger = StoredModel.read(path), history.ledger
-    if own.run_id != ledger.opened.run_id:
-        yield f"{MODEL} is of the run {own.run_id:.40}, the log of {ledger.opened.run_id:.40}."
+    stored, ledger = StoredModel.read(path), history.ledger
+    if stored.run_id != ledger.opened.run_id:
+        yield f"{MODEL} is of the run {stored.run_id:.40}, the log of {ledger.opened.run_id:.40}."
     closed = ledger.closed
     named = () if closed is None or closed.model is None else (closed.model,)
     due = named or history.lineage.last
-    if due and own.digest not in due:
+    if due and stored.digest not in due:
         what = "the last line names" if named else "the last release left"
-        shown = " or ".join(one[:SHOWN] for one in due)
-        yield f"{MODEL} holds the model {own.digest[:SHOWN]}, and {what} {shown}."
-    made = {
-        one.intent.round: release.model_out
-        for one in training_of(ledger)
-        if (release := released(one)) is not None and release.model_out is not None
+        shown = " or ".join(digest[:SHOWN] for digest in due)
+        yield f"{MODEL} holds the model {stored.digest[:SHOWN]}, and {what} {shown}."
+    released_models = {
+        spent.intent.round: release.model_out
+        for spent in training_of(ledger)
+        if (release := released(spent)) is not None and release.model_out is not None
     }
-    if own.round and own.round in made and made[own.round] != own.digest:
+    if (
+        stored.round
+        and stored.round in released_models
+        and released_models[stored.round] != stored.digest
+    ):
         yield (
-            f"{MODEL} says that its model {own.digest[:SHOWN]} is of round {own.round:,}, which "
-            f"released {str(made[own.round])[:SHOWN]}."
+            f"{MODEL} says that its model {stored.digest[:SHOWN]} is of round "
+            f"{stored.round:,}, which released {str(released_models[stored.round])[:SHOWN]}."
         )
-    if own.round and made and own.round not in made:
-        yield f"{MODEL} is of round {own.round:,}, and the log has no release of it."
+    if stored.round and released_models and stored.round not in released_models:
+        yield f"{MODEL} is of round {stored.round:,}, and the log has no release of it."
     first = history.lineage.first
-    if not own.round and first is not None and own.digest != first:
+    if not stored.round and first is not None and stored.digest != first:
         yield (
-            f"{MODEL} says that its model {own.digest[:SHOWN]} is of before the first round, which "
-            f"starts from {first[:SHOWN]}."
+            f"{MODEL} says that its model {stored.digest[:SHOWN]} is of before the first "
+            f"round, which starts from {first[:SHOWN]}."
         )
-    yield from _foreign_state(MODEL, own, ledger)
+    yield from _foreign_state(MODEL, stored, ledger)
     moments = moments_of(ledger)
     release = None if moments is None else released(moments)
     stated = None if release is None else release.aggregate
-    if own.moments != stated:
+    if stored.moments != stated:
         yield (
-            f"{MODEL} holds {_digest(own.moments)} to normalise by, and the log released "
+            f"{MODEL} holds {_digest(stored.moments)} to normalise by, and the log released "
             f"{_digest(stated)}."
         )
-    yield from _unmeasured(MODEL, dict(own.measured), ledger)
+    yield from _unmeasured(MODEL, dict(stored.measured), ledger)
 
 
 def _checkpoint(path: Path, history: History) -> Iterator[str]:
@@ -124,12 +128,12 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
             yield f"{METRICS} says {name} {content[name]!r:.60}, and the log {due!r:.60}."
     try:
         measured = {
-            int(one["round"]): {str(key): float(value) for key, value in one["metrics"].items()}
-            for one in content["rounds"]
+            int(row["round"]): {str(key): float(value) for key, value in row["metrics"].items()}
+            for row in content["rounds"]
         }
         proven = {
-            str(who): (float(one["epsilon"]), float(one["delta"]))
-            for who, one in content["guarantees"].items()
+            str(who): (float(row["epsilon"]), float(row["delta"]))
+            for who, row in content["guarantees"].items()
         }
         protects = {
             str(who): {name: str(row[name]) for name in ("unit", "neighbours", "engine")}
@@ -140,7 +144,11 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
     yield from _unproven(proven, ledger)
     yield from _protecting_others(protects, ledger)
     yield from _unmeasured(METRICS, measured, ledger)
-    public = {one.round for _, one in ledger.evaluations if one.data == "declared-public"}
+    public = {
+        evaluation.round
+        for _, evaluation in ledger.evaluations
+        if evaluation.data == "declared-public"
+    }
     left_out = sorted(public - measured.keys())
     if ledger.closed is not None and left_out:
         yield f"The log measures round {left_out[0]:,}, and {METRICS} leaves it out."
@@ -194,8 +202,8 @@ def _unmeasured(name: str, measured: Mapping[int, Any], ledger: Ledger) -> Itera
     A run without public test data keeps its rounds, with no metrics.
     """
     stated: dict[int, list[Mapping[str, str]]] = {}
-    for _, one in ledger.evaluations:
-        stated.setdefault(one.round, []).append(one.metrics)
+    for _, evaluation in ledger.evaluations:
+        stated.setdefault(evaluation.round, []).append(evaluation.metrics)
     for number, values in measured.items():
         shown = {key: repr(value) for key, value in values.items()}
         if shown not in stated.get(number, []) and (shown or number in stated):

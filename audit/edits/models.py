@@ -78,7 +78,7 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
 
 
 def _another(history: History, first: str, due: str) -> EditFinding:
-    where = next(one for one in history.ledger.spent if one.intent.model_in is not None)
+    where = next(spent for spent in history.ledger.spent if spent.intent.model_in is not None)
     return EditFinding(
         f"The first round starts from the model {first[:SHOWN]}; the initial one of the "
         f"configuration is {due[:SHOWN]}.",
@@ -145,11 +145,11 @@ def broken_lineage(history: History) -> EditFinding | NotStated | None:
     lineage = history.lineage
     if lineage.breaks:
         first = lineage.breaks[0]
-        due = " or ".join(one[:SHOWN] for one in first.due)
+        due = " or ".join(digest[:SHOWN] for digest in first.due)
         return EditFinding(
             f"Round {first.round:,} starts from the model {first.stated[:SHOWN]}; the rounds "
             f"before it leave {due}.",
-            tuple(one.number for one in lineage.breaks),
+            tuple(broken.number for broken in lineage.breaks),
         )
     silent = stateless(history.ledger)
     if silent:

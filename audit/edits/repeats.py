@@ -32,15 +32,17 @@ def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
     ledger = history.ledger
     if ledger.opened.dataset is not None:
         yield "The commitment `dataset`", ledger.opened.dataset, 1
-    start = next((one for one in training_of(ledger) if one.intent.model_in is not None), None)
+    start = next(
+        (spent for spent in training_of(ledger) if spent.intent.model_in is not None), None
+    )
     if start is not None and start.intent.model_in is not None:
         yield "The first model", start.intent.model_in, start.number
-    for one in ledger.spent:
-        for number, release in one.releases:
+    for spent in ledger.spent:
+        for number, release in spent.releases:
             for name, commitment in release.sealed.items():
                 yield f"The commitment `{name:.40}`", commitment, number
-            if release.aggregate is not None and draws_noise(one.intent):
+            if release.aggregate is not None and draws_noise(spent.intent):
                 yield "The noisy sum", release.aggregate, number
             summed = release.model_out == release.aggregate  # the sum itself may be the model
-            if release.model_out is not None and not summed and draws_noise(one.intent):
+            if release.model_out is not None and not summed and draws_noise(spent.intent):
                 yield "The model", release.model_out, number

@@ -28,8 +28,8 @@ _RESTORE += "same, and is not in the numbers here."
 def missing_rounds(history: History) -> EditFinding | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
     last, phases = 0, set[str]()
-    for one in training_of(history.ledger):
-        number, phase = one.intent.round, one.intent.phase
+    for spent in training_of(history.ledger):
+        number, phase = spent.intent.round, spent.intent.phase
         if number == last and phase not in phases:
             phases.add(phase)
             continue
@@ -37,7 +37,7 @@ def missing_rounds(history: History) -> EditFinding | None:
             after = "the opening" if last == 0 else f"round {last:,}"
             return EditFinding(
                 f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
-                (one.number,),
+                (spent.number,),
             )
         last, phases = number, {phase}
     return None
@@ -99,16 +99,16 @@ def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFind
 )
 def recovery_mismatch(history: History) -> EditFinding | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
-    rounds = [(one.number, one.intent.round) for one in history.ledger.spent]
+    rounds = [(spent.number, spent.intent.round) for spent in history.ledger.spent]
     lines = [line for line, _ in rounds]
     due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
-    for one in history.ledger.recoveries:
-        due = due_behind[bisect_left(lines, one.number)]
-        if one.record.next_round != due:
+    for recovery in history.ledger.recoveries:
+        due = due_behind[bisect_left(lines, recovery.number)]
+        if recovery.record.next_round != due:
             return EditFinding(
-                f"A recovery goes on with round {one.record.next_round:,}, and the rounds before "
-                f"it end with {due - 1:,}.",
-                (one.number,),
+                f"A recovery goes on with round {recovery.record.next_round:,}, and the rounds "
+                f"before it end with {due - 1:,}.",
+                (recovery.number,),
             )
     return None
 
@@ -122,15 +122,17 @@ def recovery_mismatch(history: History) -> EditFinding | None:
 def unknown_evaluation(history: History) -> EditFinding | None:
     """Fire where a round was measured that was not released before."""
     released = {
-        (one.intent.round, number) for one in history.ledger.spent for number, _ in one.releases
+        (spent.intent.round, number)
+        for spent in history.ledger.spent
+        for number, _ in spent.releases
     }
     first: dict[int, int] = {}
     for number, line in released:
         first[number] = min(line, first.get(number, line))
     bad = [
-        (line, one.round)
-        for line, one in history.ledger.evaluations
-        if one.round and first.get(one.round, line) >= line
+        (line, evaluation.round)
+        for line, evaluation in history.ledger.evaluations
+        if evaluation.round and first.get(evaluation.round, line) >= line
     ]
     if not bad:
         return None

@@ -121,9 +121,11 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
         file.seek(0, os.SEEK_SET)
         with zipfile.ZipFile(file) as arrays:
             held = arrays.infolist()
-            if any(one.compress_type != zipfile.ZIP_STORED for one in held):
+            if any(member.compress_type != zipfile.ZIP_STORED for member in held):
                 raise ValueError
-            if sum(one.file_size for one in held) > size or len({*arrays.namelist()}) != len(held):
+            if sum(member.file_size for member in held) > size or len({*arrays.namelist()}) != len(
+                held
+            ):
                 raise ValueError
             yield arrays
 
@@ -136,12 +138,12 @@ def _array(
 
     Raises `ValueError` for another, and for one whose header does not say how long it is.
     """
-    place = f"{name}.npy"
-    with arrays.open(place) as file:
+    member = f"{name}.npy"
+    with arrays.open(member) as file:
         if file.read(len(_MAGIC)) != _MAGIC:
             raise ValueError
         header = ast.literal_eval(file.read(*_LENGTH.unpack(file.read(_LENGTH.size))).decode())
-        left = arrays.getinfo(place).file_size - file.tell()
+        left = arrays.getinfo(member).file_size - file.tell()
         (shape,) = header["shape"]
         if header["descr"] not in kinds or shape * size != left:
             raise ValueError
@@ -150,7 +152,7 @@ def _array(
 
 def _digest(arrays: zipfile.ZipFile, name: str) -> str:
     """Return the SHA-256 of an array as the log names it: little-endian float64 bytes."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with _array(arrays, name, ("<f8", ">f8"), 8) as (file, kind, left):
         while left:
             piece = array("d", file.read(min(_PIECE, left)))
@@ -159,8 +161,8 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
             left -= 8 * len(piece)
             if kind == ">f8":
                 piece.byteswap()
-            found.update(piece.tobytes())
-    return found.hexdigest()
+            sha256.update(piece.tobytes())
+    return sha256.hexdigest()
 
 
 def _others(names: set[str]) -> list[str]:

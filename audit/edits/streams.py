@@ -29,27 +29,27 @@ class _Segment:
 
     @property
     def lost(self) -> list[int]:
-        return [one.number for one in self.rounds if not one.releases]
+        return [spent.number for spent in self.rounds if not spent.releases]
 
     def ranges(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return the ranges of each stream, by their first byte, with the lines of releases."""
-        found: dict[str, list[tuple[int, int, int]]] = {}
-        for one in self.rounds:
-            for number, release in one.releases:
-                for own in release.streams:
-                    found.setdefault(own.stream, []).append((own.first, own.last, number))
-        for same in found.values():
+        ranges: dict[str, list[tuple[int, int, int]]] = {}
+        for spent in self.rounds:
+            for number, release in spent.releases:
+                for used in release.streams:
+                    ranges.setdefault(used.stream, []).append((used.first, used.last, number))
+        for same in ranges.values():
             same.sort()
-        return found
+        return ranges
 
 
 def _segments(ledger: Ledger) -> list[_Segment]:
     """Return the rounds of each start of the run, in their order."""
-    starts = [one.number for one in ledger.recoveries]
-    found = [_Segment() for _ in range(len(starts) + 1)]
-    for one in ledger.spent:
-        found[bisect_left(starts, one.number)].rounds.append(one)
-    return found
+    starts = [recovery.number for recovery in ledger.recoveries]
+    segments = [_Segment() for _ in range(len(starts) + 1)]
+    for spent in ledger.spent:
+        segments[bisect_left(starts, spent.number)].rounds.append(spent)
+    return segments
 
 
 @edit(
@@ -61,10 +61,10 @@ def _segments(ledger: Ledger) -> list[_Segment]:
 def broken_streams(history: History) -> EditFinding | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
     for segment in _segments(history.ledger):
-        for place, first, number in _gaps(segment):
-            begins = "begins" if place == 0 else "goes on"
+        for due, first, number in _gaps(segment):
+            begins = "begins" if due == 0 else "goes on"
             return EditFinding(
-                f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
+                f"A random stream {begins} at byte {first:,}, where byte {due:,} belongs.",
                 (number,),
             )
     if configured(history.ledger, "run", "system") is None:
@@ -149,25 +149,25 @@ def missing_recovery(history: History) -> EditFinding | None:
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
         return EditFinding(what, (hanging,))
-    beyond = _beyond_abort(history.ledger)
-    if beyond:
+    resumed = _beyond_abort(history.ledger)
+    if resumed:
         what = "The run goes on behind a round that was aborted, and no recovery took it up."
-        return EditFinding(what, (beyond,))
+        return EditFinding(what, (resumed,))
     segments = _segments(history.ledger)
     seen: set[str] = set()
     for segment in segments:
-        own = segment.ranges()
-        for stream in seen & own.keys():
+        ranges = segment.ranges()
+        for stream in seen & ranges.keys():
             return EditFinding(
-                "A recovery goes on with a random stream from before it.", (own[stream][0][2],)
+                "A recovery goes on with a random stream from before it.", (ranges[stream][0][2],)
             )
-        seen |= own.keys()
+        seen |= ranges.keys()
     for segment in segments:
         by_kind: dict[Hashable, list[SpentIntent]] = {}
-        for one in segment.rounds:
-            said = one.intent
-            kind = said.noise, said.contribution, said.weights, said.sampling
-            by_kind.setdefault(kind, []).append(one)
+        for spent in segment.rounds:
+            intent = spent.intent
+            kind = intent.noise, intent.contribution, intent.weights, intent.sampling
+            by_kind.setdefault(kind, []).append(spent)
         for same in by_kind.values():
             line = _changed(same)
             if line:
@@ -181,8 +181,8 @@ def missing_recovery(history: History) -> EditFinding | None:
 
 def _hanging(ledger: Ledger) -> int:
     """Return the line of an intent that was cut off, and after which the run simply ends; or 0."""
-    newest = max((one.number for one in ledger.recoveries), default=0)
-    cut = (one.number for one in ledger.spent if not (one.releases or one.aborted))
+    newest = max((recovery.number for recovery in ledger.recoveries), default=0)
+    cut = (spent.number for spent in ledger.spent if not (spent.releases or spent.aborted))
     return next((line for line in cut if ledger.closed is not None and line > newest), 0)
 
 
@@ -210,7 +210,7 @@ def _changed(same: list[SpentIntent]) -> int:
     Releases of one round may each have streams of their own.
     """
     noise = same[0].intent.noise
-    releases = [one for spent in same for one in spent.releases]
+    releases = [release for spent in same for release in spent.releases]
     of_round: dict[int, Counter[str]] = {}
     for spent in same:
         most_of = max((len(release.streams) for _, release in spent.releases), default=0)
@@ -219,8 +219,8 @@ def _changed(same: list[SpentIntent]) -> int:
     most = max((phases.total() for phases in of_round.values()), default=0)
     most += noise.tolerated_dropouts
     names: set[str] = set()
-    for number, own in releases:
-        names |= {one.stream for one in own.streams}
+    for number, release in releases:
+        names |= {stream_range.stream for stream_range in release.streams}
         if len(names) > most:
             return number
     return 0

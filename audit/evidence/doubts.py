@@ -38,16 +38,16 @@ class Doubts:
         """Return the doubts about a log."""
         reused, moved, divided = _reused(ledger), _moved(ledger), _divided(ledger)
         voids: dict[int, tuple[str, ...]] = {}
-        for one in ledger.spent:
-            found = []
-            if any(number in reused for number, _ in one.releases):
-                found.append("its randomness was used for another release too")
-            if one.number in moved:
-                found.append("its clip or weights are not those of the first round, unaccounted")
-            if any(number in divided for number, _ in one.releases):
-                found.append("its constant normaliser is not that of the first round")
-            if found:
-                voids[one.seq] = tuple(found)
+        for spent in ledger.spent:
+            reasons = []
+            if any(number in reused for number, _ in spent.releases):
+                reasons.append("its randomness was used for another release too")
+            if spent.number in moved:
+                reasons.append("its clip or weights are not those of the first round, unaccounted")
+            if any(number in divided for number, _ in spent.releases):
+                reasons.append("its constant normaliser is not that of the first round")
+            if reasons:
+                voids[spent.seq] = tuple(reasons)
         return cls(
             tuple(sorted(reused)),
             tuple(sorted(moved)),
@@ -68,14 +68,14 @@ def _extras(ledger: Ledger) -> Iterator[tuple[str, ev.Event]]:
     elif tuning.trials > 1 and not tuning.public_only:
         reason = f"the settings were chosen by {tuning.trials:,} runs on private data"
         yield TUNING, ev.NoGuarantee(reason)
-    for number, one in ledger.evaluations:
-        if one.data != "private":
+    for number, evaluation in ledger.evaluations:
+        if evaluation.data != "private":
             continue
-        if one.event is None:
+        if evaluation.event is None:
             reason = f"line {number} shows metrics of private data without noise"
             yield EVALUATION, ev.NoGuarantee(reason)
         else:
-            yield ACCOUNTED, one.event
+            yield ACCOUNTED, evaluation.event
     for number in ledger.orphans:
         yield UNKNOWN, ev.NoGuarantee(f"line {number} releases what no intent announced")
 
@@ -83,23 +83,23 @@ def _extras(ledger: Ledger) -> Iterator[tuple[str, ev.Event]]:
 def _reused(ledger: Ledger) -> frozenset[int]:
     """Return the lines whose ranges of a stream overlap another range, or run backwards."""
     ranges: dict[str, list[tuple[int, int, int]]] = {}
-    found: set[int] = set()
-    for one in ledger.spent:
-        for number, release in one.releases:
-            for own in release.streams:
-                if own.last > own.first:
-                    ranges.setdefault(own.stream, []).append((own.first, own.last, number))
-                elif own.last < own.first:
-                    found.add(number)
+    reused: set[int] = set()
+    for spent in ledger.spent:
+        for number, release in spent.releases:
+            for used in release.streams:
+                if used.last > used.first:
+                    ranges.setdefault(used.stream, []).append((used.first, used.last, number))
+                elif used.last < used.first:
+                    reused.add(number)
     for same in ranges.values():
         same.sort()
         reached, holder = -1, 0
         for first, last, number in same:
             if first < reached:
-                found |= {number, holder}
+                reused |= {number, holder}
             if last > reached:
                 reached, holder = last, number
-    return frozenset(found)
+    return frozenset(reused)
 
 
 def _moved(ledger: Ledger) -> frozenset[int]:
@@ -116,22 +116,22 @@ def _moved(ledger: Ledger) -> frozenset[int]:
     ]
     accounted = bool(fixed) or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
     return frozenset(
-        one.number
+        spent.number
         for _, changed in groups
-        for one in changed
-        if one.intent.contribution.source != "released"
-        or not (accounted or one.intent.noise.draws > 1)
+        for spent in changed
+        if spent.intent.contribution.source != "released"
+        or not (accounted or spent.intent.noise.draws > 1)
     )
 
 
 def _changed(same: list[SpentIntent]) -> list[SpentIntent]:
     """Return the intents with another clip or other weights than the first."""
 
-    def clip(one: SpentIntent) -> tuple[float, str, float]:
-        own = one.intent
-        return own.contribution.bound, own.contribution.norm, own.weights.largest_sum
+    def clip(spent: SpentIntent) -> tuple[float, str, float]:
+        intent = spent.intent
+        return intent.contribution.bound, intent.contribution.norm, intent.weights.largest_sum
 
-    return [one for one in same if clip(one) != clip(same[0])]
+    return [spent for spent in same if clip(spent) != clip(same[0])]
 
 
 def _divided(ledger: Ledger) -> frozenset[int]:
@@ -139,13 +139,13 @@ def _divided(ledger: Ledger) -> frozenset[int]:
 
     A constant that moves from round to round is a batch size that was seen.
     """
-    found: set[int] = set()
+    divided: set[int] = set()
     for same in alike(ledger):
         constants = [
             (number, release.normaliser.value)
-            for one in same
-            for number, release in one.releases
+            for spent in same
+            for number, release in spent.releases
             if release.normaliser is not None and release.normaliser.kind == "constant"
         ]
-        found.update(number for number, value in constants if value != constants[0][1])
-    return frozenset(found)
+        divided.update(number for number, value in constants if value != constants[0][1])
+    return frozenset(divided)

@@ -124,11 +124,11 @@ def _refusal(event: ev.Event) -> str:
     """Return why an event has no guarantee; an empty text where it may have one."""
     waiting: list[ev.Event] = [event]
     while waiting:
-        own = waiting.pop()
-        if isinstance(own, ev.NoGuarantee):
-            return own.reason
-        waiting += getattr(own, "events", ())
-        inner = getattr(own, "event", None)
+        part = waiting.pop()
+        if isinstance(part, ev.NoGuarantee):
+            return part.reason
+        waiting += getattr(part, "events", ())
+        inner = getattr(part, "event", None)
         if isinstance(inner, ev.Event):
             waiting.append(inner)
     return ""

@@ -112,15 +112,15 @@ class Evidence(Rounds):
     def _computed(
         self, observer: str, group: int | None, whole: bool, ignoring: frozenset[str], tuned: bool
     ) -> EpsilonTotal:
-        own = self if group is None else self._for_groups(group)
+        for_group = self if group is None else self._for_groups(group)
         times = self.ledger.opened.tuning.trials if tuned else 1
-        below = own._below if observer in (MODEL, SERVER) and not tuned else {}
-        found = own._summed(observer, ignoring, times, whole=whole, below=below)
+        below = for_group._below if observer in (MODEL, SERVER) and not tuned else {}
+        composed = for_group._summed(observer, ignoring, times, whole=whole, below=below)
         if not self.sees_released(observer):
-            return found
+            return composed
         # Who sees more of a round sees the model too, so its number is never the smaller one.
         model = self.total(MODEL, group=group, whole=whole, ignoring=ignoring, tuned=tuned)
-        return model if model.upper > found.upper else found
+        return model if model.upper > composed.upper else composed
 
     def _for_groups(self, size: int) -> Evidence:
         """Return the same log for units of so many records, or of so many of what is promised."""
@@ -156,11 +156,11 @@ class Evidence(Rounds):
             lower = None if stated else below
             return total(counts, delta=self.delta, neighbours=relation, lower=lower)
 
-        found = reading(stated=False)
+        from_facts = reading(stated=False)
         if not any(self.seen(kind, observer).verdict == "different" for kind in self.kinds):
-            return found
-        other = reading(stated=True)
-        return other if found.upper < other.upper < math.inf else found
+            return from_facts
+        from_stated = reading(stated=True)
+        return from_stated if from_facts.upper < from_stated.upper < math.inf else from_facts
 
     def composed(self, observer: str) -> ev.Event:
         """Return all that was spent as an observer sees it, as one event: what `total` counts."""
@@ -173,11 +173,11 @@ class Evidence(Rounds):
 
     def with_more(self, observer: str, count: int) -> EpsilonTotal:
         """Return the total with so many more rounds like the last one."""
-        found = self._summed(observer, more=count)
+        composed = self._summed(observer, more=count)
         if not self.sees_released(observer):
-            return found
+            return composed
         model = self._summed(MODEL, more=count)
-        return model if model.upper > found.upper else found
+        return model if model.upper > composed.upper else composed
 
     def _counts(
         self, observer: str, ignoring: frozenset[str], times: int, *, stated: bool
@@ -215,19 +215,19 @@ class Evidence(Rounds):
             return {}
         left = self.planned(known).left
         held = self.held(known) if left else {}
-        found: Counts = {}
+        left_counts: Counts = {}
         for event, count in left.items():
             cost, times = None if silent else event, count
             same = event if event in held else near(event, held)
             for kind, parts in held[same] if same is not None else ():
-                own = self._counted(kind, observer, stated=stated)
-                if cost is None or not covers(cost, own, 0.0):
-                    cost, times = own, -(-count // parts)
+                counted = self._counted(kind, observer, stated=stated)
+                if cost is None or not covers(cost, counted, 0.0):
+                    cost, times = counted, -(-count // parts)
             if cost is None and known != observer:
                 cost = ev.NoGuarantee(f"the plan does not say what {observer!r} sees of the rest")
             cost = cost or event
-            found[cost] = found.get(cost, 0) + times
-        return found
+            left_counts[cost] = left_counts.get(cost, 0) + times
+        return left_counts
 
     @cached_property
     def _below(self) -> Counts:

@@ -26,18 +26,18 @@ class PlanComparison:
     foreign: Counts
 
 
-def tally(made: Iterable[tuple[ev.Event, int]]) -> Counts:
+def tally(rounds: Iterable[tuple[ev.Event, int]]) -> Counts:
     """Return the events that some events with counts are made of, and how often each is."""
     counts: Counts = {}
-    for part in leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in made))):
+    for part in leaves(ev.Compose(tuple(ev.Repeat(count, event) for event, count in rounds))):
         counts[part.event] = counts.get(part.event, 0) + part.count
     return counts
 
 
-def compare_with_plan(intended: Counts, made: Counts) -> PlanComparison:
+def compare_with_plan(intended: Counts, executed: Counts) -> PlanComparison:
     """Return what is left of intended counts, and what was made beyond; close events are equal."""
     left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
-    for event, count in made.items():
+    for event, count in executed.items():
         same = event if event in left else near(event, left)
         if same is None:
             foreign[event] = count
@@ -57,5 +57,9 @@ def near(event: ev.Event, planned: Collection[ev.Event]) -> ev.Event | None:
     """Return an event that is the same but for rounding; None where there is none."""
     if len(planned) > _MOST_COMPARED:
         return None
-    same = (one for one in planned if covers(one, event, 1e-9) and covers(event, one, 1e-9))
+    same = (
+        candidate
+        for candidate in planned
+        if covers(candidate, event, 1e-9) and covers(event, candidate, 1e-9)
+    )
     return next(same, None)

@@ -58,30 +58,32 @@ def search_hazards(evidence: Evidence) -> HazardSearch:
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    seen = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
-    found = {name: one for name, one in seen.items() if isinstance(one, Hazard)}
-    silent = tuple(one.what for one in seen.values() if isinstance(one, NotStated))
+    outcomes = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
+    hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
+    silent = tuple(outcome.what for outcome in outcomes.values() if isinstance(outcome, NotStated))
     explained = {
         line
-        for name, hazard in found.items()
+        for name, hazard in hazards.items()
         if RULES[name].explains and hazard.severity == "error"
         for line in _intents(evidence, hazard.lines)
     }
-    mismatch = found.get("event-mismatch")
+    mismatch = hazards.get("event-mismatch")
     if mismatch is not None and set(mismatch.lines) <= explained:
-        del found["event-mismatch"]
-    others = [hazard for name, hazard in found.items() if name != "no-number"]
+        del hazards["event-mismatch"]
+    others = [hazard for name, hazard in hazards.items() if name != "no-number"]
     if any(hazard.severity == "error" for hazard in others):
-        found.pop("no-number", None)
-    return HazardSearch(worst_first(found.values()), silent)
+        hazards.pop("no-number", None)
+    return HazardSearch(worst_first(hazards.values()), silent)
 
 
-def worst_first(found: Iterable[Hazard]) -> tuple[Hazard, ...]:
+def worst_first(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
     """Return hazards, errors before warnings before notes."""
-    return tuple(sorted(found, key=lambda hazard: _ORDER[hazard.severity]))
+    return tuple(sorted(hazards, key=lambda hazard: _ORDER[hazard.severity]))
 
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:
     """Return lines, those of releases as the lines of their intents."""
-    by_release = {number: one.number for one in evidence.ledger.spent for number, _ in one.releases}
+    by_release = {
+        number: spent.number for spent in evidence.ledger.spent for number, _ in spent.releases
+    }
     return {by_release.get(line, line) for line in lines}

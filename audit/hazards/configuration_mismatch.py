@@ -35,11 +35,11 @@ _NEXT: Final = "Take the log from a copy that nobody has touched; no number of i
 )
 def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the log states another value than its configuration makes."""
-    found = comparison(evidence).differences
-    if not found:
+    differences = comparison(evidence).differences
+    if not differences:
         return None
-    lines = tuple(sorted({one.line for one in found}))
-    return RuleFinding(said(found), lines, left_over(evidence))
+    lines = tuple(sorted({difference.line for difference in differences}))
+    return RuleFinding(said(differences), lines, left_over(evidence))
 
 
 @rule(

@@ -145,8 +145,8 @@ def clip_not_enforced(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release says that its clip was not enforced."""
     lines = tuple(
         number
-        for one in evidence.ledger.spent
-        for number, release in one.releases
+        for spent in evidence.ledger.spent
+        for number, release in spent.releases
         if not release.clip_enforced
     )
     return RuleFinding("The clip was not enforced.", lines) if lines else None
@@ -163,8 +163,8 @@ def realised_normaliser(evidence: Evidence) -> RuleFinding | None:
     """Fire where a noisy sum was divided by the realised batch."""
     lines = tuple(
         number
-        for one in evidence.ledger.spent
-        for number, release in one.releases
+        for spent in evidence.ledger.spent
+        for number, release in spent.releases
         if release.normaliser is not None and release.normaliser.kind == "realised"
     )
     return (
@@ -188,8 +188,8 @@ def moving_normaliser(evidence: Evidence) -> RuleFinding | None:
     values = list(
         dict.fromkeys(
             release.normaliser.value
-            for one in evidence.ledger.spent
-            for _, release in one.releases
+            for spent in evidence.ledger.spent
+            for _, release in spent.releases
             if release.normaliser is not None and release.normaliser.value is not None
         )
     )

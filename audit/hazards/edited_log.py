@@ -13,19 +13,29 @@ from .hazard import Hazard, RuleFinding, rule
 
 def hazards_beside(folder: str | Path, ledger: Ledger) -> tuple[Hazard, ...]:
     """Return how the model and the measurements in a folder differ from what its log names."""
-    return tuple(_hazard(one) for one in folder_contradictions(folder, History(ledger)))
+    return tuple(
+        _hazard(contradiction) for contradiction in folder_contradictions(folder, History(ledger))
+    )
 
 
-def _hazard(one: Contradiction) -> Hazard:
-    return Hazard(one.id, "error", one.what, one.why, one.next_step, None, one.lines)
+def _hazard(contradiction: Contradiction) -> Hazard:
+    return Hazard(
+        contradiction.id,
+        "error",
+        contradiction.what,
+        contradiction.why,
+        contradiction.next_step,
+        None,
+        contradiction.lines,
+    )
 
 
-def _looking(own: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
+def _looking(edit: EditRule) -> Callable[[Evidence], RuleFinding | NotStated | None]:
     def look(evidence: Evidence) -> RuleFinding | NotStated | None:
-        seen = own.look(evidence.history)
-        if seen is None or isinstance(seen, NotStated):
-            return seen
-        return RuleFinding(seen.what, seen.lines)
+        finding = edit.look(evidence.history)
+        if finding is None or isinstance(finding, NotStated):
+            return finding
+        return RuleFinding(finding.what, finding.lines)
 
     return look
 

@@ -24,22 +24,22 @@ def foreign_results(opened: RunOpen, entries: Iterable[Entry]) -> tuple[Hazard, 
     An attack holds its lower bounds against what the first line promises, or against less where it
     rehearsed fewer rounds.  A bound at a larger delta holds at the promised one.
     """
-    said, lines = [], []
+    reasons, lines = [], []
     for entry in entries:
         if not isinstance(entry.record, AuditResult):
             continue
-        one = result_of(entry.record, entry.number).measurement
-        what = None if one is None else _wrong(opened, one)
-        if what is not None:
-            said.append(what)
+        measurement = result_of(entry.record, entry.number).measurement
+        reason = None if measurement is None else _wrong(opened, measurement)
+        if reason is not None:
+            reasons.append(reason)
             lines.append(entry.number)
-    if not said:
+    if not reasons:
         return ()
     return (
         Hazard(
             "foreign-result",
             "error",
-            f"Line {lines[0]:,}: {said[0]}",
+            f"Line {lines[0]:,}: {reasons[0]}",
             "Attacks hold what they measure against the promise of the first line. What is held "
             "against another one contradicts nothing, whatever it shows.",
             "Attack the run again: privplan audit attack DIR.",
@@ -49,24 +49,29 @@ def foreign_results(opened: RunOpen, entries: Iterable[Entry]) -> tuple[Hazard, 
     )
 
 
-def _wrong(opened: RunOpen, one: Measurement) -> str | None:
-    if one.tier not in BOUNDING or one.quantity != "epsilon":
+def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:
+    if measurement.tier not in BOUNDING or measurement.quantity != "epsilon":
         return None
-    if one.kind != "lower-bound":
-        return f"a result of the tier {one.tier} calls itself no lower bound ({one.kind})."
+    if measurement.kind != "lower-bound":
+        return (
+            f"a result of the tier {measurement.tier} calls itself no lower bound "
+            f"({measurement.kind})."
+        )
     claim = opened.claim
-    same = (one.unit, one.neighbours, one.observer)
+    same = (measurement.unit, measurement.neighbours, measurement.observer)
     promised = claim.epsilon
-    if opened.as_published or promised is None or one.delta is None:
+    if opened.as_published or promised is None or measurement.delta is None:
         return None
     if same != (claim.unit, claim.neighbours, claim.observer):
         return None
-    if one.delta == claim.delta and (one.claimed is None or one.claimed > promised * (1.0 + NEAR)):
-        shown = "nothing" if one.claimed is None else f"epsilon {one.claimed:.6g}"
+    if measurement.delta == claim.delta and (
+        measurement.claimed is None or measurement.claimed > promised * (1.0 + NEAR)
+    ):
+        shown = "nothing" if measurement.claimed is None else f"epsilon {measurement.claimed:.6g}"
         return f"a result is held against {shown}, and line 1 promises epsilon {promised:.6g}."
-    if one.delta > claim.delta and one.value > promised and not one.unusual:
+    if measurement.delta > claim.delta and measurement.value > promised and not measurement.unusual:
         return (
-            f"a result shows epsilon {one.value:.6g} at delta {one.delta:.6g}, and line 1 promises "
-            f"{promised:.6g} at {claim.delta:.6g}."
+            f"a result shows epsilon {measurement.value:.6g} at delta {measurement.delta:.6g}, "
+            f"and line 1 promises {promised:.6g} at {claim.delta:.6g}."
         )
     return None

@@ -75,17 +75,17 @@ class Rule:
 
     def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
         """Return the hazard, if there is one, or what could not be looked at."""
-        found = self.look(evidence)
-        if found is None or isinstance(found, NotStated):
-            return found
+        finding = self.look(evidence)
+        if finding is None or isinstance(finding, NotStated):
+            return finding
         return Hazard(
             self.id,
-            found.severity or self.severity,
-            found.what,
+            finding.severity or self.severity,
+            finding.what,
             self.why,
             self.next_step,
-            found.epsilon,
-            found.lines,
+            finding.epsilon,
+            finding.lines,
         )
 
 

@@ -16,8 +16,8 @@ from .hazard import RuleFinding, rule
 )
 def stripped_commitments(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release lacks a commitment to an item that its phase seals."""
-    found = missing_commitments(evidence.ledger)
-    if not found:
+    lacking = missing_commitments(evidence.ledger)
+    if not lacking:
         return None
-    names = ", ".join(dict.fromkeys(name for one in found for name in one.names))
-    return RuleFinding(f"Commitments are missing: {names}.", tuple(one.line for one in found))
+    names = ", ".join(dict.fromkeys(name for line in lacking for name in line.names))
+    return RuleFinding(f"Commitments are missing: {names}.", tuple(line.line for line in lacking))

@@ -81,10 +81,10 @@ def dropouts(evidence: Evidence) -> RuleFinding | None:
 def extra_draws(evidence: Evidence) -> RuleFinding | None:
     """Fire where more noisy sums were released than announced, or one intent released twice."""
     bad = [
-        one.number
-        for one in evidence.ledger.spent
-        if len(one.releases) > 1
-        or any(release.draws > one.intent.noise.draws for _, release in one.releases)
+        spent.number
+        for spent in evidence.ledger.spent
+        if len(spent.releases) > 1
+        or any(release.draws > spent.intent.noise.draws for _, release in spent.releases)
     ]
     if not bad:
         return None
@@ -105,7 +105,9 @@ def seeded(evidence: Evidence) -> RuleFinding | None:
     """Fire where protective randomness came from a seed."""
     opened = evidence.ledger.opened
     lines = [
-        one.number for one in evidence.ledger.recoveries if one.record.randomness.source == "seeded"
+        recovery.number
+        for recovery in evidence.ledger.recoveries
+        if recovery.record.randomness.source == "seeded"
     ]
     if opened.randomness.source == "seeded":
         lines.insert(0, 1)
@@ -127,7 +129,10 @@ CIPHERS: Final = ("chacha20",)
 def unknown_cipher(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
     stated = [(1, evidence.ledger.opened.randomness.cipher)]
-    stated += [(one.number, one.record.randomness.cipher) for one in evidence.ledger.recoveries]
+    stated += [
+        (recovery.number, recovery.record.randomness.cipher)
+        for recovery in evidence.ledger.recoveries
+    ]
     bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
     if not bad:
         return None
@@ -164,10 +169,10 @@ def unrecorded_randomness(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
-        for one in evidence.ledger.spent
-        for number, release in one.releases
-        if sum(max(own.last - own.first, 0) for own in release.streams)
-        < least_bytes(one.intent, release)
+        for spent in evidence.ledger.spent
+        for number, release in spent.releases
+        if sum(max(used.last - used.first, 0) for used in release.streams)
+        < least_bytes(spent.intent, release)
     )
     if not lines:
         return None

@@ -24,7 +24,7 @@ def more_rounds(evidence: Evidence) -> RuleFinding | None:
         return None
     return RuleFinding(
         f"{rounds(opened.plan.rounds).capitalize()} were planned and {count:,} were made.",
-        tuple(one.number for one in spent[opened.plan.rounds :]),
+        tuple(intent.number for intent in spent[opened.plan.rounds :]),
         left_over(evidence),
     )
 
@@ -68,23 +68,26 @@ def off_plan(evidence: Evidence) -> RuleFinding | None:
 def resumed_without_state(evidence: Evidence) -> RuleFinding | None:
     """Fire where rounds are released twice, or a recovery forgets what was spent."""
     ledger = evidence.ledger
-    released = Counter((one.intent.phase, one.intent.round) for one in ledger.spent if one.releases)
-    repeated = {place for place, count in released.items() if count > 1}
+    released = Counter(
+        (spent.intent.phase, spent.intent.round) for spent in ledger.spent if spent.releases
+    )
+    repeated = {phase_round for phase_round, count in released.items() if count > 1}
     lines = [
-        one.number
-        for one in ledger.spent
-        if one.releases and (one.intent.phase, one.intent.round) in repeated
+        spent.number
+        for spent in ledger.spent
+        if spent.releases and (spent.intent.phase, spent.intent.round) in repeated
     ]
     what = f"{rounds(len(repeated)).capitalize()} released more than once." if repeated else ""
-    for one in ledger.recoveries:
-        forgotten = set(one.open_intents) - set(one.record.dangling)
-        back = one.record.next_round <= one.last_released
+    for recovery in ledger.recoveries:
+        forgotten = set(recovery.open_intents) - set(recovery.record.dangling)
+        back = recovery.record.next_round <= recovery.last_released
         if forgotten or back:
-            lines.append(one.number)
+            lines.append(recovery.number)
             what = what or (
                 f"A recovery forgets {len(forgotten)} intents that were open."
                 if forgotten
-                else f"A recovery goes back to round {one.record.next_round}, which was released."
+                else f"A recovery goes back to round {recovery.record.next_round}, which was "
+                "released."
             )
     planned = ledger.opened.plan.rounds
     if ledger.recoveries and not lines and ledger.rounds > planned:
@@ -101,7 +104,7 @@ def resumed_without_state(evidence: Evidence) -> RuleFinding | None:
 )
 def dangling(evidence: Evidence) -> RuleFinding | None:
     """Fire where intents were never released."""
-    lines = tuple(one.number for one in evidence.ledger.spent if not one.releases)
+    lines = tuple(spent.number for spent in evidence.ledger.spent if not spent.releases)
     if not lines:
         return None
     return RuleFinding(f"{rounds(len(lines)).capitalize()} announced and not released.", lines)

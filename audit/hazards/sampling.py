@@ -55,7 +55,9 @@ def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
         facts, _ = reliable_facts(kind.facts, evidence.setting)
         if facts.sampling.method != "poisson":
             continue
-        stated = [one.rate for one in parts_of(kind.stated[MODEL]) if isinstance(one, ev.Poisson)]
+        stated = [
+            part.rate for part in parts_of(kind.stated[MODEL]) if isinstance(part, ev.Poisson)
+        ]
         least = min([kind.facts.sampling.rate, *stated])
         if least < facts.rate * (1.0 - 1e-9):
             bad.append(kind)

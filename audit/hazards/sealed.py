@@ -68,24 +68,24 @@ def sealed_hazards(
     ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar, or where an
     item does not fit its own commitment.
     """
-    found = Sealed.read(folder)
-    known = {item.commitment: item.value for item in found.items}
+    sidecar = Sealed.read(folder)
+    known = {item.commitment: item.value for item in sidecar.items}
     drawn: dict[tuple[int, float], list[tuple[int, int]]] = {}
     for kind in evidence.kinds:
-        own = kind.facts.sampling
-        users = evidence.ledger.opened.population.users if own.of == "user" else None
-        size = own.population or users
-        if own.method != "poisson" or not size or not 0.0 < own.rate < 1.0:
+        sampling = kind.facts.sampling
+        users = evidence.ledger.opened.population.users if sampling.of == "user" else None
+        size = sampling.population or users
+        if sampling.method != "poisson" or not size or not 0.0 < sampling.rate < 1.0:
             continue
-        for one in kind.spent:
-            for number, release in one.releases:
+        for spent in kind.spent:
+            for number, release in spent.releases:
                 count = _count(release.sealed, known)
                 if count is not None:
-                    drawn.setdefault((size, own.rate), []).append((number, count))
+                    drawn.setdefault((size, sampling.rate), []).append((number, count))
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
     hazards.append(_beyond_caps(evidence, known))
     hazards.append(_other_noise(evidence.ledger, known))
-    hazards += misfits(evidence.ledger, found, folder)
+    hazards += misfits(evidence.ledger, sidecar, folder)
     check = SealedCheck(
         evidence.ledger.released,
         *_opened(evidence.ledger, known),
@@ -153,8 +153,8 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
     for kind in evidence.kinds:
         if kind.facts.sampling.chosen_by != "each-silo" or evidence.setting.group == 1:
             continue
-        for one in kind.spent:
-            for number, release in one.releases:
+        for spent in kind.spent:
+            for number, release in spent.releases:
                 counts = known.get(release.sealed.get(FLAGS, ""))
                 if counts is not None and not _within(counts, silos, most):
                     bad.append(number)

@@ -45,8 +45,10 @@ def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
     if evidence.ledger.opened.security is None:
         return None
-    found = [(kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds]
-    bad = [(kind, reasons) for kind, reasons in found if reasons]
+    reasons_by_kind = [
+        (kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds
+    ]
+    bad = [(kind, reasons) for kind, reasons in reasons_by_kind if reasons]
     if not bad:
         return None
     what = bad[0][1][0]
@@ -81,20 +83,20 @@ def noise_in_multiples(evidence: Evidence) -> RuleFinding | None:
 )
 def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
     """Fire where a protocol may end with fewer parties than the noise allows."""
-    own = evidence.ledger.opened.security
-    if own is None or evidence.setting.aggregation == "plain":
+    security = evidence.ledger.opened.security
+    if security is None or evidence.setting.aggregation == "plain":
         return None
     bad = [
         kind
         for kind in evidence.kinds
-        if own.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
+        if security.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
     ]
     if not bad:
         return None
     noise = bad[0].facts.noise
     return RuleFinding(
         f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
-        f"end with {own.fewest:,} parties.",
+        f"end with {security.fewest:,} parties.",
         lines_of(bad),
         left_over(evidence),
     )
@@ -110,11 +112,11 @@ def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
 )
 def weak_key(evidence: Evidence) -> RuleFinding | None:
     """Fire where the key of private weighting is too short."""
-    own = evidence.ledger.opened.security
-    if own is None or not is_weak(own):
+    security = evidence.ledger.opened.security
+    if security is None or not is_weak(security):
         return None
     return RuleFinding(
-        f"The Paillier key has {own.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
+        f"The Paillier key has {security.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
         (1, *lines_of(list(evidence.kinds))),
     )
 

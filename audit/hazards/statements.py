@@ -29,7 +29,7 @@ def no_guarantee(evidence: Evidence) -> RuleFinding | None:
     bad, reason = [], ""
     for kind in evidence.kinds:
         given = [kind.stated[who] for who in promised if who in kind.stated]
-        reasons = [one.reason for one in given if isinstance(one, ev.NoGuarantee)]
+        reasons = [event.reason for event in given if isinstance(event, ev.NoGuarantee)]
         if reasons:
             bad.append(kind)
             reason = reasons[0]
@@ -67,8 +67,8 @@ def private_evaluation(evidence: Evidence) -> RuleFinding | None:
     """Fire where metrics of private data are in the log and nothing accounts for them."""
     lines = tuple(
         number
-        for number, one in evidence.ledger.evaluations
-        if one.data == "private" and one.event is None
+        for number, evaluation in evidence.ledger.evaluations
+        if evaluation.data == "private" and evaluation.event is None
     )
     if not lines:
         return None
@@ -223,9 +223,9 @@ def event_mismatch(evidence: Evidence) -> RuleFinding | None:
 def engines_disagree(evidence: Evidence) -> RuleFinding | None:
     """Fire where two engines contradict each other."""
     for observer in evidence.observers:
-        found = evidence.spent_total(observer)
-        if found.contradiction:
-            return RuleFinding(f"Before {observer!r}: {found.refusal}")
+        spent = evidence.spent_total(observer)
+        if spent.contradiction:
+            return RuleFinding(f"Before {observer!r}: {spent.refusal}")
     return None
 
 
@@ -237,10 +237,10 @@ def engines_disagree(evidence: Evidence) -> RuleFinding | None:
 )
 def no_number(evidence: Evidence) -> RuleFinding | None:
     """Fire where the promise's observer has no finite epsilon."""
-    found = evidence.spent_total(evidence.ledger.opened.claim.observer)
-    if math.isfinite(found.upper):
+    spent = evidence.spent_total(evidence.ledger.opened.claim.observer)
+    if math.isfinite(spent.upper):
         return None
-    return RuleFinding(f"No epsilon is proven: {found.refusal or 'the noise is too small'}.")
+    return RuleFinding(f"No epsilon is proven: {spent.refusal or 'the noise is too small'}.")
 
 
 def _is_closed(evidence: Evidence) -> bool:

@@ -190,8 +190,8 @@ def _accepts(evidence: Evidence) -> bool:
 
 def _configured(evidence: Evidence, table: str, key: str) -> object:
     """Return what the log's configuration says of a key, in whatever form a stranger wrote it."""
-    found = evidence.ledger.opened.configuration.get(table)
-    return found.get(key) if isinstance(found, Mapping) else None
+    content = evidence.ledger.opened.configuration.get(table)
+    return content.get(key) if isinstance(content, Mapping) else None
 
 
 def _if_promised(evidence: Evidence) -> Severity:

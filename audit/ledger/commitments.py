@@ -51,19 +51,19 @@ def _missing_commitments(ledger: Ledger) -> Iterator[MissingCommitments]:
 
 def _of_any(ledger: Ledger) -> dict[str, tuple[str, ...]]:
     """Return what any release of each phase seals."""
-    found: dict[str, set[str]] = {}
+    sealed_names: dict[str, set[str]] = {}
     for spent in ledger.spent:
         for _, release in spent.releases:
-            found.setdefault(spent.intent.phase, set()).update(release.sealed)
-    return {phase: tuple(sorted(names)) for phase, names in found.items()}
+            sealed_names.setdefault(spent.intent.phase, set()).update(release.sealed)
+    return {phase: tuple(sorted(names)) for phase, names in sealed_names.items()}
 
 
 def require_whole(ledger: Ledger) -> None:
     """Raise `InvalidInput` where a line lacks a commitment that it must have."""
-    found = missing_commitments(ledger)
-    if found:
+    lacking = missing_commitments(ledger)
+    if lacking:
         raise InvalidInput(
-            f"Line {found[0].line:,} lacks commitments to: {', '.join(found[0].names)}.",
+            f"Line {lacking[0].line:,} lacks commitments to: {', '.join(lacking[0].names)}.",
             "What a run sealed was taken out of its log, so it cannot be tested.",
             "Give the folder of a run as privplan left it.",
         )

@@ -76,20 +76,20 @@ class Ledger:
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> Ledger:
         """Return the ledger of a log; raise `InvalidInput` where it opens no run."""
-        own = _Sorter()
+        sorter = _Sorter()
         for entry in entries:
-            own.take(entry)
-        return own.ledger()
+            sorter.take(entry)
+        return sorter.ledger()
 
     @property
     def dangling(self) -> tuple[int, ...]:
         """The sequence numbers of intents that were never released."""
-        return tuple(one.seq for one in self.spent if not one.releases)
+        return tuple(spent.seq for spent in self.spent if not spent.releases)
 
     @property
     def released(self) -> int:
         """How many intents were released."""
-        return sum(bool(one.releases) for one in self.spent)
+        return sum(bool(spent.releases) for spent in self.spent)
 
     @property
     def rounds(self) -> int:

@@ -42,7 +42,7 @@ def moments_of(ledger: Ledger) -> SpentIntent | None:
 def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     """Return all rounds but the planned release of moments, in their order."""
     moments = moments_of(ledger)
-    return tuple(one for one in ledger.spent if one is not moments)
+    return tuple(spent for spent in ledger.spent if spent is not moments)
 
 
 def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
@@ -66,17 +66,17 @@ def alike(ledger: Ledger) -> list[list[SpentIntent]]:
     A round of which nothing was released goes with those of its phase.
     """
     widths: dict[str, int] = {}
-    for one in training_of(ledger):
-        for _, release in one.releases:
-            widths.setdefault(one.intent.phase, release.values)
+    for spent in training_of(ledger):
+        for _, release in spent.releases:
+            widths.setdefault(spent.intent.phase, release.values)
     groups: dict[Hashable, list[SpentIntent]] = {}
-    for one in training_of(ledger):
-        intent = one.intent
+    for spent in training_of(ledger):
+        intent = spent.intent
         key: Hashable = "model"
-        if not _states_model(one):
-            own = next((release.values for _, release in one.releases), None)
-            key = own or widths.get(intent.phase) or intent.phase
-        groups.setdefault(key, []).append(one)
+        if not _states_model(spent):
+            width = next((release.values for _, release in spent.releases), None)
+            key = width or widths.get(intent.phase) or intent.phase
+        groups.setdefault(key, []).append(spent)
     return list(groups.values())
 
 
