@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.errors import InvalidInput, with_article
+from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
-from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
+from ...fl.observers.names import NAMED, observer_names, relieved_by
 from ..configuration.first_line import beside
-from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
 from ..hazards import Hazard, search_hazards, worst_first
@@ -27,15 +24,14 @@ from ..hazards.foreign_results import foreign_results
 from ..ledger.commitments import not_stated
 from ..ledger.entries import Entry, Ledger, rounds_of
 from ..verify import Verification, verify
+from .assumptions import assumptions_of
 from .report import BudgetReport, Chain, GroupRow, Row
+from .rounds_left import rounds_left
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
     from ..hazards.sealed import SealedCheck
-
-MOST_LEFT: Final = 10**9
-"""More rounds than that are not searched for."""
 
 
 @exactly_named()
@@ -146,8 +142,8 @@ def audit_ledger(
         dangling=ledger.dangling,
         complete=closed is not None,
         limit=limit,
-        left=_left(evidence, claim.epsilon if limit is None else limit),
-        assumptions=_assumptions(evidence),
+        left=rounds_left(evidence, claim.epsilon if limit is None else limit),
+        assumptions=assumptions_of(evidence),
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
         not_stated=(
@@ -217,102 +213,3 @@ def _planned(evidence: Evidence) -> EpsilonTotal | None:
     if observer not in evidence.ledger.opened.plan.events:
         return None
     return evidence.total(observer, whole=True)
-
-
-def _left(evidence: Evidence, epsilon_limit: float | None) -> int | None:
-    """Return how many more rounds like the last one fit; None for a run that is over."""
-    observer = evidence.ledger.opened.claim.observer
-    if epsilon_limit is None or evidence.ledger.closed is not None or not evidence.ledger.spent:
-        return None
-    if not math.isfinite(evidence.total(observer).upper):
-        return None
-
-    def fits(count: int) -> bool:
-        return evidence.with_more(observer, count).upper <= epsilon_limit
-
-    if not fits(0):
-        return 0
-    low, high = 0, 1
-    while high <= MOST_LEFT and fits(high):
-        low, high = high, 2 * high
-    if high > MOST_LEFT:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _of_protocol(evidence: Evidence) -> list[str]:
-    """Return what must be true of how silos' updates were summed and weighted."""
-    security = evidence.ledger.opened.security
-    private = security is not None and security.protocol == "private-weighting"
-    sentences = []
-    if security is not None:
-        sentences.append(
-            f"The protocol `{security.protocol}` was carried out with these parameters, by "
-            "parties that follow it."
-        )
-    if private:
-        sentences.append(
-            "The server does not collude with any silo: together they know how many records each "
-            "user has, and what is said against either of them is void."
-        )
-    elif evidence.setting.silos > 1 and any(
-        kind.facts.weights.rule == "records" for kind in evidence.kinds
-    ):
-        sentences.append(
-            f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
-        )
-    return sentences
-
-
-def _of_test_data(ledger: Ledger) -> list[str]:
-    """Return whose word it is that the data of evaluations are public."""
-    declared = [
-        evaluation for _, evaluation in ledger.evaluations if evaluation.data == "declared-public"
-    ]
-    stated = dict.fromkeys(one.source for one in declared)
-    return [
-        "The test data are public: declared public, "
-        + ("source not stated." if source is None else f"source: {source:.300}.")
-        for source in stated
-    ]
-
-
-def _assumptions(evidence: Evidence) -> tuple[str, ...]:
-    """Return what must be true of the run for the numbers to hold."""
-    ledger, names = evidence.ledger, evidence.observers
-    sentences = [
-        "Clip, weights, sampling and noise were as the log states them; nothing that it says about "
-        "epsilon is used.",
-        "Every release drew fresh noise from a source that nobody can predict.",
-        "What was to be released was fixed before the first release.",
-    ]
-    names_coalition = any(coalition_of(name) is not None for name in names)
-    if SILO in names:
-        sentences.append(
-            "Noise was added inside each silo, before its update left it, and silos do not collude "
-            "with each other or with the server"
-            f"{', but for coalitions that are named here' * names_coalition}."
-        )
-    if SILO in names:
-        # Where k records of a user take part, a silo that holds some may learn of the others.
-        other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
-        held = " of which it holds nothing itself" if other else ""
-        unit = with_article(evidence.setting.unit)
-        sentences.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
-    sentences += _of_protocol(evidence)
-    if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
-        sentences.append(
-            "The epsilon of local randomizers stands in their event, and was not checked."
-        )
-    if evidence.spent_total(ledger.opened.claim.observer).epsilon.lower > 0.0:
-        sentences.append(
-            "The lower end is for a unit that may contribute anything within its bound, in every "
-            "released round."
-        )
-    if any(isinstance(evaluation.event, ev.Event) for _, evaluation in ledger.evaluations):
-        sentences.append("Measurements of private data cost what their events say.")
-    sentences += _of_test_data(ledger)
-    return tuple(sentences)

@@ -7,24 +7,21 @@ be read, or is not determined here, is named as not stated, which is neither rig
 from __future__ import annotations
 
 import math
-import typing
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError
-from ...accountant.records import RoundIntent, RoundRelease, RunOpen
+from ...accountant.records import RoundIntent, RoundRelease
 from ...accountant.records.shape import LATER
 from ...fl.frame import expected_log
 from ...fl.frame.expected_log import AtMost, NotStated
-from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
 from ..ledger.entries import Ledger, SpentIntent
-from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
-from .logged_settings import in_range, value_of
+from .first_line import Comparison, Difference, said, shown
+from .logged_configuration import LoggedConfiguration
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    pass
 
 CLOSE: Final = 1e-9
 """Relative difference of two numbers that rounding explains."""
@@ -56,21 +53,10 @@ def compared(ledger: Ledger) -> Comparison:
     them; the noise that was found for a target; a key that the log does not hold; the last digit of
     a number.
     """
-    comparing = _Comparing(ledger, _Configuration(ledger.opened))
+    comparing = _LogComparison(ledger, LoggedConfiguration(ledger.opened))
     comparing.everything()
     not_stated = dict.fromkeys((*comparing.given.not_stated, *comparing.missing))
     return Comparison(tuple(comparing.found), tuple(name for name in not_stated if name))
-
-
-def target_of(opened: RunOpen) -> float | None:
-    """Return the epsilon that noise was searched for; None where none was, or none is stated."""
-    given = _Configuration(opened)
-    try:
-        target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
-        searched = noise is None and expected_log.system_of(given).promises
-    except NotStated:
-        return None
-    return target if searched else None
 
 
 def require_as_configured(ledger: Ledger) -> None:
@@ -84,91 +70,10 @@ def require_as_configured(ledger: Ledger) -> None:
         )
 
 
-def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
-    """Return what the first round starts from, (D,), where the system of a run says that itself.
-
-    None where that is the first model of `[training]`.  Raises `determined.NotStated` where the
-    system that ran has none, does not say, or is not known here.
-    """
-    try:
-        return expected_log.first_of(_Configuration(opened))
-    except PrivplanError:
-        raise NotStated(f"what {opened.system:.60} starts from") from None
-
-
-class _Configuration:
-    """Typed values of a logged configuration.
-
-    Every run states all keys of its version; a key that is `lacking` was taken out.  An earlier
-    version may have had fewer: then what it lacks is not stated, and has no default.
-    """
-
-    def __init__(self, opened: RunOpen) -> None:
-        self._opened = opened
-        self._values: dict[tuple[str, str], Any] = {}
-        self.not_stated: list[str] = []
-        self.absurd: list[tuple[str, str]] = []
-        self.lacking = lacking(opened)
-        source = opened.configuration
-        tables, idle = tables_in(source), idle_tables(source)
-        if not source:
-            if not self.lacking:
-                self.not_stated.append("configuration")
-            return
-        self.not_stated += [
-            f"[{name:.40}]" for name in sorted(source) if name not in (*tables, *idle)
-        ]
-        for name, cls in tables.items():
-            self._table(name, cls, source.get(name, {}))
-
-    def __call__(self, table: str, key: str) -> Any:
-        """Return the value of a key; raise `NotStated` where there is none."""
-        if not self._opened.configuration:
-            raise NotStated("configuration")
-        if (table, key) not in self._values:
-            raise NotStated(f"[{table}] {key}")
-        value = self._values[table, key]
-        if (table, key) == ("data", "silos") and value is None:
-            return self._opened.population.silos  # the data fixes them
-        return value
-
-    def _table(self, name: str, cls: type[Any], source: object) -> None:
-        assert is_dataclass(cls)
-        if not isinstance(source, Mapping):
-            self.absurd.append((f"[{name}]", f"{source!r:.{LONGEST}}"))
-            return
-        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
-        for key in sorted(map(str, source.keys() - known.keys())):
-            if (name, key) in expected_log.LATER:
-                self._values[name, key] = source[key]
-            else:
-                self.not_stated.append(f"[{name}] {key:.40}")
-        hints = typing.get_type_hints(cls)
-        for key, item in known.items():
-            if key in source:
-                self._key(name, key, source[key], hints[key])
-            elif key in ONLY_IF_TRUE:
-                self._values[name, key] = item.default
-            elif (name, key) not in ADDED and not is_current(self._opened):
-                self.not_stated.append(f"[{name}] {key}")
-
-    def _key(self, table: str, key: str, source: object, hint: Any) -> None:
-        where = f"[{table}] {key}"
-        try:
-            value = value_of(where, source, hint)
-            in_range(table, key, value, self._opened)
-        except InvalidInput:
-            if isinstance(source, str) and source.replace("-", "").isalpha() and _is_word(hint):
-                return  # a word of a newer version: what depends on it is not stated
-            self.absurd.append((where, f"{source!r:.{LONGEST}}"))
-            return
-        self._values[table, key] = value
-
-
-class _Comparing:
+class _LogComparison:
     """Compares line by line, every distinct round once."""
 
-    def __init__(self, ledger: Ledger, given: _Configuration) -> None:
+    def __init__(self, ledger: Ledger, given: LoggedConfiguration) -> None:
         self.ledger, self.given = ledger, given
         self.found: list[Difference] = []
         self.missing: list[str] = []
@@ -341,13 +246,3 @@ def _shown(value: object) -> str:
     if isinstance(value, AtMost):
         return f"{shown(value.value)} at most"
     return shown(value)
-
-
-def _is_word(hint: Any) -> bool:
-    kinds = typing.get_args(hint) or (hint,)
-    return (
-        hint is str
-        or str in kinds
-        or typing.get_origin(hint) is typing.Literal
-        or any(typing.get_origin(kind) is typing.Literal for kind in kinds)
-    )

@@ -8,6 +8,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
+from .noise_shares import SMOOTHING, share_of
 from .protocol_consistency import (
     is_private,
     largest_weight,
@@ -15,15 +16,8 @@ from .protocol_consistency import (
     reliable_facts,
     transfer_rate,
 )
-from .round_facts import (
-    MODEL,
-    SMOOTHING,
-    NoProof,
-    RoundFacts,
-    RunSetting,
-    is_alone,
-    share_of,
-)
+from .round_facts import MODEL, RoundFacts, is_alone
+from .run_setting import NoProof, RunSetting
 from .sampling import is_hidden
 
 _SHY: Final = Fraction(999_999, 1_000_000)

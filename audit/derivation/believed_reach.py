@@ -15,34 +15,17 @@ One that only other rounds of the phase have counts likewise: as if each message
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.observers.names import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
-from ...fl.observers.reaches import Route, misfits, reach_of
+from ...fl.observers.names import ANALYZER, CLIENT, MODEL
+from ...fl.observers.reaches import Route, reach_of
 from ...fl.observers.suppositions import as_stated, without_protocol
 from .protocol_consistency import reliable_facts
-from .round_facts import RoundFacts, RunSetting
+from .reach_conflicts import HIDES_NO_MORE, HOLDS, conflicts, sends_many
+from .round_facts import RoundFacts
+from .run_setting import RunSetting
 from .sampling import route_of
-
-_LESS: Final[Mapping[str, frozenset[str]]] = {
-    "nothing": frozenset({"nothing", "sum", "sum-less-own", "one-share", "each"}),
-    "sum": frozenset({"nothing", "sum", "sum-less-own", "one-share", "each"}),
-    "sum-less-own": frozenset({"sum-less-own", "each"}),
-    "shuffled": frozenset({"shuffled", "each"}),
-    "each": frozenset({"each"}),
-    "one-share": frozenset({"one-share", "each"}),
-}
-"""By what the table says, the statements that hide no more.  Who sees the sum sees what is
-released, and so does who sees nothing else."""
-
-HOLDS: Final = ("nothing", "weights", "part")
-"""What an observer holds of the unit, from the least that it knows."""
-
-_OF_THE_MIX: Final = ("dimensions", "chosen", "padded_to", "granularity", "overflow")
-"""What is true of the messages of a round, whomever they reach: all who state it state the same."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +67,13 @@ def _judged(
 ) -> BelievedReach:
     """Return how far one statement counts beside the table's."""
     merged = _merged(stated, table)
-    why = tuple(_contradicted(stated, table, facts, setting, observer, route))
+    why = tuple(conflicts(stated, table, facts, setting, observer, route))
     if why:
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
         return BelievedReach(_told_apart(reaches, facts), as_stated(stated), why)
     assumed = as_stated(stated)
-    if stated.sees not in _LESS[table.sees]:
+    if stated.sees not in HIDES_NO_MORE[table.sees]:
         if observer == CLIENT:  # it knows its own, whoever mixes
             merged = replace(merged, colluders=max(merged.colluders, 1))
         return BelievedReach(
@@ -143,7 +126,7 @@ def _table(observer: str, route: Route, facts: RoundFacts, setting: RunSetting) 
     if table is None or not facts.messages:
         return table
     unmixed = setting.aggregation == "shuffle" and not route.shuffled
-    if not unmixed and not _sends_many(observer, facts, setting):
+    if not unmixed and not sends_many(observer, facts, setting):
         return table
     return Reach(
         "each",
@@ -153,20 +136,6 @@ def _table(observer: str, route: Route, facts: RoundFacts, setting: RunSetting) 
         knows_sample=table.knows_sample,
         also=table.also,
     )
-
-
-def _sends_many(observer: str, facts: RoundFacts, setting: RunSetting) -> bool:
-    """Return whether an observer sends nobody knows how many of the messages, and their noise.
-
-    A silo sends those of all its users.  A client sends one for each of its records: as many as a
-    promised unit has, where the promise is for units of many, and else any number.
-    """
-    if facts.contribution.terms != "message":
-        return False
-    inside = facts.contribution.unit in ("entry", "record")
-    if observer == CLIENT:
-        return inside and setting.group == 1
-    return observer in (SILO, SILO_WITH_RECORDS, PEER) and facts.contribution.unit != "silo"
 
 
 def _stated(facts: RoundFacts, setting: RunSetting, observer: str) -> tuple[Reach, ...]:
@@ -220,62 +189,3 @@ def _all(reach: Reach) -> Reach:
         knows_sample=True,
         also=reach.also,
     )
-
-
-def _contradicted(
-    stated: Reach, table: Reach, facts: RoundFacts, setting: RunSetting, observer: str, route: Route
-) -> Iterator[str]:
-    """Yield why other facts are against a stated reach, each in a clause that names both."""
-    for key, what in misfits(stated):
-        yield f"`{key}` {what}"
-    for name in ("colluders", "dropouts"):
-        said, least = getattr(stated, name), getattr(table, name)
-        if said < least:
-            yield f"`{name}` is {said:,} where other facts say {least:,}"
-    if table.knows_sample and not stated.knows_sample:
-        yield "it is said not to know the sample, which it draws, trains on or sees"
-    if HOLDS.index(stated.holds) < HOLDS.index(table.holds):
-        yield f"it is said to hold {stated.holds} of the unit"
-    if stated.sees != "each" and _sends_many(observer, facts, setting):
-        yield f"`{observer}` sends more messages than one, nobody knows how many, and knows them"
-    if stated.sees == "shuffled":
-        yield from _not_mixed(stated, facts, setting)
-    if stated.sees not in _LESS[table.sees] and not without_protocol(
-        stated, observer, setting.aggregation, setting.security
-    ):
-        yield (
-            f"`{stated.sees}` is less than what aggregation `{setting.aggregation}`, as far as its "
-            f"protocol counts, shows: `{table.sees}`"
-        )
-    if "identities" in stated.also and _is_sender_hidden(facts, route, stated):
-        yield "`also` names identities, which show who was drawn, and the sample is said to hide"
-
-
-def _not_mixed(stated: Reach, facts: RoundFacts, setting: RunSetting) -> Iterator[str]:
-    """Yield why messages are not mixed as it is stated: other facts count them otherwise."""
-    if not facts.messages:
-        yield f"terms of kind `{facts.contribution.terms}` share their noise, and are no messages"
-    users, security = stated.users or 0, setting.security
-    if security is not None and security.protocol == "shuffler" and users > security.parties:
-        yield f"{users:,} messages are mixed, and {security.parties:,} parties send one"
-    there = setting.size(facts.contribution.unit)
-    if there is not None and users > there:
-        yield f"{users:,} messages are mixed, and there are {there:,} {facts.contribution.unit}s"
-    if facts.noise.shares > 1 and users > facts.noise.shares:
-        yield f"{users:,} messages are mixed, of which {facts.noise.shares:,} have noise"
-    wide = stated.dimensions
-    if wide is not None and facts.width is not None and wide != facts.width:
-        yield f"{wide:,} dimensions are mixed, and {facts.width:,} values were released"
-    draws, chosen = facts.noise.draws, stated.chosen
-    if chosen is not None and draws > 1 and draws != chosen:
-        yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
-    for name in _OF_THE_MIX:
-        said = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
-        if len(said) > 1:
-            yield f"`{name}` is {' and '.join(sorted(map(str, said)))}, by whom it is said to reach"
-
-
-def _is_sender_hidden(facts: RoundFacts, route: Route, stated: Reach) -> bool:
-    """Return whether a sample of those who send by themselves is said to be unknown."""
-    alone = facts.messages or facts.contribution.unit == "silo"
-    return route.sampling.method != "none" and alone and not stated.knows_sample

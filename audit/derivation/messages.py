@@ -21,7 +21,9 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
-from .round_facts import SUMS, NoProof, RoundFacts, RunSetting, share_variance
+from .noise_shares import SUMS, share_variance
+from .round_facts import RoundFacts
+from .run_setting import NoProof, RunSetting
 from .sampling import on_sample, parts_of
 from .sensitivity import bound, weight
 from .sums import noisy, require_unknown_noise

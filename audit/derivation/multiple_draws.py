@@ -18,7 +18,8 @@ from fractions import Fraction
 
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
-from .round_facts import RoundFacts, RunSetting
+from .round_facts import RoundFacts
+from .run_setting import RunSetting
 from .sampling import on_sample, require_population
 
 

@@ -29,7 +29,9 @@ from typing import Final
 from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
-from .round_facts import SUMS, NoProof, RoundFacts, RunSetting, is_alone
+from .noise_shares import SUMS
+from .round_facts import RoundFacts, is_alone
+from .run_setting import NoProof, RunSetting
 
 LEAST_KEY: Final = 2048
 """Bits of a Paillier key that nobody can factor; with fewer, silos read every user's counts."""

@@ -4,41 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Final, Literal
+from typing import Final
 
 from ...accountant import events as ev
-from ...accountant.errors import with_article
-from ...accountant.guarantee import Neighbours, as_neighbours
 from ...accountant.records import (
     Contribution,
     Noise,
     Reach,
     RoundIntent,
-    RunOpen,
     Sampling,
-    Security,
     Weights,
 )
-from ...accountant.sensitivity.release import root_down
 from ..ledger.entries import SpentIntent
 from ..ledger.phases import CONTINUOUS
-
-SUMS: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
-"""Families whose noise is added to a sum; `std` belongs to them."""
-
-LEAST_STEPS: Final = 80
-SMOOTHING: Final = 64
-"""Noise on a grid counts as continuous noise of a smaller variance.
-
-A discrete Gaussian of parameter t steps is a post-processing of continuous noise of variance
-t^2 - 64 on the same integers, up to a factor 1 +- 10^-547 at every value: proven in
-`accountant/mechanisms/gaussian.py`.  Without the 64 it is not: of 8 steps, on a sum that moves by
-half a deviation, its delta at epsilon 3.4 is 3 % above the continuous one's.  Whether `share_std`
-is t, or t without the 64, a log does not say, so they are always taken off.  A share below 80
-steps, which would lose more than 1 % of its variance, is too coarse.  Laplace noise on a grid is
-rounded continuous noise, a post-processing as it is.
-"""
+from .noise_shares import LEAST_STEPS, SUMS, share_of
+from .run_setting import RunSetting
 
 LARGEST: Final = 1e100
 LEAST: Final = 1e-100
@@ -49,82 +29,6 @@ SERVER: Final = "server"
 SILO: Final = "silo"
 SILO_WITH_RECORDS: Final = "silo-with-records"
 """Observers.  `silo-with-records` holds a part of the unit; `silo` holds nothing of it."""
-
-Scope = Literal["same", "finer", "group"]
-"""How the unit of a promise lies in what is clipped together: it is that, a part of it, or several
-of it."""
-
-_INSIDE: Final = frozenset(
-    {
-        ("entry", "record"),
-        ("entry", "user"),
-        ("entry", "silo"),
-        ("record", "user"),
-        ("record", "silo"),
-    }
-)
-
-
-class NoProof(Exception):
-    """The facts support no guarantee; the text says why."""
-
-
-@dataclass(frozen=True)
-class RunSetting:
-    """What holds for the whole run: the promise's unit and relation, and who is there to see.
-
-    `users` and `records` are how many there are, None where that is not public; `aggregation` says
-    what the server sees, and `security` by which protocol (see `protocol.reliable_facts`).
-    """
-
-    unit: str
-    neighbours: Neighbours
-    group: int
-    silos: int
-    aggregation: str
-    as_published: bool
-    users: int | None = None
-    records: int | None = None
-    security: Security | None = None
-
-    @classmethod
-    def of(cls, opened: RunOpen, *, group: int | None = None) -> RunSetting:
-        """Return the setting of a run; `group` replaces the number of records of one unit."""
-        claim = opened.claim
-        return cls(
-            claim.unit,
-            as_neighbours(claim.neighbours),
-            claim.group if group is None else group,
-            opened.population.silos,
-            opened.aggregation,
-            opened.as_published,
-            opened.population.users,
-            opened.population.records,
-            opened.security,
-        )
-
-    @property
-    def reach(self) -> int:
-        """How many contribution bounds an event lets a sum move under the relation."""
-        return 2 if self.neighbours == "replace-one" else 1
-
-    def size(self, unit: str) -> int | None:
-        """Return how many units of a kind there are; None where that is not known."""
-        known = {"user": self.users, "record": self.records, "silo": self.silos}
-        return known.get(unit) or None
-
-    def scope(self, clipped: str) -> Scope:
-        """Return how the unit lies in what is clipped together; `NoProof` where it does not."""
-        if self.group > 1 and clipped in ("entry", "record"):
-            return "group"
-        if clipped == self.unit:
-            return "same"
-        if (self.unit, clipped) in _INSIDE:
-            return "finer"
-        unit = with_article(self.unit)
-        raise NoProof(
-            f"each {clipped} is clipped by itself, and {unit} may hold any number of them"
-        )
 
 
 @dataclass(frozen=True)
@@ -286,25 +190,3 @@ def is_alone(facts: RoundFacts, setting: RunSetting) -> bool:
     """Return whether the unit lies in one silo, which puts all of the noise on its own sum."""
     inside = facts.contribution.unit in ("entry", "record") or setting.silos == 1
     return facts.noise.shares == 1 and inside and facts.contribution.terms == "unit"
-
-
-def share_of(noise: Noise) -> float:
-    """Return the least deviation, or scale, that one share is stated to have.
-
-    The whole sum's deviation is stated as well; where it is less than shares of `share_std` come
-    to, the shares are as small as it says.
-    """
-    if noise.family != "gaussian":
-        return min(noise.std, noise.share_std) if noise.share_std > 0.0 else noise.std
-    return root_down(_stated_variance(noise))
-
-
-def share_variance(noise: Noise) -> Fraction:
-    """Return the variance of the continuous Gaussian noise that one share is as good as."""
-    return _stated_variance(noise) - SMOOTHING * Fraction(noise.grid) ** 2
-
-
-def _stated_variance(noise: Noise) -> Fraction:
-    promised = max(noise.shares - noise.tolerated_dropouts, 1)
-    whole = Fraction(noise.std) ** 2 / promised
-    return min(whole, Fraction(noise.share_std) ** 2) if noise.share_std > 0.0 else whole

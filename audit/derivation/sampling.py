@@ -22,8 +22,10 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...fl.observers.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
+from .noise_shares import SUMS
 from .protocol_consistency import reliable_facts
-from .round_facts import SUMS, NoProof, RoundFacts, RunSetting
+from .round_facts import RoundFacts
+from .run_setting import NoProof, RunSetting
 
 __all__ = ["SAMPLERS", "can_hide", "is_hidden", "is_sampled", "on_sample", "parts_of", "route_of"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from .round_facts import NoProof, RoundFacts, RunSetting
+from .round_facts import RoundFacts
+from .run_setting import NoProof, RunSetting
 
 
 def moves(facts: RoundFacts, setting: RunSetting) -> Fraction:

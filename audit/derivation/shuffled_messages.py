@@ -48,7 +48,8 @@ from .messages import (
     sent,
     times,
 )
-from .round_facts import NoProof, RoundFacts, RunSetting
+from .round_facts import RoundFacts
+from .run_setting import NoProof, RunSetting
 from .sampling import require_population
 
 

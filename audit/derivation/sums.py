@@ -34,17 +34,10 @@ from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, root_down, up
+from .noise_shares import LEAST_STEPS, SMOOTHING, share_of, share_variance
 from .protocol_consistency import is_private, require_strong_key
-from .round_facts import (
-    LEAST_STEPS,
-    SMOOTHING,
-    NoProof,
-    RoundFacts,
-    RunSetting,
-    is_alone,
-    share_of,
-    share_variance,
-)
+from .round_facts import RoundFacts, is_alone
+from .run_setting import NoProof, RunSetting
 from .sensitivity import bound, bound_apart, is_uniform, shared_by_silos, weight
 
 

@@ -20,7 +20,7 @@ guarantee.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from ...accountant import events as ev
@@ -28,13 +28,12 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers.names import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER, Coalition
+from ...fl.observers.names import Coalition
 from ...fl.observers.reaches import knows_sample
-from .believed_reach import HOLDS, believed_reach
+from .believed_reach import believed_reach
+from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
 from .event_order import weakest
 from .messages import (
-    is_number,
-    is_oblivious,
     is_one_each,
     local,
     see_all_messages,
@@ -43,22 +42,13 @@ from .messages import (
     see_sum_of_messages,
 )
 from .multiple_draws import several
-from .protocol_consistency import reliable_facts
-from .round_facts import (
-    MODEL,
-    SILO,
-    SILO_WITH_RECORDS,
-    SUMS,
-    NoProof,
-    RoundFacts,
-    RunSetting,
-)
+from .noise_shares import SUMS
+from .round_facts import MODEL, RoundFacts
+from .run_setting import NoProof, RunSetting
 from .sampling import can_hide, on_sample, route_of
 from .shuffled_messages import see_shuffled
+from .side_information import require_harmless
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
-
-_CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)
-"""Observers that take part themselves."""
 
 View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
 
@@ -87,13 +77,15 @@ def supported(
     no sample hides anybody, whatever the facts say of one.
     """
     try:
-        case = _Case.of(facts, setting, sampled=sampled)
+        case = RoundCase.of(facts, setting, sampled=sampled)
         if case.facts.voids:
             raise NoProof("; ".join(case.facts.voids))
         seen = believed_reach(facts, setting, observer)
         if seen is None:
             return repeated(case.facts.draws, _before_unknown(case, observer))
-        counted = [part for reach in seen.reaches for part in _counted(case, observer, reach)]
+        counted = [
+            part for reach in seen.reaches for part in counted_reaches(case, observer, reach)
+        ]
         return weakest([_seen(case, reach) for reach in counted])
     except NoProof as error:
         return ev.NoGuarantee(str(error))
@@ -101,34 +93,14 @@ def supported(
         return ev.NoGuarantee(error.what)
 
 
-@dataclass(frozen=True)
-class _Case:
-    """One round: its facts as far as they can be relied on, and as they are `stated`.
-
-    `hides`: a sample may hide the units that are promised something.
-    """
-
-    facts: RoundFacts
-    setting: RunSetting
-    stated: tuple[RoundFacts, RunSetting]
-    hides: bool
-
-    @classmethod
-    def of(cls, facts: RoundFacts, setting: RunSetting, *, sampled: bool) -> _Case:
-        known, whole = reliable_facts(facts, setting)
-        known = replace(known, single=is_number(known))
-        whole_unit = known.voids or whole.scope(known.contribution.unit) != "finer"
-        return cls(known, whole, (facts, setting), sampled and bool(whole_unit))
-
-
-def _seen(case: _Case, reach: Reach) -> ev.Event:
+def _seen(case: RoundCase, reach: Reach) -> ev.Event:
     """Return what one reach reveals in all draws of a round."""
     facts, setting = _without(case.facts, reach), case.setting
     if facts.noise.family in SUMS and facts.shares < 1:
         raise NoProof("no share of the noise can be relied on")
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise NoProof(uldp.CLEAR_WEIGHTS.reason)
-    _require_harmless(facts, setting, reach)
+    require_harmless(facts, setting, reach)
     shown = facts.messages and reach.sees == "each"  # who sends no message was not drawn
     shown |= reach.sees != "shuffled" and _leaves_by_chance(facts)
     shown |= reach.knows_sample or (reach.colluders > 0 and _is_told(facts, setting))
@@ -161,57 +133,6 @@ def _is_told(facts: RoundFacts, setting: RunSetting) -> bool:
     return knows_sample(Coalition(1).name, route_of(facts, setting))
 
 
-def _counted(case: _Case, observer: str, reach: Reach) -> tuple[Reach, ...]:
-    """Return the reaches that are derived for one: of a mixer, and of fewer colluders.
-
-    Who takes part knows its own: the one share of the noise, if that is its own, and its messages
-    (`_of_records`).
-
-    What colluders hold themselves is not hidden from them: of even weights the number of who takes
-    its own share off may fall as more of them tell.  In between it has no maximum (its square goes
-    as (S - c)^2 / (k - c)), so none of them and all are enough.
-    """
-    facts = case.facts
-    reach = _of_records(case, _of_mixer(case, observer, reach))
-    if observer in _CONTRIBUTORS and reach.sees == "one-share":
-        reach = replace(reach, colluders=reach.colluders + 1)
-    if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
-        return (reach,)
-    return reach, replace(reach, colluders=0)
-
-
-def _of_records(case: _Case, reach: Reach) -> Reach:
-    """Return a reach with as many messages as its colluders, and who sees less its own, may hold.
-
-    Each is somebody whom the promise is for, so in a promise for units of k records each of them
-    may have sent k messages, one for each record; so may each whose noise is missing.
-    """
-    if not case.facts.messages:
-        return reach
-    taken_off = 1 if reach.sees == "sum-less-own" else 0  # `see_sum_of_messages` takes one off
-    known = (reach.colluders + taken_off) * case.setting.group - taken_off
-    missing = reach.dropouts
-    if missing > case.facts.noise.tolerated_dropouts:  # which are messages, as shares of noise are
-        missing *= case.setting.group
-    return replace(reach, colluders=known, dropouts=missing)
-
-
-def _of_mixer(case: _Case, observer: str, reach: Reach) -> Reach:
-    """Return what reaches who mixes messages, or adds dummies to them: each, encrypted or not.
-
-    The shuffler knows the order, so where messages are released it knows whose each is; no fact of
-    a log says that only their sum is.  So does a coordinator that passes messages on, to the mix
-    and from it: a ciphertext is known again.  Who adds dummies knows them, so they hide nobody from
-    it: it routes by coordinate, and how few others sent one is not bounded.
-    """
-    facts, (_, setting) = case.facts, case.stated
-    padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
-    mixes = observer == SHUFFLER or (padded and observer in (COORDINATOR, SERVER))
-    mixes |= observer == COORDINATOR and setting.aggregation == "shuffle"
-    blind = reach.sees in ("nothing", "sum")
-    return replace(reach, sees="each") if mixes and blind and facts.messages else reach
-
-
 def _without(facts: RoundFacts, reach: Reach) -> RoundFacts:
     """Return the facts without the noise that is missing where a reach says that more may be.
 
@@ -224,34 +145,20 @@ def _without(facts: RoundFacts, reach: Reach) -> RoundFacts:
     return replace(facts, shares=max(min(facts.shares, facts.noise.shares - reach.dropouts), 0))
 
 
-def _released(case: _Case, reach: Reach) -> ev.Event:
+def _released(case: RoundCase, reach: Reach) -> ev.Event:
     """Return what is released, as who may know the sample sees it."""
     released = believed_reach(*case.stated, MODEL)
     assert released is not None
     known = [part for part in released.reaches if part.sees != "nothing"]
-    seen = [part for public in known for part in _beside(_of_records(case, public), reach)]
+    seen = [
+        part
+        for public in known
+        for part in released_as_seen(with_messages_of_units(case, public), reach)
+    ]
     return weakest([_seen(case, part) for part in seen])
 
 
-def _beside(released: Reach, reach: Reach) -> tuple[Reach, ...]:
-    """Return what is released as one sees it who knows, and is told, what `reach` says.
-
-    Colluders tell who sees the release what they added, as they tell anybody.  Of sums it counts
-    without them as well: see `_counted`.
-    """
-    beside = replace(
-        released,
-        holds=max(released.holds, reach.holds, key=HOLDS.index),
-        colluders=max(released.colluders, reach.colluders),
-        dropouts=max(released.dropouts, reach.dropouts),
-        knows_sample=released.knows_sample or reach.knows_sample,
-        also=tuple(dict.fromkeys((*released.also, *reach.also))),
-    )
-    fewer = replace(beside, holds=released.holds, colluders=released.colluders)
-    return (beside,) if fewer == beside else (beside, fewer)
-
-
-def _before_unknown(case: _Case, observer: str) -> ev.Event:
+def _before_unknown(case: RoundCase, observer: str) -> ev.Event:
     """Return what messages are before whoever sees them; a strange name sees nothing known else."""
     facts, setting = case.facts, case.setting
     if facts.noise.family in SUMS or facts.reaches is not None:
@@ -260,26 +167,3 @@ def _before_unknown(case: _Case, observer: str) -> ev.Event:
     hidden = case.hides and can_hide(facts, setting)
     hidden &= facts.contribution.terms != "message"  # who sends none was not drawn
     return on_sample(base, facts, setting, hidden=hidden)
-
-
-def _require_harmless(facts: RoundFacts, setting: RunSetting, reach: Reach) -> None:
-    """Raise `NoProof` where what is seen beside a reach depends on data."""
-    if "index-sets" in reach.also and not is_oblivious(facts):
-        raise NoProof("which coordinates a unit sends depends on its data, and is seen")
-    stated = any(part.selection is not None for _, part in facts.reaches or ())
-    if "index-sets" in reach.also and not stated:
-        raise NoProof("which coordinates a unit sends is seen, and not said to be oblivious")
-    if "index-sets" in reach.also and facts.messages and setting.neighbours == "add-remove":
-        raise NoProof("which coordinates a unit sends is seen, and one that is absent sends none")
-    apart = facts.messages or facts.contribution.unit == "silo"
-    drawn = facts.sampling.method != "none"
-    if "identities" in reach.also and apart:
-        if drawn and not reach.knows_sample:
-            raise NoProof("who was drawn is seen, and the sample is to hide it")
-        if facts.messages and setting.neighbours == "add-remove":
-            raise NoProof("who sends is seen, and a unit that is absent sends nothing")
-    if "sizes" in reach.also and facts.messages:
-        if not is_oblivious(facts):
-            raise NoProof("how long messages are depends on the data of who sends them")
-        if setting.neighbours == "add-remove":
-            raise NoProof("how many messages there are is seen, and a unit may be absent")

@@ -29,7 +29,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     if name is None or (system is not None and system.trains):
         return None
     from ...fl.frame.expected_log import NotStated as Missing
-    from ..configuration.comparison import first_of
+    from ..configuration.logged_configuration import first_of
 
     try:
         return first_of(history.ledger.opened)

@@ -12,7 +12,8 @@ from ...accountant import events as ev
 from ...fl.observers.names import Circumstances, rests_on
 from ..derivation.attained_event import attained
 from ..derivation.event_order import covers
-from ..derivation.round_facts import MODEL, SERVER, RunSetting
+from ..derivation.round_facts import MODEL, SERVER
+from ..derivation.run_setting import RunSetting
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
 from . import observers

@@ -8,7 +8,8 @@ from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
 from ..derivation.event_order import Verdict, compared, weaker_of
-from ..derivation.round_facts import SILO, SILO_WITH_RECORDS, RunSetting
+from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
+from ..derivation.run_setting import RunSetting
 from ..derivation.sampling import is_sampled
 from ..derivation.supported_event import supported
 from ..ledger.entries import Ledger

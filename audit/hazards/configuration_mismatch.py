@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..configuration.comparison import compared, target_of
+from ..configuration.comparison import compared
 from ..configuration.first_line import Comparison, said
+from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total
 from ..evidence.evidence import Evidence
 from .hazard import Hazard, RuleFinding, left_over, rule

@@ -28,7 +28,8 @@ from privplan.accountant.mechanisms import About, FineGaussian, Gate, Gaussian, 
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.randomness import Streams
 from privplan.audit.derivation.event_order import compared
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 from privplan.audit.ledger.entries import SpentIntent
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Sampling, Security, Weights
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 
 NAMES = (
     *("model", "server", "silo", "silo-with-records"),

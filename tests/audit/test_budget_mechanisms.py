@@ -18,7 +18,8 @@ from privplan.accountant.mechanisms import (
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.records import RoundRelease, Sampling, StreamRange, Weights
 from privplan.audit.derivation.event_order import compared
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import MODEL, supported
 from privplan.audit.ledger.entries import SpentIntent
 

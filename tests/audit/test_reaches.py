@@ -16,7 +16,8 @@ from privplan.accountant.records import Reach, RoundIntent, RunRecover
 from privplan.audit.derivation.believed_reach import believed_reach
 from privplan.audit.derivation.event_order import covers, simplified
 from privplan.audit.derivation.protocol_consistency import reliable_facts
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.sampling import route_of
 from privplan.audit.derivation.sums import see_less_own
 from privplan.audit.derivation.supported_event import supported

@@ -14,7 +14,8 @@ import pytest
 import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 
 ODDS: Final = 3

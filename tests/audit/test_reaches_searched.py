@@ -25,7 +25,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.derivation.round_facts import RoundFacts, RunSetting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 from privplan.audit.derivation.supported_event import supported
 
 from ..sweeps import sweep
