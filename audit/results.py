@@ -24,29 +24,47 @@ from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PUBLIC: Final = ("claim", "robust", "membership")
+LOGGED_TIERS: Final = ("claim", "robust", "membership")
 """Tiers that a log may hold; the others are about what stands before the noise, or no run."""
 
-SEALED: Final = "sealed"
+SEALED_FIELD: Final = "sealed"
 """The one field of a result whose content stands in the sidecar."""
 
-POINTS: Final = 128
+MAX_CURVE_POINTS: Final = 128
 """Most points of one curve that are written."""
 
-_TEXT: Final = 2000
-_ENTRIES: Final = 64
-_DECIMAL: Final = 40
+_MAX_TEXT_CHARACTERS: Final = 2000
+_MAX_ENTRIES: Final = 64
+_MAX_DECIMAL_CHARACTERS: Final = 40
 """Longest text, most entries of a list and longest number that are read."""
 
-_NUMBERS: Final = ("value", "confidence")
-_NUMBERS_OR_NONE: Final = ("claimed", "delta")
-_TEXTS: Final = ("tier", "what", "quantity", "kind", "unit", "neighbours", "observer", "proves")
-_FIELDS: Final = frozenset(
-    {*_NUMBERS, *_NUMBERS_OR_NONE, *_TEXTS, "contradicted", "assumes", "sample", "curves", "note"}
+_NUMBER_FIELDS: Final = ("value", "confidence")
+_OPTIONAL_NUMBER_FIELDS: Final = ("claimed", "delta")
+_TEXT_FIELDS: Final = (
+    "tier",
+    "what",
+    "quantity",
+    "kind",
+    "unit",
+    "neighbours",
+    "observer",
+    "proves",
+)
+_ALL_FIELDS: Final = frozenset(
+    {
+        *_NUMBER_FIELDS,
+        *_OPTIONAL_NUMBER_FIELDS,
+        *_TEXT_FIELDS,
+        "contradicted",
+        "assumes",
+        "sample",
+        "curves",
+        "note",
+    }
 )
 
 
-_LATER: Final = frozenset({"verdict", "level"})
+_LATER_FIELDS: Final = frozenset({"verdict", "level"})
 """What results of earlier versions lack, both or none: they contradict at 1 - confidence."""
 
 
@@ -91,10 +109,10 @@ def append_results(
     `LogWriter.reopen`; `LogBroken` where the log cannot be written.
     """
     for measurement in (*measurements, *sealed):
-        if measurement.tier not in PUBLIC:
+        if measurement.tier not in LOGGED_TIERS:
             raise InvalidInput(
                 f"A result of the tier {measurement.tier!r} does not belong in a log.",
-                f"A log may hold {', '.join(PUBLIC)}; a residual was seen before the noise.",
+                f"A log may hold {', '.join(LOGGED_TIERS)}; a residual was seen before the noise.",
                 "Keep it in a sealed report.",
             )
     records = [AuditResult(measurement.tier, encoded(measurement)) for measurement in measurements]
@@ -104,7 +122,7 @@ def append_results(
     with LogWriter.reopen(folder, key=key) as writer:
         for tier, content in hidden.items():
             commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
-            records.append(AuditResult(tier, {SEALED: commitment}))
+            records.append(AuditResult(tier, {SEALED_FIELD: commitment}))
         lines = tuple(writer.append(record) + 1 for record in records)
         return AppendedLines(lines, writer.head or "")
 
@@ -132,11 +150,11 @@ def results_in(folder: str | Path) -> tuple[Result, ...]:
 
 def result_of(record: AuditResult, number: int = 0) -> Result:
     """Return what a record says; a result that is forged or absurd becomes a `problem`."""
-    tier, source = record.tier[:_DECIMAL], record.result
-    if set(source) == {SEALED} and is_hash(source[SEALED]):
-        return Result(number, tier, sealed=str(source[SEALED]))
+    tier, source = record.tier[:_MAX_DECIMAL_CHARACTERS], record.result
+    if set(source) == {SEALED_FIELD} and is_hash(source[SEALED_FIELD]):
+        return Result(number, tier, sealed=str(source[SEALED_FIELD]))
     try:
-        if record.tier not in PUBLIC:
+        if record.tier not in LOGGED_TIERS:
             raise InvalidInput(f"A result of the tier {tier!r} does not belong in a log.")
         measurement = decoded(source)
         if measurement.tier != record.tier:
@@ -149,8 +167,8 @@ def result_of(record: AuditResult, number: int = 0) -> Result:
 def encoded(measurement: Measurement) -> dict[str, object]:
     """Return the JSON of a measurement as a log holds it.
 
-    Curves are thinned to `POINTS` points, their ends kept.  Raises `InvalidInput` for what
-    `decoded` would refuse.
+    Curves are thinned to `MAX_CURVE_POINTS` points, their ends kept.  Raises `InvalidInput` for
+    what `decoded` would refuse.
     """
     content: dict[str, object] = {}
     for name, value in measurement.to_json().items():
@@ -171,13 +189,16 @@ def decoded(source: Mapping[str, object]) -> Measurement:
     `InvalidInput` for anything that `encoded` does not write: unknown or missing fields, numbers
     that are none or out of range, long texts, rates outside of [0, 1].
     """
-    later = source.keys() & _LATER
-    if source.keys() - later != _FIELDS or later not in (set(), _LATER):
-        strange = sorted(str(name)[:_DECIMAL] for name in source.keys() ^ (_FIELDS | _LATER))
+    later = source.keys() & _LATER_FIELDS
+    if source.keys() - later != _ALL_FIELDS or later not in (set(), _LATER_FIELDS):
+        strange = sorted(
+            str(name)[:_MAX_DECIMAL_CHARACTERS]
+            for name in source.keys() ^ (_ALL_FIELDS | _LATER_FIELDS)
+        )
         raise InvalidInput(f"Its fields are not those of a measurement: {', '.join(strange[:5])}.")
-    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXTS}
-    given |= {name: _number(source[name], name) for name in _NUMBERS}
-    for name in _NUMBERS_OR_NONE:
+    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXT_FIELDS}
+    given |= {name: _number(source[name], name) for name in _NUMBER_FIELDS}
+    for name in _OPTIONAL_NUMBER_FIELDS:
         given[name] = None if source[name] is None else _number(source[name], name)
     if not isinstance(source["contradicted"], bool):
         raise _refused("contradicted", "true or false")
@@ -226,15 +247,15 @@ def _written(value: object, name: str) -> object:
 
 
 def _thinned(curve: Curve) -> Curve:
-    if len(curve) <= POINTS:
+    if len(curve) <= MAX_CURVE_POINTS:
         return curve
-    step = (len(curve) - 1) / (POINTS - 1)
-    return tuple(curve[round(index * step)] for index in range(POINTS))
+    step = (len(curve) - 1) / (MAX_CURVE_POINTS - 1)
+    return tuple(curve[round(index * step)] for index in range(MAX_CURVE_POINTS))
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _TEXT:
-        raise _refused(name, f"a text of at most {_TEXT} characters")
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARACTERS:
+        raise _refused(name, f"a text of at most {_MAX_TEXT_CHARACTERS} characters")
     return value
 
 
@@ -247,7 +268,7 @@ def _number(value: object, name: str) -> float:
 
 def _decimal(value: object) -> float | None:
     """Return the number that a decimal string is, which may be infinite; None for another text."""
-    if not isinstance(value, str) or len(value) > _DECIMAL:
+    if not isinstance(value, str) or len(value) > _MAX_DECIMAL_CHARACTERS:
         return None
     try:
         number = float(value)
@@ -263,21 +284,21 @@ def _sampled(value: object, name: str) -> float | int | str:
     return _text(value, name) if number is None else number
 
 
-def _list(value: object, name: str, most: int = _ENTRIES) -> Sequence[object]:
+def _list(value: object, name: str, most: int = _MAX_ENTRIES) -> Sequence[object]:
     if not isinstance(value, list) or len(value) > most:
         raise _refused(name, f"a list of at most {most}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[object, object]:
-    if not isinstance(value, dict) or len(value) > _ENTRIES:
-        raise _refused(name, f"an object of at most {_ENTRIES} entries")
+    if not isinstance(value, dict) or len(value) > _MAX_ENTRIES:
+        raise _refused(name, f"an object of at most {_MAX_ENTRIES} entries")
     return value
 
 
 def _curve(value: object, name: str) -> Curve:
     points: list[tuple[float, float]] = []
-    for point in _list(value, name, POINTS):
+    for point in _list(value, name, MAX_CURVE_POINTS):
         pair = [_number(part, name) for part in _list(point, name, 2)]
         if len(pair) != 2 or not all(0.0 <= part <= 1.0 for part in pair):
             raise _refused(name, "a list of pairs of rates in [0, 1]")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
-_SHOWN: Final = 8
+_KEY_DIGITS_SHOWN: Final = 8
 """Digits of a key that are shown."""
 
 Checked = Literal["chain only", "chain and head", "chain and key"]
@@ -42,7 +42,7 @@ class Signature:
         """Return the signatures in words."""
         if self.checked == "given":
             return f"lines 1 to {self.lines:,}, by the key that was given"
-        names = " and ".join(f"{key[:_SHOWN]}..." for key in self.keys)
+        names = " and ".join(f"{key[:_KEY_DIGITS_SHOWN]}..." for key in self.keys)
         tail = "whose owner is not known"
         if self.checked == "none":
             tail = "not checked: that needs the package cryptography"

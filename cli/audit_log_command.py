@@ -134,16 +134,22 @@ def _rows(found: Verification, edits: Sequence[Contradiction]) -> list[tuple[str
 
 def _configured(found: Verification, folder: str) -> list[Contradiction]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
-    from ..audit.configuration.first_line import beside, lacking, said
+    from ..audit.configuration.first_line import (
+        compare_with_file,
+        missing_from_first_line,
+        sentence_of,
+    )
     from ..audit.edits import Contradiction
 
     assert found.opened is not None
     pairs = {
-        "configuration-mismatch": lacking(found.opened),
-        "configuration-file-mismatch": beside(folder, found.opened).differences,
+        "configuration-mismatch": missing_from_first_line(found.opened),
+        "configuration-file-mismatch": compare_with_file(folder, found.opened).differences,
     }
     return [
-        Contradiction(name, said(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,))
+        Contradiction(
+            name, sentence_of(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,)
+        )
         for name, seen in pairs.items()
         if seen
     ]
@@ -171,19 +177,19 @@ def _rounds(numbers: Sequence[int]) -> str:
 
 
 def _warnings(found: Verification, *, anchored: bool) -> tuple[str, ...]:
-    said: list[str] = []
+    sentence_of: list[str] = []
     if found.ok and not found.unbegun and not found.complete and not anchored:
-        said.append(
+        sentence_of.append(
             "The run is not closed. It may still go on or have been cut off, and lines may have "
             "been taken off the end; a head that was kept elsewhere would tell (--head)."
         )
     covered = None if found.signature is None else found.signature.lines
     if found.ok and covered is not None and covered < found.records - 1:
-        said.append(
+        sentence_of.append(
             f"No signature covers the lines after line {covered}: anybody may have written them."
         )
     if found.opened is not None and found.opened.fsync == "never":
-        said.append(
+        sentence_of.append(
             "The log was written with fsync `never`: a crash of the machine may have lost intents."
         )
-    return tuple(said)
+    return tuple(sentence_of)

@@ -12,29 +12,29 @@ from ...accountant.errors import InvalidInput
 from ...fl.canaries.work import usual_canaries, work_of
 from ...fl.settings.schema import Settings
 
-CANARIES: Final = 50_000
+DEFAULT_CANARIES: Final = 50_000
 """How many canaries are used unless told otherwise, where one rehearsal carries all of them."""
 
-FEWEST: Final = 40
+MIN_CANARIES: Final = 40
 """To how few they are cut down where there is much to rehearse; fewer would show nothing."""
 
-SILOS: Final = 1_000
+MAX_REHEARSED_SILOS: Final = 1_000
 """Most silos: a plan holds a table of their pairs."""
 
-PLACES: Final = 2 * 10**7
+MAX_CANARY_SILO_PAIRS: Final = 2 * 10**7
 """Most canaries x silos that are held at once."""
 
-USUAL: Final = 10**9
+DEFAULT_REHEARSAL_WORK: Final = 10**9
 """Most work without a number of canaries, in steps of about half a microsecond: some minutes."""
 
-LARGEST: Final = 10 * USUAL
+MAX_REHEARSAL_WORK: Final = 10 * DEFAULT_REHEARSAL_WORK
 """Most work with one."""
 
 
-REPLICAS: Final = 10**9
-"""Most rounds x local epochs x (users + `USERS`) of a run that is made again: about a day."""
+MAX_REPLICA_WORK: Final = 10**9
+"""Most rounds x local epochs x (users + `ROUND_OVERHEAD_USERS`) of a run that is made again: about a day."""
 
-USERS: Final = 1_000
+ROUND_OVERHEAD_USERS: Final = 1_000
 """What a round costs beside its users, as so many of them."""
 
 
@@ -45,18 +45,20 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
     for more work than anybody can have meant.
     """
     rehearsed = min(settings.run.rounds, rounds or settings.run.rounds)
-    if silos > SILOS:
+    if silos > MAX_REHEARSED_SILOS:
         raise InvalidInput(
             f"{silos:,} silos are too many to rehearse.",
-            f"At most {SILOS:,} are: the plan of a run holds a table of their pairs.",
+            f"At most {MAX_REHEARSED_SILOS:,} are: the plan of a run holds a table of their pairs.",
             "Audit the log without an attack: privplan audit budget DIR",
         )
-    usual = min(CANARIES, usual_canaries(settings) or CANARIES)
-    canaries, most = (usual, USUAL) if asked is None else (asked, LARGEST)
+    usual = min(DEFAULT_CANARIES, usual_canaries(settings) or DEFAULT_CANARIES)
+    canaries, most = (
+        (usual, DEFAULT_REHEARSAL_WORK) if asked is None else (asked, MAX_REHEARSAL_WORK)
+    )
     while not _fits(settings, silos, rehearsed, canaries, most):
         canaries //= 2
-        if asked is not None or canaries < FEWEST:
-            shown = FEWEST if asked is None else asked
+        if asked is not None or canaries < MIN_CANARIES:
+            shown = MIN_CANARIES if asked is None else asked
             raise InvalidInput(
                 f"{shown:,} canaries in {rehearsed:,} rounds of {silos:,} silos are too many.",
                 "Each is seen in every round, and this would take a machine hours, or its memory.",
@@ -67,8 +69,12 @@ def canaries_for(settings: Settings, silos: int, *, rounds: int | None, asked: i
 
 def require_feasible(settings: Settings, silos: int) -> None:
     """Raise `InvalidInput` where replicas of the run would take a machine days."""
-    work = settings.run.rounds * settings.training.local_epochs * (settings.data.users + USERS)
-    if silos > SILOS or work > REPLICAS:
+    work = (
+        settings.run.rounds
+        * settings.training.local_epochs
+        * (settings.data.users + ROUND_OVERHEAD_USERS)
+    )
+    if silos > MAX_REHEARSED_SILOS or work > MAX_REPLICA_WORK:
         raise InvalidInput(
             "The run is too long to be made again many times.",
             "Membership trains 64 replicas of it, with all rounds and local epochs of its log.",
@@ -78,4 +84,4 @@ def require_feasible(settings: Settings, silos: int) -> None:
 
 def _fits(settings: Settings, silos: int, rounds: int, canaries: int, most: int) -> bool:
     work = rounds * work_of(settings)(settings, silos, canaries)
-    return canaries * silos <= PLACES and work <= most
+    return canaries * silos <= MAX_CANARY_SILO_PAIRS and work <= most

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
 from ...accountant.errors import with_article
-from ...fl.observers.names import COUNTS_UNKNOWN, coalition_of
-from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
+from ...fl.observers.names import COUNTS_UNKNOWN, SILO, SILO_WITH_RECORDS, coalition_of
 from ..evidence.evidence import Evidence
 from ..ledger.entries import Ledger
 

@@ -13,7 +13,7 @@ from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import NAMED, observer_names, relieved_by
-from ..configuration.first_line import beside
+from ..configuration.first_line import compare_with_file
 from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
 from ..evidence.evidence import Evidence
 from ..hazards import Hazard, search_hazards, worst_first
@@ -78,7 +78,7 @@ def audit_budget(
     opened: SealedCheck | None = None
     outside_hazards += chain_hazards(verified)
     outside_hazards += hazards_beside(folder, ledger)
-    file_comparison = beside(folder, ledger.opened)
+    file_comparison = compare_with_file(folder, ledger.opened)
     outside_hazards += file_mismatch(file_comparison)
     outside_hazards += foreign_results(ledger.opened, entries)
     if sealed:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..hazards.sealed import SealedCheck
     from ..verify import Checked, Signature
 
-ROUNDING: Final = 1e-9
+CLAIM_ROUNDING_RELATIVE: Final = 1e-9
 """Relative excess over a claim or a limit that rounding explains."""
 
 
@@ -51,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstRow:
     """The worst of `named` rows that a verdict is about: `below` of them have a smaller number.
 
     An observer that was asked for and has no row of its own is judged by the row that covers it.
@@ -175,7 +175,7 @@ class BudgetReport:
     sealed: SealedCheck | None = None
 
     @property
-    def worst(self) -> Worst | None:
+    def worst(self) -> WorstRow | None:
         """The worst row of the observers that the verdict is about; None where there is no row."""
         present = [row.observer for row in self.rows]
         asked = {_judged_by(name, present) for name in self.observers}
@@ -184,9 +184,11 @@ class BudgetReport:
             return None
         worst = max(named, key=lambda row: row.total.upper)
         upper = worst.total.upper
-        below = sum(row.total.upper < upper * (1.0 - ROUNDING) for row in named)
-        above = [row for row in self.rows if row.total.upper > upper * (1.0 + ROUNDING)]
-        return Worst(worst, below, len(named), tuple(above))
+        below = sum(row.total.upper < upper * (1.0 - CLAIM_ROUNDING_RELATIVE) for row in named)
+        above = [
+            row for row in self.rows if row.total.upper > upper * (1.0 + CLAIM_ROUNDING_RELATIVE)
+        ]
+        return WorstRow(worst, below, len(named), tuple(above))
 
     @property
     def supported(self) -> bool | None:
@@ -203,7 +205,7 @@ class BudgetReport:
         if self.claim is None or self.claim.epsilon is None:
             return None
         upper = self.total.upper
-        return upper < math.inf and upper <= self.claim.epsilon * (1.0 + ROUNDING)
+        return upper < math.inf and upper <= self.claim.epsilon * (1.0 + CLAIM_ROUNDING_RELATIVE)
 
     @property
     def errors(self) -> tuple[str, ...]:
@@ -213,7 +215,11 @@ class BudgetReport:
     @property
     def within_limit(self) -> bool | None:
         """Whether the limit is kept; None where none was given."""
-        return None if self.limit is None else self.total.upper <= self.limit * (1.0 + ROUNDING)
+        return (
+            None
+            if self.limit is None
+            else self.total.upper <= self.limit * (1.0 + CLAIM_ROUNDING_RELATIVE)
+        )
 
     @property
     def ok(self) -> bool:

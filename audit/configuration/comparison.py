@@ -17,16 +17,16 @@ from ...accountant.records.shape import LATER
 from ...fl.frame import expected_log
 from ...fl.frame.expected_log import AtMost, NotStated
 from ..ledger.entries import Ledger, SpentIntent
-from .first_line import Comparison, Difference, said, shown
+from .first_line import Comparison, Difference, sentence_of, shown
 from .logged_configuration import LoggedConfiguration
 
 if TYPE_CHECKING:
     pass
 
-CLOSE: Final = 1e-9
+FACT_TOLERANCE_RELATIVE: Final = 1e-9
 """Relative difference of two numbers that rounding explains."""
 
-_SAYS: Final[Mapping[str, str]] = {
+_CONFIGURED_NAMES: Final[Mapping[str, str]] = {
     "claim.unit": "unit",
     "claim.neighbours": "neighbours",
     "claim.delta": "delta",
@@ -64,7 +64,7 @@ def require_as_configured(ledger: Ledger) -> None:
     differences = compared(ledger).differences
     if differences:
         raise InvalidInput(
-            said(differences[:1]),
+            sentence_of(differences[:1]),
             "One of them was edited, or they are of two runs.",
             "Give the folder of a run as privplan left it.",
         )
@@ -156,13 +156,13 @@ class _LogComparison:
         for number, release in spent.releases:
             self._release(spent, number, release)
         values = max((release.values for _, release in spent.releases), default=None)
-        key = (intent.phase, *(getattr(intent, name) for name in _PARTS), values)
+        key = (intent.phase, *(getattr(intent, name) for name in _COMPARED_FACTS), values)
         if key in self._seen:
             return
         self._seen.add(key)
         phase = self._expected(intent, values, spent.number)
         if phase is not None:
-            for name in _PARTS:
+            for name in _COMPARED_FACTS:
                 self._parts(name, getattr(phase, name), getattr(intent, name), spent.number)
 
     def _release(self, spent: SpentIntent, number: int, release: RoundRelease) -> None:
@@ -212,7 +212,7 @@ class _LogComparison:
 
     def _differs(self, path: str, expected: object, stated: object, line: int) -> None:
         if not _agree(expected, stated):
-            self._once(_SAYS.get(path, path), _shown(expected), _shown(stated), line)
+            self._once(_CONFIGURED_NAMES.get(path, path), _shown(expected), _shown(stated), line)
 
     def _once(self, fact: str, expected: str, stated: str, line: int) -> None:
         """Keep a difference, of each fact the first line and of each value that is stated."""
@@ -220,7 +220,7 @@ class _LogComparison:
             self.found.append(Difference(fact, expected, stated, line))
 
 
-_PARTS: Final = ("contribution", "noise", "sensitivity", "weights", "sampling")
+_COMPARED_FACTS: Final = ("contribution", "noise", "sensitivity", "weights", "sampling")
 """What an intent states as facts; its events and views are conclusions, which audits derive."""
 
 
@@ -232,9 +232,9 @@ def _at(record: object, path: str) -> object:
 
 def _agree(expected: object, stated: object) -> bool:
     if isinstance(expected, AtMost):
-        return _is_number(stated) and stated <= expected.value * (1.0 + CLOSE)  # type: ignore[operator]
+        return _is_number(stated) and stated <= expected.value * (1.0 + FACT_TOLERANCE_RELATIVE)  # type: ignore[operator]
     if isinstance(expected, float) and _is_number(stated):
-        return math.isclose(expected, stated, rel_tol=CLOSE, abs_tol=0.0)  # type: ignore[arg-type]
+        return math.isclose(expected, stated, rel_tol=FACT_TOLERANCE_RELATIVE, abs_tol=0.0)  # type: ignore[arg-type]
     return type(expected) is type(stated) and expected == stated
 
 

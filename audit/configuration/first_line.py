@@ -17,15 +17,15 @@ from ...fl.declarations.registry import exactly_named
 from ...fl.settings.file import content_of, parse
 from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, tables_in
 
-CONFIG: Final = "config.toml"
+CONFIG_FILE: Final = "config.toml"
 
-SHOWN: Final = 3
+MAX_DIFFERENCES_SHOWN: Final = 3
 """Most differences that are named."""
 
-LONGEST: Final = 60
+MAX_VALUE_CHARACTERS: Final = 60
 """Most characters of a value that are shown."""
 
-ADDED: Final = (
+ADDED_KEYS: Final = (
     ("privacy", "observer"),
     ("privacy", "observers"),
     ("privacy", "accept_delta"),
@@ -67,10 +67,10 @@ def is_current(opened: RunOpen) -> bool:
     tables = {
         name: table for name, table in opened.configuration.items() if isinstance(table, Mapping)
     }
-    return opened.sealed is not None or any(key in tables.get(name, {}) for name, key in ADDED)
+    return opened.sealed is not None or any(key in tables.get(name, {}) for name, key in ADDED_KEYS)
 
 
-def lacking(opened: RunOpen) -> tuple[Difference, ...]:
+def missing_from_first_line(opened: RunOpen) -> tuple[Difference, ...]:
     """Return what was taken out of a first line: this version writes every key, and what it seals.
 
     A log of an earlier version, which may have had fewer keys, lacks nothing.
@@ -95,26 +95,30 @@ def _taken(what: str) -> Difference:
 
 
 @exactly_named()
-def beside(folder: str | Path, opened: RunOpen) -> Comparison:
+def compare_with_file(folder: str | Path, opened: RunOpen) -> Comparison:
     """Return the configuration in a log's first line beside the file that its folder holds.
 
     A key that the file writes stands in the log as well; one that neither the file writes nor the
     log has is not compared, nor are those that never reach a log.
     """
-    file = Path(folder) / CONFIG
+    file = Path(folder) / CONFIG_FILE
     if not file.is_file():
         return Comparison((), ())
     try:
         content = content_of(file)
-        settings = parse(content, CONFIG)
+        settings = parse(content, CONFIG_FILE)
     except PrivplanError:
-        return Comparison((), (CONFIG,))
+        return Comparison((), (CONFIG_FILE,))
     if not opened.configuration:
-        return Comparison((Difference("the configuration", "all of it", "none", 1, CONFIG),), ())
+        return Comparison(
+            (Difference("the configuration", "all of it", "none", 1, CONFIG_FILE),), ()
+        )
     written = tomllib.loads(content.decode("utf-8-sig"))
     differences = []
     if settings.log.fsync != opened.fsync:
-        differences.append(Difference("[log] fsync", settings.log.fsync, opened.fsync, 1, CONFIG))
+        differences.append(
+            Difference("[log] fsync", settings.log.fsync, opened.fsync, 1, CONFIG_FILE)
+        )
     for table, keys in settings.to_json().items():
         source = opened.configuration.get(table, {})
         logged = source if isinstance(source, Mapping) else {}
@@ -126,14 +130,18 @@ def beside(folder: str | Path, opened: RunOpen) -> Comparison:
                 pair = shown(value), "nothing of it"
             else:
                 continue
-            differences.append(Difference(f"[{table}] {key}", *pair, 1, CONFIG))
+            differences.append(Difference(f"[{table}] {key}", *pair, 1, CONFIG_FILE))
     return Comparison(tuple(differences), ())
 
 
-def said(differences: Sequence[Difference]) -> str:
+def sentence_of(differences: Sequence[Difference]) -> str:
     """Return the first differences in one sentence, and how many more there are."""
-    clauses = "; ".join(str(difference) for difference in differences[:SHOWN])
-    more = f"; and {len(differences) - SHOWN:,} more" if len(differences) > SHOWN else ""
+    clauses = "; ".join(str(difference) for difference in differences[:MAX_DIFFERENCES_SHOWN])
+    more = (
+        f"; and {len(differences) - MAX_DIFFERENCES_SHOWN:,} more"
+        if len(differences) > MAX_DIFFERENCES_SHOWN
+        else ""
+    )
     return f"{clauses[0].upper()}{clauses[1:]}{more}."
 
 
@@ -148,4 +156,4 @@ def shown(value: object) -> str:
             return str(getattr(value, word))
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {', '.join(items)}" for name, items in value.items())
-    return f"{value}"[:LONGEST]
+    return f"{value}"[:MAX_VALUE_CHARACTERS]

@@ -12,7 +12,7 @@ from ...accountant.records import RunOpen
 from ...fl.frame import expected_log
 from ...fl.frame.expected_log import NotStated
 from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
-from .first_line import ADDED, LONGEST, is_current, lacking
+from .first_line import ADDED_KEYS, MAX_VALUE_CHARACTERS, is_current, missing_from_first_line
 from .logged_values import in_range, value_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LoggedConfiguration:
         self._values: dict[tuple[str, str], Any] = {}
         self.not_stated: list[str] = []
         self.absurd: list[tuple[str, str]] = []
-        self.lacking = lacking(opened)
+        self.lacking = missing_from_first_line(opened)
         source = opened.configuration
         tables, idle = tables_in(source), idle_tables(source)
         if not source:
@@ -82,7 +82,7 @@ class LoggedConfiguration:
     def _table(self, name: str, cls: type[Any], source: object) -> None:
         assert is_dataclass(cls)
         if not isinstance(source, Mapping):
-            self.absurd.append((f"[{name}]", f"{source!r:.{LONGEST}}"))
+            self.absurd.append((f"[{name}]", f"{source!r:.{MAX_VALUE_CHARACTERS}}"))
             return
         known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
         for key in sorted(map(str, source.keys() - known.keys())):
@@ -96,7 +96,7 @@ class LoggedConfiguration:
                 self._key(name, key, source[key], hints[key])
             elif key in ONLY_IF_TRUE:
                 self._values[name, key] = item.default
-            elif (name, key) not in ADDED and not is_current(self._opened):
+            elif (name, key) not in ADDED_KEYS and not is_current(self._opened):
                 self.not_stated.append(f"[{name}] {key}")
 
     def _key(self, table: str, key: str, source: object, hint: Any) -> None:
@@ -107,7 +107,7 @@ class LoggedConfiguration:
         except InvalidInput:
             if isinstance(source, str) and source.replace("-", "").isalpha() and _is_word(hint):
                 return  # a word of a newer version: what depends on it is not stated
-            self.absurd.append((where, f"{source!r:.{LONGEST}}"))
+            self.absurd.append((where, f"{source!r:.{MAX_VALUE_CHARACTERS}}"))
             return
         self._values[table, key] = value
 

@@ -19,7 +19,7 @@ from ...fl.declarations.registry import declaration_of, exactly_named
 from ...fl.running.resumption import require_same_settings
 from ...fl.settings.file import content_of, parse
 from ...fl.settings.schema import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
-from .first_line import CONFIG, beside, said
+from .first_line import CONFIG_FILE, compare_with_file, sentence_of
 from .logged_values import in_range, refused, value_of
 
 
@@ -53,19 +53,21 @@ def settings_in(opened: RunOpen) -> Settings:
 @exactly_named()
 def require_same_file(folder: Path, opened: RunOpen) -> None:
     """Raise `InvalidInput` where a folder's own configuration is not that of its log."""
-    file = folder / CONFIG
+    file = folder / CONFIG_FILE
     if file.is_file():
-        require_same_settings(opened, parse(content_of(file), CONFIG).to_json())
-        differences = beside(folder, opened).differences
+        require_same_settings(opened, parse(content_of(file), CONFIG_FILE).to_json())
+        differences = compare_with_file(folder, opened).differences
         if differences:
-            raise refused(said(differences), "One of them was edited, or they are of two runs.")
+            raise refused(
+                sentence_of(differences), "One of them was edited, or they are of two runs."
+            )
 
 
 @exactly_named()
 def path_in(folder: Path) -> Path | None:
     """Return the path of the data that a folder's configuration names, if any; nothing is read."""
-    file = folder / CONFIG
-    return parse(content_of(file), CONFIG).data.path if file.is_file() else None
+    file = folder / CONFIG_FILE
+    return parse(content_of(file), CONFIG_FILE).data.path if file.is_file() else None
 
 
 def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:

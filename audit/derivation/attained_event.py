@@ -8,7 +8,8 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.sensitivity.release import repeated, root_down
-from .noise_shares import SMOOTHING, share_of
+from ...fl.observers.names import MODEL
+from .noise_shares import SMOOTHING_VARIANCE_STEPS, share_deviation
 from .protocol_consistency import (
     is_private,
     largest_weight,
@@ -16,18 +17,18 @@ from .protocol_consistency import (
     reliable_facts,
     transfer_rate,
 )
-from .round_facts import MODEL, RoundFacts, is_alone
+from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
 from .sampling import is_hidden
 
-_SHY: Final = Fraction(999_999, 1_000_000)
+_CLIP_SHARE_ATTAINED: Final = Fraction(999_999, 1_000_000)
 """What clipping and truncation, each with its margin, may take from the largest contribution."""
 
-_FINE: Final = 2**16
-"""Grid steps in a share from which a sum over the grid is an integral, to less than `_SHY`."""
+_MIN_GRID_STEPS_PER_SHARE: Final = 2**16
+"""Grid steps in a share from which a sum over the grid is an integral, to less than `_CLIP_SHARE_ATTAINED`."""
 
 
-def attained(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
+def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     """Return an event that some data attain before the model, where the facts say enough; or None.
 
     Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
@@ -43,7 +44,9 @@ def attained(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
     )
     if not plain or facts.voids or facts.weights.largest_sum < 1.0 - 1e-9:
         return None
-    shown = noise.draws == 1 <= facts.made and (setting.silos <= 1 or not is_alone(facts, setting))
+    shown = noise.draws == 1 <= facts.certain_draws and (
+        setting.silos <= 1 or not is_alone(facts, setting)
+    )
     if not shown:
         return None
     try:
@@ -51,21 +54,21 @@ def attained(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
         if scope == "finer" or (setting.group > 1 and scope != "group"):
             return None
         grid = Fraction(noise.grid)
-        reached = Fraction(contribution.bound) * _SHY - 2 * grid * facts.most_shares
+        reached = Fraction(contribution.bound) * _CLIP_SHARE_ATTAINED - 2 * grid * facts.most_shares
         if setting.security is not None and is_private(setting):
             reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
             reached *= largest_weight(setting.security)
-        share = max(Fraction(noise.share_std) ** 2, Fraction(share_of(noise)) ** 2)
+        share = max(Fraction(noise.share_std) ** 2, Fraction(share_deviation(noise)) ** 2)
         # Noise may have been made with the smoothing on top of what is stated.
         square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
-        square += SMOOTHING * grid**2 * facts.most_shares
-        if reached <= 0 or share_of(noise) < _FINE * noise.grid:
+        square += SMOOTHING_VARIANCE_STEPS * grid**2 * facts.most_shares
+        if reached <= 0 or share_deviation(noise) < _MIN_GRID_STEPS_PER_SHARE * noise.grid:
             return None
         event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
         if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
-            event = ev.Poisson(max(rate * float(_SHY) - 2.0**-40, 0.0), event)
+            event = ev.Poisson(max(rate * float(_CLIP_SHARE_ATTAINED) - 2.0**-40, 0.0), event)
         elif drawn.method != "none":
             return None
-        return repeated(facts.made, event)
+        return repeated(facts.certain_draws, event)
     except (NoProof, PrivplanError):
         return None

@@ -1,4 +1,4 @@
-"""Which reaches are derived for one observer: of a mixer, of who takes part, and of fewer colluders."""
+"""Which reaches are derived for one observer: a mixer's, a contributor's, fewer colluders'."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.observers.names import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER
+from ...fl.observers.names import (
+    CLIENT,
+    COORDINATOR,
+    PEER,
+    SERVER,
+    SHUFFLER,
+    SILO,
+    SILO_WITH_RECORDS,
+)
 from .messages import (
     is_number,
 )
 from .protocol_consistency import reliable_facts
 from .reach_conflicts import HOLDS
-from .round_facts import SILO, SILO_WITH_RECORDS, RoundFacts
+from .round_facts import RoundFacts
 from .run_setting import RunSetting
 
 _CONTRIBUTORS: Final = (SILO, SILO_WITH_RECORDS, PEER, CLIENT)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
 
-TOLERANCE: Final = 1e-9
+EVENT_TOLERANCE_RELATIVE: Final = 1e-9
 """Relative difference that rounding explains; it decides what is reported, never a number."""
 
 _UNORDERED: Final = {
@@ -24,10 +24,10 @@ better, and leave fewer places for dummies."""
 
 Verdict = Literal["same", "weaker", "stronger", "different"]
 
-_LESS: Final = ("noise_multiplier", "population", "users")
+_WEAKER_IF_SMALLER: Final = ("noise_multiplier", "population", "users")
 """Fields that protect less where they are smaller."""
 
-_MORE: Final = ("epsilon", "delta", "rho", "rate", "count", "size", "batch")
+_WEAKER_IF_LARGER: Final = ("epsilon", "delta", "rho", "rate", "count", "size", "batch")
 """Fields that protect less where they are larger."""
 
 
@@ -42,7 +42,10 @@ def compared(stated: ev.Event, supported: ev.Event) -> Verdict:
     said, true = simplified(stated), simplified(supported)
     if said == true:
         return "same"
-    below, above = covers(said, true, TOLERANCE), covers(true, said, TOLERANCE)
+    below, above = (
+        covers(said, true, EVENT_TOLERANCE_RELATIVE),
+        covers(true, said, EVENT_TOLERANCE_RELATIVE),
+    )
     if below and above:
         return "same"
     return "weaker" if below else "stronger" if above else "different"
@@ -124,9 +127,9 @@ def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
             fine = covers(weak_value, strong_value, tolerance)
         elif item.name in _UNORDERED.get(strong.type, ()):
             fine = abs(weak_value - strong_value) <= strong_value * tolerance
-        elif item.name in _LESS:
+        elif item.name in _WEAKER_IF_SMALLER:
             fine = weak_value <= strong_value * (1.0 + tolerance)
-        elif item.name in _MORE:
+        elif item.name in _WEAKER_IF_LARGER:
             fine = weak_value >= strong_value * (1.0 - tolerance)
         else:
             fine = weak_value == strong_value

@@ -21,7 +21,7 @@ from typing import Final
 from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity.release import repeated, root_down
-from .noise_shares import SUMS, share_variance
+from .noise_shares import SUM_NOISE_FAMILIES, share_variance
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sampling import on_sample, parts_of
@@ -75,7 +75,7 @@ def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) ->
 
 def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return what one message reveals of its sender, from the facts of its noise."""
-    shown = facts.contribution.terms == "message" or facts.noise.family in SUMS
+    shown = facts.contribution.terms == "message" or facts.noise.family in SUM_NOISE_FAMILIES
     if shown and setting.neighbours == "add-remove":
         raise NoProof("a unit that is absent sends no message, which shows whoever counts them")
     return randomizer(facts, setting)
@@ -83,7 +83,7 @@ def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
 
 def randomizer(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return what one message reveals of the value in it; nothing of whether there is one."""
-    if facts.noise.family not in SUMS:
+    if facts.noise.family not in SUM_NOISE_FAMILIES:
         return _stated(facts)[0]
     moved = bound(facts, setting) * weight(facts, setting)
     return noisy(replace(facts, shares=1), setting, moved)
@@ -96,7 +96,7 @@ def sent(facts: RoundFacts) -> int:
     event has of it, and what is sampled is `chosen` of some coordinates.
     """
     said = [reach.chosen or 1 for _, reach in facts.reaches or ()]
-    stated = _stated(facts)[1] if facts.noise.family not in SUMS else 1
+    stated = _stated(facts)[1] if facts.noise.family not in SUM_NOISE_FAMILIES else 1
     return max([_announced(facts) * stated, *said])
 
 

@@ -1,4 +1,4 @@
-"""What one share of the noise is known to be: its least deviation, and its variance off the grid."""
+"""One share of the noise: its least standard deviation, and its variance off the grid."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ...accountant.records import (
 )
 from ...accountant.sensitivity.release import root_down
 
-SUMS: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
+SUM_NOISE_FAMILIES: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
 """Families whose noise is added to a sum; `std` belongs to them."""
 
-LEAST_STEPS: Final = 80
+MIN_SHARE_GRID_STEPS: Final = 80
 
-SMOOTHING: Final = 64
+SMOOTHING_VARIANCE_STEPS: Final = 64
 """Noise on a grid counts as continuous noise of a smaller variance.
 
 A discrete Gaussian of parameter t steps is a post-processing of continuous noise of variance
@@ -28,7 +28,7 @@ rounded continuous noise, a post-processing as it is.
 """
 
 
-def share_of(noise: Noise) -> float:
+def share_deviation(noise: Noise) -> float:
     """Return the least deviation, or scale, that one share is stated to have.
 
     The whole sum's deviation is stated as well; where it is less than shares of `share_std` come
@@ -41,7 +41,7 @@ def share_of(noise: Noise) -> float:
 
 def share_variance(noise: Noise) -> Fraction:
     """Return the variance of the continuous Gaussian noise that one share is as good as."""
-    return _stated_variance(noise) - SMOOTHING * Fraction(noise.grid) ** 2
+    return _stated_variance(noise) - SMOOTHING_VARIANCE_STEPS * Fraction(noise.grid) ** 2
 
 
 def _stated_variance(noise: Noise) -> Fraction:

@@ -29,32 +29,32 @@ from typing import Final
 from ...accountant.errors import there_are
 from ...accountant.records import Security
 from ...accountant.sensitivity.release import up
-from .noise_shares import SUMS
+from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
 
-LEAST_KEY: Final = 2048
+MIN_PAILLIER_KEY_BITS: Final = 2048
 """Bits of a Paillier key that nobody can factor; with fewer, silos read every user's counts."""
 
-MOST_COUNTS: Final = 10_000
+MAX_COUNT_LIMIT: Final = 10_000
 """Largest limit on a user's count that makes sense: lcm(1..10,000) has 14,446 bits."""
 
-LEAST_PEERS: Final = 3
+MIN_PEERS: Final = 3
 """Peers below which the total, less one's own vector, is another's."""
 
-_PROTOCOLS: Final[Mapping[str, str]] = {
+_PROTOCOL_OF_AGGREGATION: Final[Mapping[str, str]] = {
     "masked": "pairwise-masks",
     "private-weighting": "private-weighting",
     "shares": "additive-shares",
     "shuffle": "shuffler",
 }
-_RINGS: Final = (32, 64)
+_RING_BITS: Final = (32, 64)
 
-_NUMBERS: Final = (
+_PARAMETERS: Final = (
     *("threshold", "degree", "ring_bits", "key_bits", "count_limit", "count_cap"),
     *("records_per_count", "slots", "chosen"),
 )
-_USED: Final[Mapping[str, tuple[str, ...]]] = {
+_PARAMETERS_USED: Final[Mapping[str, tuple[str, ...]]] = {
     "additive-shares": ("ring_bits",),
     "shuffler": ("key_bits",),
 }
@@ -68,7 +68,7 @@ def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, 
     rate that of the oblivious transfer, where it is more than the stated one.
     """
     aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
-    voids = tuple(dict.fromkeys((*facts.voids, *uncovered(facts, setting))))
+    voids = tuple(dict.fromkeys((*facts.voids, *uncovered_remainder(facts, setting))))
     shares, weights, security = facts.shares, facts.weights, setting.security
     if security is not None and setting.aggregation != "plain":
         shares = min(shares, security.fewest)
@@ -92,7 +92,7 @@ def contradictions(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
 
 def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) -> Iterator[str]:
     aggregation, noise = setting.aggregation, facts.noise
-    if _PROTOCOLS.get(aggregation) != security.protocol:
+    if _PROTOCOL_OF_AGGREGATION.get(aggregation) != security.protocol:
         yield f"the protocol `{security.protocol}` is none of aggregation `{aggregation}`"
     yield from _without_use(security)
     if security.protocol == "shuffler":
@@ -100,7 +100,7 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
         return
     if security.parties != setting.silos:
         yield f"{security.parties:,} parties take part, and {there_are(setting.silos, 'silo')}"
-    if noise.family not in (*SUMS, "none"):
+    if noise.family not in (*SUM_NOISE_FAMILIES, "none"):
         yield f"{noise.family} noise is not added to a sum"
     elif (
         noise.family != "none" and noise.shares != security.parties and not is_alone(facts, setting)
@@ -109,7 +109,7 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
     if not 2 <= security.fewest <= security.parties:
         yield f"a sum of {security.fewest:,} of {security.parties:,} parties may be let through"
     if security.protocol == "pairwise-masks":
-        if security.ring_bits not in _RINGS:
+        if security.ring_bits not in _RING_BITS:
             yield f"there is no ring of {security.ring_bits} bits"
         if (
             not 2 <= security.threshold <= security.degree + 1 <= security.parties
@@ -129,10 +129,10 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
 
 def _without_use(security: Security) -> Iterator[str]:
     """Yield numbers that a protocol has no use for, so that another one's facts stand here."""
-    if security.protocol not in _USED:
+    if security.protocol not in _PARAMETERS_USED:
         return
-    for name in _NUMBERS:
-        if getattr(security, name) and name not in _USED[security.protocol]:
+    for name in _PARAMETERS:
+        if getattr(security, name) and name not in _PARAMETERS_USED[security.protocol]:
             yield f"`{name}` is {getattr(security, name):,}, and the protocol has no use for it"
 
 
@@ -158,14 +158,14 @@ def _undefended(security: Security) -> Iterator[str]:
 
 def _unshared(facts: RoundFacts, security: Security) -> Iterator[str]:
     """Yield why additive shares do not hide a peer's vector: less one's own, it must be a sum."""
-    if security.parties < LEAST_PEERS:
+    if security.parties < MIN_PEERS:
         count = security.parties
         yield f"of {count:,} peers one could take its own vector off, and know the other's"
     if security.fewest != security.parties or facts.noise.tolerated_dropouts:
         yield "additive shares need every peer"
-    if security.parties - security.colluders < LEAST_PEERS:
+    if security.parties - security.colluders < MIN_PEERS:
         yield f"{security.colluders:,} of {security.parties:,} peers may tell what they know"
-    if security.ring_bits not in _RINGS:
+    if security.ring_bits not in _RING_BITS:
         yield f"there is no ring of {security.ring_bits} bits"
     if security.server != "honest-but-curious":
         yield "additive shares are for peers that follow the protocol"
@@ -205,7 +205,7 @@ def _unfit_weights(facts: RoundFacts, security: Security) -> Iterator[str]:
         yield "records are counted in units of 0"
 
 
-def uncovered(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
+def uncovered_remainder(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
     """Return why noise does not cover all that is decrypted, which takes every guarantee away."""
     security = setting.security
     if security is None:
@@ -214,7 +214,7 @@ def uncovered(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
         return ("the noise stands on multiples only; the rest of what is decrypted has none",)
     if security.protocol != "private-weighting":
         return ()
-    if not 1 <= security.count_cap * security.parties < security.count_limit <= MOST_COUNTS:
+    if not 1 <= security.count_cap * security.parties < security.count_limit <= MAX_COUNT_LIMIT:
         return (
             f"{security.parties:,} silos count up to {security.count_cap:,} each and a dummy, "
             f"and weights are made for {security.count_limit:,}",
@@ -229,7 +229,7 @@ def uncovered(facts: RoundFacts, setting: RunSetting) -> tuple[str, ...]:
 @cache
 def multiple(count_limit: int) -> int:
     """Return m, the least common multiple of what a user's counts may sum to: 1..`count_limit`."""
-    return math.lcm(*range(1, min(count_limit, MOST_COUNTS) + 1))
+    return math.lcm(*range(1, min(count_limit, MAX_COUNT_LIMIT) + 1))
 
 
 def largest_weight(security: Security) -> Fraction:
@@ -261,7 +261,7 @@ def require_strong_key(setting: RunSetting) -> None:
 
 def is_weak(security: Security) -> bool:
     """Return whether counts are encrypted under a key that is too short."""
-    return security.protocol == "private-weighting" and security.key_bits < LEAST_KEY
+    return security.protocol == "private-weighting" and security.key_bits < MIN_PAILLIER_KEY_BITS
 
 
 def is_private(setting: RunSetting) -> bool:

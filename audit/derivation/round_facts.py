@@ -16,19 +16,13 @@ from ...accountant.records import (
     Weights,
 )
 from ..ledger.entries import SpentIntent
-from ..ledger.phases import CONTINUOUS
-from .noise_shares import LEAST_STEPS, SUMS, share_of
+from ..ledger.phases import CONTINUOUS_FAMILIES
+from .noise_shares import MIN_SHARE_GRID_STEPS, SUM_NOISE_FAMILIES, share_deviation
 from .run_setting import RunSetting
 
-LARGEST: Final = 1e100
-LEAST: Final = 1e-100
+MAX_USABLE_NUMBER: Final = 1e100
+MIN_USABLE_NUMBER: Final = 1e-100
 """Bounds and noise outside of this range are mistakes."""
-
-MODEL: Final = "model"
-SERVER: Final = "server"
-SILO: Final = "silo"
-SILO_WITH_RECORDS: Final = "silo-with-records"
-"""Observers.  `silo-with-records` holds a part of the unit; `silo` holds nothing of it."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +30,13 @@ class RoundFacts:
     """One intent with its release: all that its cost depends on, and nothing that it concludes.
 
     `shares` are the noise shares that can be relied on, `draws` the noisy sums that may have been
-    released; `made` are those that surely were, with noise of at most `most_shares` shares.
-    `single` says that a sum is one number and no vector (of messages: `messages.is_number`),
-    `voids` what takes every guarantee away, and `unusable` which of it are absurd numbers.
-    `reaches` is what the intent states of who sees what, by observer, None where it states nothing;
-    `missing` are observers of whom only other rounds do.  `width` is how many values were released,
-    where this one released nothing by the other rounds of its phase; None where none did, or no
-    reach is stated.
+    released; `certain_draws` are those that surely were, with noise of at most `most_shares`
+    shares. `single` says that a sum is one number and no vector (of messages:
+    `messages.is_number`), `voids` what takes every guarantee away, and `unusable` which of it are
+    absurd numbers. `reaches` is what the intent states of who sees what, by observer, None where it
+    states nothing; `missing` are observers of whom only other rounds do.  `width` is how many
+    values were released, where this one released nothing by the other rounds of its phase; None
+    where none did, or no reach is stated.
     """
 
     contribution: Contribution
@@ -53,7 +47,7 @@ class RoundFacts:
     event: ev.Event
     shares: int
     draws: int
-    made: int
+    certain_draws: int
     most_shares: int
     single: bool
     voids: tuple[str, ...] = ()
@@ -84,7 +78,7 @@ class RoundFacts:
         arrived = [release.shares for release in releases]
         drawn = [max(release.draws, noise.draws, 1) for release in releases]
         strange = tuple(unusable(intent))
-        reasons = [*voids, *_own_voids(intent), *strange]
+        reasons = [*voids, *_void_reasons(intent), *strange]
         if not all(release.clip_enforced for release in releases):
             reasons.append("the clip was not enforced")
         if any(
@@ -119,7 +113,7 @@ class RoundFacts:
     @property
     def messages(self) -> bool:
         """Whether every unit sends a message of its own, with noise that no other shares."""
-        return self.contribution.terms == "message" or self.noise.family not in SUMS
+        return self.contribution.terms == "message" or self.noise.family not in SUM_NOISE_FAMILIES
 
     @property
     def rate(self) -> float:
@@ -134,7 +128,7 @@ def _name(pair: tuple[str, Reach]) -> str:
     return pair[0]
 
 
-def _own_voids(intent: RoundIntent) -> list[str]:
+def _void_reasons(intent: RoundIntent) -> list[str]:
     """Return why the facts of an intent, as they stand, bound nothing."""
     reasons = []
     if intent.contribution.source == "private":
@@ -156,10 +150,10 @@ def unusable(intent: RoundIntent) -> list[str]:
         intent.sampling,
     )
     for name, value in (("bound", contribution.bound), ("largest_sum", weights.largest_sum)):
-        if not LEAST <= value <= LARGEST:
+        if not MIN_USABLE_NUMBER <= value <= MAX_USABLE_NUMBER:
             reasons.append(f"`{name}` is {value!r}, which bounds nothing")
-    if noise.family in SUMS:
-        reasons += _noise_voids(noise)
+    if noise.family in SUM_NOISE_FAMILIES:
+        reasons += _noise_reasons(noise)
     if math.isinf(intent.sensitivity):
         reasons.append("`sensitivity` is infinite")
     if not 0.0 < sampling.rate <= 1.0:
@@ -167,21 +161,30 @@ def unusable(intent: RoundIntent) -> list[str]:
     return reasons
 
 
-def _noise_voids(noise: Noise) -> list[str]:
+def _noise_reasons(noise: Noise) -> list[str]:
     reasons = []
-    if not LEAST <= noise.std <= LARGEST:
+    if not MIN_USABLE_NUMBER <= noise.std <= MAX_USABLE_NUMBER:
         reasons.append(f"`noise.std` is {noise.std!r}, which is no noise to rely on")
     if noise.shares < 1:
         reasons.append("the noise has no shares")
-    if noise.shares > 1 and not LEAST <= noise.share_std <= LARGEST:
+    if noise.shares > 1 and not MIN_USABLE_NUMBER <= noise.share_std <= MAX_USABLE_NUMBER:
         reasons.append(f"`noise.share_std` is {noise.share_std!r}, so the shares are unknown")
-    if noise.shares == 1 and noise.share_std and not LEAST <= noise.share_std <= LARGEST:
+    if (
+        noise.shares == 1
+        and noise.share_std
+        and not MIN_USABLE_NUMBER <= noise.share_std <= MAX_USABLE_NUMBER
+    ):
         reasons.append(f"`noise.share_std` is {noise.share_std!r}, which is no noise")
-    if not 0.0 <= noise.grid <= LARGEST:
+    if not 0.0 <= noise.grid <= MAX_USABLE_NUMBER:
         reasons.append(f"`noise.grid` is {noise.grid!r}, which is no grid")
-    elif noise.family in CONTINUOUS and not reasons and share_of(noise) < LEAST_STEPS * noise.grid:
+    elif (
+        noise.family in CONTINUOUS_FAMILIES
+        and not reasons
+        and share_deviation(noise) < MIN_SHARE_GRID_STEPS * noise.grid
+    ):
         reasons.append(
-            f"`noise.grid` is {noise.grid!r}, too coarse for noise of deviation {share_of(noise)!r}"
+            f"`noise.grid` is {noise.grid!r}, too coarse for noise of deviation "
+            f"{share_deviation(noise)!r}"
         )
     return reasons
 

@@ -16,7 +16,7 @@ Scope = Literal["same", "finer", "group"]
 """How the unit of a promise lies in what is clipped together: it is that, a part of it, or several
 of it."""
 
-_INSIDE: Final = frozenset(
+_FINER_UNITS: Final = frozenset(
     {
         ("entry", "record"),
         ("entry", "user"),
@@ -81,7 +81,7 @@ class RunSetting:
             return "group"
         if clipped == self.unit:
             return "same"
-        if (self.unit, clipped) in _INSIDE:
+        if (self.unit, clipped) in _FINER_UNITS:
             return "finer"
         unit = with_article(self.unit)
         raise NoProof(

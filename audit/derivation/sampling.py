@@ -22,7 +22,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ...fl.observers.reaches import SAMPLERS, Route, is_sampled, parts_of, reach_of
-from .noise_shares import SUMS
+from .noise_shares import SUM_NOISE_FAMILIES
 from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
@@ -73,7 +73,9 @@ def _is_far(facts: RoundFacts, setting: RunSetting) -> bool:
     which terms that stay lie up to two clips away, while C is one clip.
     """
     near = facts.contribution.terms == "unit" or facts.sampling.method == "fixed-size"
-    is_sum = facts.noise.family in SUMS  # a bare epsilon says itself what it holds for
+    is_sum = (
+        facts.noise.family in SUM_NOISE_FAMILIES
+    )  # a bare epsilon says itself what it holds for
     return setting.neighbours == "replace-one" and is_sum and not near
 
 

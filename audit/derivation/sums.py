@@ -34,7 +34,12 @@ from ...accountant import events as ev
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import down, root_down, up
-from .noise_shares import LEAST_STEPS, SMOOTHING, share_of, share_variance
+from .noise_shares import (
+    MIN_SHARE_GRID_STEPS,
+    SMOOTHING_VARIANCE_STEPS,
+    share_deviation,
+    share_variance,
+)
 from .protocol_consistency import is_private, require_strong_key
 from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
@@ -206,7 +211,7 @@ def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
     if noise.family == "gaussian":
         return ev.Gaussian(root_down(share_variance(noise) * facts.shares / moved**2))
     # A sum of several shares is one share and something independent of the data.
-    scale, grid = Fraction(share_of(noise)), Fraction(noise.grid)
+    scale, grid = Fraction(share_deviation(noise)), Fraction(noise.grid)
     if noise.family == "laplace":
         _need_l1(norm)
         return ev.Laplace(down(scale / moved))
@@ -218,8 +223,8 @@ def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
         return ev.DiscreteLaplace(down(scale / grid / steps), int(steps))
     if facts.single:
         return ev.DiscreteGaussian(down(scale / grid / steps), int(steps))
-    if scale >= LEAST_STEPS * grid:
-        return ev.Gaussian(root_down(((scale / grid) ** 2 - SMOOTHING) / steps**2))
+    if scale >= MIN_SHARE_GRID_STEPS * grid:
+        return ev.Gaussian(root_down(((scale / grid) ** 2 - SMOOTHING_VARIANCE_STEPS) / steps**2))
     return ev.ZCDP(up((steps * setting.reach * grid / scale) ** 2 / 2))
 
 

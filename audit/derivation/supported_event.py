@@ -28,7 +28,7 @@ from ...accountant.errors import PrivplanError
 from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
-from ...fl.observers.names import Coalition
+from ...fl.observers.names import MODEL, Coalition
 from ...fl.observers.reaches import knows_sample
 from .believed_reach import believed_reach
 from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
@@ -42,8 +42,8 @@ from .messages import (
     see_sum_of_messages,
 )
 from .multiple_draws import several
-from .noise_shares import SUMS
-from .round_facts import MODEL, RoundFacts
+from .noise_shares import SUM_NOISE_FAMILIES
+from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 from .sampling import can_hide, on_sample, route_of
 from .shuffled_messages import see_shuffled
@@ -96,7 +96,7 @@ def supported(
 def _seen(case: RoundCase, reach: Reach) -> ev.Event:
     """Return what one reach reveals in all draws of a round."""
     facts, setting = _without(case.facts, reach), case.setting
-    if facts.noise.family in SUMS and facts.shares < 1:
+    if facts.noise.family in SUM_NOISE_FAMILIES and facts.shares < 1:
         raise NoProof("no share of the noise can be relied on")
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise NoProof(uldp.CLEAR_WEIGHTS.reason)
@@ -161,7 +161,7 @@ def _released(case: RoundCase, reach: Reach) -> ev.Event:
 def _before_unknown(case: RoundCase, observer: str) -> ev.Event:
     """Return what messages are before whoever sees them; a strange name sees nothing known else."""
     facts, setting = case.facts, case.setting
-    if facts.noise.family in SUMS or facts.reaches is not None:
+    if facts.noise.family in SUM_NOISE_FAMILIES or facts.reaches is not None:
         raise NoProof(f"the log has no facts about what {observer!r} sees")
     base = local(facts, setting)
     hidden = case.hides and can_hide(facts, setting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .edit_rule import EditFinding, History, NotStated, edit
-from .models import SHOWN
+from .models import DIGEST_DIGITS_SHOWN
 
 
 @edit(
@@ -36,9 +36,10 @@ def close_mismatch(history: History) -> EditFinding | NotStated | None:
     if closed.model is None or not due:
         return NotStated("Whether the run ended with the last model: the log names none.")
     if closed.model not in due:
-        shown = " or ".join(digest[:SHOWN] for digest in due)
+        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in due)
         return EditFinding(
-            f"The last line names the model {closed.model[:SHOWN]}; the rounds leave {shown}.",
+            f"The last line names the model {closed.model[:DIGEST_DIGITS_SHOWN]}; the rounds "
+            f"leave {shown}.",
             where,
         )
     return None

@@ -13,23 +13,29 @@ from typing import Any, Final
 
 from ...accountant.errors import InvalidInput
 from ..ledger.entries import Ledger
-from ..ledger.phases import configured, models_of, moments_of, released, training_of
+from ..ledger.phases import configured_value, first_release, models_of, moments_of, training_of
 from .edit_rule import Contradiction, History
 from .lineage import states_of
-from .models import SHOWN
+from .models import DIGEST_DIGITS_SHOWN
 from .stored_model import StoredModel, text_of
 
-MODEL: Final = "model.npz"
-CHECKPOINT: Final = "checkpoint.npz"
-METRICS: Final = "metrics.json"
+MODEL_FILE: Final = "model.npz"
+CHECKPOINT_FILE: Final = "checkpoint.npz"
+METRICS_FILE: Final = "metrics.json"
 
-_NEXT: Final = "Keep to the file that a trusted copy of the folder holds, beside its own log."
+_KEEP_TRUSTED_FILE: Final = (
+    "Keep to the file that a trusted copy of the folder holds, beside its own log."
+)
 
 
 def folder_contradictions(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
     """Return how the model and the measurements in a folder differ from what its log names."""
     contradictions = []
-    for name, check in ((MODEL, _model), (CHECKPOINT, _checkpoint), (METRICS, _metrics)):
+    for name, check in (
+        (MODEL_FILE, _model),
+        (CHECKPOINT_FILE, _checkpoint),
+        (METRICS_FILE, _metrics),
+    ):
         path = Path(folder) / name
         if not path.exists():
             continue
@@ -43,30 +49,36 @@ def folder_contradictions(folder: str | Path, history: History) -> tuple[Contrad
 
 
 def _contradiction(name: str, what: str) -> Contradiction:
-    if name != METRICS:
+    if name != METRICS_FILE:
         why = "The log speaks of the model that it names; of another one it says nothing, whatever "
         why += "that one shows of anybody."
-        return Contradiction("foreign-model", what, why, _NEXT)
+        return Contradiction("foreign-model", what, why, _KEEP_TRUSTED_FILE)
     why = "Measurements and guarantees that do not stand in the log are vouched for by nothing."
-    return Contradiction("foreign-metrics", what, why, _NEXT)
+    return Contradiction("foreign-metrics", what, why, _KEEP_TRUSTED_FILE)
 
 
 def _model(path: Path, history: History) -> Iterator[str]:
     """Yield what a file of a model says otherwise than the log, both of it."""
     stored, ledger = StoredModel.read(path), history.ledger
     if stored.run_id != ledger.opened.run_id:
-        yield f"{MODEL} is of the run {stored.run_id:.40}, the log of {ledger.opened.run_id:.40}."
+        yield (
+            f"{MODEL_FILE} is of the run {stored.run_id:.40}, the log of "
+            f"{ledger.opened.run_id:.40}."
+        )
     closed = ledger.closed
     named = () if closed is None or closed.model is None else (closed.model,)
     due = named or history.lineage.last
     if due and stored.digest not in due:
         what = "the last line names" if named else "the last release left"
-        shown = " or ".join(digest[:SHOWN] for digest in due)
-        yield f"{MODEL} holds the model {stored.digest[:SHOWN]}, and {what} {shown}."
+        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in due)
+        yield (
+            f"{MODEL_FILE} holds the model {stored.digest[:DIGEST_DIGITS_SHOWN]}, and {what} "
+            f"{shown}."
+        )
     released_models = {
         spent.intent.round: release.model_out
         for spent in training_of(ledger)
-        if (release := released(spent)) is not None and release.model_out is not None
+        if (release := first_release(spent)) is not None and release.model_out is not None
     }
     if (
         stored.round
@@ -74,34 +86,35 @@ def _model(path: Path, history: History) -> Iterator[str]:
         and released_models[stored.round] != stored.digest
     ):
         yield (
-            f"{MODEL} says that its model {stored.digest[:SHOWN]} is of round "
-            f"{stored.round:,}, which released {str(released_models[stored.round])[:SHOWN]}."
+            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of round "
+            f"{stored.round:,}, which released "
+            f"{str(released_models[stored.round])[:DIGEST_DIGITS_SHOWN]}."
         )
     if stored.round and released_models and stored.round not in released_models:
-        yield f"{MODEL} is of round {stored.round:,}, and the log has no release of it."
+        yield f"{MODEL_FILE} is of round {stored.round:,}, and the log has no release of it."
     first = history.lineage.first
     if not stored.round and first is not None and stored.digest != first:
         yield (
-            f"{MODEL} says that its model {stored.digest[:SHOWN]} is of before the first "
-            f"round, which starts from {first[:SHOWN]}."
+            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of "
+            f"before the first round, which starts from {first[:DIGEST_DIGITS_SHOWN]}."
         )
-    yield from _foreign_state(MODEL, stored, ledger)
+    yield from _foreign_state(MODEL_FILE, stored, ledger)
     moments = moments_of(ledger)
-    release = None if moments is None else released(moments)
+    release = None if moments is None else first_release(moments)
     stated = None if release is None else release.aggregate
     if stored.moments != stated:
         yield (
-            f"{MODEL} holds {_digest(stored.moments)} to normalise by, and the log released "
+            f"{MODEL_FILE} holds {_digest(stored.moments)} to normalise by, and the log released "
             f"{_digest(stated)}."
         )
-    yield from _unmeasured(MODEL, dict(stored.measured), ledger)
+    yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
 
 
 def _checkpoint(path: Path, history: History) -> Iterator[str]:
     """Yield where a run would go on from another state than its last release left."""
     stored, ledger = StoredModel.read(path), history.ledger
     if stored.run_id == ledger.opened.run_id:
-        yield from _foreign_state(CHECKPOINT, stored, ledger)
+        yield from _foreign_state(CHECKPOINT_FILE, stored, ledger)
 
 
 def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[str]:
@@ -110,22 +123,22 @@ def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[s
     if states and not stored.holds_state(states):
         yield (
             f"{name} holds another state beside its model than the one that the log released with "
-            f"it, {' or '.join(sorted(state[:SHOWN] for state in states))}."
+            f"it, {' or '.join(sorted(state[:DIGEST_DIGITS_SHOWN] for state in states))}."
         )
 
 
 def _digest(value: str | None) -> str:
-    return "no moments" if value is None else f"the moments {value[:SHOWN]}"
+    return "no moments" if value is None else f"the moments {value[:DIGEST_DIGITS_SHOWN]}"
 
 
 def _metrics(path: Path, history: History) -> Iterator[str]:
     """Yield what a file of measurements says otherwise than the log, both of it."""
     content, ledger = text_of(path), history.ledger
     if not isinstance(content, dict):
-        raise InvalidInput(f"{METRICS} is no table of measurements.")
+        raise InvalidInput(f"{METRICS_FILE} is no table of measurements.")
     for name, due in _due(ledger):
         if name in content and due is not None and content[name] != due:
-            yield f"{METRICS} says {name} {content[name]!r:.60}, and the log {due!r:.60}."
+            yield f"{METRICS_FILE} says {name} {content[name]!r:.60}, and the log {due!r:.60}."
     try:
         measured = {
             int(row["round"]): {str(key): float(value) for key, value in row["metrics"].items()}
@@ -140,10 +153,10 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
             for who, row in content["guarantees"].items()
         }
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise InvalidInput(f"{METRICS} is no table of measurements.") from None
+        raise InvalidInput(f"{METRICS_FILE} is no table of measurements.") from None
     yield from _unproven(proven, ledger)
     yield from _protecting_others(protects, ledger)
-    yield from _unmeasured(METRICS, measured, ledger)
+    yield from _unmeasured(METRICS_FILE, measured, ledger)
     public = {
         evaluation.round
         for _, evaluation in ledger.evaluations
@@ -151,7 +164,7 @@ def _metrics(path: Path, history: History) -> Iterator[str]:
     }
     left_out = sorted(public - measured.keys())
     if ledger.closed is not None and left_out:
-        yield f"The log measures round {left_out[0]:,}, and {METRICS} leaves it out."
+        yield f"The log measures round {left_out[0]:,}, and {METRICS_FILE} leaves it out."
 
 
 def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
@@ -159,8 +172,8 @@ def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
     training = training_of(ledger)
     yield "run_id", ledger.opened.run_id
     yield "system", ledger.opened.system
-    yield "data", configured(ledger, "data", "name")
-    yield "model", configured(ledger, "training", "model")
+    yield "data", configured_value(ledger, "data", "name")
+    yield "model", configured_value(ledger, "training", "model")
     yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
     yield "released", sum(bool(spent.releases) for spent in models_of(ledger))
 
@@ -173,11 +186,12 @@ def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iter
     for who, (epsilon, delta) in proven.items():
         if closed.epsilon.get(who) != epsilon or closed.delta != delta:
             yield (
-                f"{METRICS} says epsilon {epsilon:g} at delta {delta:g} before {who!r:.40}, and "
-                f"the last line {closed.epsilon.get(who, math.nan):g} at {closed.delta:g}."
+                f"{METRICS_FILE} says epsilon {epsilon:g} at delta {delta:g} before "
+                f"{who!r:.40}, and the last line {closed.epsilon.get(who, math.nan):g} at "
+                f"{closed.delta:g}."
             )
     for who in closed.epsilon.keys() - proven.keys():
-        yield f"The last line has a number before {who!r:.40}, and {METRICS} leaves it out."
+        yield f"The last line has a number before {who!r:.40}, and {METRICS_FILE} leaves it out."
 
 
 def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger) -> Iterator[str]:
@@ -191,8 +205,8 @@ def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger
         for name, value in due.items():
             if stated[name] != value:
                 yield (
-                    f"{METRICS} says {name} {stated[name]!r:.40} before {who!r:.40}, and the log "
-                    f"{value!r:.40}."
+                    f"{METRICS_FILE} says {name} {stated[name]!r:.40} before {who!r:.40}, and "
+                    f"the log {value!r:.40}."
                 )
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from ...accountant.records import RoundRelease
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import models_of, released
+from ..ledger.phases import first_release, models_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Lineage:
             self.breaks.append(Break(spent.number, spent.intent.round, stated, self.last))
 
     def _release(self, spent: SpentIntent) -> None:
-        release = released(spent)
+        release = first_release(spent)
         if release is None or release.model_out is None:
             self.unstated += 1
             self.last, self._before = (), None
@@ -103,7 +103,8 @@ def states_of(ledger: Ledger, model: str) -> frozenset[str]:
     releases = [
         (spent.intent.model_in, release)
         for spent in models_of(ledger)
-        if isinstance(release := released(spent), RoundRelease) and release.model_out is not None
+        if isinstance(release := first_release(spent), RoundRelease)
+        and release.model_out is not None
     ]
     if releases and releases[-1][1].model_out == model and releases[-1][0] != model:
         releases = releases[-1:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ledger.phases import configured, models_of, training_of
+from ..ledger.phases import configured_value, models_of, training_of
 from .edit_rule import EditFinding, History, NotStated, edit
 from .lineage import Lineage, stateless
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SHOWN = 16
+DIGEST_DIGITS_SHOWN = 16
 """Digits of a digest that are shown."""
 
 
@@ -24,7 +24,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     """
     from ...fl.declarations.registry import built_in
 
-    name = configured(history.ledger, "run", "system")
+    name = configured_value(history.ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
     if name is None or (system is not None and system.trains):
         return None
@@ -60,7 +60,7 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
 
         return None if first == digest(stated) else _another(history, first, digest(stated))
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
-    model, data, seed = (configured(history.ledger, *name) for name in names)
+    model, data, seed = (configured_value(history.ledger, *name) for name in names)
     unknown = NotStated(
         f"{question}: the configuration does not name a model, a seed and data that this "
         "version of privplan knows."
@@ -80,16 +80,16 @@ def foreign_first_model(history: History) -> EditFinding | NotStated | None:
 def _another(history: History, first: str, due: str) -> EditFinding:
     where = next(spent for spent in history.ledger.spent if spent.intent.model_in is not None)
     return EditFinding(
-        f"The first round starts from the model {first[:SHOWN]}; the initial one of the "
-        f"configuration is {due[:SHOWN]}.",
+        f"The first round starts from the model {first[:DIGEST_DIGITS_SHOWN]}; the initial one "
+        f"of the configuration is {due[:DIGEST_DIGITS_SHOWN]}.",
         (where.number,),
     )
 
 
 def _model_size(history: History) -> int | None:
     """Return how many parameters the configured model has; None for what is not known here."""
-    model = configured(history.ledger, "training", "model")
-    data = configured(history.ledger, "data", "name")
+    model = configured_value(history.ledger, "training", "model")
+    data = configured_value(history.ledger, "data", "name")
     if model is None or data is None:
         return None
     from ...fl.frame.initial_model import initial_size
@@ -145,10 +145,10 @@ def broken_lineage(history: History) -> EditFinding | NotStated | None:
     lineage = history.lineage
     if lineage.breaks:
         first = lineage.breaks[0]
-        due = " or ".join(digest[:SHOWN] for digest in first.due)
+        due = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in first.due)
         return EditFinding(
-            f"Round {first.round:,} starts from the model {first.stated[:SHOWN]}; the rounds "
-            f"before it leave {due}.",
+            f"Round {first.round:,} starts from the model "
+            f"{first.stated[:DIGEST_DIGITS_SHOWN]}; the rounds before it leave {due}.",
             tuple(broken.number for broken in lineage.breaks),
         )
     silent = stateless(history.ledger)

@@ -14,7 +14,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from ...fl.log.reader import Scan
 from ..ledger.entries import Entry, Ledger
-from ..ledger.phases import models_of, released, training_of
+from ..ledger.phases import first_release, models_of, training_of
 from .stored_model import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
@@ -89,7 +89,7 @@ def _due(ledger: Ledger) -> dict[int, str]:
     return {
         spent.intent.round: release.model_out
         for spent in training_of(ledger)
-        if (release := released(spent)) is not None and release.model_out is not None
+        if (release := first_release(spent)) is not None and release.model_out is not None
     }
 
 
@@ -144,7 +144,7 @@ def _lost(ledger: Ledger) -> set[int]:
     newest = max((recovery.number for recovery in ledger.recoveries), default=0)
     lost_rounds = set()
     for spent, after in zip(training, nexts, strict=True):
-        release = released(spent)
+        release = first_release(spent)
         if release is None:
             continue
         last = spent is training[-1] and ledger.closed is None

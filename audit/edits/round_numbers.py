@@ -12,18 +12,20 @@ from bisect import bisect_left
 from itertools import accumulate, groupby, zip_longest
 
 from ..ledger.entries import SpentIntent
-from ..ledger.phases import configured, moments_of, training_of
+from ..ledger.phases import configured_value, moments_of, training_of
 from .edit_rule import EditFinding, History, NotStated, edit
 
-_RESTORE = "Take the log from a copy that nobody has touched; what was cut out is spent all the "
-_RESTORE += "same, and is not in the numbers here."
+_RESTORE_ROUNDS = (
+    "Take the log from a copy that nobody has touched; what was cut out is spent all the "
+)
+_RESTORE_ROUNDS += "same, and is not in the numbers here."
 
 
 @edit(
     "missing-rounds",
     why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
     "are missing, lines were cut out of the log or put into it.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def missing_rounds(history: History) -> EditFinding | None:
     """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
@@ -47,7 +49,7 @@ def missing_rounds(history: History) -> EditFinding | None:
     "uneven-rounds",
     why="A round that announces several releases announces the same ones every time. Where one is "
     "missing, its lines were cut out; it is spent all the same.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def uneven_rounds(history: History) -> EditFinding | None:
     """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
@@ -95,7 +97,7 @@ def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFind
     "recovery-mismatch",
     why="A start after a crash says with which round it goes on. Another number belongs to another "
     "log: rounds before it were cut out or put in.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def recovery_mismatch(history: History) -> EditFinding | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
@@ -117,7 +119,7 @@ def recovery_mismatch(history: History) -> EditFinding | None:
     "unknown-evaluation",
     why="Only a released model is measured. A measurement of a round that is not there was left "
     "behind by lines that were cut out.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def unknown_evaluation(history: History) -> EditFinding | None:
     """Fire where a round was measured that was not released before."""
@@ -146,7 +148,7 @@ def unknown_evaluation(history: History) -> EditFinding | None:
     "repeated-evaluation",
     why="A run measures each model once, when it has released it; only a start after a crash "
     "measures one again. Lines were copied, moved, or put in the place of others.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def repeated_evaluation(history: History) -> EditFinding | None:
     """Fire where a round is measured again, or after a later one, with no recovery in between."""
@@ -172,12 +174,12 @@ def repeated_evaluation(history: History) -> EditFinding | None:
     "missing-moments",
     why="The configuration normalises features by private moments, which are released before the "
     "first round and cost as much as one.",
-    next_step=_RESTORE,
+    next_step=_RESTORE_ROUNDS,
 )
 def missing_moments(history: History) -> EditFinding | NotStated | None:
     """Fire where rounds were trained on features whose moments were never released."""
     ledger = history.ledger
-    way = configured(ledger, "data", "normalisation")
+    way = configured_value(ledger, "data", "normalisation")
     if way is None:
         return NotStated("Whether moments had to be released: the configuration does not say.")
     training = training_of(ledger)

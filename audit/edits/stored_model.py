@@ -24,25 +24,25 @@ from typing import IO, Any, Final
 
 from ...accountant.errors import InvalidInput
 
-FORMAT: Final = "privplan-model/1"
+MODEL_FORMAT: Final = "privplan-model/1"
 PARAMETERS: Final = "parameters"
 ABOUT: Final = "about"
-MOMENTS: Final = "normalisation_released"
+RELEASED_MOMENTS: Final = "normalisation_released"
 """Names of the arrays: the model, a text about it, and the moments that were released."""
 
-LONGEST_TEXT: Final = 2**26
+MAX_TEXT_BYTES: Final = 2**26
 """Most bytes of a text that is read whole, 64 MiB."""
 
-MOST_STATES: Final = 8
+MAX_STATE_ARRAYS: Final = 8
 """Most arrays of a state (`fl.frame.state`)."""
 
-_MOMENTS: Final = "normalisation_"
+_MOMENTS_PREFIX: Final = "normalisation_"
 
-_END: Final = struct.Struct("<4sHHHHIIH")
-_MAGIC: Final = b"\x93NUMPY\x01\x00"
-_LENGTH: Final = struct.Struct("<H")
-_MOST_ARRAYS: Final = 16
-_PIECE: Final = 2**20
+_ZIP_END: Final = struct.Struct("<4sHHHHIIH")
+_NPY_MAGIC: Final = b"\x93NUMPY\x01\x00"
+_NPY_HEADER_LENGTH: Final = struct.Struct("<H")
+_MAX_ARRAYS: Final = 16
+_PIECE_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class StoredModel:
 
     def holds_state(self, digests: Collection[str]) -> bool:
         """Return whether arrays beside the model are a state of one of these digests."""
-        if len(self.beside) > MOST_STATES:
+        if len(self.beside) > MAX_STATE_ARRAYS:
             return False
         return any(
             hashlib.sha256(b"".join(content for _, content in some)).hexdigest() in digests
@@ -76,17 +76,19 @@ class StoredModel:
         try:
             with _opened(path) as arrays:
                 names = set(arrays.namelist())
-                moments = f"{MOMENTS}.npy" in names
+                moments = f"{RELEASED_MOMENTS}.npy" in names
                 about = json.loads(_text(arrays, ABOUT))
-                if about["format"] != FORMAT:
+                if about["format"] != MODEL_FORMAT:
                     raise ValueError
                 return cls(
                     _digest(arrays, PARAMETERS),
-                    _digest(arrays, MOMENTS) if moments else None,
+                    _digest(arrays, RELEASED_MOMENTS) if moments else None,
                     str(about["run_id"]),
                     int(about["round"]),
                     tuple((int(n), _numbers(values)) for n, values, _ in about["measured"]),
-                    tuple(state for name in _others(names) if (state := _kept(arrays, name))),
+                    tuple(
+                        state for name in _others(names) if (state := _state_array(arrays, name))
+                    ),
                 )
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
@@ -99,7 +101,7 @@ class StoredModel:
 def text_of(path: Path) -> Any:
     """Return what a JSON file says; raise `InvalidInput` for one that is none, or too long."""
     try:
-        if path.stat().st_size > LONGEST_TEXT:
+        if path.stat().st_size > MAX_TEXT_BYTES:
             raise ValueError
         return json.loads(path.read_bytes())
     except OSError as error:
@@ -113,10 +115,10 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open a file of a few arrays that are not compressed; raise `ValueError` for another."""
     size = path.stat().st_size
     with path.open("rb") as file:
-        file.seek(max(size - _END.size, 0))
-        end = _END.unpack(file.read(_END.size))
+        file.seek(max(size - _ZIP_END.size, 0))
+        end = _ZIP_END.unpack(file.read(_ZIP_END.size))
         # Read before the list of arrays is: a list may be as long as the file.
-        if end[0] != b"PK\5\6" or end[4] > _MOST_ARRAYS or end[5] > _PIECE or end[7]:
+        if end[0] != b"PK\5\6" or end[4] > _MAX_ARRAYS or end[5] > _PIECE_BYTES or end[7]:
             raise ValueError
         file.seek(0, os.SEEK_SET)
         with zipfile.ZipFile(file) as arrays:
@@ -140,9 +142,11 @@ def _array(
     """
     member = f"{name}.npy"
     with arrays.open(member) as file:
-        if file.read(len(_MAGIC)) != _MAGIC:
+        if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
             raise ValueError
-        header = ast.literal_eval(file.read(*_LENGTH.unpack(file.read(_LENGTH.size))).decode())
+        header = ast.literal_eval(
+            file.read(*_NPY_HEADER_LENGTH.unpack(file.read(_NPY_HEADER_LENGTH.size))).decode()
+        )
         left = arrays.getinfo(member).file_size - file.tell()
         (shape,) = header["shape"]
         if header["descr"] not in kinds or shape * size != left:
@@ -155,7 +159,7 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
     sha256 = hashlib.sha256()
     with _array(arrays, name, ("<f8", ">f8"), 8) as (file, kind, left):
         while left:
-            piece = array("d", file.read(min(_PIECE, left)))
+            piece = array("d", file.read(min(_PIECE_BYTES, left)))
             if not piece:
                 raise EOFError
             left -= 8 * len(piece)
@@ -169,10 +173,10 @@ def _others(names: set[str]) -> list[str]:
     """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
     others = [name for name in arrays if name not in (PARAMETERS, ABOUT)]
-    return [name for name in others if not name.startswith(_MOMENTS)][: MOST_STATES + 1]
+    return [name for name in others if not name.startswith(_MOMENTS_PREFIX)][: MAX_STATE_ARRAYS + 1]
 
 
-def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
+def _state_array(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
     """Return an array of any shape as the digest of a state takes it; None for one of no floats.
 
     Raises `ValueError` where its header does not say how long it is.
@@ -195,7 +199,7 @@ def _kept(arrays: zipfile.ZipFile, name: str) -> tuple[str, bytes] | None:
 
 def _text(arrays: zipfile.ZipFile, name: str) -> bytes:
     with _array(arrays, name, ("|u1",), 1) as (file, _, left):
-        if left > LONGEST_TEXT:
+        if left > MAX_TEXT_BYTES:
             raise ValueError
         return file.read(left)
 

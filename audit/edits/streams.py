@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import CONTINUOUS, configured
+from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value
 from .edit_rule import EditFinding, History, edit
 
-_NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
-_NEXT += "and is not in the numbers here."
+_RESTORE_STREAMS = (
+    "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
+)
+_RESTORE_STREAMS += "and is not in the numbers here."
 
 
 @dataclass
@@ -56,7 +58,7 @@ def _segments(ledger: Ledger) -> list[_Segment]:
     "broken-streams",
     why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
     "no release states belong to rounds that were cut out.",
-    next_step=_NEXT,
+    next_step=_RESTORE_STREAMS,
 )
 def broken_streams(history: History) -> EditFinding | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
@@ -67,7 +69,7 @@ def broken_streams(history: History) -> EditFinding | None:
                 f"A random stream {begins} at byte {first:,}, where byte {due:,} belongs.",
                 (number,),
             )
-    if configured(history.ledger, "run", "system") is None:
+    if configured_value(history.ledger, "run", "system") is None:
         return None  # another program may draw otherwise, and not say what it used
     return next(filter(None, map(_unlike_ours, _segments(history.ledger))), None)
 
@@ -100,7 +102,7 @@ def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:
     Where units send messages, a sum has more values than each of them sends: one for each message.
     """
     noise = intent.noise
-    if noise.family not in CONTINUOUS:
+    if noise.family not in CONTINUOUS_FAMILIES:
         return int(noise.family != "none")
     if intent.contribution.terms == "message":
         return max(release.draws, 1)
@@ -141,7 +143,7 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
     why="An intent that is neither released nor aborted was cut off, and an abort ends a run: a "
     "recovery follows. Streams are new after it, and only then. Otherwise lines were cut out, put "
     "in, or taken from another log.",
-    next_step=_NEXT,
+    next_step=_RESTORE_STREAMS,
 )
 def missing_recovery(history: History) -> EditFinding | None:
     """Fire where a run goes on as only a new start does, and the log knows of none."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...accountant import events as ev
 from ..ledger.entries import Ledger, SpentIntent
-from ..ledger.phases import NORMALISING, alike
+from ..ledger.phases import NORMALISING, rounds_by_release
 
 TUNING: Final = "tuning"
 EVALUATION: Final = "evaluation"
@@ -105,12 +105,12 @@ def _reused(ledger: Ledger) -> frozenset[int]:
 def _moved(ledger: Ledger) -> frozenset[int]:
     """Return the intents whose clip norm or weights are not the first of rounds like them.
 
-    What they release tells which rounds are alike, and no name does (`phases.alike`).  A norm that
-    is `released` is accounted where the log holds rounds of another kind whose clip stays (but not
-    the one that releases moments), a second noisy sum in each round, or an event of its own that
-    can have released it.
+    What they release tells which rounds are alike, and no name does (`phases.rounds_by_release`).
+    A norm that is `released` is accounted where the log holds rounds of another kind whose clip
+    stays (but not the one that releases moments), a second noisy sum in each round, or an event of
+    its own that can have released it.
     """
-    groups = [(same, _changed(same)) for same in alike(ledger)]
+    groups = [(same, _changed(same)) for same in rounds_by_release(ledger)]
     fixed = [
         same for same, changed in groups if not changed and same[0].intent.phase != NORMALISING
     ]
@@ -140,7 +140,7 @@ def _divided(ledger: Ledger) -> frozenset[int]:
     A constant that moves from round to round is a batch size that was seen.
     """
     divided: set[int] = set()
-    for same in alike(ledger):
+    for same in rounds_by_release(ledger):
         constants = [
             (number, release.normaliser.value)
             for spent in same

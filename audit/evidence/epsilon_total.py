@@ -18,10 +18,10 @@ from ...accountant.guarantee import Bounds, Neighbours
 from ...accountant.preferences import engines_for
 from .event_rounding import rounded_leaves
 
-VAST: Final = 10_000.0
+VAST_EPSILON: Final = 10_000.0
 """Epsilon beyond which nobody asks for a second digit."""
 
-FEW_KINDS: Final = 8
+MAX_KINDS_AT_VAST_EPSILON: Final = 8
 """Kinds of events that a tight engine composes at once, however large epsilon is."""
 
 
@@ -77,7 +77,7 @@ def total(
     except PrivplanError as error:
         return no_guarantee_total(" ".join(part for part in (error.what, error.why) if part))
     upper = answer.bounds.upper
-    if upper > VAST or not lower:
+    if upper > VAST_EPSILON or not lower:
         below = 0.0
     elif lower == counts and not rounded:
         below = answer.bounds.lower
@@ -91,15 +91,20 @@ def _answered(parts: tuple[Leaf, ...], delta: float, neighbours: Neighbours) -> 
     """Return the tightest answer of all engines that understand the leaves, and its engine.
 
     Raises `EnginesDisagree`, and `Unsupported` where none does.  The rdp engine is asked first,
-    and alone where its number is vast already and there are more than `FEW_KINDS` kinds of events.
-    An honest run has fewer, and states what the tightest engine proves, however vast.
+    and alone where its number is vast already and there are more than `MAX_KINDS_AT_VAST_EPSILON`
+    kinds of events. An honest run has fewer, and states what the tightest engine proves, however
+    vast.
     """
 
     def ask(name: str) -> Answer:
         return engine_named(name).epsilon(parts, delta, neighbours)
 
     def enough(name: str, answer: Answer) -> bool:
-        return len(parts) > FEW_KINDS and name == "rdp" and VAST < answer.bounds.upper < math.inf
+        return (
+            len(parts) > MAX_KINDS_AT_VAST_EPSILON
+            and name == "rdp"
+            and VAST_EPSILON < answer.bounds.upper < math.inf
+        )
 
     return tightest(sorted(engines_for(parts), key=lambda name: name != "rdp"), ask, enough)
 

@@ -16,26 +16,26 @@ from ...accountant.composition import Leaf
 from ...accountant.errors import Unsupported
 from ...accountant.schedules import kind
 
-MOST_KINDS: Final = 32
+MAX_EVENT_KINDS: Final = 32
 """Most different events that are composed as they are; more are rounded to fewer."""
 
-MANY_SUMS: Final = 1_200
+MAX_FAST_GAUSSIAN_SUMS: Final = 1_200
 """So many different sums with Gaussian noise are composed as they are, and quickly: more are
-rounded if `FINEST` steps make them so few."""
+rounded if `FINEST_CLASS_WIDTH` steps make them so few."""
 
-MOST_SUMS: Final = 8_000
+MAX_GAUSSIAN_SUMS: Final = 8_000
 """Most different sums with Gaussian noise that are composed as they are at all."""
 
-FINEST: Final = 1.0001
+FINEST_CLASS_WIDTH: Final = 1.0001
 """Width of classes that hardly cost anything."""
 
-STEPS: Final = (1.001, 1.003, 1.01, 1.03, 1.1, 1.3, 2.0, 10.0, math.inf)
+CLASS_WIDTHS: Final = (1.001, 1.003, 1.01, 1.03, 1.1, 1.3, 2.0, 10.0, math.inf)
 """Widths of the classes into which noise and rates are rounded where they must be, by turns."""
 
-MOST_LEAVES: Final = 2_000
+MAX_DIFFERENT_EVENTS: Final = 2_000
 """Most different events beyond which no number is given, where they cannot be rounded."""
 
-_SUMS: Final = {("gaussian",), ("poisson", "gaussian")}
+_GAUSSIAN_SUM_KINDS: Final = {("gaussian",), ("poisson", "gaussian")}
 """Kinds of events that are sums with Gaussian noise."""
 
 
@@ -45,20 +45,20 @@ def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf
     They protect no more than the given ones if `weaker`, and no less if not.  Raises `Unsupported`
     for thousands of events that cannot be rounded.
     """
-    if _all_gaussian(parts) or _few(parts, MANY_SUMS):
+    if _all_gaussian(parts) or _few(parts, MAX_FAST_GAUSSIAN_SUMS):
         return parts, False
     classes = _Classes.of(parts, weaker)
-    fine = classes.merged(parts, FINEST)
-    if _few(fine, MANY_SUMS):
+    fine = classes.merged(parts, FINEST_CLASS_WIDTH)
+    if _few(fine, MAX_FAST_GAUSSIAN_SUMS):
         return fine, True
-    if _few(parts, MOST_SUMS):
+    if _few(parts, MAX_GAUSSIAN_SUMS):
         return parts, False
     coarse = parts
-    for step in STEPS:
+    for step in CLASS_WIDTHS:
         coarse = classes.merged(parts, step)
-        if _few(coarse, MANY_SUMS):
+        if _few(coarse, MAX_FAST_GAUSSIAN_SUMS):
             break
-    if len(coarse) > MOST_LEAVES:
+    if len(coarse) > MAX_DIFFERENT_EVENTS:
         raise Unsupported(
             f"The log holds {len(coarse):,} different events that cannot be rounded to fewer."
         )
@@ -67,8 +67,8 @@ def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf
 
 def _few(parts: Sequence[Leaf], most: int) -> bool:
     """Return whether there are at most so many sums, and few other events."""
-    sums = sum(kind(part.event) in _SUMS for part in parts)
-    return sums <= most and len(parts) - sums <= MOST_KINDS
+    sums = sum(kind(part.event) in _GAUSSIAN_SUM_KINDS for part in parts)
+    return sums <= most and len(parts) - sums <= MAX_EVENT_KINDS
 
 
 def _all_gaussian(parts: Iterable[Leaf]) -> bool:

@@ -9,10 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...fl.observers.names import Circumstances, rests_on
-from ..derivation.attained_event import attained
+from ...fl.observers.names import MODEL, SERVER, Circumstances, rests_on
+from ..derivation.attained_event import attained_event
 from ..derivation.event_order import covers
-from ..derivation.round_facts import MODEL, SERVER
 from ..derivation.run_setting import RunSetting
 from ..edits.edit_rule import History
 from ..ledger.entries import Ledger
@@ -20,7 +19,7 @@ from . import observers
 from .doubts import Doubts
 from .epsilon_total import EpsilonTotal, total
 from .observed_rounds import Rounds
-from .plan_comparison import Counts, near
+from .plan_comparison import Counts, nearly_equal_event
 from .round_kinds import RoundKind, kinds_of
 
 if TYPE_CHECKING:
@@ -219,7 +218,7 @@ class Evidence(Rounds):
         left_counts: Counts = {}
         for event, count in left.items():
             cost, times = None if silent else event, count
-            same = event if event in held else near(event, held)
+            same = event if event in held else nearly_equal_event(event, held)
             for kind, parts in held[same] if same is not None else ():
                 counted = self._counted(kind, observer, stated=stated)
                 if cost is None or not covers(cost, counted, 0.0):
@@ -235,7 +234,7 @@ class Evidence(Rounds):
         """Events that data attain before the model, and so before a server that sees it too."""
         counts: Counts = {}
         for kind in self.kinds:
-            event = attained(kind.facts, self.setting)
+            event = attained_event(kind.facts, self.setting)
             if event is not None:
                 wrapped = self.grouped(event)
                 counts[wrapped] = counts.get(wrapped, 0) + len(kind.spent)

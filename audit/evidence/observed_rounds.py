@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ...accountant import events as ev
 from ...accountant.errors import PrivplanError
 from ...accountant.validate import LARGEST_COUNT
+from ...fl.observers.names import SILO, SILO_WITH_RECORDS
 from ..derivation.event_order import Verdict, compared, weaker_of
-from ..derivation.round_facts import SILO, SILO_WITH_RECORDS
 from ..derivation.run_setting import RunSetting
 from ..derivation.sampling import is_sampled
 from ..derivation.supported_event import supported

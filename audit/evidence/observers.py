@@ -23,15 +23,24 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.observers.names import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition
+from ...fl.observers.names import (
+    ANALYZER,
+    MODEL,
+    PEER,
+    SERVER,
+    SHUFFLER,
+    SILO,
+    SILO_WITH_RECORDS,
+    Circumstances,
+    Coalition,
+)
 from ..derivation.believed_reach import believed_reach
 from ..derivation.protocol_consistency import contradictions
-from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..ledger.phases import NORMALISING
 from .observed_rounds import Rounds
 from .round_kinds import RoundKind
 
-_OTHERS: Final[Mapping[str, tuple[str, ...]]] = {
+_OBSERVERS_BY_AGGREGATION: Final[Mapping[str, tuple[str, ...]]] = {
     "shares": (PEER,),
     "shuffle": (ANALYZER, SHUFFLER),
 }
@@ -43,7 +52,7 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
     opened, closed = rounds.ledger.opened, rounds.ledger.closed
     observers = [MODEL]
     shared = any(kind.facts.noise.shares >= 2 for kind in rounds.kinds)  # by whom, if not silos?
-    observers += _OTHERS.get(rounds.setting.aggregation, ())
+    observers += _OBSERVERS_BY_AGGREGATION.get(rounds.setting.aggregation, ())
     if _has_server(rounds) and (rounds.setting.silos >= 2 or shared):
         observers += [SERVER, SILO]
         if any(_differs(rounds, kind) for kind in rounds.kinds):
@@ -58,7 +67,7 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
 
 def _has_server(rounds: Rounds) -> bool:
     """Return whether a server may see silos' updates: no other protocol is shown to sum them."""
-    if rounds.setting.aggregation not in _OTHERS:
+    if rounds.setting.aggregation not in _OBSERVERS_BY_AGGREGATION:
         return True
     return any(
         contradictions(kind.facts, rounds.setting) and not kind.facts.messages

@@ -38,7 +38,7 @@ def compare_with_plan(intended: Counts, executed: Counts) -> PlanComparison:
     """Return what is left of intended counts, and what was made beyond; close events are equal."""
     left, beyond, foreign = dict(intended), dict[ev.Event, int](), dict[ev.Event, int]()
     for event, count in executed.items():
-        same = event if event in left else near(event, left)
+        same = event if event in left else nearly_equal_event(event, left)
         if same is None:
             foreign[event] = count
             continue
@@ -49,13 +49,13 @@ def compare_with_plan(intended: Counts, executed: Counts) -> PlanComparison:
     return PlanComparison({event: count for event, count in left.items() if count}, beyond, foreign)
 
 
-_MOST_COMPARED: Final = 64
+_MAX_EVENTS_COMPARED: Final = 64
 """Most planned events that are searched for one that is nearly equal."""
 
 
-def near(event: ev.Event, planned: Collection[ev.Event]) -> ev.Event | None:
+def nearly_equal_event(event: ev.Event, planned: Collection[ev.Event]) -> ev.Event | None:
     """Return an event that is the same but for rounding; None where there is none."""
-    if len(planned) > _MOST_COMPARED:
+    if len(planned) > _MAX_EVENTS_COMPARED:
         return None
     same = (
         candidate

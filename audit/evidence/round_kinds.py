@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...accountant import events as ev
-from ..derivation.round_facts import MODEL, RoundFacts
+from ...fl.observers.names import MODEL
+from ..derivation.round_facts import RoundFacts
 from ..ledger.entries import Ledger, SpentIntent
 from .doubts import Doubts
 

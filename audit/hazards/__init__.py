@@ -36,7 +36,7 @@ RULES_LISTED: Final = tuple(
     sorted(RULES.values(), key=lambda entered: _POSITION[entered.look.__module__])
 )
 
-_ORDER = {"error": 0, "warning": 1, "note": 2}
+_SEVERITY_ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def search_hazards(evidence: Evidence) -> HazardSearch:
 
 def worst_first(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
     """Return hazards, errors before warnings before notes."""
-    return tuple(sorted(hazards, key=lambda hazard: _ORDER[hazard.severity]))
+    return tuple(sorted(hazards, key=lambda hazard: _SEVERITY_ORDER[hazard.severity]))
 
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ..configuration.comparison import compared
-from ..configuration.first_line import Comparison, said
+from ..configuration.first_line import Comparison, sentence_of
 from ..configuration.logged_configuration import target_of
 from ..evidence.epsilon_total import total
 from ..evidence.evidence import Evidence
 from .hazard import Hazard, RuleFinding, left_over, rule
 
-SEARCHED: Final = 1e-3
+NOISE_SEARCH_SLACK_RELATIVE: Final = 1e-3
 """How far, relative to the target, a search for noise may stay below it.
 
 The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); epsilon was at most
@@ -20,19 +20,21 @@ The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); 
 
 _MISMATCH: Final = "configuration-mismatch"
 
-_WHY: Final = (
+_WHY_EDITED: Final = (
     "The configuration and the code decide these facts before the first release. Where the log "
     "states others, one of them was edited, or they are of two runs."
 )
 
-_NEXT: Final = "Take the log from a copy that nobody has touched; no number of it can be relied on."
+_TAKE_UNTOUCHED_COPY: Final = (
+    "Take the log from a copy that nobody has touched; no number of it can be relied on."
+)
 
 
 @rule(
     _MISMATCH,
     "error",
-    why=_WHY,
-    next_step=_NEXT,
+    why=_WHY_EDITED,
+    next_step=_TAKE_UNTOUCHED_COPY,
 )
 def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the log states another value than its configuration makes."""
@@ -40,7 +42,7 @@ def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     if not differences:
         return None
     lines = tuple(sorted({difference.line for difference in differences}))
-    return RuleFinding(said(differences), lines, left_over(evidence))
+    return RuleFinding(sentence_of(differences), lines, left_over(evidence))
 
 
 @rule(
@@ -48,7 +50,7 @@ def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
     "error",
     why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
     "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
-    next_step=_NEXT,
+    next_step=_TAKE_UNTOUCHED_COPY,
 )
 def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise was searched for a target, and the plan comes to less than that."""
@@ -58,7 +60,7 @@ def plan_below_target(evidence: Evidence) -> RuleFinding | None:
         return None
     delta, relation = opened.claim.delta, opened.claim.neighbours
     proven = total({planned: 1}, delta=delta, neighbours=relation).upper
-    if proven >= target * (1.0 - SEARCHED):
+    if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE):
         return None
     return RuleFinding(
         f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
@@ -82,7 +84,7 @@ def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
         Hazard(
             "configuration-file-mismatch",
             "error",
-            said(found.differences),
+            sentence_of(found.differences),
             "A run keeps its configuration beside its log, and goes on from no other. One of them "
             "was edited, or they are of two runs.",
             "Take the folder from a copy that nobody has touched.",

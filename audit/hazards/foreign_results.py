@@ -11,10 +11,10 @@ from ..measurement import Measurement
 from ..results import result_of
 from .hazard import Hazard
 
-BOUNDING: Final = ("claim", "robust")
+BOUNDING_TIERS: Final = ("claim", "robust")
 """Tiers whose results are lower bounds on epsilon, held against the promise."""
 
-NEAR: Final = 1e-4
+CLAIM_EXCESS_RELATIVE: Final = 1e-4
 """How much more than the promise a result may call claimed: rounding, and other machines."""
 
 
@@ -50,7 +50,7 @@ def foreign_results(opened: RunOpen, entries: Iterable[Entry]) -> tuple[Hazard, 
 
 
 def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:
-    if measurement.tier not in BOUNDING or measurement.quantity != "epsilon":
+    if measurement.tier not in BOUNDING_TIERS or measurement.quantity != "epsilon":
         return None
     if measurement.kind != "lower-bound":
         return (
@@ -65,7 +65,8 @@ def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:
     if same != (claim.unit, claim.neighbours, claim.observer):
         return None
     if measurement.delta == claim.delta and (
-        measurement.claimed is None or measurement.claimed > promised * (1.0 + NEAR)
+        measurement.claimed is None
+        or measurement.claimed > promised * (1.0 + CLAIM_EXCESS_RELATIVE)
     ):
         shown = "nothing" if measurement.claimed is None else f"epsilon {measurement.claimed:.6g}"
         return f"a result is held against {shown}, and line 1 promises epsilon {promised:.6g}."

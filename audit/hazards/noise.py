@@ -6,11 +6,11 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
-from ..derivation.round_facts import MODEL
+from ...fl.observers.names import MODEL
 from ..derivation.sampling import parts_of
 from ..edits.streams import least_bytes
 from ..evidence.evidence import Evidence
-from ..ledger.phases import CONTINUOUS
+from ..ledger.phases import CONTINUOUS_FAMILIES
 from .hazard import RuleFinding, left_over, lines_of, rounds, rule
 
 
@@ -191,7 +191,7 @@ def float_noise(evidence: Evidence) -> RuleFinding | None:
     bad = [
         kind
         for kind in evidence.kinds
-        if kind.facts.noise.family in CONTINUOUS and kind.facts.noise.grid == 0.0
+        if kind.facts.noise.family in CONTINUOUS_FAMILIES and kind.facts.noise.grid == 0.0
     ]
     return RuleFinding("Noise was added in floating point.", lines_of(bad)) if bad else None
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...fl.observers.names import coalition_of, phrase
+from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS, coalition_of, phrase
 from ..derivation.protocol_consistency import reliable_facts
-from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
 from ..evidence.evidence import Evidence, RoundKind
 from .hazard import RuleFinding, left_over, lines_of, rule
 from .units import holds
 
-_FIXED = ("shuffled", "fixed-size", "truncated-poisson")
-_SHUFFLES = (ev.Shuffle, ev.SampledShuffle)
+_FIXED_SIZE_SAMPLERS = ("shuffled", "fixed-size", "truncated-poisson")
+_SHUFFLE_EVENTS = (ev.Shuffle, ev.SampledShuffle)
 
 
 @rule(
@@ -28,7 +27,7 @@ def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
     bad = [
         kind
         for kind in evidence.kinds
-        if kind.facts.sampling.method in _FIXED
+        if kind.facts.sampling.method in _FIXED_SIZE_SAMPLERS
         and any(holds(event, ev.Poisson) for event in kind.stated.values())
     ]
     if not bad:
@@ -126,7 +125,8 @@ def visible_messages(evidence: Evidence) -> RuleFinding | None:
         kind
         for kind in evidence.kinds
         if any(
-            holds(event, *_SHUFFLES) and not holds(_supported(evidence, kind, who), *_SHUFFLES)
+            holds(event, *_SHUFFLE_EVENTS)
+            and not holds(_supported(evidence, kind, who), *_SHUFFLE_EVENTS)
             for who, event in kind.stated.items()
         )
         or (

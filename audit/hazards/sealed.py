@@ -19,17 +19,17 @@ from ..ledger.entries import Ledger
 from .hazard import Hazard, rounds
 from .sidecar import misfits
 
-COUNTS: Final = ("joined", "sampled")
+COUNT_ITEMS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
 
-FLAGS: Final = "taking_part"
+FLAG_ITEM: Final = "taking_part"
 """Name of the sealed item that says how many records may be drawn in each silo."""
 
-FALSE_ALARM: Final = 1e-6
+SEALED_FALSE_ALARM: Final = 1e-6
 """How often an honest run is accused, over all of its rounds."""
 
-_LEAST_VARIANCE: Final = 9.0
-_LEAST_ROUNDS: Final = 10
+_MIN_COUNT_VARIANCE: Final = 9.0
+_MIN_ROUNDS_FOR_SPREAD: Final = 10
 """Below these the spread of counts is not judged, as its law is not near enough to chi-squared."""
 
 
@@ -63,10 +63,10 @@ def sealed_hazards(
 
     An item must be of the release under which it is committed to (`sidecar.misfits`), and state the
     width and the values of the noise as the log does.  The counts of Poisson samples are binomial:
-    their sum is tested exactly, and their spread by chi-squared, each at half of `FALSE_ALARM`.
-    Records that each silo is stated to have chosen by itself, at most k of a user, are at most
-    ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar, or where an
-    item does not fit its own commitment.
+    their sum is tested exactly, and their spread by chi-squared, each at half of
+    `SEALED_FALSE_ALARM`. Records that each silo is stated to have chosen by itself, at most k of a
+    user, are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no
+    sidecar, or where an item does not fit its own commitment.
     """
     sidecar = Sealed.read(folder)
     known = {item.commitment: item.value for item in sidecar.items}
@@ -138,7 +138,7 @@ def _differs(value: object, noise: Noise, release: RoundRelease) -> bool:
 
 
 def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None:
-    for name in COUNTS:
+    for name in COUNT_ITEMS:
         value = known.get(sealed.get(name, ""))
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -155,7 +155,7 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
             continue
         for spent in kind.spent:
             for number, release in spent.releases:
-                counts = known.get(release.sealed.get(FLAGS, ""))
+                counts = known.get(release.sealed.get(FLAG_ITEM, ""))
                 if counts is not None and not _within(counts, silos, most):
                     bad.append(number)
     if not bad:
@@ -189,13 +189,16 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | N
         return _counted("are impossible", size, rate, lines)
     below = float(bdtr(total, size * made, rate))
     above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * made, rate))
-    if 2.0 * min(below, above) < FALSE_ALARM / 2.0:
+    if 2.0 * min(below, above) < SEALED_FALSE_ALARM / 2.0:
         return _counted(f"average {total / made:.4g}", size, rate, lines)
     variance = size * rate * (1.0 - rate)
-    if made < _LEAST_ROUNDS or variance < _LEAST_VARIANCE:
+    if made < _MIN_ROUNDS_FOR_SPREAD or variance < _MIN_COUNT_VARIANCE:
         return None
     spread = sum((count - size * rate) ** 2 for _, count in counts) / variance
-    if 2.0 * min(float(chdtr(made, spread)), float(chdtrc(made, spread))) < FALSE_ALARM / 2.0:
+    if (
+        2.0 * min(float(chdtr(made, spread)), float(chdtrc(made, spread)))
+        < SEALED_FALSE_ALARM / 2.0
+    ):
         shown = (variance * spread / made) ** 0.5
         return _counted(f"spread by {shown:.3g}", size, rate, lines)
     return None

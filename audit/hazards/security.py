@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 
-from ..derivation.protocol_consistency import LEAST_KEY, contradictions, is_weak, uncovered
-from ..derivation.round_facts import SERVER
+from ...fl.observers.names import SERVER
+from ..derivation.protocol_consistency import (
+    MIN_PAILLIER_KEY_BITS,
+    contradictions,
+    is_weak,
+    uncovered_remainder,
+)
 from ..evidence.evidence import Evidence
 from .hazard import RuleFinding, left_over, lines_of, rule
 
@@ -66,10 +71,10 @@ def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
 )
 def noise_in_multiples(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
-    bad = [kind for kind in evidence.kinds if uncovered(kind.facts, evidence.setting)]
+    bad = [kind for kind in evidence.kinds if uncovered_remainder(kind.facts, evidence.setting)]
     if not bad:
         return None
-    what = uncovered(bad[0].facts, evidence.setting)[0]
+    what = uncovered_remainder(bad[0].facts, evidence.setting)[0]
     return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
 
 
@@ -116,7 +121,8 @@ def weak_key(evidence: Evidence) -> RuleFinding | None:
     if security is None or not is_weak(security):
         return None
     return RuleFinding(
-        f"The Paillier key has {security.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
+        f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
+        "count as safe.",
         (1, *lines_of(list(evidence.kinds))),
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from ...accountant import events as ev
-from ..derivation.round_facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..evidence.doubts import EVALUATION, TUNING
 from ..evidence.evidence import Evidence
 from .hazard import RuleFinding, disputed, left_over, lines_of, rounds, rule
 
-CLOSE = 1e-5
+EPSILON_TOLERANCE_RELATIVE = 1e-5
 """Relative difference between two computations of one epsilon that rounding explains."""
 
 
@@ -123,7 +123,7 @@ def close_under_reports(evidence: Evidence) -> RuleFinding | None:
         return RuleFinding(what, where, left_over(evidence))
     for observer, stated in closed.epsilon.items():
         derived = evidence.spent_total(observer).upper
-        if derived > stated * (1.0 + CLOSE):
+        if derived > stated * (1.0 + EPSILON_TOLERANCE_RELATIVE):
             return RuleFinding(
                 f"The last line states epsilon {stated:.6g} before {observer!r}; the facts "
                 f"support {derived:.6g}.",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...accountant import events as ev
 from ...accountant.errors import with_article
 from ...accountant.slack import LARGEST, allows_publishing
-from ..derivation.round_facts import MODEL
+from ...fl.observers.names import MODEL
 from ..derivation.run_setting import NoProof, RunSetting
 from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
 from ..derivation.sensitivity import moves

@@ -9,7 +9,7 @@ from typing import Final
 from ...accountant.errors import InvalidInput
 from .entries import Ledger
 
-NOT_STATED: Final = "which items each round seals"
+SEALED_ITEMS_NOT_STATED: Final = "which items each round seals"
 """What an earlier log does not say."""
 
 
@@ -23,7 +23,7 @@ class MissingCommitments:
 
 def not_stated(ledger: Ledger) -> tuple[str, ...]:
     """Return what the rules about sealed items need, and this log does not say."""
-    return () if ledger.opened.sealed is not None else (NOT_STATED,)
+    return () if ledger.opened.sealed is not None else (SEALED_ITEMS_NOT_STATED,)
 
 
 def missing_commitments(ledger: Ledger) -> tuple[MissingCommitments, ...]:

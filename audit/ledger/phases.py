@@ -12,14 +12,14 @@ from typing import Final
 from ...accountant.records import RoundIntent, RoundRelease
 from .entries import Ledger, SpentIntent
 
-CONTINUOUS: Final = ("gaussian", "laplace")
+CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace")
 """Families of noise that is drawn on the reals; a grid only rounds it."""
 
 NORMALISING: Final = "normalise"
 """The phase that releases what features are normalised by; it knows of no clip of the training."""
 
 
-def configured(ledger: Ledger, table: str, key: str) -> object:
+def configured_value(ledger: Ledger, table: str, key: str) -> object:
     """Return a value of the configuration in the first line; None where it does not say."""
     content = ledger.opened.configuration.get(table)
     return content.get(key) if isinstance(content, Mapping) else None
@@ -34,7 +34,7 @@ def moments_of(ledger: Ledger) -> SpentIntent | None:
     first = next(iter(ledger.spent), None)
     if first is None or first.intent.phase != NORMALISING or first.intent.round != 0:
         return None
-    if configured(ledger, "data", "normalisation") not in (None, "private"):
+    if configured_value(ledger, "data", "normalisation") not in (None, "private"):
         return None
     return None if _states_model(first) else first
 
@@ -60,7 +60,7 @@ def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     return tuple(spent for spent in training if spent.intent.phase not in beside)
 
 
-def alike(ledger: Ledger) -> list[list[SpentIntent]]:
+def rounds_by_release(ledger: Ledger) -> list[list[SpentIntent]]:
     """Return rounds by what they release: a model, or vectors of one length, whatever their phase.
 
     A round of which nothing was released goes with those of its phase.
@@ -80,7 +80,7 @@ def alike(ledger: Ledger) -> list[list[SpentIntent]]:
     return list(groups.values())
 
 
-def released(one: SpentIntent) -> RoundRelease | None:
+def first_release(one: SpentIntent) -> RoundRelease | None:
     """Return the first release of an intent; None where it has none."""
     return one.releases[0][1] if one.releases else None
 

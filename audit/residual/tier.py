@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..levels import STRICT
+from ..levels import STRICT_LEVELS
 from ..measurement import Measurement
 from . import questions
 from .items import Run, read_run
@@ -97,7 +97,7 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
 
 def _measured(run: Run, answer: Answer, p: float, alpha: float) -> Measurement:
     claim = run.opened.claim
-    strict = min(STRICT["residual"], alpha)
+    strict = min(STRICT_LEVELS["residual"], alpha)
     wrong = p <= strict
     rare = not wrong and p <= alpha
     return Measurement(

@@ -17,7 +17,12 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, MissingExtra, PrivplanError, Unsupported
 from privplan.accountant.records import Evaluation, Randomness, RunClose, RunOpen
 from privplan.audit.attack import Asked, attack
-from privplan.audit.attack.rehearsal_size import CANARIES, LARGEST, canaries_for, require_feasible
+from privplan.audit.attack.rehearsal_size import (
+    DEFAULT_CANARIES,
+    MAX_REHEARSAL_WORK,
+    canaries_for,
+    require_feasible,
+)
 from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import NOT_PROOF
 from privplan.audit.results import append_results, measurements_in
@@ -259,7 +264,7 @@ def test_the_usual_tiers_are_taken_in_order(folder: Path) -> None:
     assert len(said) == 4
     asked = stand.call("rehearse")
     assert asked["settings"] == settings_in(opened_in(folder))
-    assert asked["canaries"] == CANARIES
+    assert asked["canaries"] == DEFAULT_CANARIES
     assert (asked["observer"], asked["silos"]) == ("model", 5)
     assert (asked["rounds"], asked["seed"]) == (None, None)
     assert stand.call("claim")["alpha"] == pytest.approx(0.05)
@@ -424,7 +429,7 @@ def test_what_is_asked_is_checked_at_the_door(bad: Any, field: str) -> None:
 def test_a_log_cannot_ask_for_endless_work(tmp_path: Path, folder: Path) -> None:
     stand = Stand()
     with pytest.raises(InvalidInput, match="too many"):
-        attack(folder, Asked(canaries=LARGEST), tools=stand.tools())
+        attack(folder, Asked(canaries=MAX_REHEARSAL_WORK), tools=stand.tools())
     many = ledgers.opening(plan=ledgers.part(rounds=10**12))
     endless = run_in(
         tmp_path / "endless",
@@ -479,7 +484,7 @@ def test_what_people_ask_for_is_not_refused() -> None:
     assert canaries_for(own, 5, rounds=None, asked=100_000) == 100_000
     large = replace(own, run=replace(own.run, rounds=1_000))
     assert canaries_for(large, 100, rounds=None, asked=None) >= 2_000
-    assert canaries_for(large, 5, rounds=10, asked=None) == CANARIES
+    assert canaries_for(large, 5, rounds=10, asked=None) == DEFAULT_CANARIES
 
 
 @pytest.mark.parametrize(
@@ -504,7 +509,7 @@ def test_fewer_canaries_are_used_for_many_rounds(tmp_path: Path) -> None:
     folder, stand = run_in(tmp_path / "run", change=longer), Stand(rehearse=Unsupported("Asked."))
     with pytest.raises(Unsupported):
         attack(folder, Asked(tiers=("claim",)), tools=stand.tools())
-    assert stand.call("rehearse")["canaries"] == CANARIES // 2**6
+    assert stand.call("rehearse")["canaries"] == DEFAULT_CANARIES // 2**6
 
 
 # What is kept, and where

@@ -31,7 +31,7 @@ from privplan.accountant.sensitivity import uldp
 from privplan.audit.budget import audit_budget
 from privplan.audit.derivation.event_order import compared, covers, weaker_of
 from privplan.audit.evidence.epsilon_total import total
-from privplan.audit.evidence.event_rounding import MOST_KINDS, _Classes
+from privplan.audit.evidence.event_rounding import MAX_EVENT_KINDS, _Classes
 from privplan.fl.log.canonical import LOG
 
 from .ledgers import (
@@ -522,7 +522,9 @@ def test_ten_thousand_different_rounds() -> None:
 
 
 def test_rounding_to_fewer_events_is_upwards_and_close() -> None:
-    some = {ev.Poisson(0.1 + i / 1e3, ev.Laplace(5.0 + i / 10)): 3 for i in range(MOST_KINDS + 8)}
+    some = {
+        ev.Poisson(0.1 + i / 1e3, ev.Laplace(5.0 + i / 10)): 3 for i in range(MAX_EVENT_KINDS + 8)
+    }
     exact = epsilon(ev.Compose([ev.Repeat(count, event) for event, count in some.items()]))
     found = total(some, delta=DELTA, neighbours="add-remove")
     assert found.rounded

@@ -16,7 +16,7 @@ from privplan.audit.budget import Entry, Ledger, audit_budget
 from privplan.audit.configuration.comparison import compared
 from privplan.audit.configuration.first_line import Comparison
 from privplan.audit.evidence.epsilon_total import total
-from privplan.audit.hazards.configuration_mismatch import SEARCHED as SLACK
+from privplan.audit.hazards.configuration_mismatch import NOISE_SEARCH_SLACK_RELATIVE as SLACK
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 from privplan.fl.settings.file import parse
@@ -402,7 +402,7 @@ def test_noise_that_was_found_proves_its_target(tmp_path: Path) -> None:
         attack(folder, append=False)
 
 
-SEARCHED = {
+NOISE_SEARCH_SLACK_RELATIVE = {
     "sampled": ("uldp-avg", "sampling_rate = 0.3"),
     "masked": ("uldp-avg", '[security]\naggregation = "masked"\ndropouts = 1'),
     "for a coalition": ("uldp-avg", 'observer = "server+1"\n[security]\naggregation = "masked"'),
@@ -414,14 +414,14 @@ SEARCHED = {
 }
 
 
-@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize("name", NOISE_SEARCH_SLACK_RELATIVE)
 def test_every_search_ends_at_its_target(name: str) -> None:
     """Far within what a log may stay below it."""
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     from privplan.fl.running.preparation import prepare
 
-    system, more = SEARCHED[name]
+    system, more = NOISE_SEARCH_SLACK_RELATIVE[name]
     moments = 'normalisation = "private"' * ("normalisation_noise" in more)
     opening = prepare(
         parse(

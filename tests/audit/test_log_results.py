@@ -24,7 +24,7 @@ from privplan.accountant.records import AuditResult
 from privplan.audit.budget import audit_budget
 from privplan.audit.measurement import Measurement
 from privplan.audit.results import (
-    POINTS,
+    MAX_CURVE_POINTS,
     append_results,
     decoded,
     encoded,
@@ -385,7 +385,7 @@ def test_numbers_of_numpy_are_written_as_numbers() -> None:
 def test_long_curves_are_thinned_and_keep_their_ends() -> None:
     curve = tuple((place / 9999, (place / 9999) ** 0.5) for place in range(10_000))
     found = decoded(encoded(replace(MEASURED, curves={"roc": curve}))).curves["roc"]
-    assert len(found) == POINTS
+    assert len(found) == MAX_CURVE_POINTS
     assert (found[0], found[-1]) == (curve[0], curve[-1])
     assert set(found) <= set(curve)
 

@@ -31,7 +31,7 @@ from privplan.accountant.records import (
     RunOpen,
     Security,
 )
-from privplan.audit.derivation.event_order import TOLERANCE, covers, simplified
+from privplan.audit.derivation.event_order import EVENT_TOLERANCE_RELATIVE, covers, simplified
 from privplan.audit.derivation.protocol_consistency import contradictions
 from privplan.fl.aggregation.share_sums import Shares
 from privplan.fl.shuffling import Shuffling, Terms
@@ -88,7 +88,9 @@ def derived(records: Records, observer: str = "analyzer") -> ev.Event:
 
 def same(one: ev.Event, other: ev.Event) -> bool:
     """Return whether each covers the other, but for the grid of the noise."""
-    return covers(one, other, TOLERANCE) and covers(other, one, TOLERANCE)
+    return covers(one, other, EVENT_TOLERANCE_RELATIVE) and covers(
+        other, one, EVENT_TOLERANCE_RELATIVE
+    )
 
 
 PLAIN: Final = Shuffled(USERS)

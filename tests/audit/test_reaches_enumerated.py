@@ -62,7 +62,7 @@ def responses(reaches: dict[str, Reach], **given: Any) -> RoundFacts:
         RESPONSE,
         shares=1,
         draws=draws,
-        made=draws,
+        certain_draws=draws,
         most_shares=1,
         single=given.pop("single", True),
         reaches=tuple(sorted(reaches.items())),

@@ -18,7 +18,7 @@ from privplan.accountant import records
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.mechanisms import About, Gaussian
 from privplan.accountant.sensitivity.release import up
-from privplan.audit.attack.rehearsal_size import CANARIES, canaries_for
+from privplan.audit.attack.rehearsal_size import DEFAULT_CANARIES, canaries_for
 from privplan.audit.canaries import claim_tier, rehearse
 from privplan.fl.aggregation.sums import noisy_sum
 from privplan.fl.canaries import Seen, View, Watching, canary_rows, canary_training
@@ -230,7 +230,7 @@ def test_a_seeded_rehearsal_repeats() -> None:
 
 def test_how_many_canaries_suit_is_built_in() -> None:
     assert canaries_for(settings("toy-rows"), 3, rounds=None, asked=None) == 2_000
-    assert canaries_for(settings("uldp-avg"), 3, rounds=None, asked=None) == CANARIES
+    assert canaries_for(settings("uldp-avg"), 3, rounds=None, asked=None) == DEFAULT_CANARIES
     with pytest.raises(InvalidInput, match="hours"):
         canaries_for(settings("toy-rows"), 3, rounds=None, asked=100_000)
 
