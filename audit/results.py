@@ -119,6 +119,7 @@ def append_results(
     hidden: dict[str, list[object]] = {}
     for measurement in sealed:
         hidden.setdefault(measurement.tier, []).append(encoded(measurement))
+    # Everything is encoded before the log is opened: a result that is refused writes nothing.
     with LogWriter.reopen(folder, key=key) as writer:
         for tier, content in hidden.items():
             commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
@@ -249,6 +250,7 @@ def _written(value: object, name: str) -> object:
 def _thinned(curve: Curve) -> Curve:
     if len(curve) <= MAX_CURVE_POINTS:
         return curve
+    # Equal steps over the indices, so both ends of the curve stay.
     step = (len(curve) - 1) / (MAX_CURVE_POINTS - 1)
     return tuple(curve[round(index * step)] for index in range(MAX_CURVE_POINTS))
 

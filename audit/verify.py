@@ -134,6 +134,7 @@ def verify(
                 each(line)
     except BadLine as error:
         bad = (error.number, error.reason)
+    # A bad line is named before a mismatch: it may be the reason for it.
     mismatch = check.mismatch()
     problem = _problem(scan, bad) or mismatch
     return Verification(

@@ -32,7 +32,7 @@ MAX_REHEARSAL_WORK: Final = 10 * DEFAULT_REHEARSAL_WORK
 
 
 MAX_REPLICA_WORK: Final = 10**9
-"""Most rounds x local epochs x (users + `ROUND_OVERHEAD_USERS`) of a run that is made again: about a day."""
+"""Most rounds x local epochs x (users + overhead) of a run that is repeated: about a day."""
 
 ROUND_OVERHEAD_USERS: Final = 1_000
 """What a round costs beside its users, as so many of them."""

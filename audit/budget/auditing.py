@@ -63,6 +63,7 @@ def audit_budget(
         expected_head=expected_head,
         each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
     )
+    # Nothing behind a bad line can be trusted, nor that what stands before it is all.
     if verified.first_bad is not None:
         number, reason = verified.first_bad
         why = f"line {number} of the log is bad: {reason}"
@@ -116,6 +117,7 @@ def audit_ledger(
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
     total = evidence.spent_total(claim.observer)
+    # The rules read the same evidence as the numbers, so both speak of one reading of the log.
     search = search_hazards(evidence)
     return BudgetReport(
         chain=chain,

@@ -29,6 +29,7 @@ def rounds_left(evidence: Evidence, epsilon_limit: float | None) -> int | None:
     if not fits(0):
         return 0
     low, high = 0, 1
+    # Doubling, then bisection: the total grows with every further round.
     while high <= MAX_ROUNDS_LEFT and fits(high):
         low, high = high, 2 * high
     if high > MAX_ROUNDS_LEFT:

@@ -34,6 +34,7 @@ def require_same_event(
         return
     rehearsed, announced = _counted(event), _counted(planned)
     fits = rehearsed == announced or _of_any_silo(event, opened, observer)
+    # Fewer rounds were rehearsed: each part must occur at most as often as it is announced.
     if cut and not fits:
         fits = rehearsed[0] == announced[0] and all(
             count <= announced[1].get(part, 0) for part, count in rehearsed[1].items()
@@ -62,6 +63,7 @@ def require_same_epsilon(claimed: float | None, opened: RunOpen, *, cut: bool) -
     """
     promised = math.inf if opened.claim.epsilon is None else opened.claim.epsilon
     if opened.as_published:
+        # As published nothing is proven, so the log must promise what the paper prints.
         printed = math.inf if claimed is None else claimed
         fits = cut or math.isclose(printed, promised, rel_tol=EPSILON_TOLERANCE_BETWEEN_MACHINES)
     else:

@@ -156,6 +156,7 @@ class _LogComparison:
         for number, release in spent.releases:
             self._release(spent, number, release)
         values = max((release.values for _, release in spent.releases), default=None)
+        # Rounds repeat the same facts thousands of times; each different set is compared once.
         key = (intent.phase, *(getattr(intent, name) for name in _COMPARED_FACTS), values)
         if key in self._seen:
             return
@@ -231,6 +232,7 @@ def _at(record: object, path: str) -> object:
 
 
 def _agree(expected: object, stated: object) -> bool:
+    # A budget may cut rounds, so some facts have an upper bound instead of a value.
     if isinstance(expected, AtMost):
         return _is_number(stated) and stated <= expected.value * (1.0 + FACT_TOLERANCE_RELATIVE)  # type: ignore[operator]
     if isinstance(expected, float) and _is_number(stated):

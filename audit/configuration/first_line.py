@@ -124,6 +124,7 @@ def compare_with_file(folder: str | Path, opened: RunOpen) -> Comparison:
         logged = source if isinstance(source, Mapping) else {}
         for key, value in keys.items():
             as_logged = list(value) if isinstance(value, tuple) else value
+            # A key that is absent on one side is a difference only if the file really writes it.
             if key in logged and logged[key] != as_logged:
                 pair = shown(value), shown(logged[key])
             elif key not in logged and key in written.get(table, {}):

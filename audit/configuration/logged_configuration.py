@@ -102,6 +102,7 @@ class LoggedConfiguration:
     def _key(self, table: str, key: str, source: object, hint: Any) -> None:
         where = f"[{table}] {key}"
         try:
+            # Unknown words may be of a newer version; other values that do not fit are absurd.
             value = value_of(where, source, hint)
             in_range(table, key, value, self._opened)
         except InvalidInput:

@@ -56,6 +56,7 @@ def _decimal(where: str, source: object) -> float:
             number = float(source)
         except ValueError:
             number = None
+    # Only the shortest decimal form is accepted, so that one number has one text.
     if number is None or repr(number) != source:
         raise refused(f"{where} of the log's configuration cannot be {source!r:.60}.")
     return number

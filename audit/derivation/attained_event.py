@@ -1,4 +1,4 @@
-"""From below: what some data attain, where the facts describe the mechanism exactly."""
+"""The lower end of epsilon: an event that some data attain, where the facts determine it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _CLIP_SHARE_ATTAINED: Final = Fraction(999_999, 1_000_000)
 """What clipping and truncation, each with its margin, may take from the largest contribution."""
 
 _MIN_GRID_STEPS_PER_SHARE: Final = 2**16
-"""Grid steps in a share from which a sum over the grid is an integral, to less than `_CLIP_SHARE_ATTAINED`."""
+"""Grid steps of a share from which a sum over the grid is its integral, to 1e-6."""
 
 
 def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
-    """Return an event that some data attain before the model, where the facts say enough; or None.
+    """Return an event that some data attain before the model; None where the facts do not say.
 
     Only what was surely released, and is seen, counts: one sum with Gaussian noise in each round,
     of units' own clipped terms whose weights reach 1 by their rule.  The clip's margin and the grid
@@ -53,11 +53,14 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
         scope = setting.scope(contribution.unit)
         if scope == "finer" or (setting.group > 1 and scope != "group"):
             return None
+        # Clipping with its margin and rounding to the grid may shorten the largest contribution; a
+        # lower bound takes both off.
         grid = Fraction(noise.grid)
         reached = Fraction(contribution.bound) * _CLIP_SHARE_ATTAINED - 2 * grid * facts.most_shares
         if setting.security is not None and is_private(setting):
             reached -= 2 * grid * multiple(setting.security.count_limit)  # digits are that coarse
             reached *= largest_weight(setting.security)
+        # Of stated variances the largest counts here, as more noise attains less.
         share = max(Fraction(noise.share_std) ** 2, Fraction(share_deviation(noise)) ** 2)
         # Noise may have been made with the smoothing on top of what is stated.
         square = max(Fraction(noise.std) ** 2, share * facts.most_shares)
@@ -66,6 +69,7 @@ def attained_event(facts: RoundFacts, setting: RunSetting) -> ev.Event | None:
             return None
         event: ev.Event = ev.Gaussian(root_down(square / reached**2) * (1.0 + 1e-15))
         if drawn.method == "poisson" and is_hidden(facts, setting, MODEL):
+            # A slightly lower rate attains less, whatever the rounding of the rate was.
             event = ev.Poisson(max(rate * float(_CLIP_SHARE_ATTAINED) - 2.0**-40, 0.0), event)
         elif drawn.method != "none":
             return None

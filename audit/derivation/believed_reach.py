@@ -57,6 +57,8 @@ def believed_reach(facts: RoundFacts, setting: RunSetting, observer: str) -> Bel
     stated = every[0] if every else None
     if stated is None:
         absent = observer in facts.missing and observer != MODEL
+        # Other rounds of the phase state a reach and this one is silent: as if each message was
+        # seen.
         reaches = (_all(table), table) if absent else (table,)
         return BelievedReach(_told_apart(reaches, facts), missing=absent)
     return _judged(stated, table, facts, setting, observer, route)
@@ -69,10 +71,14 @@ def _judged(
     merged = _merged(stated, table)
     why = tuple(conflicts(stated, table, facts, setting, observer, route))
     if why:
+        # The contradicted statement counts too where it may be the weaker one, beside the table's
+        # row and the view of each message.
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
         return BelievedReach(_told_apart(reaches, facts), as_stated(stated), why)
     assumed = as_stated(stated)
+    # No protocol of the log carries it, and nothing excludes it: an assumption, named beside the
+    # number.
     if stated.sees not in HIDES_NO_MORE[table.sees]:
         if observer == CLIENT:  # it knows its own, whoever mixes
             merged = replace(merged, colluders=max(merged.colluders, 1))
@@ -125,6 +131,7 @@ def _table(observer: str, route: Route, facts: RoundFacts, setting: RunSetting) 
     table = reach_of(observer, route)
     if table is None or not facts.messages:
         return table
+    # Shuffling that no protocol carries hides no sender.
     unmixed = setting.aggregation == "shuffle" and not route.shuffled
     if not unmixed and not sends_many(observer, facts, setting):
         return table

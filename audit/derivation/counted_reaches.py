@@ -63,6 +63,7 @@ def counted_reaches(case: RoundCase, observer: str, reach: Reach) -> tuple[Reach
         reach = replace(reach, colluders=reach.colluders + 1)
     if facts.messages or reach.sees != "sum-less-own" or not reach.colluders:
         return (reach,)
+    # The weakest of both is counted, which bounds every number of colluders in between.
     return reach, replace(reach, colluders=0)
 
 
@@ -75,6 +76,7 @@ def with_messages_of_units(case: RoundCase, reach: Reach) -> Reach:
     if not case.facts.messages:
         return reach
     taken_off = 1 if reach.sees == "sum-less-own" else 0  # `see_sum_of_messages` takes one off
+    # k messages of each colluder, less the one that `see_sum_of_messages` takes off itself.
     known = (reach.colluders + taken_off) * case.setting.group - taken_off
     missing = reach.dropouts
     if missing > case.facts.noise.tolerated_dropouts:  # which are messages, as shares of noise are
@@ -91,6 +93,7 @@ def _of_mixer(case: RoundCase, observer: str, reach: Reach) -> Reach:
     it: it routes by coordinate, and how few others sent one is not bounded.
     """
     facts, (_, setting) = case.facts, case.stated
+    # Who routes messages by coordinate sees each, though it is said to see the release only.
     padded = any(stated.padded_to is not None for _, stated in facts.reaches or ())
     mixes = observer == SHUFFLER or (padded and observer in (COORDINATOR, SERVER))
     mixes |= observer == COORDINATOR and setting.aggregation == "shuffle"

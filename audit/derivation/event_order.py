@@ -65,6 +65,7 @@ def weaker_of(stated: ev.Event, supported: ev.Event) -> ev.Event:
         return stated
     if covers(true, said, 0.0):
         return supported
+    # Part by part the weaker; checked, as a joined event must protect no more than either.
     both = _joined(said, true)
     if both is None or not (covers(both, said, 0.0) and covers(both, true, 0.0)):
         return supported
@@ -95,6 +96,8 @@ def weakest(events: Sequence[ev.Event]) -> ev.Event:
 def _joined(first: ev.Event, second: ev.Event) -> ev.Event | None:
     """Return the weaker parts of two events together; None where they have no parts in common."""
     match first, second:
+        # Epsilon rises with the rate and with repetitions, and falls with the noise, for every
+        # delta.
         case ev.Poisson(rate, inner), ev.Poisson(rate_too, inner_too):
             part = _joined(inner, inner_too)
             return None if part is None else ev.Poisson(max(rate, rate_too), part)
@@ -113,6 +116,7 @@ def _joined(first: ev.Event, second: ev.Event) -> ev.Event | None:
 
 def covers(weak: ev.Event, strong: ev.Event, tolerance: float) -> bool:
     """Return whether `weak` protects no more than `strong`, for certain, up to a tolerance."""
+    # Nothing protects less than no guarantee.
     if isinstance(weak, ev.NoGuarantee):
         return True
     if isinstance(strong, ev.Poisson) and not isinstance(weak, ev.Poisson):

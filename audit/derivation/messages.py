@@ -36,7 +36,7 @@ _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
 
 
 def see_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
-    """Return what one message reveals, with the name of its unit."""
+    """Return the local event of one message, seen with its sender."""
     _require_oblivious(facts, reach)
     return local(facts, setting)
 
@@ -59,6 +59,7 @@ def see_all_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev
 def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return what the sum of all messages reveals; each of them, where their noise is not known."""
     contribution, noise = facts.contribution, facts.noise
+    # Only noise that the observer does not know itself hides anything.
     known = reach.colluders + (reach.sees == "sum-less-own")
     shares = facts.shares - known
     apart = setting.neighbours == "add-remove" or setting.scope(contribution.unit) == "finer"
@@ -69,12 +70,13 @@ def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) ->
     apart |= gone and setting.silos > 1 and contribution.unit != "silo"  # with all of its users
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
         return see_messages(facts, setting, reach)
+    # A sum of k messages: variance k share_std^2 at sensitivity C w; sqrt is rounded down.
     moved = bound(facts, setting) * weight(facts, setting)
     return ev.Gaussian(root_down(share_variance(noise) * shares / moved**2))
 
 
 def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
-    """Return what one message reveals of its sender, from the facts of its noise."""
+    """Return the local event of one message; `NoProof` where its absence would show."""
     shown = facts.contribution.terms == "message" or facts.noise.family in SUM_NOISE_FAMILIES
     if shown and setting.neighbours == "add-remove":
         raise NoProof("a unit that is absent sends no message, which shows whoever counts them")
@@ -82,7 +84,7 @@ def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
 
 
 def randomizer(facts: RoundFacts, setting: RunSetting) -> ev.Event:
-    """Return what one message reveals of the value in it; nothing of whether there is one."""
+    """Return the local event of the value in a message, not of whether it was sent."""
     if facts.noise.family not in SUM_NOISE_FAMILIES:
         return _stated(facts)[0]
     moved = bound(facts, setting) * weight(facts, setting)
@@ -95,6 +97,7 @@ def sent(facts: RoundFacts) -> int:
     As many as anything in the intent says: each draw is a message, of each as many as the stated
     event has of it, and what is sampled is `chosen` of some coordinates.
     """
+    # The largest number that anything states: more messages of a unit cost more.
     said = [reach.chosen or 1 for _, reach in facts.reaches or ()]
     stated = _stated(facts)[1] if facts.noise.family not in SUM_NOISE_FAMILIES else 1
     return max([_announced(facts) * stated, *said])
@@ -102,6 +105,7 @@ def sent(facts: RoundFacts) -> int:
 
 def times(facts: RoundFacts) -> int:
     """Return how often a round was made: once, where no more was drawn than was announced."""
+    # Rounded up: draws beyond the announced ones are a whole round more.
     return -(-facts.draws // _announced(facts))
 
 
@@ -187,6 +191,8 @@ def mixable(facts: RoundFacts, inner: ev.Event, *, each_coordinate: bool) -> ev.
     if isinstance(inner, (ev.RandomizedResponse, ev.Local)) or each_coordinate or facts.single:
         return inner
     if isinstance(inner, ev.Laplace):
+        # Laplace noise of scale b = m C within an l1 ball of radius C: epsilon = 2 C / b = 2 / m,
+        # rounded up by 1e-15.
         epsilon = Fraction(2) / Fraction(inner.noise_multiplier)
         return ev.Local(float(epsilon) * (1.0 + 1e-15))
     return None

@@ -24,13 +24,15 @@ from .sampling import on_sample, require_population
 
 
 def several(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool) -> ev.Event:
-    """Return all sums of a round, of which one is `base`, on their samples."""
+    """Return the event of all sums of a round; `base` is that of one, before sampling."""
     most = most_draws(facts, setting)
     if most is None:
         return repeated(facts.draws, on_sample(base, facts, setting, hidden=hidden))
     require_population(facts, setting)
+    # m sums hold the unit, with the others' batches fixed; no amplification is claimed.
     if facts.sampling.moves_others is False:
         return repeated(most, base)
+    # One of draws/m batches holds the unit, at a place that the observer does not know.
     if hidden and facts.draws % most == 0:
         return repeated(most, ev.ShuffledBatches(facts.draws // most, base))
     return repeated(most, base)
@@ -47,6 +49,7 @@ def most_draws(facts: RoundFacts, setting: RunSetting) -> int | None:
         return None
     least = 1
     if drawn.batch and drawn.population:
+        # Pigeonhole: D sums of b of n units hold some unit ceil(D b / n) times at least.
         least = -(-Fraction(announced * drawn.batch, drawn.population) // 1)
     most = max(drawn.most_draws, int(least)) + max(facts.draws - announced, 0)
     return most if most < facts.draws else None

@@ -41,10 +41,12 @@ def share_deviation(noise: Noise) -> float:
 
 def share_variance(noise: Noise) -> Fraction:
     """Return the variance of the continuous Gaussian noise that one share is as good as."""
+    # In units of the grid: t^2 - 64. Too little variance is counted, so epsilon errs upwards.
     return _stated_variance(noise) - SMOOTHING_VARIANCE_STEPS * Fraction(noise.grid) ** 2
 
 
 def _stated_variance(noise: Noise) -> Fraction:
+    # std^2 is promised of the shares that must arrive; of both statements the smaller counts.
     promised = max(noise.shares - noise.tolerated_dropouts, 1)
     whole = Fraction(noise.std) ** 2 / promised
     return min(whole, Fraction(noise.share_std) ** 2) if noise.share_std > 0.0 else whole

@@ -67,12 +67,15 @@ def reliable_facts(facts: RoundFacts, setting: RunSetting) -> tuple[RoundFacts, 
     `aggregation` is what the facts of the protocol allow, `shares` what it guarantees, and the
     rate that of the oblivious transfer, where it is more than the stated one.
     """
+    # Facts that contradict each other are no protocol: the server counts as seeing each update.
     aggregation = setting.aggregation if not contradictions(facts, setting) else "plain"
     voids = tuple(dict.fromkeys((*facts.voids, *uncovered_remainder(facts, setting))))
     shares, weights, security = facts.shares, facts.weights, setting.security
     if security is not None and setting.aggregation != "plain":
+        # A protocol may end with `fewest` parties, so no more shares than that are sure.
         shares = min(shares, security.fewest)
     if is_private(setting):
+        # The bound for uniform weights is the smaller one; nobody sees here that they are uniform.
         rule = "records" if weights.rule == "uniform" else weights.rule
         weights = replace(weights, rule=rule, largest_sum=max(weights.largest_sum, 1.0))
     rate = max(facts.sampling.rate, transfer_rate(facts, setting))
@@ -149,6 +152,7 @@ def _undefended(security: Security) -> Iterator[str]:
     if lies and 2 * security.fewest <= security.parties + told:
         yield "a server that lies could have two groups of parties believe in two sums"
     if security.degree + 1 == security.parties:  # everybody holds a share of everybody's masks
+        # A lying server asks two groups for shares: 2 t - n of them must answer both times.
         enough = 2 * security.threshold - security.parties if lies else security.threshold
         if enough <= told:
             yield (
@@ -219,6 +223,8 @@ def uncovered_remainder(facts: RoundFacts, setting: RunSetting) -> tuple[str, ..
             f"{security.parties:,} silos count up to {security.count_cap:,} each and a dummy, "
             f"and weights are made for {security.count_limit:,}",
         )
+    # P <= bound is the step of an update, so bound / m bounds the step of what is decrypted: a grid
+    # above it leaves residues without noise.
     grid, bound = facts.noise.grid, facts.contribution.bound
     known = math.isfinite(grid) and math.isfinite(bound)
     if not known or not 0 < Fraction(grid) * multiple(security.count_limit) <= Fraction(bound):
@@ -234,6 +240,7 @@ def multiple(count_limit: int) -> int:
 
 def largest_weight(security: Security) -> Fraction:
     """Return what a user's weights sum to, of as many counts as there may be: below 1."""
+    # c / (c + 1): the dummy keeps a user's weights below 1, which a lower bound must give away.
     counts = security.count_cap * security.parties
     return Fraction(counts, counts + 1)
 
@@ -247,6 +254,7 @@ def transfer_rate(facts: RoundFacts, setting: RunSetting) -> float:
             if facts.sampling.method == "poisson"
             else 0.0
         )
+    # A transfer with unknown numbers may draw everybody: rate 1 is the safe side.
     return 1.0 if facts.sampling.drawn_by == "oblivious-transfer" else 0.0
 
 

@@ -54,6 +54,7 @@ def conflicts(
         said, least = getattr(stated, name), getattr(table, name)
         if said < least:
             yield f"`{name}` is {said:,} where other facts say {least:,}"
+    # Each way to claim less knowledge than the structure of the run gives is a conflict.
     if table.knows_sample and not stated.knows_sample:
         yield "it is said not to know the sample, which it draws, trains on or sees"
     if HOLDS.index(stated.holds) < HOLDS.index(table.holds):
@@ -80,6 +81,7 @@ def _not_mixed(stated: Reach, facts: RoundFacts, setting: RunSetting) -> Iterato
     users, security = stated.users or 0, setting.security
     if security is not None and security.protocol == "shuffler" and users > security.parties:
         yield f"{users:,} messages are mixed, and {security.parties:,} parties send one"
+    # More messages hide better, so a number of users above any other count is a conflict.
     there = setting.size(facts.contribution.unit)
     if there is not None and users > there:
         yield f"{users:,} messages are mixed, and there are {there:,} {facts.contribution.unit}s"

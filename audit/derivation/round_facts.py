@@ -77,6 +77,7 @@ class RoundFacts:
         promised = noise.shares - noise.tolerated_dropouts
         arrived = [release.shares for release in releases]
         drawn = [max(release.draws, noise.draws, 1) for release in releases]
+        # Reasons are kept, not raised: the rounds that are sound still have their numbers.
         strange = tuple(unusable(intent))
         reasons = [*voids, *_void_reasons(intent), *strange]
         if not all(release.clip_enforced for release in releases):
@@ -92,7 +93,9 @@ class RoundFacts:
             intent.sampling,
             intent.sensitivity,
             intent.event,
+            # The fewest shares of any release: noise that did not arrive once is relied on nowhere.
             max(min([promised, *arrived]), 0),
+            # Upper count of noisy sums for the guarantee, lower count for what data attain.
             sum(drawn) if drawn else max(noise.draws, 1),
             sum(min(release.draws, noise.draws) for release in releases),
             max([noise.shares, *arrived]),
@@ -121,6 +124,7 @@ class RoundFacts:
         sampling = self.sampling
         if sampling.batch is None or not sampling.population:
             return sampling.rate
+        # Amplification grows as the rate falls, so of two stated rates the higher one counts.
         return max(sampling.rate, sampling.batch / sampling.population)
 
 

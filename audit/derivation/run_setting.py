@@ -77,6 +77,8 @@ class RunSetting:
 
     def scope(self, clipped: str) -> Scope:
         """Return how the unit lies in what is clipped together; `NoProof` where it does not."""
+        # A promise for k records composes k single ones (`Group`), so the clip of one record
+        # serves.
         if self.group > 1 and clipped in ("entry", "record"):
             return "group"
         if clipped == self.unit:

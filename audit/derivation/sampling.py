@@ -41,6 +41,7 @@ def on_sample(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden:
     require_population(facts, setting)
     amplifies = hidden
     if isinstance(base, (ev.Laplace, ev.DiscreteLaplace)) and not facts.single:
+        # Amplified Laplace noise under replace-one is not proven for vectors: not amplified there.
         amplifies &= setting.neighbours != "replace-one"  # proven in one dimension
     if amplifies:
         if _is_far(facts, setting):
@@ -49,9 +50,12 @@ def on_sample(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden:
             return base if facts.rate == 1.0 else ev.Poisson(facts.rate, base)
         if drawn.method in ("fixed-size", "truncated-poisson") and drawn.batch and drawn.population:
             if drawn.method == "truncated-poisson":
+                # A cap cuts batches by who else is drawn, which has a cost of its own
+                # (`TruncatedPoisson`).
                 return ev.TruncatedPoisson(drawn.rate, drawn.batch, drawn.population, base)
             if drawn.batch < drawn.population:
                 return ev.FixedSize(drawn.batch, drawn.population, base)
+    # No amplification, and one unit less lets another in: the sum moves by 2 C instead of C.
     if drawn.method in _SHIFTING and setting.neighbours == "add-remove":
         return _halved(base)
     return base
@@ -94,6 +98,7 @@ def can_hide(facts: RoundFacts, setting: RunSetting) -> bool:
     drawn = facts.sampling
     if drawn.of != facts.contribution.unit:
         return False
+    # Independent draws at several silos leave out a part of a user only, which hides nobody.
     apart = drawn.drawn_by == "silos" and setting.silos > 1
     if apart and drawn.of not in ("entry", "record"):
         return False  # the silos may draw a unit apart

@@ -1,4 +1,4 @@
-"""How far one unit moves a noisy sum: the clip, by the weights, by what a term is."""
+"""The sensitivity of a noisy sum: clip x largest sum of weights x multiplier of the relation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ from .run_setting import NoProof, RunSetting
 
 
 def moves(facts: RoundFacts, setting: RunSetting) -> Fraction:
-    """Return how far one unit moves the noisy sum, from the facts: the sensitivity."""
+    """Return the sensitivity of the noisy sum to one unit, derived from the facts."""
     contribution = facts.contribution
+    # Delta = crossing x C x sum of weights (x S where each silo's whole update is one term). Of
+    # silos and shares the larger counts, so a log that states fewer silos gains nothing.
     silos = max(setting.silos, facts.noise.shares, 1) if contribution.terms == "silo-delta" else 1
     return _crossing(facts, setting) * Fraction(contribution.bound) * weight(facts, setting) * silos
 
 
 def bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
-    """Return the contribution bound C; a stated sensitivity that is larger makes it larger."""
+    """Return the contribution bound C; a larger stated sensitivity raises it."""
     sensitivity = moves(facts, setting)
+    # A stated sensitivity above the derived one is believed, as it claims less privacy; one below
+    # is not. Events are relative to C, and `reach` is the factor that the relation puts back.
     excess = max(Fraction(1), Fraction(facts.sensitivity) / sensitivity)
     return Fraction(facts.contribution.bound) * _crossing(facts, setting) * excess / setting.reach
 
@@ -29,7 +33,9 @@ def bound_apart(facts: RoundFacts, setting: RunSetting) -> Fraction:
 
 
 def _crossing(facts: RoundFacts, setting: RunSetting) -> int:
-    """Return by how many clips one term moves: 1 where it goes, 2 where it may point elsewhere."""
+    """Return the sensitivity multiplier of one term: 1 if it is removed, 2 if it is replaced."""
+    # A unit finer than what is clipped (a record of a user) leaves its term in the sum, pointing
+    # elsewhere within the ball: the diameter 2 C, under every relation.
     stays = setting.scope(facts.contribution.unit) == "finer"
     if facts.contribution.terms not in ("unit", "message") or stays:
         return 2
@@ -42,8 +48,11 @@ def weight(facts: RoundFacts, setting: RunSetting) -> Fraction:
     A message has its noise when it is weighted, so a small weight takes nothing off.
     """
     largest = Fraction(facts.weights.largest_sum)
+    # Without weights a user may have a full term in each silo, so the weights sum to S.
     if is_unweighted(facts, setting):
         return max(largest, Fraction(setting.silos))
+    # Terms of several units, and messages that carry their noise already, are not made smaller
+    # by small weights.
     return largest if facts.contribution.terms == "unit" else max(largest, Fraction(1))
 
 

@@ -75,6 +75,8 @@ def _messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:
     """Return among how many messages a unit's own surely lies, that one counted."""
     if reach.users is None:
         raise NoProof("the log does not say how many messages are mixed")
+    # Amplification grows with the number of messages, so the smallest bound counts, less all who
+    # may tell or be missing.
     bounds = [reach.users]
     if setting.security is not None:
         bounds.append(setting.security.fewest)
@@ -95,6 +97,7 @@ def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: in
     by_itself = facts.sampling.method != "none" or users < 2 or chosen > dimensions
     if by_itself or reach.granularity != "coordinate":
         return see_all_messages(facts, setting, reach)  # users who join by chance: no bound known
+    # Every user is in every dimension: `dimensions` plain shuffles of one message each.
     if reach.padded_to is None and chosen == dimensions:
         inner = mixable(facts, local(facts, setting), each_coordinate=True)
         assert inner is not None
@@ -102,6 +105,7 @@ def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: in
     if reach.padded_to is None or reach.overflow is None or reach.selection is None:
         raise NoProof("the log does not say to how many messages a dimension is padded")
     left = reach.padded_to - reach.colluders
+    # Colluders may fill every place of a dimension, so the unit's message stands alone.
     if left < 1:
         return see_all_messages(facts, setting, reach)  # colluders fill every place
     if "index-sets" in reach.also:
@@ -110,6 +114,8 @@ def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: in
     inner = mixable(facts, randomizer(facts, setting), each_coordinate=True)
     assert inner is not None
     selection = reach.selection if is_oblivious(facts) else "data-dependent"
+    # The most users and the most colluders are the worst case of a padded dimension: see the
+    # module.
     senders = _senders(facts, setting, reach)
     round_ = ev.SampledShuffle(
         *(senders, dimensions, chosen, left),
@@ -152,11 +158,13 @@ def _on_sample(
     require_population(facts, setting)
     if drawn.method == "none" or (drawn.method == "poisson" and facts.rate == 1.0):
         return event
+    # Poisson sampling before a shuffle of those drawn: amplified only where the draw is secret.
     if drawn.method == "poisson" and hidden:
         return ev.Poisson(facts.rate, event)
     apart = drawn.of != facts.contribution.unit and setting.security is None
     if apart:
         return event.event  # of so many others, nobody knows how many messages
+    # A batch of fixed size is a subset of all; the shuffle is of exactly its messages.
     if drawn.method == "fixed-size" and drawn.batch and drawn.population:
         if hidden and event.users == drawn.batch < drawn.population:
             return ev.FixedSize(drawn.batch, drawn.population, event)

@@ -12,6 +12,7 @@ from .run_setting import NoProof, RunSetting
 
 def require_harmless(facts: RoundFacts, setting: RunSetting, reach: Reach) -> None:
     """Raise `NoProof` where what is seen beside a reach depends on data."""
+    # Each channel is harmless only if what it shows is drawn whatever the data are.
     if "index-sets" in reach.also and not is_oblivious(facts):
         raise NoProof("which coordinates a unit sends depends on its data, and is seen")
     stated = any(part.selection is not None for _, part in facts.reaches or ())

@@ -47,7 +47,7 @@ from .sensitivity import bound, bound_apart, is_uniform, shared_by_silos, weight
 
 
 def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
-    """Return what the sum of all terms and all shares reveals."""
+    """Return the event of the sum of all terms with all reliable shares of the noise."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders, together=True)
     if reach.holds != "nothing":
@@ -56,7 +56,7 @@ def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
 
 
 def see_each(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
-    """Return what the updates of all silos reveal, each with its own share of the noise."""
+    """Return the event of all silos' updates, each with one share of the noise."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders, together=False)
     if reach.holds != "nothing":
@@ -75,7 +75,7 @@ def see_each(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
 
 
 def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
-    """Return what the sum reveals to who subtracts what it added itself."""
+    """Return the event of the sum before a contributor that subtracts its term and its share."""
     if reach.colluders:
         return _told(facts, setting, reach, reach.colluders + 1, together=True)
     holds = reach.holds != "nothing"
@@ -94,9 +94,12 @@ def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Eve
         # Dropouts take away noise, as if more of the deviation were missing.
         return _naive(facts, setting, silos, silos - 1, Fraction(facts.shares - 1, silos - 1))
     if facts.noise.family != "gaussian":
+        # The part of the unit that the observer holds is weighted anew when the rest goes: 2 C.
         doubled = 2 if holds and setting.neighbours != "replace-one" else 1
         return noisy(facts, setting, bound(facts, setting) * weight(facts, setting) * doubled)
     square = share_variance(facts.noise) / bound_apart(facts, setting) ** 2
+    # `insider_release` supposes that (S-1)/S of the noise is left. With fewer reliable shares,
+    # `shares - 1` are left of S - 1: the variance is scaled down to that.
     square *= silos * Fraction(facts.shares - 1, silos - 1)
     return uldp.insider_release(
         root_down(square),
@@ -110,10 +113,11 @@ def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Eve
 
 
 def see_one_share(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
-    """Return what the sum reveals with the noise of one contributor, whoever that is."""
+    """Return the event of the sum with one share of the noise, whoever added it."""
     if reach.holds != "nothing":
         _require_unknown_counts(facts, setting, holds=True)
     require_unknown_noise(reach)
+    # One share is the least noise that a sum can have with anybody in it; all others may be known.
     return summed(replace(facts, shares=1), setting)
 
 
@@ -126,9 +130,10 @@ def require_unknown_noise(reach: Reach) -> None:
 
 
 def summed(facts: RoundFacts, setting: RunSetting) -> ev.Event:
-    """Return what all terms and all reliable shares together reveal."""
+    """Return the event of all terms with all reliable shares, whoever sees them."""
     terms = Fraction(1)
     if facts.contribution.terms == "silo-delta":
+        # Each silo's whole update may change by C where one of its users changes.
         terms = Fraction(max(setting.silos, facts.noise.shares, 1))
     return noisy(facts, setting, bound(facts, setting) * weight(facts, setting) * terms)
 
@@ -151,9 +156,12 @@ def _told(
         return summed(facts, setting)
     _require_unknown_counts(facts, setting, holds=holds)
     silos = shared_by_silos(facts, setting)
+    # Colluders' shares are subtracted first; they may all be among those that arrived.
     others, left = silos - told, facts.shares - told
     if left < 1:
         raise NoProof("who subtracts the shares of colluding silos is left with no noise")
+    # Of the sum, `left` shares spread over the other silos' terms; of single updates each has its
+    # own share whole.
     shares_left = Fraction(left, others) if together else Fraction(1)
     if facts.contribution.terms == "silo-delta":
         return _naive(facts, setting, silos, others, shares_left)
@@ -195,7 +203,7 @@ def _require_chosen_apart(facts: RoundFacts, setting: RunSetting) -> None:
 def _naive(
     facts: RoundFacts, setting: RunSetting, silos: int, seen: int, left: Fraction = Fraction(1)
 ) -> ev.Event:
-    """Return what whole silos' updates reveal to who sees `seen` of them; `left` of the noise."""
+    """Return the event of `seen` silos' clipped updates, with the part `left` of the noise."""
     if facts.noise.family != "gaussian":
         return summed(facts, setting)
     per_silo = bound(facts, setting) * setting.reach / 2 * weight(facts, setting)
@@ -206,10 +214,11 @@ def _naive(
 
 
 def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
-    """Return the event of a sum with all reliable noise, for a contribution bound."""
+    """Return the event of a sum with all reliable noise, at sensitivity `moved`."""
     noise, norm = facts.noise, facts.contribution.norm
     if noise.family == "gaussian":
         return ev.Gaussian(root_down(share_variance(noise) * facts.shares / moved**2))
+    # Only Gaussian shares add up in closed form, var = k share_std^2 at sensitivity `moved`.
     # A sum of several shares is one share and something independent of the data.
     scale, grid = Fraction(share_deviation(noise)), Fraction(noise.grid)
     if noise.family == "laplace":
@@ -221,10 +230,14 @@ def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
     if noise.family == "discrete-laplace":
         _need_l1(norm)
         return ev.DiscreteLaplace(down(scale / grid / steps), int(steps))
+    # One integer: the discrete Gaussian itself. `steps` is the sensitivity in grid steps, rounded
+    # up.
     if facts.single:
         return ev.DiscreteGaussian(down(scale / grid / steps), int(steps))
+    # A vector on a fine grid: continuous noise of variance t^2 - 64 dominates it (`noise_shares`).
     if scale >= MIN_SHARE_GRID_STEPS * grid:
         return ev.Gaussian(root_down(((scale / grid) ** 2 - SMOOTHING_VARIANCE_STEPS) / steps**2))
+    # On a coarse grid: rho = (Delta / sigma)^2 / 2 holds for discrete Gaussian vectors; rounded up.
     return ev.ZCDP(up((steps * setting.reach * grid / scale) ** 2 / 2))
 
 

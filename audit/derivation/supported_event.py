@@ -94,16 +94,18 @@ def supported(
 
 
 def _seen(case: RoundCase, reach: Reach) -> ev.Event:
-    """Return what one reach reveals in all draws of a round."""
+    """Return the event of one reach, over all draws of a round."""
     facts, setting = _without(case.facts, reach), case.setting
     if facts.noise.family in SUM_NOISE_FAMILIES and facts.shares < 1:
         raise NoProof("no share of the noise can be relied on")
     if reach.holds == "weights" and facts.weights.rule == "records":
         raise NoProof(uldp.CLEAR_WEIGHTS.reason)
     require_harmless(facts, setting, reach)
+    # Three ways in which an observer learns who was drawn; then no sample amplifies.
     shown = facts.messages and reach.sees == "each"  # who sends no message was not drawn
     shown |= reach.sees != "shuffled" and _leaves_by_chance(facts)
     shown |= reach.knows_sample or (reach.colluders > 0 and _is_told(facts, setting))
+    # Only whole units that are left out, against who does not know it (`can_hide`).
     hidden = case.hides and not shown and can_hide(facts, setting)
     if reach.sees == "shuffled":
         return see_shuffled(facts, setting, reach, hidden=hidden)
@@ -113,6 +115,7 @@ def _seen(case: RoundCase, reach: Reach) -> ev.Event:
         if reach.sees == "one-share":
             require_unknown_noise(reach)
         return see_all_messages(facts, setting, reach)
+    # One noisy sum or message; `several` composes the draws of the round and adds the sample.
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
     return several(base, facts, setting, hidden=hidden)
@@ -142,6 +145,7 @@ def _without(facts: RoundFacts, reach: Reach) -> RoundFacts:
         return facts
     if reach.dropouts <= facts.noise.tolerated_dropouts:
         return facts
+    # Of stated dropouts, those beyond the tolerated ones take shares of the noise along.
     return replace(facts, shares=max(min(facts.shares, facts.noise.shares - reach.dropouts), 0))
 
 

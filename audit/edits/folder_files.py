@@ -67,6 +67,7 @@ def _model(path: Path, history: History) -> Iterator[str]:
         )
     closed = ledger.closed
     named = () if closed is None or closed.model is None else (closed.model,)
+    # The last line names the model; without one it is what the last release left.
     due = named or history.lineage.last
     if due and stored.digest not in due:
         what = "the last line names" if named else "the last release left"

@@ -64,6 +64,8 @@ class Lineage:
         self.named += 1
         if self.first is None:
             self.first = stated
+        # Behind a release without a model any start is possible, so what comes next is taken as it
+        # is.
         if not self.last:
             self.last = (stated,)
         if stated not in self.last:

@@ -26,6 +26,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
 
     name = configured_value(history.ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
+    # Nothing is imported for systems of this package, so the check stays quick.
     if name is None or (system is not None and system.trains):
         return None
     from ...fl.frame.expected_log import NotStated as Missing

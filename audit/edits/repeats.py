@@ -32,6 +32,7 @@ def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
     ledger = history.ledger
     if ledger.opened.dataset is not None:
         yield "The commitment `dataset`", ledger.opened.dataset, 1
+    # The first model is public; its digest stands once as what the first round starts from.
     start = next(
         (spent for spent in training_of(ledger) if spent.intent.model_in is not None), None
     )

@@ -147,6 +147,7 @@ def _lost(ledger: Ledger) -> set[int]:
         release = first_release(spent)
         if release is None:
             continue
+        # Two gaps are honest: the very last model of an open run, and one that a recovery skipped.
         last = spent is training[-1] and ledger.closed is None
         gone = after == spent.intent.model_in != release.model_out and newest > spent.number
         if last or gone:

@@ -103,6 +103,7 @@ def recovery_mismatch(history: History) -> EditFinding | None:
     """Fire where a recovery does not go on behind the last round that was begun before it."""
     rounds = [(spent.number, spent.intent.round) for spent in history.ledger.spent]
     lines = [line for line, _ in rounds]
+    # Running maximum of the next number: a recovery goes on behind all rounds begun before it.
     due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
     for recovery in history.ledger.recoveries:
         due = due_behind[bisect_left(lines, recovery.number)]

@@ -25,7 +25,7 @@ from typing import IO, Any, Final
 from ...accountant.errors import InvalidInput
 
 MODEL_FORMAT: Final = "privplan-model/1"
-PARAMETERS: Final = "parameters"
+MODEL_ARRAY: Final = "parameters"
 ABOUT: Final = "about"
 RELEASED_MOMENTS: Final = "normalisation_released"
 """Names of the arrays: the model, a text about it, and the moments that were released."""
@@ -67,6 +67,8 @@ class StoredModel:
         return any(
             hashlib.sha256(b"".join(content for _, content in some)).hexdigest() in digests
             for size in range(len(self.beside), 0, -1)
+            # At most 2^8 subsets: a checkpoint may hold released moments and others beside the
+            # state.
             for some in itertools.combinations(self.beside, size)
         )
 
@@ -81,7 +83,7 @@ class StoredModel:
                 if about["format"] != MODEL_FORMAT:
                     raise ValueError
                 return cls(
-                    _digest(arrays, PARAMETERS),
+                    _digest(arrays, MODEL_ARRAY),
                     _digest(arrays, RELEASED_MOMENTS) if moments else None,
                     str(about["run_id"]),
                     int(about["round"]),
@@ -125,6 +127,8 @@ def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
             held = arrays.infolist()
             if any(member.compress_type != zipfile.ZIP_STORED for member in held):
                 raise ValueError
+            # Stored members cannot be longer than the file: nothing is decompressed, so nothing can
+            # swell.
             if sum(member.file_size for member in held) > size or len({*arrays.namelist()}) != len(
                 held
             ):
@@ -144,6 +148,7 @@ def _array(
     with arrays.open(member) as file:
         if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
             raise ValueError
+        # A header is a Python literal of at most 65,535 bytes; evaluating one runs no code.
         header = ast.literal_eval(
             file.read(*_NPY_HEADER_LENGTH.unpack(file.read(_NPY_HEADER_LENGTH.size))).decode()
         )
@@ -172,7 +177,7 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
 def _others(names: set[str]) -> list[str]:
     """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
-    others = [name for name in arrays if name not in (PARAMETERS, ABOUT)]
+    others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT)]
     return [name for name in others if not name.startswith(_MOMENTS_PREFIX)][: MAX_STATE_ARRAYS + 1]
 
 

@@ -132,6 +132,8 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
         most = max(last - first for first, last, _ in same)
         reached, line = 0, 0
         for first, last, number in same:
+            # Every intent that was cut off in between may have drawn as much as the largest
+            # release.
             excused = bisect_left(lost, number) - bisect_left(lost, line)
             if first - reached > excused * most:
                 yield reached, first, number
@@ -219,6 +221,7 @@ def _changed(same: list[SpentIntent]) -> int:
         phases = of_round.setdefault(spent.intent.round, Counter())
         phases[spent.intent.phase] = max(phases[spent.intent.phase], most_of)
     most = max((phases.total() for phases in of_round.values()), default=0)
+    # Shares that did not arrive in one round bring their streams in another.
     most += noise.tolerated_dropouts
     names: set[str] = set()
     for number, release in releases:

@@ -92,6 +92,8 @@ def _reused(ledger: Ledger) -> frozenset[int]:
                 elif used.last < used.first:
                     reused.add(number)
     for same in ranges.values():
+        # A sweep over the ranges by their first byte: one that begins before the last end overlaps
+        # it.
         same.sort()
         reached, holder = -1, 0
         for first, last, number in same:
@@ -114,6 +116,7 @@ def _moved(ledger: Ledger) -> frozenset[int]:
     fixed = [
         same for same, changed in groups if not changed and same[0].intent.phase != NORMALISING
     ]
+    # Something else in the log must be able to have released the norm with noise of its own.
     accounted = bool(fixed) or any(cause == ACCOUNTED for cause, _ in _extras(ledger))
     return frozenset(
         spent.number

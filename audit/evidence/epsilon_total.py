@@ -77,8 +77,10 @@ def total(
     except PrivplanError as error:
         return no_guarantee_total(" ".join(part for part in (error.what, error.why) if part))
     upper = answer.bounds.upper
+    # The lower end is worth its time only where a number can be read from it.
     if upper > VAST_EPSILON or not lower:
         below = 0.0
+    # The same events, attained: the engine's own lower end holds.
     elif lower == counts and not rounded:
         below = answer.bounds.lower
     else:

@@ -48,6 +48,7 @@ def rounded_leaves(parts: tuple[Leaf, ...], *, weaker: bool) -> tuple[tuple[Leaf
     if _all_gaussian(parts) or _few(parts, MAX_FAST_GAUSSIAN_SUMS):
         return parts, False
     classes = _Classes.of(parts, weaker)
+    # Widths rise until the classes are few; `weaker` rounds so that the bound keeps its side.
     fine = classes.merged(parts, FINEST_CLASS_WIDTH)
     if _few(fine, MAX_FAST_GAUSSIAN_SUMS):
         return fine, True
@@ -120,6 +121,8 @@ class _Classes:
         """Return the next of least, least x step, ... below a noise (above it if not `weaker`)."""
         if math.isinf(step):
             return self.least if self.weaker else value
+        # Class k holds noise in [least step^k, least step^(k+1)); min and max undo the rounding of
+        # logarithm and power on the unsafe side.
         steps = math.floor(math.log(value / self.least) / math.log(step))
         if self.weaker:
             return min(self.least * step**steps, value)
@@ -131,6 +134,7 @@ class _Classes:
             return rate
         if math.isinf(step):
             return self.most if self.weaker else rate
+        # Class k holds rates in (most / step^(k+1), most / step^k], rounded up for an upper end.
         steps = math.floor(math.log(self.most / rate) / math.log(step))
         if self.weaker:
             return max(self.most / step**steps, rate)

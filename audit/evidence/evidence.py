@@ -113,11 +113,13 @@ class Evidence(Rounds):
         self, observer: str, group: int | None, whole: bool, ignoring: frozenset[str], tuned: bool
     ) -> EpsilonTotal:
         for_group = self if group is None else self._for_groups(group)
+        # Every run of a private search saw the same data, so each is composed once.
         times = self.ledger.opened.tuning.trials if tuned else 1
         below = for_group._below if observer in (MODEL, SERVER) and not tuned else {}
         composed = for_group._summed(observer, ignoring, times, whole=whole, below=below)
         if not self.sees_released(observer):
             return composed
+        # Post-processing: the larger of both numbers is the guarantee.
         # Who sees more of a round sees the model too, so its number is never the smaller one.
         model = self.total(MODEL, group=group, whole=whole, ignoring=ignoring, tuned=tuned)
         return model if model.upper > composed.upper else composed
@@ -125,6 +127,7 @@ class Evidence(Rounds):
     def _for_groups(self, size: int) -> Evidence:
         """Return the same log for units of so many records, or of so many of what is promised."""
         clipped = {kind.facts.contribution.unit for kind in self.kinds}
+        # Group sizes count records where records are clipped, else the promised units.
         unit = clipped.pop() if clipped in ({"record"}, {"entry"}) else self.setting.unit
         return self.for_units(replace(self.setting, group=size, unit=unit))
 
@@ -159,6 +162,8 @@ class Evidence(Rounds):
         from_facts = reading(stated=False)
         if not any(self.seen(kind, observer).verdict == "different" for kind in self.kinds):
             return from_facts
+        # Shapes that do not compare leave open which event is weaker, so the larger total counts;
+        # an infinite one says nothing that the facts do not.
         from_stated = reading(stated=True)
         return from_stated if from_facts.upper < from_stated.upper < math.inf else from_facts
 
@@ -211,6 +216,7 @@ class Evidence(Rounds):
         )
         known = observer if observer in plan.events and observer in stated_to else MODEL
         silent = known != observer or self.setting.as_published
+        # As many rounds as planned were made, and no event says which: nothing is left.
         if silent and len(self.ledger.spent) == self.ledger.rounds >= plan.rounds:
             return {}
         left = self.planned(known).left
@@ -221,6 +227,8 @@ class Evidence(Rounds):
             same = event if event in held else nearly_equal_event(event, held)
             for kind, parts in held[same] if same is not None else ():
                 counted = self._counted(kind, observer, stated=stated)
+                # The weakest of the kinds that may stand for a planned event; a round of several
+                # events is counted once for each `parts` of them, rounded up.
                 if cost is None or not covers(cost, counted, 0.0):
                     cost, times = counted, -(-count // parts)
             if cost is None and known != observer:

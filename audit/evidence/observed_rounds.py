@@ -55,6 +55,8 @@ class Rounds:
             return ObservedEvent(true, true, None, "same")
         if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
             return ObservedEvent(true, true, stated, "weaker")
+        # Earlier versions stated the weaker number of both kinds of silos; the facts tell them
+        # apart.
         if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
             return ObservedEvent(true, true, stated, "weaker")
         return ObservedEvent(
@@ -121,6 +123,7 @@ class Rounds:
             compared = compare_with_plan(told, tally(stated))
         except PrivplanError:
             return False
+        # A statement of no guarantee covers whatever was left out of it.
         if any(isinstance(part, ev.NoGuarantee) for part in told):
             return False
         return bool(compared.beyond or compared.foreign)

@@ -51,6 +51,7 @@ def observers_of(rounds: Rounds) -> tuple[str, ...]:
     """Return who sees something of a run: by its structure, and whoever the log names."""
     opened, closed = rounds.ledger.opened, rounds.ledger.closed
     observers = [MODEL]
+    # Several shares of noise were added by several parties, whatever the log calls them.
     shared = any(kind.facts.noise.shares >= 2 for kind in rounds.kinds)  # by whom, if not silos?
     observers += _OBSERVERS_BY_AGGREGATION.get(rounds.setting.aggregation, ())
     if _has_server(rounds) and (rounds.setting.silos >= 2 or shared):
@@ -107,6 +108,7 @@ def sees_released(rounds: Rounds, observer: str) -> bool:
 
 def _is_elsewhere(kind: RoundKind, reach: Reach) -> bool:
     """Return whether the number of a reach is about what lies with others than the observer."""
+    # See the module: only sums that one's own term was taken off are about others' data.
     if kind.facts.messages or reach.sees not in ("sum", "each", "sum-less-own"):
         return False
     return reach.sees == "sum-less-own" or reach.colluders > 0

@@ -42,6 +42,7 @@ def compare_with_plan(intended: Counts, executed: Counts) -> PlanComparison:
         if same is None:
             foreign[event] = count
             continue
+        # What was made beyond the plan stays apart: it is counted, and a hazard.
         taken = min(count, left[same])
         left[same] -= taken
         if count > taken:

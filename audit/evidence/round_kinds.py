@@ -37,6 +37,7 @@ def kinds_of(ledger: Ledger, doubts: Doubts) -> tuple[RoundKind, ...]:
     for spent in released:
         values = max(release.values for _, release in spent.releases)
         widths[spent.intent.phase] = max(widths.get(spent.intent.phase, 0), values)
+    # A phase releases single numbers if no release of it ever held more values.
     known = {phase for phase, width in widths.items() if width <= 1}
     unsaid = unstated(ledger)
     for spent in ledger.spent:
@@ -74,6 +75,7 @@ def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
             default=0,
         )
         for spent in rounds:
+            # Rounds before a recovery may be of a version that stated no reaches.
             silent = spent.intent.reaches is None and spent.number < resumed
             lacking = said - set(spent.intent.reaches or ())
             if lacking and not silent:

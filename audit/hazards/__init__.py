@@ -61,6 +61,7 @@ def search_hazards(evidence: Evidence) -> HazardSearch:
     outcomes = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
     hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
     silent = tuple(outcome.what for outcome in outcomes.values() if isinstance(outcome, NotStated))
+    # An error that names the fact behind a stated event takes the place of the bare mismatch.
     explained = {
         line
         for name, hazard in hazards.items()

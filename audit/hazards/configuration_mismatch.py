@@ -59,6 +59,7 @@ def plan_below_target(evidence: Evidence) -> RuleFinding | None:
     if target is None or planned is None:
         return None
     delta, relation = opened.claim.delta, opened.claim.neighbours
+    # A plan clearly below its target has more noise than the search could have chosen.
     proven = total({planned: 1}, delta=delta, neighbours=relation).upper
     if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE):
         return None

@@ -63,6 +63,7 @@ def weights_above_one(evidence: Evidence) -> RuleFinding | None:
     ]
     if not bad:
         return None
+    # Larger weights are harmless where the sensitivity was computed with them.
     ignored = any(understated(evidence, kind) for kind in bad)
     return RuleFinding(
         f"A unit's weights sum to up to {bad[0].facts.weights.largest_sum:g}.",

@@ -70,6 +70,7 @@ def _wrong(opened: RunOpen, measurement: Measurement) -> str | None:
     ):
         shown = "nothing" if measurement.claimed is None else f"epsilon {measurement.claimed:.6g}"
         return f"a result is held against {shown}, and line 1 promises epsilon {promised:.6g}."
+    # delta' >= delta: a lower bound at the larger delta is one at the smaller too.
     if measurement.delta > claim.delta and measurement.value > promised and not measurement.unusual:
         return (
             f"a result shows epsilon {measurement.value:.6g} at delta {measurement.delta:.6g}, "

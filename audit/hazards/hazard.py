@@ -78,6 +78,7 @@ class Rule:
         finding = self.look(evidence)
         if finding is None or isinstance(finding, NotStated):
             return finding
+        # A finding may be graver or milder than its rule, as the facts of the log say.
         return Hazard(
             self.id,
             finding.severity or self.severity,

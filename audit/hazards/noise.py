@@ -220,6 +220,7 @@ def classical_sigma(evidence: Evidence) -> RuleFinding | None:
     if not bad:
         return None
     epsilon = left_over(evidence)
+    # Harmless where the noise suffices all the same.
     exceeds = epsilon is None or epsilon > claimed
     return RuleFinding(
         f"The noise multiplier {formula:.6g} is the classical formula's for epsilon {claimed:g}.",

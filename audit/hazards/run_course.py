@@ -19,6 +19,7 @@ def more_rounds(evidence: Evidence) -> RuleFinding | None:
     opened, spent, count = evidence.ledger.opened, evidence.ledger.spent, evidence.ledger.rounds
     if evidence.setting.as_published and count <= opened.plan.rounds:
         return None
+    # By numbers of rounds, and by events: a round may have several intents.
     beyond = any(evidence.planned(observer).beyond for observer in opened.plan.events)
     if count <= opened.plan.rounds and not beyond:
         return None

@@ -89,6 +89,7 @@ def reach_assumed(evidence: Evidence) -> RuleFinding | None:
     rests = [
         (name, kind, seen.assumed[0]) for name, kind, seen in _looked(evidence) if seen.assumed
     ]
+    # An assumption matters only where a number rests on it.
     rests = [seen for seen in rests if math.isfinite(evidence.spent_total(seen[0]).upper)]
     if not rests:
         return None

@@ -47,6 +47,7 @@ def unit_mismatch(evidence: Evidence) -> RuleFinding | None:
     clipped = sorted({kind.facts.contribution.unit for kind in bad})
     epsilon = None
     if len(clipped) == 1 and len(bad) == len(evidence.kinds):
+        # What the log does support: the same promise for one unit of what was clipped.
         alone = evidence.for_units(replace(evidence.setting, unit=clipped[0], group=1))
         epsilon = left_over(alone)
     what = (

@@ -39,6 +39,7 @@ def _missing_commitments(ledger: Ledger) -> Iterator[MissingCommitments]:
     announced = ledger.opened.sealed
     if announced is not None and ledger.opened.dataset is None:
         yield MissingCommitments(1, ("dataset",))
+    # Earlier versions: whatever one release of a phase seals, all of them must.
     if announced is None:
         announced = _of_any(ledger)
     for spent in ledger.spent:

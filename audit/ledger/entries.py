@@ -162,10 +162,12 @@ class _Sorter:
 
     def _release(self, record: RoundRelease, number: int) -> None:
         known = self.intents.get(record.intent)
+        # A release under the intent of another round is an orphan, and counts for that intent too.
         if known is None or known[1].round != record.round:
             self.orphans.append(number)
         if known is not None:
             self.releases.setdefault(record.intent, []).append((number, record))
+        # Counted for orphans as well: a recovery must not go back behind any release.
         self.last_released = max(self.last_released, record.round)
 
     def _recover(self, record: RunRecover, number: int) -> None:

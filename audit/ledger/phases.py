@@ -53,6 +53,7 @@ def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
     """
     training = training_of(ledger)
     with_model = {spent.intent.round for spent in training if _states_model(spent)}
+    # Phases that name a model in some round train it; the others only stand beside it.
     stating = {spent.intent.phase for spent in training if _states_model(spent)}
     beside = {
         spent.intent.phase for spent in training if spent.intent.round in with_model
