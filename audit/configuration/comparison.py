@@ -56,7 +56,7 @@ def compared(ledger: Ledger) -> Comparison:
     comparing = _LogComparison(ledger, LoggedConfiguration(ledger.opened))
     comparing.everything()
     not_stated = dict.fromkeys((*comparing.given.not_stated, *comparing.missing))
-    return Comparison(tuple(comparing.found), tuple(name for name in not_stated if name))
+    return Comparison(tuple(comparing.differences), tuple(name for name in not_stated if name))
 
 
 def require_as_configured(ledger: Ledger) -> None:
@@ -75,18 +75,18 @@ class _LogComparison:
 
     def __init__(self, ledger: Ledger, given: LoggedConfiguration) -> None:
         self.ledger, self.given = ledger, given
-        self.found: list[Difference] = []
+        self.differences: list[Difference] = []
         self.missing: list[str] = []
         self._seen: set[object] = set()
         self._values: dict[str, int] = {}  # of each phase: one model has one length
 
     def everything(self) -> None:
         """Compare the first line, the recoveries, the phases, and every round."""
-        self.found += self.given.lacking
+        self.differences += self.given.lacking
         if not self.ledger.opened.configuration:
             return
         for where, source in self.given.absurd:
-            self.found.append(Difference(where, "what no run can have", source, 1))
+            self.differences.append(Difference(where, "what no run can have", source, 1))
         self._opening()
         self._recoveries()
         self._phases()
@@ -217,8 +217,8 @@ class _LogComparison:
 
     def _once(self, fact: str, expected: str, stated: str, line: int) -> None:
         """Keep a difference, of each fact the first line and of each value that is stated."""
-        if not any((known.fact, known.stated) == (fact, stated) for known in self.found):
-            self.found.append(Difference(fact, expected, stated, line))
+        if not any((known.fact, known.stated) == (fact, stated) for known in self.differences):
+            self.differences.append(Difference(fact, expected, stated, line))
 
 
 _COMPARED_FACTS: Final = ("contribution", "noise", "sensitivity", "weights", "sampling")

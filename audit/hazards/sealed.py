@@ -96,12 +96,12 @@ def sealed_hazards(
 
 def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
     """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
-    found = [
-        sum(one in known for one in release.sealed.values())
+    opened_items = [
+        sum(commitment in known for commitment in release.sealed.values())
         for spent in ledger.spent
         for _, release in spent.releases
     ]
-    return sum(map(bool, found)), sum(found)
+    return sum(map(bool, opened_items)), sum(opened_items)
 
 
 def _other_noise(ledger: Ledger, known: Mapping[str, object]) -> Hazard | None:
@@ -184,22 +184,22 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | N
     from scipy.special import bdtr, chdtr, chdtrc
 
     lines = tuple(number for number, _ in counts)
-    total, made = sum(count for _, count in counts), len(counts)
+    total, draws = sum(count for _, count in counts), len(counts)
     if any(not 0 <= count <= size for _, count in counts):
         return _counted("are impossible", size, rate, lines)
-    below = float(bdtr(total, size * made, rate))
-    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * made, rate))
+    below = float(bdtr(total, size * draws, rate))
+    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * draws, rate))
     if 2.0 * min(below, above) < SEALED_FALSE_ALARM / 2.0:
-        return _counted(f"average {total / made:.4g}", size, rate, lines)
+        return _counted(f"average {total / draws:.4g}", size, rate, lines)
     variance = size * rate * (1.0 - rate)
-    if made < _MIN_ROUNDS_FOR_SPREAD or variance < _MIN_COUNT_VARIANCE:
+    if draws < _MIN_ROUNDS_FOR_SPREAD or variance < _MIN_COUNT_VARIANCE:
         return None
     spread = sum((count - size * rate) ** 2 for _, count in counts) / variance
     if (
-        2.0 * min(float(chdtr(made, spread)), float(chdtrc(made, spread)))
+        2.0 * min(float(chdtr(draws, spread)), float(chdtrc(draws, spread)))
         < SEALED_FALSE_ALARM / 2.0
     ):
-        shown = (variance * spread / made) ** 0.5
+        shown = (variance * spread / draws) ** 0.5
         return _counted(f"spread by {shown:.3g}", size, rate, lines)
     return None
 
