@@ -34,10 +34,11 @@ from .ledgers import (
     upper,
     weighted,
 )
+from .shuffled import EACH
+from .shuffled_enumeration import enumerated
 from .shuffling import mixing, sent
 from .test_messages_audited import of_mechanism
 from .test_reaches import silent_in, stating
-from .test_shuffled_logs import EACH, enumerated
 
 
 def gaussian(shift: float, delta: float = DELTA) -> float:
