@@ -344,3 +344,8 @@ def written(folder: Path, records: Sequence[Record]) -> Path:
         lines.append(line + "\n")
     (folder / LOG).write_text("".join(lines))
     return folder
+
+
+def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
+    """Return the epsilon of an event at `DELTA`."""
+    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper

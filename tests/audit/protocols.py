@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import privplan as pp
 from privplan.accountant import events as ev
 
 from .ledgers import (
-    DELTA,
     SIGMA,
     Change,
     Records,
@@ -24,10 +22,6 @@ TRANSFER = "oblivious-transfer"
 
 
 OBSERVERS = ("model", "server", "silo", "silo-with-records")
-
-
-def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
-    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper
 
 
 def private(rounds: int = 20, **options: Any) -> Records:

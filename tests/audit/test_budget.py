@@ -21,7 +21,6 @@ from privplan.accountant.records import (
 )
 from privplan.accountant.sensitivity import uldp
 
-from .budgets import epsilon
 from .ledgers import (
     CLIP,
     SIGMA,
@@ -29,6 +28,7 @@ from .ledgers import (
     also,
     audited,
     changed,
+    epsilon,
     evidence,
     grouped,
     intents,

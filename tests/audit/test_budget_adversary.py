@@ -25,7 +25,6 @@ from privplan.audit.evidence.plan_comparison import tally
 
 from .ledgers import (
     CLIP,
-    DELTA,
     SIGMA,
     Change,
     Records,
@@ -33,6 +32,7 @@ from .ledgers import (
     audited,
     changed,
     closing,
+    epsilon,
     evidence,
     intents,
     naive,
@@ -42,10 +42,6 @@ from .ledgers import (
     upper,
     weighted,
 )
-
-
-def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
-    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper
 
 
 def hazards(records: Records) -> dict[str, str]:

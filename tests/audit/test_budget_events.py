@@ -12,12 +12,12 @@ from privplan.accountant.records import (
 )
 from privplan.audit.derivation.event_order import compared, covers, weaker_of
 
-from .budgets import epsilon
 from .ledgers import (
     DELTA,
     SIGMA,
     Records,
     changed,
+    epsilon,
     evidence,
     intents,
     upper,

@@ -25,11 +25,11 @@ from privplan.audit.evidence.epsilon_total import total
 from privplan.audit.evidence.event_rounding import MAX_EVENT_KINDS, _Classes
 from privplan.fl.log.canonical import LOG
 
-from .budgets import epsilon
 from .ledgers import (
     CLIP,
     DELTA,
     audited,
+    epsilon,
     intents,
     opening,
     part,

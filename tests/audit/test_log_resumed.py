@@ -23,7 +23,7 @@ from privplan.fl.log.canonical import LOG, SEALED
 from privplan.fl.log.disk import AppendFile
 
 from . import logs
-from .writing import lost
+from .logs import lost
 
 # --- taking up a run ---------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from privplan.fl.log import disk as disk_module
 from privplan.fl.log.canonical import LOG, SEALED, canonical
 
 from . import logs
-from .writing import lost
+from .logs import lost
 
 
 def test_lines_are_canonical_chained_and_numbered(tmp_path: Path) -> None:
