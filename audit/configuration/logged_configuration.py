@@ -34,7 +34,7 @@ def target_of(opened: RunOpen) -> float | None:
 def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
     """Return what the first round starts from, (D,), where the system of a run says that itself.
 
-    None where that is the first model of `[training]`.  Raises `determined.NotStated` where the
+    None where that is the first model of `[training]`.  Raises `expected_log.NotStated` where the
     system that ran has none, does not say, or is not known here.
     """
     try:

@@ -4,7 +4,7 @@ A reach is a statement of the run.  What the table of `fl.observers.reaches` mak
 protocol and sample is what the facts alone allow; where nothing is stated, it counts.  A stated
 reach of more counts beside it: the weaker of the two.  One of less is one of three things:
 
-    accepted         by a protocol whose facts fit (`protocol`): then the table says it too
+    accepted         by a protocol whose facts fit (`protocol_consistency`); the table says it too
     assumed          where no protocol can carry it: a shuffler that is trusted, a server that is
                      said to hold ciphertexts; it stands beside the number
     contradicted     by anything else that is stated; then the observer sees each message, with all

@@ -24,9 +24,9 @@ from ...accountant.sensitivity.release import repeated, root_down
 from .noise_shares import SUM_NOISE_FAMILIES, share_variance
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
-from .sampling import on_sample, parts_of
-from .sensitivity import bound, weight
-from .sums import noisy, require_unknown_noise
+from .sampling import parts_of, sampled_event
+from .sensitivity import contribution_bound, weight_sum_bound
+from .sums import noisy_sum_event, require_unknown_noise
 
 _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
     "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
@@ -38,7 +38,7 @@ _LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
 def see_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return the local event of one message, seen with its sender."""
     _require_oblivious(facts, reach)
-    return local(facts, setting)
+    return local_event(facts, setting)
 
 
 def see_one_message(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
@@ -52,8 +52,8 @@ def see_all_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev
 
     No sample hides any of them.
     """
-    base = on_sample(see_messages(facts, setting, reach), facts, setting, hidden=False)
-    return repeated(sent(facts) * times(facts), base)
+    base = sampled_event(see_messages(facts, setting, reach), facts, setting, hidden=False)
+    return repeated(messages_per_unit(facts) * round_repetitions(facts), base)
 
 
 def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
@@ -71,27 +71,27 @@ def see_sum_of_messages(facts: RoundFacts, setting: RunSetting, reach: Reach) ->
     if noise.family != "gaussian" or noise.shares < 2 or shares < 1 or apart:
         return see_messages(facts, setting, reach)
     # A sum of k messages: variance k share_std^2 at sensitivity C w; sqrt is rounded down.
-    moved = bound(facts, setting) * weight(facts, setting)
+    moved = contribution_bound(facts, setting) * weight_sum_bound(facts, setting)
     return ev.Gaussian(root_down(share_variance(noise) * shares / moved**2))
 
 
-def local(facts: RoundFacts, setting: RunSetting) -> ev.Event:
+def local_event(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return the local event of one message; `NoProof` where its absence would show."""
     shown = facts.contribution.terms == "message" or facts.noise.family in SUM_NOISE_FAMILIES
     if shown and setting.neighbours == "add-remove":
         raise NoProof("a unit that is absent sends no message, which shows whoever counts them")
-    return randomizer(facts, setting)
+    return randomizer_event(facts, setting)
 
 
-def randomizer(facts: RoundFacts, setting: RunSetting) -> ev.Event:
+def randomizer_event(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return the local event of the value in a message, not of whether it was sent."""
     if facts.noise.family not in SUM_NOISE_FAMILIES:
         return _stated(facts)[0]
-    moved = bound(facts, setting) * weight(facts, setting)
-    return noisy(replace(facts, shares=1), setting, moved)
+    moved = contribution_bound(facts, setting) * weight_sum_bound(facts, setting)
+    return noisy_sum_event(replace(facts, shares=1), setting, moved)
 
 
-def sent(facts: RoundFacts) -> int:
+def messages_per_unit(facts: RoundFacts) -> int:
     """Return how many messages a unit sends in a round with the draws that were announced.
 
     As many as anything in the intent says: each draw is a message, of each as many as the stated
@@ -103,7 +103,7 @@ def sent(facts: RoundFacts) -> int:
     return max([_announced(facts) * stated, *said])
 
 
-def times(facts: RoundFacts) -> int:
+def round_repetitions(facts: RoundFacts) -> int:
     """Return how often a round was made: once, where no more was drawn than was announced."""
     # Rounded up: draws beyond the announced ones are a whole round more.
     return -(-facts.draws // _announced(facts))
@@ -111,7 +111,7 @@ def times(facts: RoundFacts) -> int:
 
 def is_one_each(facts: RoundFacts) -> bool:
     """Return whether each draw is one message; fewer draws than `chosen` coordinates are not."""
-    return sent(facts) == _announced(facts)
+    return messages_per_unit(facts) == _announced(facts)
 
 
 def _is_sent_by_all(facts: RoundFacts) -> bool:
@@ -123,8 +123,8 @@ def _is_sent_by_all(facts: RoundFacts) -> bool:
     if any(reach.chosen != reach.dimensions for reach in stated):
         return False
     if not stated:
-        return sent(facts) == 1
-    return is_one_each(facts) and facts.width in (None, sent(facts))
+        return messages_per_unit(facts) == 1
+    return is_one_each(facts) and facts.width in (None, messages_per_unit(facts))
 
 
 def _announced(facts: RoundFacts) -> int:
@@ -157,13 +157,13 @@ def _stated(facts: RoundFacts) -> tuple[ev.Event, int]:
 
     Shuffles and samples around it are conclusions of the log, and are taken off.
     """
-    event, times = facts.event, 1
+    event, uses = facts.event, 1
     while (inner := getattr(event, "event", None)) is not None:
-        times *= getattr(event, "count", 1) * getattr(event, "chosen", 1)
+        uses *= getattr(event, "count", 1) * getattr(event, "chosen", 1)
         event = inner
     if not isinstance(event, _LOCAL[facts.noise.family]):
         raise NoProof(f"`{event.type}` is not an event of {facts.noise.family} noise")
-    return event, max(1, -(-times // max(facts.noise.draws, 1)))
+    return event, max(1, -(-uses // max(facts.noise.draws, 1)))
 
 
 def is_number(facts: RoundFacts) -> bool:

@@ -1,8 +1,8 @@
 """Several draws in one round: each costs, but those that surely do not hold the unit.
 
-At most m of the draws of an epoch hold one unit (`Sampling.most_draws`).  Reveal which: the order
-is drawn whatever the data, so under replace-one and zero-out all other sums have the same law with
-either data set, and m sums are composed, without amplification; each may depend on what was
+At most m of the draws of an epoch hold one unit (`Sampling.most_draws`).  Reveal which: the
+order is drawn whatever the data, so under replace-one and zero-out all other sums have the same law
+with either data set, and m sums are composed, without amplification; each may depend on what was
 released before.  Under add-remove that is so only if one unit more moves no other into another
 batch (`moves_others` is False): else a unit that goes lets others move up, in every sum.
 
@@ -20,14 +20,16 @@ from ...accountant import events as ev
 from ...accountant.sensitivity.release import repeated
 from .round_facts import RoundFacts
 from .run_setting import RunSetting
-from .sampling import on_sample, require_population
+from .sampling import require_population, sampled_event
 
 
-def several(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool) -> ev.Event:
+def event_of_draws(
+    base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool
+) -> ev.Event:
     """Return the event of all sums of a round; `base` is that of one, before sampling."""
-    most = most_draws(facts, setting)
+    most = max_draws_per_unit(facts, setting)
     if most is None:
-        return repeated(facts.draws, on_sample(base, facts, setting, hidden=hidden))
+        return repeated(facts.draws, sampled_event(base, facts, setting, hidden=hidden))
     require_population(facts, setting)
     # m sums hold the unit, with the others' batches fixed; no amplification is claimed.
     if facts.sampling.moves_others is False:
@@ -38,7 +40,7 @@ def several(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: b
     return repeated(most, base)
 
 
-def most_draws(facts: RoundFacts, setting: RunSetting) -> int | None:
+def max_draws_per_unit(facts: RoundFacts, setting: RunSetting) -> int | None:
     """Return how many of a round's sums hold one unit at most; None where all of them may."""
     drawn, announced = facts.sampling, max(facts.noise.draws, 1)
     if drawn.most_draws is None or drawn.method != "shuffled" or drawn.most_draws < 1:

@@ -36,7 +36,7 @@ class RunSetting:
     """What holds for the whole run: the promise's unit and relation, and who is there to see.
 
     `users` and `records` are how many there are, None where that is not public; `aggregation` says
-    what the server sees, and `security` by which protocol (see `protocol.reliable_facts`).
+    what the server sees, and `security` by which protocol (see `reliable_facts`).
     """
 
     unit: str

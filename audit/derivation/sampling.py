@@ -27,13 +27,23 @@ from .protocol_consistency import reliable_facts
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
-__all__ = ["SAMPLERS", "can_hide", "is_hidden", "is_sampled", "on_sample", "parts_of", "route_of"]
+__all__ = [
+    "SAMPLERS",
+    "can_hide",
+    "is_hidden",
+    "is_sampled",
+    "parts_of",
+    "route_of",
+    "sampled_event",
+]
 
 _SHIFTING: Final = ("fixed-size", "truncated-poisson", "shuffled")
 """Samplers in which another unit takes the place of one that goes."""
 
 
-def on_sample(base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool) -> ev.Event:
+def sampled_event(
+    base: ev.Event, facts: RoundFacts, setting: RunSetting, *, hidden: bool
+) -> ev.Event:
     """Return the event on its sample; `hidden` says that nobody who sees it knows the sample."""
     drawn = facts.sampling
     if drawn.method == "none":

@@ -8,31 +8,43 @@ from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
 
 
-def moves(facts: RoundFacts, setting: RunSetting) -> Fraction:
+def sensitivity_of(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return the sensitivity of the noisy sum to one unit, derived from the facts."""
     contribution = facts.contribution
-    # Delta = crossing x C x sum of weights (x S where each silo's whole update is one term). Of
+    # Delta = multiplier x C x sum of weights (x S where each silo's whole update is one term). Of
     # silos and shares the larger counts, so a log that states fewer silos gains nothing.
     silos = max(setting.silos, facts.noise.shares, 1) if contribution.terms == "silo-delta" else 1
-    return _crossing(facts, setting) * Fraction(contribution.bound) * weight(facts, setting) * silos
+    return (
+        _sensitivity_multiplier(facts, setting)
+        * Fraction(contribution.bound)
+        * weight_sum_bound(facts, setting)
+        * silos
+    )
 
 
-def bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
+def contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return the contribution bound C; a larger stated sensitivity raises it."""
-    sensitivity = moves(facts, setting)
+    sensitivity = sensitivity_of(facts, setting)
     # A stated sensitivity above the derived one is believed, as it claims less privacy; one below
     # is not. Events are relative to C, and `reach` is the factor that the relation puts back.
     excess = max(Fraction(1), Fraction(facts.sensitivity) / sensitivity)
-    return Fraction(facts.contribution.bound) * _crossing(facts, setting) * excess / setting.reach
+    return (
+        Fraction(facts.contribution.bound)
+        * _sensitivity_multiplier(facts, setting)
+        * excess
+        / setting.reach
+    )
 
 
-def bound_apart(facts: RoundFacts, setting: RunSetting) -> Fraction:
+def summed_contribution_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return C times the sum of weights for formulas that know a uniform weight to be 1/S."""
-    largest = weight(facts, setting)
-    return bound(facts, setting) * (max(largest, Fraction(1)) if is_uniform(facts) else largest)
+    largest = weight_sum_bound(facts, setting)
+    return contribution_bound(facts, setting) * (
+        max(largest, Fraction(1)) if is_uniform(facts) else largest
+    )
 
 
-def _crossing(facts: RoundFacts, setting: RunSetting) -> int:
+def _sensitivity_multiplier(facts: RoundFacts, setting: RunSetting) -> int:
     """Return the sensitivity multiplier of one term: 1 if it is removed, 2 if it is replaced."""
     # A unit finer than what is clipped (a record of a user) leaves its term in the sum, pointing
     # elsewhere within the ball: the diameter 2 C, under every relation.
@@ -42,7 +54,7 @@ def _crossing(facts: RoundFacts, setting: RunSetting) -> int:
     return setting.reach
 
 
-def weight(facts: RoundFacts, setting: RunSetting) -> Fraction:
+def weight_sum_bound(facts: RoundFacts, setting: RunSetting) -> Fraction:
     """Return the largest sum of a unit's weights; at least 1 where terms are not a unit's own.
 
     A message has its noise when it is weighted, so a small weight takes nothing off.

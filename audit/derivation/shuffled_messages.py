@@ -41,12 +41,12 @@ from ...accountant.sensitivity.release import repeated
 from .messages import (
     is_oblivious,
     is_one_each,
-    local,
+    local_event,
+    messages_per_unit,
     mixable,
-    randomizer,
+    randomizer_event,
+    round_repetitions,
     see_all_messages,
-    sent,
-    times,
 )
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
@@ -64,7 +64,7 @@ def see_shuffled(facts: RoundFacts, setting: RunSetting, reach: Reach, *, hidden
     if reach.dimensions is not None:
         return _coordinates(facts, setting, reach, users)
     apart = reach.granularity == "coordinate" or facts.draws == 1
-    inner = mixable(facts, local(facts, setting), each_coordinate=False)
+    inner = mixable(facts, local_event(facts, setting), each_coordinate=False)
     if users < 2 or inner is None or not apart or not is_one_each(facts):
         return see_all_messages(facts, setting, reach)
     shuffle = ev.Shuffle(users, inner)
@@ -93,15 +93,15 @@ def _messages(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:
 
 def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: int) -> ev.Event:
     """Return the event of users who send some coordinates, each mixed with its own kind."""
-    dimensions, chosen = reach.dimensions or 0, sent(facts)
+    dimensions, chosen = reach.dimensions or 0, messages_per_unit(facts)
     by_itself = facts.sampling.method != "none" or users < 2 or chosen > dimensions
     if by_itself or reach.granularity != "coordinate":
         return see_all_messages(facts, setting, reach)  # users who join by chance: no bound known
     # Every user is in every dimension: `dimensions` plain shuffles of one message each.
     if reach.padded_to is None and chosen == dimensions:
-        inner = mixable(facts, local(facts, setting), each_coordinate=True)
+        inner = mixable(facts, local_event(facts, setting), each_coordinate=True)
         assert inner is not None
-        return repeated(dimensions * times(facts), ev.Shuffle(users, inner))
+        return repeated(dimensions * round_repetitions(facts), ev.Shuffle(users, inner))
     if reach.padded_to is None or reach.overflow is None or reach.selection is None:
         raise NoProof("the log does not say to how many messages a dimension is padded")
     left = reach.padded_to - reach.colluders
@@ -111,7 +111,7 @@ def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: in
     if "index-sets" in reach.also:
         return _known_sets(facts, setting, reach, left)
     # Dummies stand in for who is absent, so only the value is hidden.
-    inner = mixable(facts, randomizer(facts, setting), each_coordinate=True)
+    inner = mixable(facts, randomizer_event(facts, setting), each_coordinate=True)
     assert inner is not None
     selection = reach.selection if is_oblivious(facts) else "data-dependent"
     # The most users and the most colluders are the worst case of a padded dimension: see the
@@ -124,7 +124,7 @@ def _coordinates(facts: RoundFacts, setting: RunSetting, reach: Reach, users: in
         overflow_beside(reach.colluders, senders, left, reach.overflow),
         inner,
     )
-    return repeated(times(facts), round_)
+    return repeated(round_repetitions(facts), round_)
 
 
 def _known_sets(facts: RoundFacts, setting: RunSetting, reach: Reach, left: int) -> ev.Event:
@@ -133,11 +133,11 @@ def _known_sets(facts: RoundFacts, setting: RunSetting, reach: Reach, left: int)
     Nothing is gained from the choice: each message hides in its own dimension, among `left` places
     at least, of other users or dummies, and whether a dimension overflows depends on the sets.
     """
-    inner = mixable(facts, local(facts, setting), each_coordinate=True)
+    inner = mixable(facts, local_event(facts, setting), each_coordinate=True)
     assert inner is not None
     if left < 2:
         return see_all_messages(facts, setting, reach)
-    return repeated(sent(facts) * times(facts), ev.Shuffle(left, inner))
+    return repeated(messages_per_unit(facts) * round_repetitions(facts), ev.Shuffle(left, inner))
 
 
 def _senders(facts: RoundFacts, setting: RunSetting, reach: Reach) -> int:

@@ -43,48 +43,54 @@ from .noise_shares import (
 from .protocol_consistency import is_private, require_strong_key
 from .round_facts import RoundFacts, is_alone
 from .run_setting import NoProof, RunSetting
-from .sensitivity import bound, bound_apart, is_uniform, shared_by_silos, weight
+from .sensitivity import (
+    contribution_bound,
+    is_uniform,
+    shared_by_silos,
+    summed_contribution_bound,
+    weight_sum_bound,
+)
 
 
 def see_sum(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return the event of the sum of all terms with all reliable shares of the noise."""
     if reach.colluders:
-        return _told(facts, setting, reach, reach.colluders, together=True)
+        return _coalition_event(facts, setting, reach, reach.colluders, together=True)
     if reach.holds != "nothing":
         return see_less_own(facts, setting, reach)
-    return summed(facts, setting)
+    return summed_event(facts, setting)
 
 
 def see_each(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return the event of all silos' updates, each with one share of the noise."""
     if reach.colluders:
-        return _told(facts, setting, reach, reach.colluders, together=False)
+        return _coalition_event(facts, setting, reach, reach.colluders, together=False)
     if reach.holds != "nothing":
         _require_unknown_counts(facts, setting, holds=True)
         _require_chosen_apart(facts, setting)
     if is_alone(facts, setting):
-        return summed(facts, setting)
+        return summed_event(facts, setting)
     silos = shared_by_silos(facts, setting)
     if facts.contribution.terms == "silo-delta":
-        return _naive(facts, setting, silos, silos)
+        return _silo_deltas_event(facts, setting, silos, silos)
     if facts.noise.family != "gaussian":
-        return summed(facts, setting)  # counts a single share, as each update has
+        return summed_event(facts, setting)  # counts a single share, as each update has
     # Weights w move the updates by sqrt(sum w^2) C: 1/sqrt(S) if uniform, at most the sum of w.
-    square = share_variance(facts.noise) / bound_apart(facts, setting) ** 2
+    square = share_variance(facts.noise) / summed_contribution_bound(facts, setting) ** 2
     return ev.Gaussian(root_down(square * (silos if is_uniform(facts) else 1)))
 
 
 def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Event:
     """Return the event of the sum before a contributor that subtracts its term and its share."""
     if reach.colluders:
-        return _told(facts, setting, reach, reach.colluders + 1, together=True)
+        return _coalition_event(facts, setting, reach, reach.colluders + 1, together=True)
     holds = reach.holds != "nothing"
     if setting.silos < 2:
         raise NoProof("a single silo holds all data itself")
     if holds:
         _require_chosen_apart(facts, setting)
     if is_alone(facts, setting):
-        return summed(facts, setting)
+        return summed_event(facts, setting)
     require_strong_key(setting)
     _require_unknown_counts(facts, setting, holds=holds)
     silos = shared_by_silos(facts, setting)
@@ -92,12 +98,18 @@ def see_less_own(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Eve
         raise NoProof("a silo that subtracts its share is left with no noise")
     if facts.contribution.terms == "silo-delta":
         # Dropouts take away noise, as if more of the deviation were missing.
-        return _naive(facts, setting, silos, silos - 1, Fraction(facts.shares - 1, silos - 1))
+        return _silo_deltas_event(
+            facts, setting, silos, silos - 1, Fraction(facts.shares - 1, silos - 1)
+        )
     if facts.noise.family != "gaussian":
         # The part of the unit that the observer holds is weighted anew when the rest goes: 2 C.
         doubled = 2 if holds and setting.neighbours != "replace-one" else 1
-        return noisy(facts, setting, bound(facts, setting) * weight(facts, setting) * doubled)
-    square = share_variance(facts.noise) / bound_apart(facts, setting) ** 2
+        return noisy_sum_event(
+            facts,
+            setting,
+            contribution_bound(facts, setting) * weight_sum_bound(facts, setting) * doubled,
+        )
+    square = share_variance(facts.noise) / summed_contribution_bound(facts, setting) ** 2
     # `insider_release` supposes that (S-1)/S of the noise is left. With fewer reliable shares,
     # `shares - 1` are left of S - 1: the variance is scaled down to that.
     square *= silos * Fraction(facts.shares - 1, silos - 1)
@@ -118,7 +130,7 @@ def see_one_share(facts: RoundFacts, setting: RunSetting, reach: Reach) -> ev.Ev
         _require_unknown_counts(facts, setting, holds=True)
     require_unknown_noise(reach)
     # One share is the least noise that a sum can have with anybody in it; all others may be known.
-    return summed(replace(facts, shares=1), setting)
+    return summed_event(replace(facts, shares=1), setting)
 
 
 def require_unknown_noise(reach: Reach) -> None:
@@ -129,50 +141,54 @@ def require_unknown_noise(reach: Reach) -> None:
         raise NoProof("the one contributor whose noise is in the sum may be missing")
 
 
-def summed(facts: RoundFacts, setting: RunSetting) -> ev.Event:
+def summed_event(facts: RoundFacts, setting: RunSetting) -> ev.Event:
     """Return the event of all terms with all reliable shares, whoever sees them."""
     terms = Fraction(1)
     if facts.contribution.terms == "silo-delta":
         # Each silo's whole update may change by C where one of its users changes.
         terms = Fraction(max(setting.silos, facts.noise.shares, 1))
-    return noisy(facts, setting, bound(facts, setting) * weight(facts, setting) * terms)
+    return noisy_sum_event(
+        facts,
+        setting,
+        contribution_bound(facts, setting) * weight_sum_bound(facts, setting) * terms,
+    )
 
 
-def _told(
-    facts: RoundFacts, setting: RunSetting, reach: Reach, told: int, *, together: bool
+def _coalition_event(
+    facts: RoundFacts, setting: RunSetting, reach: Reach, colluding: int, *, together: bool
 ) -> ev.Event:
-    """Return what is revealed to who knows what `told` silos added; the rest `together`, or each.
+    """Return the event before who knows what `colluding` silos added: the rest summed, or each.
 
     Masks hide the other silos' updates from as many colluders as they are made for.
     """
     holds = reach.holds != "nothing"
-    if setting.silos <= told:
+    if setting.silos <= colluding:
         raise NoProof("a coalition of all silos holds all data itself")
     if is_private(setting):
         raise NoProof(uldp.PRIVATE_COALITION.reason)
     if is_alone(facts, setting):
         if holds:
             _require_chosen_apart(facts, setting)
-        return summed(facts, setting)
+        return summed_event(facts, setting)
     _require_unknown_counts(facts, setting, holds=holds)
     silos = shared_by_silos(facts, setting)
     # Colluders' shares are subtracted first; they may all be among those that arrived.
-    others, left = silos - told, facts.shares - told
+    others, left = silos - colluding, facts.shares - colluding
     if left < 1:
         raise NoProof("who subtracts the shares of colluding silos is left with no noise")
     # Of the sum, `left` shares spread over the other silos' terms; of single updates each has its
     # own share whole.
     shares_left = Fraction(left, others) if together else Fraction(1)
     if facts.contribution.terms == "silo-delta":
-        return _naive(facts, setting, silos, others, shares_left)
+        return _silo_deltas_event(facts, setting, silos, others, shares_left)
     if facts.noise.family != "gaussian":
-        return summed(facts, setting)  # counts a single share
-    square = share_variance(facts.noise) / bound_apart(facts, setting) ** 2
+        return summed_event(facts, setting)  # counts a single share
+    square = share_variance(facts.noise) / summed_contribution_bound(facts, setting) ** 2
     return uldp.coalition_release(
         root_down(square * silos * shares_left),
         rounds=1,
         silos=silos,
-        colluders=told,
+        colluders=colluding,
         weighting="uniform" if is_uniform(facts) else "records",
         holds_user=False,  # counts are told above, and uniform weights leave the same
         neighbours=setting.neighbours,
@@ -200,20 +216,22 @@ def _require_chosen_apart(facts: RoundFacts, setting: RunSetting) -> None:
         )
 
 
-def _naive(
+def _silo_deltas_event(
     facts: RoundFacts, setting: RunSetting, silos: int, seen: int, left: Fraction = Fraction(1)
 ) -> ev.Event:
     """Return the event of `seen` silos' clipped updates, with the part `left` of the noise."""
     if facts.noise.family != "gaussian":
-        return summed(facts, setting)
-    per_silo = bound(facts, setting) * setting.reach / 2 * weight(facts, setting)
+        return summed_event(facts, setting)
+    per_silo = (
+        contribution_bound(facts, setting) * setting.reach / 2 * weight_sum_bound(facts, setting)
+    )
     sigma = root_down(share_variance(facts.noise) / per_silo**2 * left / silos)
     return uldp.naive_release(
         sigma, rounds=1, silos=silos, seen=seen, neighbours=setting.neighbours
     ).event
 
 
-def noisy(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
+def noisy_sum_event(facts: RoundFacts, setting: RunSetting, moved: Fraction) -> ev.Event:
     """Return the event of a sum with all reliable noise, at sensitivity `moved`."""
     noise, norm = facts.noise, facts.contribution.norm
     if noise.family == "gaussian":

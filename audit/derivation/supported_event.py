@@ -1,8 +1,9 @@
 """What the facts of one round support, for each observer: an event, whatever the log states.
 
-What of the round reaches the observer (`reached`) chooses the formula, one for each `Reach.sees`:
+What of the round reaches the observer (`believed_reach`) chooses the formula, one for each
+`Reach.sees`:
 
-                    terms that are summed (`sums`)     messages (`messages`, `shuffled`)
+                    terms that are summed (`sums`)     messages (`messages`, `shuffled_messages`)
     sum             all terms, all reliable shares     all messages' noise, if the facts carry it
     each            each silo's update                 the local event, for each message
     sum-less-own    the sum without one's own share    likewise, less one's own
@@ -11,7 +12,7 @@ What of the round reaches the observer (`reached`) chooses the formula, one for 
     nothing         what is released                   likewise; each, before who adds dummies
 
 What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
-away where it does.  A unit draws on a sample only against who does not know it (`samples`), and
+away where it does.  A unit draws on a sample only against who does not know it (`sampling`), and
 only where the units of the sample are those that are clipped.  Where a round makes several draws,
 each counts, unless at most so many of them hold one unit.  What nothing here covers supports no
 guarantee.
@@ -35,17 +36,17 @@ from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_
 from .event_order import weakest
 from .messages import (
     is_one_each,
-    local,
+    local_event,
     see_all_messages,
     see_messages,
     see_one_message,
     see_sum_of_messages,
 )
-from .multiple_draws import several
+from .multiple_draws import event_of_draws
 from .noise_shares import SUM_NOISE_FAMILIES
 from .round_facts import RoundFacts
 from .run_setting import NoProof, RunSetting
-from .sampling import can_hide, on_sample, route_of
+from .sampling import can_hide, route_of, sampled_event
 from .shuffled_messages import see_shuffled
 from .side_information import require_harmless
 from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
@@ -115,10 +116,10 @@ def _seen(case: RoundCase, reach: Reach) -> ev.Event:
         if reach.sees == "one-share":
             require_unknown_noise(reach)
         return see_all_messages(facts, setting, reach)
-    # One noisy sum or message; `several` composes the draws of the round and adds the sample.
+    # One noisy sum or message; `event_of_draws` composes the draws and adds the sample.
     views = _OF_MESSAGES if facts.messages else _OF_SUMS
     base = views[reach.sees](facts, setting, reach)
-    return several(base, facts, setting, hidden=hidden)
+    return event_of_draws(base, facts, setting, hidden=hidden)
 
 
 def _leaves_by_chance(facts: RoundFacts) -> bool:
@@ -167,7 +168,7 @@ def _before_unknown(case: RoundCase, observer: str) -> ev.Event:
     facts, setting = case.facts, case.setting
     if facts.noise.family in SUM_NOISE_FAMILIES or facts.reaches is not None:
         raise NoProof(f"the log has no facts about what {observer!r} sees")
-    base = local(facts, setting)
+    base = local_event(facts, setting)
     hidden = case.hides and can_hide(facts, setting)
     hidden &= facts.contribution.terms != "message"  # who sends none was not drawn
-    return on_sample(base, facts, setting, hidden=hidden)
+    return sampled_event(base, facts, setting, hidden=hidden)

@@ -85,7 +85,7 @@ class Evidence(Rounds):
         return observers.assumed(self, observer)
 
     def sees_released(self, observer: str) -> bool:
-        """Return whether an observer's number is never below the model's; see `observing`."""
+        """Return whether an observer's number is never below the model's; see `observers`."""
         return observers.sees_released(self, observer)
 
     # --- totals -----------------------------------------------------------------------------------

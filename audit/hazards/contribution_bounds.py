@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..derivation.sensitivity import is_unweighted, moves
+from ..derivation.sensitivity import is_unweighted, sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .hazard import RuleFinding, left_over, lines_of, rule
 from .units import half_of_facts, uncovered
@@ -31,7 +31,7 @@ def sensitivity_below_facts(evidence: Evidence) -> RuleFinding | None:
     facts = bad[0].facts
     return RuleFinding(
         f"The sensitivity is stated as {facts.sensitivity:g}; clip, weights and terms give "
-        f"{float(moves(facts, evidence.setting)):g}.",
+        f"{float(sensitivity_of(facts, evidence.setting)):g}.",
         lines_of(bad),
         left_over(evidence),
     )
@@ -43,7 +43,9 @@ def understated(evidence: Evidence, kind: RoundKind) -> bool:
         return False
     if kind.facts.noise.family in ("randomized-response", "exponential", "none"):
         return False
-    return kind.facts.sensitivity < float(moves(kind.facts, evidence.setting)) * (1.0 - 1e-9)
+    return kind.facts.sensitivity < float(sensitivity_of(kind.facts, evidence.setting)) * (
+        1.0 - 1e-9
+    )
 
 
 @rule(

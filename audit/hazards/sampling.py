@@ -146,5 +146,5 @@ def visible_messages(evidence: Evidence) -> RuleFinding | None:
 
 
 def _supported(evidence: Evidence, kind: RoundKind, observer: str) -> ev.Event:
-    """Return what the facts support: a shuffle only where they show one (`budget.shuffled`)."""
+    """Return what the facts support: a shuffle only where they show one (`shuffled_messages`)."""
     return evidence.seen(kind, observer).supported

@@ -11,7 +11,7 @@ from ...accountant.slack import LARGEST, allows_publishing
 from ...fl.observers.names import MODEL
 from ..derivation.run_setting import NoProof, RunSetting
 from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
-from ..derivation.sensitivity import moves
+from ..derivation.sensitivity import sensitivity_of
 from ..evidence.evidence import Evidence, RoundKind
 from .hazard import RuleFinding, Severity, left_over, lines_of, rule
 
@@ -128,7 +128,9 @@ def half_of_facts(evidence: Evidence, kind: RoundKind) -> bool:
     """Return whether a stated sensitivity is half, or less, of what the facts give."""
     if uncovered(evidence.setting, kind) or kind.facts.unusable:
         return False
-    return kind.facts.sensitivity <= 0.5 * float(moves(kind.facts, evidence.setting)) * (1 + 1e-9)
+    return kind.facts.sensitivity <= 0.5 * float(sensitivity_of(kind.facts, evidence.setting)) * (
+        1 + 1e-9
+    )
 
 
 @rule(
