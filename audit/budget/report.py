@@ -178,8 +178,8 @@ class BudgetReport:
     def worst(self) -> WorstRow | None:
         """The worst row of the observers that the verdict is about; None where there is no row."""
         present = [row.observer for row in self.rows]
-        asked = {_judged_by(name, present) for name in self.observers}
-        named = [row for row in self.rows if row.observer in asked]
+        judged = {_judged_by(name, present) for name in self.observers}
+        named = [row for row in self.rows if row.observer in judged]
         if not named:
             return None
         worst = max(named, key=lambda row: row.total.upper)

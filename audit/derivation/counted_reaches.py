@@ -107,7 +107,7 @@ def released_as_seen(released: Reach, reach: Reach) -> tuple[Reach, ...]:
     Colluders tell who sees the release what they added, as they tell anybody.  Of sums it counts
     without them as well: see `counted_reaches`.
     """
-    beside = replace(
+    combined = replace(
         released,
         holds=max(released.holds, reach.holds, key=HOLDS.index),
         colluders=max(released.colluders, reach.colluders),
@@ -115,5 +115,5 @@ def released_as_seen(released: Reach, reach: Reach) -> tuple[Reach, ...]:
         knows_sample=released.knows_sample or reach.knows_sample,
         also=tuple(dict.fromkeys((*released.also, *reach.also))),
     )
-    fewer = replace(beside, holds=released.holds, colluders=released.colluders)
-    return (beside,) if fewer == beside else (beside, fewer)
+    fewer = replace(combined, holds=released.holds, colluders=released.colluders)
+    return (combined,) if fewer == combined else (combined, fewer)

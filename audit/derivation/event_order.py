@@ -39,12 +39,12 @@ def compared(stated: ev.Event, supported: ev.Event) -> Verdict:
     >>> compared(ev.Gaussian(5.0), ev.Repeat(1, ev.Gaussian(4.0)))
     'stronger'
     """
-    said, true = simplified(stated), simplified(supported)
-    if said == true:
+    claimed, proven = simplified(stated), simplified(supported)
+    if claimed == proven:
         return "same"
     below, above = (
-        covers(said, true, EVENT_TOLERANCE_RELATIVE),
-        covers(true, said, EVENT_TOLERANCE_RELATIVE),
+        covers(claimed, proven, EVENT_TOLERANCE_RELATIVE),
+        covers(proven, claimed, EVENT_TOLERANCE_RELATIVE),
     )
     if below and above:
         return "same"
@@ -60,14 +60,14 @@ def weaker_of(stated: ev.Event, supported: ev.Event) -> ev.Event:
     >>> weaker_of(ev.Poisson(0.5, ev.Gaussian(5.0)), ev.Poisson(0.1, ev.Gaussian(4.0)))
     Poisson(rate=0.5, event=Gaussian(noise_multiplier=4.0))
     """
-    said, true = simplified(stated), simplified(supported)
-    if covers(said, true, 0.0):
+    claimed, proven = simplified(stated), simplified(supported)
+    if covers(claimed, proven, 0.0):
         return stated
-    if covers(true, said, 0.0):
+    if covers(proven, claimed, 0.0):
         return supported
     # Part by part the weaker; checked, as a joined event must protect no more than either.
-    both = _joined(said, true)
-    if both is None or not (covers(both, said, 0.0) and covers(both, true, 0.0)):
+    both = _joined(claimed, proven)
+    if both is None or not (covers(both, claimed, 0.0) and covers(both, proven, 0.0)):
         return supported
     return both
 

@@ -28,7 +28,7 @@ from .sampling import parts_of, sampled_event
 from .sensitivity import contribution_bound, weight_sum_bound
 from .sums import noisy_sum_event, require_unknown_noise
 
-_LOCAL: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
+_LOCAL_EVENT_TYPES: Final[Mapping[str, tuple[type[ev.Event], ...]]] = {
     "randomized-response": (ev.RandomizedResponse, ev.Local, ev.Pure),
     "exponential": (ev.Exponential, ev.Local, ev.Pure),
 }
@@ -98,9 +98,9 @@ def messages_per_unit(facts: RoundFacts) -> int:
     event has of it, and what is sampled is `chosen` of some coordinates.
     """
     # The largest number that anything states: more messages of a unit cost more.
-    said = [reach.chosen or 1 for _, reach in facts.reaches or ()]
+    chosen_counts = [reach.chosen or 1 for _, reach in facts.reaches or ()]
     stated = _stated(facts)[1] if facts.noise.family not in SUM_NOISE_FAMILIES else 1
-    return max([_announced(facts) * stated, *said])
+    return max([_announced(facts) * stated, *chosen_counts])
 
 
 def round_repetitions(facts: RoundFacts) -> int:
@@ -133,11 +133,11 @@ def _announced(facts: RoundFacts) -> int:
 
 def is_oblivious(facts: RoundFacts) -> bool:
     """Return whether every reach that says how coordinates are chosen says: whatever the data."""
-    said = {reach.selection for _, reach in facts.reaches or ()} - {None}
+    selections = {reach.selection for _, reach in facts.reaches or ()} - {None}
     inside = {
         part.selection for part in parts_of(facts.event) if isinstance(part, ev.SampledShuffle)
     }
-    return said | inside <= {"oblivious"}
+    return selections | inside <= {"oblivious"}
 
 
 def _require_oblivious(facts: RoundFacts, reach: Reach) -> None:
@@ -161,7 +161,7 @@ def _stated(facts: RoundFacts) -> tuple[ev.Event, int]:
     while (inner := getattr(event, "event", None)) is not None:
         uses *= getattr(event, "count", 1) * getattr(event, "chosen", 1)
         event = inner
-    if not isinstance(event, _LOCAL[facts.noise.family]):
+    if not isinstance(event, _LOCAL_EVENT_TYPES[facts.noise.family]):
         raise NoProof(f"`{event.type}` is not an event of {facts.noise.family} noise")
     return event, max(1, -(-uses // max(facts.noise.draws, 1)))
 

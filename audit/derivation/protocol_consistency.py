@@ -48,7 +48,7 @@ _PROTOCOL_OF_AGGREGATION: Final[Mapping[str, str]] = {
     "shares": "additive-shares",
     "shuffle": "shuffler",
 }
-_RING_BITS: Final = (32, 64)
+_ALLOWED_RING_BITS: Final = (32, 64)
 
 _PARAMETERS: Final = (
     *("threshold", "degree", "ring_bits", "key_bits", "count_limit", "count_cap"),
@@ -112,7 +112,7 @@ def _contradictions(facts: RoundFacts, setting: RunSetting, security: Security) 
     if not 2 <= security.fewest <= security.parties:
         yield f"a sum of {security.fewest:,} of {security.parties:,} parties may be let through"
     if security.protocol == "pairwise-masks":
-        if security.ring_bits not in _RING_BITS:
+        if security.ring_bits not in _ALLOWED_RING_BITS:
             yield f"there is no ring of {security.ring_bits} bits"
         if (
             not 2 <= security.threshold <= security.degree + 1 <= security.parties
@@ -144,19 +144,21 @@ def _undefended(security: Security) -> Iterator[str]:
 
     Of the conditions of `fl.secagg.terms` these are the ones without chance.
     """
-    told, lies = security.colluders, security.server == "malicious"
-    if security.fewest - told < 2:
+    colluders, malicious = security.colluders, security.server == "malicious"
+    if security.fewest - colluders < 2:
         yield (
-            f"{told:,} of {security.fewest:,} parties may tell what they know, which hides no other"
+            f"{colluders:,} of {security.fewest:,} parties may tell what they know, which "
+            "hides no other"
         )
-    if lies and 2 * security.fewest <= security.parties + told:
+    if malicious and 2 * security.fewest <= security.parties + colluders:
         yield "a server that lies could have two groups of parties believe in two sums"
     if security.degree + 1 == security.parties:  # everybody holds a share of everybody's masks
         # A lying server asks two groups for shares: 2 t - n of them must answer both times.
-        enough = 2 * security.threshold - security.parties if lies else security.threshold
-        if enough <= told:
+        enough = 2 * security.threshold - security.parties if malicious else security.threshold
+        if enough <= colluders:
             yield (
-                f"{security.threshold:,} shares restore masks, too few where {told:,} parties tell"
+                f"{security.threshold:,} shares restore masks, too few where {colluders:,} "
+                "parties tell"
             )
 
 
@@ -169,7 +171,7 @@ def _unshared(facts: RoundFacts, security: Security) -> Iterator[str]:
         yield "additive shares need every peer"
     if security.parties - security.colluders < MIN_PEERS:
         yield f"{security.colluders:,} of {security.parties:,} peers may tell what they know"
-    if security.ring_bits not in _RING_BITS:
+    if security.ring_bits not in _ALLOWED_RING_BITS:
         yield f"there is no ring of {security.ring_bits} bits"
     if security.server != "honest-but-curious":
         yield "additive shares are for peers that follow the protocol"

@@ -51,9 +51,9 @@ def conflicts(
     for key, what in misfits(stated):
         yield f"`{key}` {what}"
     for name in ("colluders", "dropouts"):
-        said, least = getattr(stated, name), getattr(table, name)
-        if said < least:
-            yield f"`{name}` is {said:,} where other facts say {least:,}"
+        stated_value, least = getattr(stated, name), getattr(table, name)
+        if stated_value < least:
+            yield f"`{name}` is {stated_value:,} where other facts say {least:,}"
     # Each way to claim less knowledge than the structure of the run gives is a conflict.
     if table.knows_sample and not stated.knows_sample:
         yield "it is said not to know the sample, which it draws, trains on or sees"
@@ -87,16 +87,18 @@ def _not_mixed(stated: Reach, facts: RoundFacts, setting: RunSetting) -> Iterato
         yield f"{users:,} messages are mixed, and there are {there:,} {facts.contribution.unit}s"
     if facts.noise.shares > 1 and users > facts.noise.shares:
         yield f"{users:,} messages are mixed, of which {facts.noise.shares:,} have noise"
-    wide = stated.dimensions
-    if wide is not None and facts.width is not None and wide != facts.width:
-        yield f"{wide:,} dimensions are mixed, and {facts.width:,} values were released"
+    dimensions = stated.dimensions
+    if dimensions is not None and facts.width is not None and dimensions != facts.width:
+        yield f"{dimensions:,} dimensions are mixed, and {facts.width:,} values were released"
     draws, chosen = facts.noise.draws, stated.chosen
     if chosen is not None and draws > 1 and draws != chosen:
         yield f"{chosen:,} messages of a unit are mixed, and {draws:,} are drawn"
     for name in _MIX_FIELDS:
-        said = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
-        if len(said) > 1:
-            yield f"`{name}` is {' and '.join(sorted(map(str, said)))}, by whom it is said to reach"
+        values = {getattr(reach, name) for _, reach in facts.reaches or ()} - {None}
+        if len(values) > 1:
+            yield (
+                f"`{name}` is {' and '.join(sorted(map(str, values)))}, by whom it is said to reach"
+            )
 
 
 def _is_sender_hidden(facts: RoundFacts, route: Route, stated: Reach) -> bool:

@@ -68,10 +68,10 @@ def _model(path: Path, history: History) -> Iterator[str]:
     closed = ledger.closed
     named = () if closed is None or closed.model is None else (closed.model,)
     # The last line names the model; without one it is what the last release left.
-    due = named or history.lineage.last
-    if due and stored.digest not in due:
+    expected = named or history.lineage.last
+    if expected and stored.digest not in expected:
         what = "the last line names" if named else "the last release left"
-        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in due)
+        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in expected)
         yield (
             f"{MODEL_FILE} holds the model {stored.digest[:DIGEST_DIGITS_SHOWN]}, and {what} "
             f"{shown}."

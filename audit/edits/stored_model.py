@@ -26,7 +26,7 @@ from ...accountant.errors import InvalidInput
 
 MODEL_FORMAT: Final = "privplan-model/1"
 MODEL_ARRAY: Final = "parameters"
-ABOUT: Final = "about"
+ABOUT_ARRAY: Final = "about"
 RELEASED_MOMENTS: Final = "normalisation_released"
 """Names of the arrays: the model, a text about it, and the moments that were released."""
 
@@ -79,7 +79,7 @@ class StoredModel:
             with _opened(path) as arrays:
                 names = set(arrays.namelist())
                 moments = f"{RELEASED_MOMENTS}.npy" in names
-                about = json.loads(_text(arrays, ABOUT))
+                about = json.loads(_text(arrays, ABOUT_ARRAY))
                 if about["format"] != MODEL_FORMAT:
                     raise ValueError
                 return cls(
@@ -177,7 +177,7 @@ def _digest(arrays: zipfile.ZipFile, name: str) -> str:
 def _others(names: set[str]) -> list[str]:
     """Return the names of arrays that are neither a model, nor about it, nor moments; at most 9."""
     arrays = sorted(name.removesuffix(".npy") for name in names)
-    others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT)]
+    others = [name for name in arrays if name not in (MODEL_ARRAY, ABOUT_ARRAY)]
     return [name for name in others if not name.startswith(_MOMENTS_PREFIX)][: MAX_STATE_ARRAYS + 1]
 
 

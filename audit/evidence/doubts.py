@@ -12,7 +12,7 @@ from ..ledger.phases import NORMALISING, rounds_by_release
 
 TUNING: Final = "tuning"
 EVALUATION: Final = "evaluation"
-UNKNOWN: Final = "unknown"
+UNANNOUNCED: Final = "unknown"
 ACCOUNTED: Final = "accounted"
 """Causes of what is counted beyond the rounds: a search, a measurement, a release that no intent
 announced; and what the log accounts for by an event."""
@@ -77,7 +77,7 @@ def _extras(ledger: Ledger) -> Iterator[tuple[str, ev.Event]]:
         else:
             yield ACCOUNTED, evaluation.event
     for number in ledger.orphans:
-        yield UNKNOWN, ev.NoGuarantee(f"line {number} releases what no intent announced")
+        yield UNANNOUNCED, ev.NoGuarantee(f"line {number} releases what no intent announced")
 
 
 def _reused(ledger: Ledger) -> frozenset[int]:

@@ -117,16 +117,16 @@ class Rounds:
             for kind in self.kinds
             if (view := self.ungrouped(kind.stated.get(observer))) is not None
         ]
-        said = self.ungrouped(event)
+        whole = self.ungrouped(event)
         try:
-            told = tally([(said, 1)]) if said is not None else {}
-            compared = compare_with_plan(told, tally(stated))
+            stated_total = tally([(whole, 1)]) if whole is not None else {}
+            comparison = compare_with_plan(stated_total, tally(stated))
         except PrivplanError:
             return False
         # A statement of no guarantee covers whatever was left out of it.
-        if any(isinstance(part, ev.NoGuarantee) for part in told):
+        if any(isinstance(part, ev.NoGuarantee) for part in stated_total):
             return False
-        return bool(compared.beyond or compared.foreign)
+        return bool(comparison.beyond or comparison.foreign)
 
     def planned(self, observer: str) -> PlanComparison:
         """Return the plan for an observer beside what was made; both empty where it has none."""

@@ -81,8 +81,8 @@ def _coalitions(rounds: Rounds) -> list[str]:
     security = rounds.setting.security
     if security is None or security.protocol not in ("pairwise-masks", "private-weighting"):
         return []
-    told = 1 if security.protocol == "private-weighting" else security.colluders
-    return [Coalition(told, holds).name for holds in (False, True)] if told else []
+    colluders = 1 if security.protocol == "private-weighting" else security.colluders
+    return [Coalition(colluders, holds).name for holds in (False, True)] if colluders else []
 
 
 def _differs(rounds: Rounds, kind: RoundKind) -> bool:
@@ -143,10 +143,13 @@ def dropouts_of(rounds: Rounds) -> int:
 def assumed(rounds: Rounds, observer: str) -> tuple[str, ...]:
     """Return what is supposed of what reaches an observer, as no protocol can carry it."""
     seen = [believed_reach(kind.facts, rounds.setting, observer) for kind in rounds.kinds]
-    beside = list(seen)
+    reaches_seen = list(seen)
     for kind, reached in zip(rounds.kinds, seen, strict=True):
         if reached is not None and any(reach.sees == "nothing" for reach in reached.reaches):
-            beside.append(believed_reach(kind.facts, rounds.setting, MODEL))  # it is what they see
+            # What they see is what is released, and what that rests on.
+            reaches_seen.append(believed_reach(kind.facts, rounds.setting, MODEL))
     return tuple(
-        dict.fromkeys(text for reached in beside if reached is not None for text in reached.assumed)
+        dict.fromkeys(
+            text for reached in reaches_seen if reached is not None for text in reached.assumed
+        )
     )

@@ -66,8 +66,8 @@ def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
     silences: dict[int, tuple[str, ...]] = {}
     for phase in {spent.intent.phase for spent in ledger.spent}:
         rounds = [spent for spent in ledger.spent if spent.intent.phase == phase]
-        said = {name for spent in rounds for name in spent.intent.reaches or ()}
-        if not said:
+        observers = {name for spent in rounds for name in spent.intent.reaches or ()}
+        if not observers:
             continue
         first = min(spent.number for spent in rounds if spent.intent.reaches is not None)
         resumed = max(
@@ -77,7 +77,7 @@ def unstated(ledger: Ledger) -> dict[int, tuple[str, ...]]:
         for spent in rounds:
             # Rounds before a recovery may be of a version that stated no reaches.
             silent = spent.intent.reaches is None and spent.number < resumed
-            lacking = said - set(spent.intent.reaches or ())
+            lacking = observers - set(spent.intent.reaches or ())
             if lacking and not silent:
                 silences[spent.seq] = tuple(sorted(lacking))
     return silences

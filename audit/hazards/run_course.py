@@ -20,8 +20,8 @@ def more_rounds(evidence: Evidence) -> RuleFinding | None:
     if evidence.setting.as_published and count <= opened.plan.rounds:
         return None
     # By numbers of rounds, and by events: a round may have several intents.
-    beyond = any(evidence.planned(observer).beyond for observer in opened.plan.events)
-    if count <= opened.plan.rounds and not beyond:
+    exceeds_plan = any(evidence.planned(observer).beyond for observer in opened.plan.events)
+    if count <= opened.plan.rounds and not exceeds_plan:
         return None
     return RuleFinding(
         f"{rounds(opened.plan.rounds).capitalize()} were planned and {count:,} were made.",

@@ -80,8 +80,8 @@ def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
 )
 def known_sample(evidence: Evidence) -> RuleFinding | None:
     """Fire where amplification is stated against who knows the sample: server, silo, coalition."""
-    told = [name for name in evidence.observers if coalition_of(name) is not None]
-    for observer in (SERVER, SILO, SILO_WITH_RECORDS, *told):
+    coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
+    for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
         bad = [
             kind
             for kind in evidence.kinds

@@ -102,21 +102,21 @@ def reach_assumed(evidence: Evidence) -> RuleFinding | None:
     )
 
 
-def _lines(evidence: Evidence, looked: list[tuple[str, RoundKind, str]]) -> tuple[int, ...]:
+def _lines(evidence: Evidence, believed: list[tuple[str, RoundKind, str]]) -> tuple[int, ...]:
     """Return the lines of all rounds of which something is said, in the order of their kinds."""
-    said = {id(kind) for _, kind, _ in looked}
-    return lines_of([kind for kind in evidence.kinds if id(kind) in said])
+    kinds_named = {id(kind) for _, kind, _ in believed}
+    return lines_of([kind for kind in evidence.kinds if id(kind) in kinds_named])
 
 
 def _looked(evidence: Evidence) -> list[tuple[str, RoundKind, BelievedReach]]:
     """Return how far each stated reach is believed, by observer and kind of round."""
-    looked = []
+    believed = []
     for kind in evidence.kinds:
         for name, _ in kind.facts.reaches or ():
             seen = believed_reach(kind.facts, evidence.setting, name)
             if seen is not None:
-                looked.append((name, kind, seen))
-    return looked
+                believed.append((name, kind, seen))
+    return believed
 
 
 def _left(evidence: Evidence, observer: str) -> float | None:
