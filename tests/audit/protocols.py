@@ -33,7 +33,7 @@ def security(**fields: object) -> Change:
 
 
 def hazards(records: Records) -> dict[str, str]:
-    return {one.id: one.severity for one in audited(records).hazards}
+    return {hazard.id: hazard.severity for hazard in audited(records).hazards}
 
 
 def supported(records: Records, observer: str) -> ev.Event:

@@ -20,7 +20,7 @@ NAMES: Final = {
 
 
 def hazards(records: Records) -> set[str]:
-    return {one.id for one in audited(records).hazards} & NAMES
+    return {hazard.id for hazard in audited(records).hazards} & NAMES
 
 
 def supported(records: Records, observer: str) -> ev.Event:

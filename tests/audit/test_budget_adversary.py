@@ -45,7 +45,7 @@ from .ledgers import (
 
 
 def hazards(records: Records) -> dict[str, str]:
-    return {one.id: one.severity for one in audited(records).hazards}
+    return {hazard.id: hazard.severity for hazard in audited(records).hazards}
 
 
 def stated_as(event: ev.Event) -> Change:

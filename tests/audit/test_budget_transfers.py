@@ -133,7 +133,7 @@ def test_the_published_form_says_so_itself() -> None:
         as_published=True,
     )
     report = audited(records)
-    assert {one.id: one.severity for one in report.hazards} == {
+    assert {hazard.id: hazard.severity for hazard in report.hazards} == {
         "as-published": "warning",
         "noise-in-multiples": "error",
     }

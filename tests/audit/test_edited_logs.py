@@ -57,7 +57,7 @@ def test_an_edit_is_found(earlier_run: EarlierRun, tmp_path: Path, name: str) ->
     report = audit_budget(folder)
     assert not report.ok
     assert report.supported is False
-    assert found <= {one.id for one in report.hazards if one.severity == "error"}
+    assert found <= {hazard.id for hazard in report.hazards if hazard.severity == "error"}
     assert found_in(earlier_run(run)) == set()
 
 

@@ -162,7 +162,7 @@ def test_killed_at_any_moment_and_resumed_many_times(lives: int, tmp_path: Path)
         recoveries = [one.record for one in read(folder) if isinstance(one.record, RunRecover)]
         assert len(recoveries) == last.recoveries >= 10
         assert recoveries[-1].dangling == last.dangling
-        dropped += sum(one.dropped_bytes > 0 for one in recoveries)
+        dropped += sum(recovery.dropped_bytes > 0 for recovery in recoveries)
         dangling += len(last.dangling)
     # Of the 54 or 216 kills some must have hit a line, and some a round between intent and release.
     assert torn >= dropped > 0

@@ -128,7 +128,7 @@ def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: s
     )
     assert same(derived(log), mechanism.event(neighbours, draws=draws))
     assert same(derived(log, "shuffler"), mechanism.local_event(neighbours, draws))
-    assert not {one.id for one in audited(log).hazards} & FALSE
+    assert not {hazard.id for hazard in audited(log).hazards} & FALSE
     other = replace(log[2], streams=release(2, 1, log[1].noise).streams)  # type: ignore[attr-defined,type-var]
     again = [*log[:3], other, log[3]]  # two releases under one intent
     assert same(simplified(derived(again)), simplified(ev.Repeat(2, derived(log))))
@@ -145,7 +145,7 @@ def test_colluders_are_taken_off_as_the_mechanism_does(name: str) -> None:
         left, draws=draws, values=values, security=mixing(USERS, colluders=9), reaches=reaches
     )
     assert same(derived(log), left.event("replace-one", draws=draws))
-    assert not {one.id for one in audited(log).hazards} & FALSE
+    assert not {hazard.id for hazard in audited(log).hazards} & FALSE
 
 
 @pytest.mark.parametrize("name", sorted(set(MADE) - {"whole", "sampled-response"}))
@@ -271,7 +271,7 @@ def test_what_the_shuffler_states_is_accepted() -> None:
     log = shuffled_by_the_protocol()
     found = evidence(log)
     assert contradictions(found.kinds[0].facts, found.setting) == ()
-    assert not {one.id for one in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
+    assert not {hazard.id for hazard in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
 
 
 CHANGED: Final[list[dict[str, Any]]] = [
@@ -309,7 +309,7 @@ def test_what_shares_state_is_accepted() -> None:
     log = opening(security=real)(shared())
     found = evidence(log)
     assert contradictions(found.kinds[0].facts, found.setting) == ()
-    assert not {one.id for one in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
+    assert not {hazard.id for hazard in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_values_are_judged_and_not_words(
 ) -> None:
     run, edits, expected = VALUES[name]
     report = audit_budget(forging.forged(earlier_run(run), tmp_path / "forged", *edits))
-    errors = {one.id for one in report.hazards if one.severity == "error"}
+    errors = {hazard.id for hazard in report.hazards if hazard.severity == "error"}
     assert expected <= errors <= expected | {"close-under-reports", "configuration-mismatch"}
     assert report.supported is False
 
@@ -117,7 +117,9 @@ def require_one_voice(folder: Path, page: Path) -> None:
         if words[-1] == "--sealed" and code == 2:
             continue  # the sidecar does not fit the log, which is said
         assert (code, result["ok"], result["result"]["supported"]) == (1, False, False)
-        assert {one.id for one in edits} <= {one["id"] for one in result["result"]["hazards"]}
+        assert {hazard.id for hazard in edits} <= {
+            hazard["id"] for hazard in result["result"]["hazards"]
+        }
         assert "does NOT support it" in text
         texts.append(text)
     code, text, result = said_by(folder, "report", "-o", str(page))

@@ -64,7 +64,7 @@ def table_of(facts: RoundFacts, setting: RunSetting) -> dict[str, Reach]:
 
 
 def hazards(records: Records) -> set[str]:
-    return {one.id for one in audited(records).hazards}
+    return {hazard.id for hazard in audited(records).hazards}
 
 
 # --- the table is the old reading -----------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_a_statement_that_other_facts_contradict_is_found(name: str) -> None:
     (observer,) = reaches
     spoilt = stating(LOGS[log], **reaches)
     report = audited(spoilt)
-    assert "reach-contradicted" in {one.id for one in report.hazards}
+    assert "reach-contradicted" in {hazard.id for hazard in report.hazards}
     assert not report.ok
     each = stating(LOGS[log], **{observer: replace(reaches[observer], sees="each", users=None)})
     assert upper(spoilt, observer) >= upper(LOGS[log], observer)
@@ -321,7 +321,7 @@ def test_a_server_that_is_said_to_see_nothing_is_assumed_to() -> None:
     (row,) = (one for one in report.rows if one.observer == "server")
     assert any(text.startswith("assumed: the server") for text in row.rests_on)
     assert row.to_json()["rests_on"] == list(row.rests_on)
-    assert "reach-assumed" in {one.id for one in report.hazards}
+    assert "reach-assumed" in {hazard.id for hazard in report.hazards}
     assert upper(log, "server") == upper(log) < upper(plain, "server")
     by_server = intents(views={})(LOGS["plain-sampled"])
     sampled = stating(by_server, server=Reach("nothing", knows_sample=True))

@@ -298,7 +298,7 @@ def test_nobody_is_told_of_what_a_number_assumes_where_there_is_none() -> None:
             {"server": assumed}, users=50, values=1, aggregation="plain", neighbours=neighbours
         )
         assert math.isfinite(upper(log, "server")) == fine
-        assert ("reach-assumed" in {one.id for one in audited(log).hazards}) == fine
+        assert ("reach-assumed" in {hazard.id for hazard in audited(log).hazards}) == fine
 
 
 def test_more_rounds_like_the_last_are_about_what_lies_elsewhere() -> None:

@@ -42,7 +42,7 @@ def test_a_system_states_what_the_table_says(name: str) -> None:
         assert new.seen(stated, observer) == old.seen(kind, observer)
         assert new.spent_total(observer).upper == old.spent_total(observer).upper
         assert new.rests_on(observer) == old.rests_on(observer)
-    assert not {one.id for one in audited(after).hazards} & REACHES
+    assert not {hazard.id for hazard in audited(after).hazards} & REACHES
     assert audited(after).ok == audited(before).ok
 
 

@@ -49,7 +49,7 @@ def test_what_a_log_concludes_is_not_looked_at() -> None:
     )
     log = sent(PRINTED, security=mixing(1000), event=wishful, views={"analyzer": wishful})
     assert upper(log, "analyzer") == upper(sent(PRINTED, security=mixing(1000)), "analyzer")
-    assert "event-mismatch" in {one.id for one in audited(log).hazards}
+    assert "event-mismatch" in {hazard.id for hazard in audited(log).hazards}
 
 
 HONEST: Final = upper(small(), "analyzer")

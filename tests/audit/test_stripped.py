@@ -63,7 +63,7 @@ def run(fresh: Path, tmp_path: Path) -> Path:
 
 
 def hazards(report: BudgetReport) -> dict[str, str]:
-    return {one.id: one.severity for one in report.hazards}
+    return {hazard.id: hazard.severity for hazard in report.hazards}
 
 
 def without(*names: str, only: int | None = None) -> Edit:
@@ -71,10 +71,10 @@ def without(*names: str, only: int | None = None) -> Edit:
 
     def edit(records: Records) -> None:
         releases = [one for one in records if one["type"] == "round.release"]
-        for number, one in enumerate(releases):
+        for number, release in enumerate(releases):
             if only in (None, number):
-                for name in names or tuple(one["sealed"]):
-                    del one["sealed"][name]
+                for name in names or tuple(release["sealed"]):
+                    del release["sealed"][name]
 
     return edit
 
