@@ -1,10 +1,10 @@
 """How seldom an attack accuses a run that keeps its promise: two levels for every test.
 
-One call of `audit attack` contradicts a sound run with probability at most `CALL`, 1 in 1,000,
-which the tiers that can accuse share as `STRICT` says.  Membership has no share: it gives
-estimates, and an estimate contradicts nothing; asked for or not, it takes nothing from the others.
-A tier that is taken alone keeps its share, so that three calls for a tier each accuse as seldom as
-one call for all three.
+One call of `audit attack` contradicts a sound run with probability at most
+`CALL_ERROR_PROBABILITY`, 1 in 1,000, which the tiers that can accuse share as `STRICT_LEVELS` says.
+Membership has no share: it gives estimates, and an estimate contradicts nothing; asked for or not,
+it takes nothing from the others. A tier that is taken alone keeps its share, so that three calls
+for a tier each accuse as seldom as one call for all three.
 
 Every test is made twice.  Rejected at its share, the run is contradicted; rejected at what is left
 of alpha (1 - confidence) only, it is unusual: at most 1 sound run in 1 / alpha is.  Thresholds and
@@ -24,10 +24,10 @@ from typing import Final
 
 from ..accountant import validate
 
-CALL: Final = 0.001
+CALL_ERROR_PROBABILITY: Final = 0.001
 """How often one call contradicts a sound run, at most."""
 
-STRICT: Final[Mapping[str, float]] = {"claim": 0.0004, "residual": 0.0004, "robust": 0.0002}
+STRICT_LEVELS: Final[Mapping[str, float]] = {"claim": 0.0004, "residual": 0.0004, "robust": 0.0002}
 """What each tier has of that."""
 
 
@@ -48,7 +48,7 @@ def levels_of(tier: str, alpha: float) -> Levels:
     >>> levels_of("claim", 0.0002)
     Levels(strict=0.0001, rest=0.0001)
     """
-    strict = min(STRICT[tier], validate.open_probability(alpha=alpha) / 2.0)
+    strict = min(STRICT_LEVELS[tier], validate.open_probability(alpha=alpha) / 2.0)
     return Levels(strict, alpha - strict)
 
 

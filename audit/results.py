@@ -24,29 +24,47 @@ from .measurement import NOT_PROOF, VERDICTS, Curve, Measurement
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-PUBLIC: Final = ("claim", "robust", "membership")
+LOGGED_TIERS: Final = ("claim", "robust", "membership")
 """Tiers that a log may hold; the others are about what stands before the noise, or no run."""
 
-SEALED: Final = "sealed"
+SEALED_FIELD: Final = "sealed"
 """The one field of a result whose content stands in the sidecar."""
 
-POINTS: Final = 128
+MAX_CURVE_POINTS: Final = 128
 """Most points of one curve that are written."""
 
-_TEXT: Final = 2000
-_ENTRIES: Final = 64
-_DECIMAL: Final = 40
+_MAX_TEXT_CHARACTERS: Final = 2000
+_MAX_ENTRIES: Final = 64
+_MAX_DECIMAL_CHARACTERS: Final = 40
 """Longest text, most entries of a list and longest number that are read."""
 
-_NUMBERS: Final = ("value", "confidence")
-_NUMBERS_OR_NONE: Final = ("claimed", "delta")
-_TEXTS: Final = ("tier", "what", "quantity", "kind", "unit", "neighbours", "observer", "proves")
-_FIELDS: Final = frozenset(
-    {*_NUMBERS, *_NUMBERS_OR_NONE, *_TEXTS, "contradicted", "assumes", "sample", "curves", "note"}
+_NUMBER_FIELDS: Final = ("value", "confidence")
+_OPTIONAL_NUMBER_FIELDS: Final = ("claimed", "delta")
+_TEXT_FIELDS: Final = (
+    "tier",
+    "what",
+    "quantity",
+    "kind",
+    "unit",
+    "neighbours",
+    "observer",
+    "proves",
+)
+_ALL_FIELDS: Final = frozenset(
+    {
+        *_NUMBER_FIELDS,
+        *_OPTIONAL_NUMBER_FIELDS,
+        *_TEXT_FIELDS,
+        "contradicted",
+        "assumes",
+        "sample",
+        "curves",
+        "note",
+    }
 )
 
 
-_LATER: Final = frozenset({"verdict", "level"})
+_LATER_FIELDS: Final = frozenset({"verdict", "level"})
 """What results of earlier versions lack, both or none: they contradict at 1 - confidence."""
 
 
@@ -66,7 +84,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Appended:
+class AppendedLines:
     """The lines that were added, by number, and the head of the log after them."""
 
     lines: tuple[int, ...]
@@ -79,7 +97,7 @@ def append_results(
     *,
     sealed: Sequence[Measurement] = (),
     key: Ed25519PrivateKey | None = None,
-) -> Appended:
+) -> AppendedLines:
     """Add what was measured to the log of a run, closed or not, each as an `audit.result`.
 
     `sealed` are measurements that may not be published: the log gets one line for each of their
@@ -90,23 +108,24 @@ def append_results(
     Raises `InvalidInput` for tiers that do not belong in a log, before anything is written, and as
     `LogWriter.reopen`; `LogBroken` where the log cannot be written.
     """
-    for one in (*measurements, *sealed):
-        if one.tier not in PUBLIC:
+    for measurement in (*measurements, *sealed):
+        if measurement.tier not in LOGGED_TIERS:
             raise InvalidInput(
-                f"A result of the tier {one.tier!r} does not belong in a log.",
-                f"A log may hold {', '.join(PUBLIC)}; a residual was seen before the noise.",
+                f"A result of the tier {measurement.tier!r} does not belong in a log.",
+                f"A log may hold {', '.join(LOGGED_TIERS)}; a residual was seen before the noise.",
                 "Keep it in a sealed report.",
             )
-    records = [AuditResult(one.tier, encoded(one)) for one in measurements]
+    records = [AuditResult(measurement.tier, encoded(measurement)) for measurement in measurements]
     hidden: dict[str, list[object]] = {}
-    for one in sealed:
-        hidden.setdefault(one.tier, []).append(encoded(one))
+    for measurement in sealed:
+        hidden.setdefault(measurement.tier, []).append(encoded(measurement))
+    # Everything is encoded before the log is opened: a result that is refused writes nothing.
     with LogWriter.reopen(folder, key=key) as writer:
         for tier, content in hidden.items():
             commitment = writer.seal({f"audit.{tier}": content})[f"audit.{tier}"]
-            records.append(AuditResult(tier, {SEALED: commitment}))
+            records.append(AuditResult(tier, {SEALED_FIELD: commitment}))
         lines = tuple(writer.append(record) + 1 for record in records)
-        return Appended(lines, writer.head or "")
+        return AppendedLines(lines, writer.head or "")
 
 
 def measurements_in(folder: str | Path) -> tuple[Measurement, ...]:
@@ -114,8 +133,8 @@ def measurements_in(folder: str | Path) -> tuple[Measurement, ...]:
 
     Raises `BadLine` for a bad log, `InvalidInput` where there is none.
     """
-    found = (result.measurement for result in results_in(folder))
-    return tuple(one for one in found if one is not None)
+    readable = (result.measurement for result in results_in(folder))
+    return tuple(measurement for measurement in readable if measurement is not None)
 
 
 def results_in(folder: str | Path) -> tuple[Result, ...]:
@@ -132,35 +151,35 @@ def results_in(folder: str | Path) -> tuple[Result, ...]:
 
 def result_of(record: AuditResult, number: int = 0) -> Result:
     """Return what a record says; a result that is forged or absurd becomes a `problem`."""
-    tier, source = record.tier[:_DECIMAL], record.result
-    if set(source) == {SEALED} and is_hash(source[SEALED]):
-        return Result(number, tier, sealed=str(source[SEALED]))
+    tier, source = record.tier[:_MAX_DECIMAL_CHARACTERS], record.result
+    if set(source) == {SEALED_FIELD} and is_hash(source[SEALED_FIELD]):
+        return Result(number, tier, sealed=str(source[SEALED_FIELD]))
     try:
-        if record.tier not in PUBLIC:
+        if record.tier not in LOGGED_TIERS:
             raise InvalidInput(f"A result of the tier {tier!r} does not belong in a log.")
-        found = decoded(source)
-        if found.tier != record.tier:
+        measurement = decoded(source)
+        if measurement.tier != record.tier:
             raise InvalidInput("Its tier and that of its content differ.")
     except InvalidInput as error:
         return Result(number, tier, problem=error.what)
-    return Result(number, tier, found)
+    return Result(number, tier, measurement)
 
 
 def encoded(measurement: Measurement) -> dict[str, object]:
     """Return the JSON of a measurement as a log holds it.
 
-    Curves are thinned to `POINTS` points, their ends kept.  Raises `InvalidInput` for what
-    `decoded` would refuse.
+    Curves are thinned to `MAX_CURVE_POINTS` points, their ends kept.  Raises `InvalidInput` for
+    what `decoded` would refuse.
     """
-    found: dict[str, object] = {}
+    content: dict[str, object] = {}
     for name, value in measurement.to_json().items():
-        found[name] = _written(value, name)
-    found["curves"] = {
+        content[name] = _written(value, name)
+    content["curves"] = {
         name: [[_written(float(part), name) for part in point] for point in _thinned(curve)]
         for name, curve in measurement.curves.items()
     }
-    decoded(found)
-    return found
+    decoded(content)
+    return content
 
 
 def decoded(source: Mapping[str, object]) -> Measurement:
@@ -171,26 +190,29 @@ def decoded(source: Mapping[str, object]) -> Measurement:
     `InvalidInput` for anything that `encoded` does not write: unknown or missing fields, numbers
     that are none or out of range, long texts, rates outside of [0, 1].
     """
-    later = source.keys() & _LATER
-    if source.keys() - later != _FIELDS or later not in (set(), _LATER):
-        strange = sorted(str(name)[:_DECIMAL] for name in source.keys() ^ (_FIELDS | _LATER))
+    later = source.keys() & _LATER_FIELDS
+    if source.keys() - later != _ALL_FIELDS or later not in (set(), _LATER_FIELDS):
+        strange = sorted(
+            str(name)[:_MAX_DECIMAL_CHARACTERS]
+            for name in source.keys() ^ (_ALL_FIELDS | _LATER_FIELDS)
+        )
         raise InvalidInput(f"Its fields are not those of a measurement: {', '.join(strange[:5])}.")
-    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXTS}
-    given |= {name: _number(source[name], name) for name in _NUMBERS}
-    for name in _NUMBERS_OR_NONE:
+    given: dict[str, Any] = {name: _text(source[name], name) for name in _TEXT_FIELDS}
+    given |= {name: _number(source[name], name) for name in _NUMBER_FIELDS}
+    for name in _OPTIONAL_NUMBER_FIELDS:
         given[name] = None if source[name] is None else _number(source[name], name)
     if not isinstance(source["contradicted"], bool):
         raise _refused("contradicted", "true or false")
     if source["note"] != NOT_PROOF:
         raise _refused("note", "the sentence that a low value is not proof of privacy")
-    assumes = tuple(_text(one, "assumes") for one in _list(source["assumes"], "assumes"))
+    assumes = tuple(_text(text, "assumes") for text in _list(source["assumes"], "assumes"))
     sample = {
-        _text(name, "sample"): _sampled(one, "sample")
-        for name, one in _object(source["sample"], "sample").items()
+        _text(name, "sample"): _sampled(element, "sample")
+        for name, element in _object(source["sample"], "sample").items()
     }
     curves = {
-        _text(name, "curves"): _curve(one, "curves")
-        for name, one in _object(source["curves"], "curves").items()
+        _text(name, "curves"): _curve(element, "curves")
+        for name, element in _object(source["curves"], "curves").items()
     }
     if given["claimed"] is not None and given["claimed"] < 0.0:
         raise _refused("claimed", "a number, 0 or above")
@@ -219,66 +241,67 @@ def _written(value: object, name: str) -> object:
     if isinstance(value, SupportsFloat):
         return repr(float(value))
     if isinstance(value, Mapping):
-        return {str(key): _written(one, name) for key, one in value.items()}
+        return {str(key): _written(element, name) for key, element in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_written(one, name) for one in value]
+        return [_written(element, name) for element in value]
     raise _refused(name, "a text, a number, or a list or an object of these")
 
 
 def _thinned(curve: Curve) -> Curve:
-    if len(curve) <= POINTS:
+    if len(curve) <= MAX_CURVE_POINTS:
         return curve
-    step = (len(curve) - 1) / (POINTS - 1)
-    return tuple(curve[round(place * step)] for place in range(POINTS))
+    # Equal steps over the indices, so both ends of the curve stay.
+    step = (len(curve) - 1) / (MAX_CURVE_POINTS - 1)
+    return tuple(curve[round(index * step)] for index in range(MAX_CURVE_POINTS))
 
 
 def _text(value: object, name: str) -> str:
-    if not isinstance(value, str) or len(value) > _TEXT:
-        raise _refused(name, f"a text of at most {_TEXT} characters")
+    if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARACTERS:
+        raise _refused(name, f"a text of at most {_MAX_TEXT_CHARACTERS} characters")
     return value
 
 
 def _number(value: object, name: str) -> float:
-    found = _decimal(value)
-    if found is None:
+    number = _decimal(value)
+    if number is None:
         raise _refused(name, "a number in its shortest decimal form")
-    return found
+    return number
 
 
 def _decimal(value: object) -> float | None:
     """Return the number that a decimal string is, which may be infinite; None for another text."""
-    if not isinstance(value, str) or len(value) > _DECIMAL:
+    if not isinstance(value, str) or len(value) > _MAX_DECIMAL_CHARACTERS:
         return None
     try:
-        found = float(value)
+        number = float(value)
     except ValueError:
         return None
-    return found if repr(found) == value and not math.isnan(found) else None
+    return number if repr(number) == value and not math.isnan(number) else None
 
 
 def _sampled(value: object, name: str) -> float | int | str:
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return value
-    found = _decimal(value)
-    return _text(value, name) if found is None else found
+    number = _decimal(value)
+    return _text(value, name) if number is None else number
 
 
-def _list(value: object, name: str, most: int = _ENTRIES) -> Sequence[object]:
+def _list(value: object, name: str, most: int = _MAX_ENTRIES) -> Sequence[object]:
     if not isinstance(value, list) or len(value) > most:
         raise _refused(name, f"a list of at most {most}")
     return value
 
 
 def _object(value: object, name: str) -> Mapping[object, object]:
-    if not isinstance(value, dict) or len(value) > _ENTRIES:
-        raise _refused(name, f"an object of at most {_ENTRIES} entries")
+    if not isinstance(value, dict) or len(value) > _MAX_ENTRIES:
+        raise _refused(name, f"an object of at most {_MAX_ENTRIES} entries")
     return value
 
 
 def _curve(value: object, name: str) -> Curve:
     points: list[tuple[float, float]] = []
-    for one in _list(value, name, POINTS):
-        pair = [_number(part, name) for part in _list(one, name, 2)]
+    for point in _list(value, name, MAX_CURVE_POINTS):
+        pair = [_number(part, name) for part in _list(point, name, 2)]
         if len(pair) != 2 or not all(0.0 <= part <= 1.0 for part in pair):
             raise _refused(name, "a list of pairs of rates in [0, 1]")
         points.append((pair[0], pair[1]))

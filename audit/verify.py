@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 
-_SHOWN: Final = 8
+_KEY_DIGITS_SHOWN: Final = 8
 """Digits of a key that are shown."""
 
 Checked = Literal["chain only", "chain and head", "chain and key"]
@@ -42,7 +42,7 @@ class Signature:
         """Return the signatures in words."""
         if self.checked == "given":
             return f"lines 1 to {self.lines:,}, by the key that was given"
-        names = " and ".join(f"{key[:_SHOWN]}..." for key in self.keys)
+        names = " and ".join(f"{key[:_KEY_DIGITS_SHOWN]}..." for key in self.keys)
         tail = "whose owner is not known"
         if self.checked == "none":
             tail = "not checked: that needs the package cryptography"
@@ -50,7 +50,7 @@ class Signature:
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """What a log turned out to be.
 
     `records` lines are good, and `head` is the hash of the last of them.  `complete` says that
@@ -112,7 +112,7 @@ def verify(
     *,
     expected_head: str | None = None,
     each: Callable[[Line], None] | None = None,
-) -> Verified:
+) -> Verification:
     """Check the log in a folder, and name the first bad line.
 
     `expected_head` is a hash that was kept elsewhere, or its first 32 digits or more: some line
@@ -134,9 +134,10 @@ def verify(
                 each(line)
     except BadLine as error:
         bad = (error.number, error.reason)
+    # A bad line is named before a mismatch: it may be the reason for it.
     mismatch = check.mismatch()
     problem = _problem(scan, bad) or mismatch
-    return Verified(
+    return Verification(
         records=check.records,
         head=check.head,
         complete=scan.course.closed and problem is None,

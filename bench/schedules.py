@@ -12,7 +12,7 @@ from verdicts import Verdict, grid, progress, seconds
 
 import privplan as pp
 from privplan import events as ev
-from privplan.audit.budget.total import total
+from privplan.audit.evidence.epsilon_total import total
 
 DELTA = 1e-5
 STEPS = (100, 500, 1000, 5000)

@@ -107,7 +107,7 @@ KNOWN_ROOM_CIRCLES: Final[frozenset[frozenset[str]]] = frozenset(
         frozenset(
             {
                 "audit.budget",
-                "audit.commitments",
+                "audit.ledger.commitments",
                 "audit.configuration",
                 "audit.edits",
                 "audit.hazards",

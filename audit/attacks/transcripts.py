@@ -16,7 +16,6 @@ that finds nothing proves no more than that.
 
 from __future__ import annotations
 
-from ..demos.published_seed import published_seed
 from .ciphertexts import (
     decrypted_sums,
     noise_free_residue,
@@ -26,6 +25,7 @@ from .ciphertexts import (
 )
 from .finding import FALSE_ALARM, Finding, residues, values, words
 from .masks import reused_keystream, reused_masks, unmasked
+from .published_seed import published_seed
 from .seeds import search_seed, secrets_in, weak_seeds
 
 __all__ = [

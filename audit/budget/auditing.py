@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from ...accountant import events as ev
 from ...accountant import validate
-from ...accountant.errors import InvalidInput, with_article
+from ...accountant.errors import InvalidInput
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
-from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
-from ..commitments import not_stated
-from ..first_line import beside
-from ..hazards import Hazard, looked_for, worst_first
-from ..hazards.appended import foreign_results
+from ...fl.observers.names import NAMED, observer_names, relieved_by
+from ..configuration.first_line import compare_with_file
+from ..evidence.epsilon_total import EpsilonTotal, no_guarantee_total
+from ..evidence.evidence import Evidence
+from ..hazards import Hazard, search_hazards, worst_first
 from ..hazards.chain import broken_chain, not_anchored, torn_line, unbegun
-from ..hazards.configuration import comparison, file_mismatch
-from ..hazards.edited import hazards_beside
-from ..verify import Verified, verify
-from .evidence import Evidence
-from .facts import SILO, SILO_WITH_RECORDS
-from .ledger import Entry, Ledger, rounds_of
-from .report import BudgetReport, Chain, GroupRow, Row, SealedCheck
-from .total import Total, nothing
+from ..hazards.configuration_mismatch import comparison, file_mismatch
+from ..hazards.edited_log import hazards_beside
+from ..hazards.foreign_results import foreign_results
+from ..ledger.commitments import not_stated
+from ..ledger.entries import Entry, Ledger, rounds_of
+from ..verify import Verification, verify
+from .assumptions import assumptions_of
+from .report import BudgetReport, Chain, GroupRow, Row
+from .rounds_left import rounds_left
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-MOST_LEFT: Final = 10**9
-"""More rounds than that are not searched for."""
+    from ..hazards.sealed import SealedCheck
 
 
 @exactly_named()
@@ -56,7 +54,7 @@ def audit_budget(
 
     Range: `limit` 0 or above, `groups` 1 or above.  Raises `InvalidInput` where there is no log.
     """
-    most = None if limit is None else validate.non_negative(limit=limit)
+    epsilon_limit = None if limit is None else validate.non_negative(limit=limit)
     sizes = tuple(dict.fromkeys(validate.count(group=size) for size in groups))
     entries: list[Entry] = []
     verified = verify(
@@ -65,29 +63,38 @@ def audit_budget(
         expected_head=expected_head,
         each=lambda line: entries.append(Entry(line.number, line.seq, line.record)),
     )
+    # Nothing behind a bad line can be trusted, nor that what stands before it is all.
     if verified.first_bad is not None:
         number, reason = verified.first_bad
         why = f"line {number} of the log is bad: {reason}"
-        bad = Chain(verified.records, verified.head, number, reason)
-        return _nothing(bad, why, broken_chain(number, reason), most)
+        broken = Chain(verified.records, verified.head, number, reason)
+        return _nothing(broken, why, broken_chain(number, reason), epsilon_limit)
     chain = chain_of(verified)
     if not entries:
-        return _nothing(replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), most)
+        return _nothing(
+            replace(chain, bad_line=1, reason=UNBEGUN), UNBEGUN, unbegun(), epsilon_limit
+        )
     ledger = Ledger.of(entries)
-    more: list[Hazard] = []
+    outside_hazards: list[Hazard] = []
     opened: SealedCheck | None = None
-    more += chain_hazards(verified)
-    more += hazards_beside(folder, ledger)
-    held = beside(folder, ledger.opened)
-    more += file_mismatch(held)
-    more += foreign_results(ledger.opened, entries)
+    outside_hazards += chain_hazards(verified)
+    outside_hazards += hazards_beside(folder, ledger)
+    file_comparison = compare_with_file(folder, ledger.opened)
+    outside_hazards += file_mismatch(file_comparison)
+    outside_hazards += foreign_results(ledger.opened, entries)
     if sealed:
         from ..hazards.sealed import sealed_hazards
 
-        found, opened = sealed_hazards(Evidence.of(ledger), folder)
-        more += found
+        sidecar_hazards, opened = sealed_hazards(Evidence.of(ledger), folder)
+        outside_hazards += sidecar_hazards
     return audit_ledger(
-        ledger, chain, limit=most, groups=sizes, more=more, sealed=opened, unread=held.not_stated
+        ledger,
+        chain,
+        limit=epsilon_limit,
+        groups=sizes,
+        more=outside_hazards,
+        sealed=opened,
+        unread=file_comparison.not_stated,
     )
 
 
@@ -109,17 +116,18 @@ def audit_ledger(
     evidence = Evidence.of(ledger)
     claim, closed = ledger.opened.claim, ledger.closed
     stated = {} if closed is None else closed.epsilon
-    found = evidence.settled(claim.observer)
-    looked = looked_for(evidence)
+    total = evidence.spent_total(claim.observer)
+    # The rules read the same evidence as the numbers, so both speak of one reading of the log.
+    search = search_hazards(evidence)
     return BudgetReport(
         chain=chain,
         claim=claim,
-        total=found,
+        total=total,
         planned=_planned(evidence),
         rows=tuple(
             Row(
                 name,
-                evidence.settled(name),
+                evidence.spent_total(name),
                 stated.get(name),
                 evidence.dropouts,
                 evidence.rests_on(name),
@@ -127,21 +135,21 @@ def audit_ledger(
             for name in evidence.observers
         ),
         groups=tuple(
-            GroupRow(size, evidence.settled(claim.observer, group=size)) for size in groups
+            GroupRow(size, evidence.spent_total(claim.observer, group=size)) for size in groups
         ),
-        hazards=worst_first((*looked.hazards, *more)),
+        hazards=worst_first((*search.hazards, *more)),
         spent=ledger.rounds,
         released=rounds_of(spent for spent in ledger.spent if spent.releases),
         planned_rounds=ledger.opened.plan.rounds,
         dangling=ledger.dangling,
         complete=closed is not None,
         limit=limit,
-        left=_left(evidence, claim.epsilon if limit is None else limit),
-        assumptions=_assumptions(evidence),
+        left=rounds_left(evidence, claim.epsilon if limit is None else limit),
+        assumptions=assumptions_of(evidence),
         relief=relieved_by(evidence.circumstances),
         observers=_named(ledger.opened),
         not_stated=(
-            *looked.not_stated,
+            *search.not_stated,
             *comparison(evidence).not_stated,
             *not_stated(ledger),
             *unread,
@@ -160,7 +168,7 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
         return NAMED
 
 
-def chain_of(verified: Verified) -> Chain:
+def chain_of(verified: Verification) -> Chain:
     """Return the chain of a log that is whole."""
     return Chain(
         verified.records,
@@ -171,14 +179,14 @@ def chain_of(verified: Verified) -> Chain:
     )
 
 
-def chain_hazards(verified: Verified) -> tuple[Hazard, ...]:
+def chain_hazards(verified: Verification) -> tuple[Hazard, ...]:
     """Return the hazards of a log that is whole, as a file: torn, or not what was expected."""
-    found = []
+    hazards = []
     if verified.torn is not None:
-        found.append(torn_line(verified.torn.number))
+        hazards.append(torn_line(verified.torn.number))
     if verified.mismatch is not None:
-        found.append(not_anchored(verified.mismatch))
-    return tuple(found)
+        hazards.append(not_anchored(verified.mismatch))
+    return tuple(hazards)
 
 
 def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> BudgetReport:
@@ -186,7 +194,7 @@ def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> Bud
     return BudgetReport(
         chain=chain,
         claim=None,
-        total=nothing(why),
+        total=no_guarantee_total(why),
         planned=None,
         rows=(),
         groups=(),
@@ -202,103 +210,8 @@ def _nothing(chain: Chain, why: str, hazard: Hazard, limit: float | None) -> Bud
     )
 
 
-def _planned(evidence: Evidence) -> Total | None:
+def _planned(evidence: Evidence) -> EpsilonTotal | None:
     observer = evidence.ledger.opened.claim.observer
     if observer not in evidence.ledger.opened.plan.events:
         return None
     return evidence.total(observer, whole=True)
-
-
-def _left(evidence: Evidence, most: float | None) -> int | None:
-    """Return how many more rounds like the last one fit; None for a run that is over."""
-    observer = evidence.ledger.opened.claim.observer
-    if most is None or evidence.ledger.closed is not None or not evidence.ledger.spent:
-        return None
-    if not math.isfinite(evidence.total(observer).upper):
-        return None
-
-    def fits(count: int) -> bool:
-        return evidence.with_more(observer, count).upper <= most
-
-    if not fits(0):
-        return 0
-    low, high = 0, 1
-    while high <= MOST_LEFT and fits(high):
-        low, high = high, 2 * high
-    if high > MOST_LEFT:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
-
-
-def _of_protocol(evidence: Evidence) -> list[str]:
-    """Return what must be true of how silos' updates were summed and weighted."""
-    own = evidence.ledger.opened.security
-    private = own is not None and own.protocol == "private-weighting"
-    found = []
-    if own is not None:
-        found.append(
-            f"The protocol `{own.protocol}` was carried out with these parameters, by parties that "
-            "follow it."
-        )
-    if private:
-        found.append(
-            "The server does not collude with any silo: together they know how many records each "
-            "user has, and what is said against either of them is void."
-        )
-    elif evidence.setting.silos > 1 and any(
-        kind.facts.weights.rule == "records" for kind in evidence.kinds
-    ):
-        found.append(
-            f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
-        )
-    return found
-
-
-def _of_test_data(ledger: Ledger) -> list[str]:
-    """Return whose word it is that the data of evaluations are public."""
-    declared = [one for _, one in ledger.evaluations if one.data == "declared-public"]
-    stated = dict.fromkeys(one.source for one in declared)
-    return [
-        "The test data are public: declared public, "
-        + ("source not stated." if source is None else f"source: {source:.300}.")
-        for source in stated
-    ]
-
-
-def _assumptions(evidence: Evidence) -> tuple[str, ...]:
-    """Return what must be true of the run for the numbers to hold."""
-    ledger, names = evidence.ledger, evidence.observers
-    found = [
-        "Clip, weights, sampling and noise were as the log states them; nothing that it says about "
-        "epsilon is used.",
-        "Every release drew fresh noise from a source that nobody can predict.",
-        "What was to be released was fixed before the first release.",
-    ]
-    told = any(coalition_of(name) is not None for name in names)
-    if SILO in names:
-        found.append(
-            "Noise was added inside each silo, before its update left it, and silos do not collude "
-            "with each other or with the server"
-            f"{', but for coalitions that are named here' * told}."
-        )
-    if SILO in names:
-        # Where k records of a user take part, a silo that holds some may learn of the others.
-        other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
-        held = " of which it holds nothing itself" if other else ""
-        unit = with_article(evidence.setting.unit)
-        found.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
-    found += _of_protocol(evidence)
-    if any(one.facts.noise.std == 0.0 and not one.facts.voids for one in evidence.kinds):
-        found.append("The epsilon of local randomizers stands in their event, and was not checked.")
-    if evidence.settled(ledger.opened.claim.observer).epsilon.lower > 0.0:
-        found.append(
-            "The lower end is for a unit that may contribute anything within its bound, in every "
-            "released round."
-        )
-    if any(isinstance(one.event, ev.Event) for _, one in ledger.evaluations):
-        found.append("Measurements of private data cost what their events say.")
-    found += _of_test_data(ledger)
-    return tuple(found)

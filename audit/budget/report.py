@@ -12,13 +12,14 @@ from ...accountant.records import Claim
 from ...accountant.rounding import EXACT_DIGITS, up
 from ...fl.log.empty_log import UNBEGUN
 from ...fl.observers.names import NAMED, phrase, row_of
-from .total import Total
+from ..evidence.epsilon_total import EpsilonTotal
 
 if TYPE_CHECKING:
     from ..hazards import Hazard
+    from ..hazards.sealed import SealedCheck
     from ..verify import Checked, Signature
 
-ROUNDING: Final = 1e-9
+CLAIM_ROUNDING_RELATIVE: Final = 1e-9
 """Relative excess over a claim or a limit that rounding explains."""
 
 
@@ -31,7 +32,7 @@ class Row:
     """
 
     observer: str
-    total: Total
+    total: EpsilonTotal
     stated: float | None
     dropouts: int = 0
     rests_on: tuple[str, ...] = ()
@@ -50,7 +51,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Worst:
+class WorstRow:
     """The worst of `named` rows that a verdict is about: `below` of them have a smaller number.
 
     An observer that was asked for and has no row of its own is judged by the row that covers it.
@@ -106,7 +107,7 @@ class GroupRow:
     """What the log supports for a unit of several of what it protects."""
 
     size: int
-    total: Total
+    total: EpsilonTotal
 
     def to_json(self) -> dict[str, object]:
         """Return the row as a JSON object."""
@@ -141,29 +142,6 @@ class Chain:
 
 
 @dataclass(frozen=True)
-class SealedCheck:
-    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
-
-    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
-    and `counts` of them were tested against the sampling rate.
-    """
-
-    released: int
-    rounds: int
-    values: int
-    counts: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the check as a JSON object."""
-        return {
-            "released": self.released,
-            "rounds": self.rounds,
-            "values": self.values,
-            "counts": self.counts,
-        }
-
-
-@dataclass(frozen=True)
 class BudgetReport:
     """What the facts of a log support, for whom, and how that compares with what it says.
 
@@ -178,8 +156,8 @@ class BudgetReport:
 
     chain: Chain
     claim: Claim | None
-    total: Total
-    planned: Total | None
+    total: EpsilonTotal
+    planned: EpsilonTotal | None
     rows: tuple[Row, ...]
     groups: tuple[GroupRow, ...]
     hazards: tuple[Hazard, ...]
@@ -197,18 +175,20 @@ class BudgetReport:
     sealed: SealedCheck | None = None
 
     @property
-    def worst(self) -> Worst | None:
+    def worst(self) -> WorstRow | None:
         """The worst row of the observers that the verdict is about; None where there is no row."""
         present = [row.observer for row in self.rows]
-        asked = {_judged_by(name, present) for name in self.observers}
-        named = [row for row in self.rows if row.observer in asked]
+        judged = {_judged_by(name, present) for name in self.observers}
+        named = [row for row in self.rows if row.observer in judged]
         if not named:
             return None
         worst = max(named, key=lambda row: row.total.upper)
         upper = worst.total.upper
-        below = sum(row.total.upper < upper * (1.0 - ROUNDING) for row in named)
-        above = [row for row in self.rows if row.total.upper > upper * (1.0 + ROUNDING)]
-        return Worst(worst, below, len(named), tuple(above))
+        below = sum(row.total.upper < upper * (1.0 - CLAIM_ROUNDING_RELATIVE) for row in named)
+        above = [
+            row for row in self.rows if row.total.upper > upper * (1.0 + CLAIM_ROUNDING_RELATIVE)
+        ]
+        return WorstRow(worst, below, len(named), tuple(above))
 
     @property
     def supported(self) -> bool | None:
@@ -225,17 +205,21 @@ class BudgetReport:
         if self.claim is None or self.claim.epsilon is None:
             return None
         upper = self.total.upper
-        return upper < math.inf and upper <= self.claim.epsilon * (1.0 + ROUNDING)
+        return upper < math.inf and upper <= self.claim.epsilon * (1.0 + CLAIM_ROUNDING_RELATIVE)
 
     @property
     def errors(self) -> tuple[str, ...]:
         """The ids of hazards that are errors."""
-        return tuple(one.id for one in self.hazards if one.severity == "error")
+        return tuple(hazard.id for hazard in self.hazards if hazard.severity == "error")
 
     @property
     def within_limit(self) -> bool | None:
         """Whether the limit is kept; None where none was given."""
-        return None if self.limit is None else self.total.upper <= self.limit * (1.0 + ROUNDING)
+        return (
+            None
+            if self.limit is None
+            else self.total.upper <= self.limit * (1.0 + CLAIM_ROUNDING_RELATIVE)
+        )
 
     @property
     def ok(self) -> bool:

@@ -11,23 +11,23 @@ from pathlib import Path
 from ...accountant.errors import InvalidInput
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.reader import Scan
-from ..budget.ledger import Entry, Ledger
-from . import closing, models, repeats, rounds, streams
-from .beside import beside
-from .contradiction import EDITS, Contradiction, Edit, History, NotStated
+from ..ledger.entries import Entry, Ledger
+from . import close_record, models, repeats, round_numbers, streams
+from .edit_rule import EDITS, Contradiction, EditRule, History, NotStated
+from .folder_files import folder_contradictions
 
 __all__ = [
     "EDITS",
     "Contradiction",
-    "Edit",
+    "EditRule",
     "History",
     "NotStated",
-    "beside",
     "edits_of",
+    "folder_contradictions",
     "require_unedited",
 ]
 
-_ROOMS = (rounds, models, streams, repeats, closing)
+_ROOMS = (round_numbers, models, streams, repeats, close_record)
 """Loaded so that their rules are entered."""
 
 
@@ -41,9 +41,9 @@ def edits_of(folder: str | Path) -> tuple[Contradiction, ...]:
     if not entries:
         return ()
     history = History(Ledger.of(entries))
-    found = [rule.applied(history) for rule in EDITS.values()]
-    own = tuple(one for one in found if isinstance(one, Contradiction))
-    return (*own, *beside(folder, history))
+    outcomes = [rule.applied(history) for rule in EDITS.values()]
+    contradictions = tuple(outcome for outcome in outcomes if isinstance(outcome, Contradiction))
+    return (*contradictions, *folder_contradictions(folder, history))
 
 
 @exactly_named()
@@ -52,11 +52,11 @@ def require_unedited(folder: str | Path) -> None:
 
     Raises as `edits_of`.
     """
-    found = edits_of(folder)
-    if found:
-        more = f" ({len(found):,} contradictions)" if len(found) > 1 else ""
+    contradictions = edits_of(folder)
+    if contradictions:
+        more = f" ({len(contradictions):,} contradictions)" if len(contradictions) > 1 else ""
         raise InvalidInput(
-            f"The log is not as its run left it{more}. {found[0].what}",
+            f"The log is not as its run left it{more}. {contradictions[0].what}",
             "What is measured would be held against a log that says nothing of this run.",
             f"privplan audit budget {folder}",
         )

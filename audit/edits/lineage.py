@@ -13,8 +13,8 @@ from operator import itemgetter
 from typing import Literal
 
 from ...accountant.records import RoundRelease
-from ..budget.ledger import Ledger, Spent
-from ..budget.phases import models_of, released
+from ..ledger.entries import Ledger, SpentIntent
+from ..ledger.phases import first_release, models_of
 
 
 @dataclass(frozen=True)
@@ -46,37 +46,39 @@ class Lineage:
     @classmethod
     def of(cls, ledger: Ledger) -> Lineage:
         """Return the lineage of a log."""
-        own = cls()
-        for kind, one in _steps(ledger):
-            if kind == "start" and one is not None:
-                own._start(one)
-            elif kind == "release" and one is not None:
-                own._release(one)
-            elif own._before is not None:
-                own.last = tuple(dict.fromkeys((*own.last, own._before)))
-        return own
+        lineage = cls()
+        for kind, spent in _steps(ledger):
+            if kind == "start" and spent is not None:
+                lineage._start(spent)
+            elif kind == "release" and spent is not None:
+                lineage._release(spent)
+            elif lineage._before is not None:
+                lineage.last = tuple(dict.fromkeys((*lineage.last, lineage._before)))
+        return lineage
 
-    def _start(self, one: Spent) -> None:
-        stated = one.intent.model_in
+    def _start(self, spent: SpentIntent) -> None:
+        stated = spent.intent.model_in
         if stated is None:
             self.unstated += 1
             return
         self.named += 1
         if self.first is None:
             self.first = stated
+        # Behind a release without a model any start is possible, so what comes next is taken as it
+        # is.
         if not self.last:
             self.last = (stated,)
         if stated not in self.last:
-            self.breaks.append(Break(one.number, one.intent.round, stated, self.last))
+            self.breaks.append(Break(spent.number, spent.intent.round, stated, self.last))
 
-    def _release(self, one: Spent) -> None:
-        release = released(one)
+    def _release(self, spent: SpentIntent) -> None:
+        release = first_release(spent)
         if release is None or release.model_out is None:
             self.unstated += 1
             self.last, self._before = (), None
             return
         self.named += 1
-        self.last, self._before = (release.model_out,), one.intent.model_in
+        self.last, self._before = (release.model_out,), spent.intent.model_in
 
 
 def stateless(ledger: Ledger) -> tuple[int, ...]:
@@ -103,7 +105,8 @@ def states_of(ledger: Ledger, model: str) -> frozenset[str]:
     releases = [
         (spent.intent.model_in, release)
         for spent in models_of(ledger)
-        if isinstance(release := released(spent), RoundRelease) and release.model_out is not None
+        if isinstance(release := first_release(spent), RoundRelease)
+        and release.model_out is not None
     ]
     if releases and releases[-1][1].model_out == model and releases[-1][0] != model:
         releases = releases[-1:]
@@ -113,12 +116,12 @@ def states_of(ledger: Ledger, model: str) -> frozenset[str]:
 
 def _steps(
     ledger: Ledger,
-) -> Iterator[tuple[Literal["start", "release", "recovery"], Spent | None]]:
+) -> Iterator[tuple[Literal["start", "release", "recovery"], SpentIntent | None]]:
     """Yield the intents and releases of training, and the recoveries, as their lines follow."""
-    found: list[tuple[int, Literal["start", "release", "recovery"], Spent | None]] = []
+    steps: list[tuple[int, Literal["start", "release", "recovery"], SpentIntent | None]] = []
     for spent in models_of(ledger):
-        found.append((spent.number, "start", spent))
-        found += [(number, "release", spent) for number, _ in spent.releases[:1]]
-    found += [(one.number, "recovery", None) for one in ledger.recoveries]
-    for _, kind, begun in sorted(found, key=itemgetter(0)):
+        steps.append((spent.number, "start", spent))
+        steps += [(number, "release", spent) for number, _ in spent.releases[:1]]
+    steps += [(recovery.number, "recovery", None) for recovery in ledger.recoveries]
+    for _, kind, begun in sorted(steps, key=itemgetter(0)):
         yield kind, begun

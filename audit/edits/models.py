@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..budget.phases import configured, models_of, training_of
-from .contradiction import History, NotStated, Seen, edit
+from ..ledger.phases import configured_value, models_of, training_of
+from .edit_rule import EditFinding, History, NotStated, edit
 from .lineage import Lineage, stateless
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-SHOWN = 16
+DIGEST_DIGITS_SHOWN = 16
 """Digits of a digest that are shown."""
 
 
@@ -24,12 +24,13 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     """
     from ...fl.declarations.registry import built_in
 
-    name = configured(history.ledger, "run", "system")
+    name = configured_value(history.ledger, "run", "system")
     system = built_in().get(name) if isinstance(name, str) else None
+    # Nothing is imported for systems of this package, so the check stays quick.
     if name is None or (system is not None and system.trains):
         return None
     from ...fl.frame.expected_log import NotStated as Missing
-    from ..configuration import first_of
+    from ..configuration.logged_configuration import first_of
 
     try:
         return first_of(history.ledger.opened)
@@ -44,7 +45,7 @@ def _stated(history: History, question: str) -> NDArray[np.float64] | NotStated 
     next_step="Take the log from a copy that nobody has touched, or read it with the version of "
     "privplan that its first line names.",
 )
-def foreign_first_model(history: History) -> Seen | NotStated | None:
+def foreign_first_model(history: History) -> EditFinding | NotStated | None:
     """Fire where the first round starts from another model than the configuration gives."""
     first = history.lineage.first
     if not training_of(history.ledger):
@@ -60,7 +61,7 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
 
         return None if first == digest(stated) else _another(history, first, digest(stated))
     names = [("training", "model"), ("data", "name"), ("training", "seed")]
-    model, data, seed = (configured(history.ledger, *name) for name in names)
+    model, data, seed = (configured_value(history.ledger, *name) for name in names)
     unknown = NotStated(
         f"{question}: the configuration does not name a model, a seed and data that this "
         "version of privplan knows."
@@ -77,19 +78,19 @@ def foreign_first_model(history: History) -> Seen | NotStated | None:
     return _another(history, first, due)
 
 
-def _another(history: History, first: str, due: str) -> Seen:
-    where = next(one for one in history.ledger.spent if one.intent.model_in is not None)
-    return Seen(
-        f"The first round starts from the model {first[:SHOWN]}; the initial one of the "
-        f"configuration is {due[:SHOWN]}.",
+def _another(history: History, first: str, due: str) -> EditFinding:
+    where = next(spent for spent in history.ledger.spent if spent.intent.model_in is not None)
+    return EditFinding(
+        f"The first round starts from the model {first[:DIGEST_DIGITS_SHOWN]}; the initial one "
+        f"of the configuration is {due[:DIGEST_DIGITS_SHOWN]}.",
         (where.number,),
     )
 
 
 def _model_size(history: History) -> int | None:
     """Return how many parameters the configured model has; None for what is not known here."""
-    model = configured(history.ledger, "training", "model")
-    data = configured(history.ledger, "data", "name")
+    model = configured_value(history.ledger, "training", "model")
+    data = configured_value(history.ledger, "data", "name")
     if model is None or data is None:
         return None
     from ...fl.frame.initial_model import initial_size
@@ -103,7 +104,7 @@ def _model_size(history: History) -> int | None:
     "configuration gives. Other numbers of them belong to another run, or to none.",
     next_step="Take the log from a copy that nobody has touched.",
 )
-def foreign_length(history: History) -> Seen | NotStated | None:
+def foreign_length(history: History) -> EditFinding | NotStated | None:
     """Fire where a round of training released more or fewer values than the model has."""
     ledger = history.ledger
     rounds = models_of(ledger)
@@ -125,7 +126,7 @@ def foreign_length(history: History) -> Seen | NotStated | None:
     bad = [(number, release.values) for number, release in released if release.values != due]
     if not bad:
         return None
-    return Seen(
+    return EditFinding(
         f"A round of training releases {bad[0][1]:,} values; the model of the configuration has "
         f"{due:,}.",
         tuple(number for number, _ in bad),
@@ -140,27 +141,31 @@ def foreign_length(history: History) -> Seen | NotStated | None:
     next_step="Take the log from a copy that nobody has touched; what was cut out is spent all the "
     "same, and is not in the numbers here.",
 )
-def broken_lineage(history: History) -> Seen | NotStated | None:
+def broken_lineage(history: History) -> EditFinding | NotStated | None:
     """Fire where a round starts from a model that nothing before it has left, or lacks a state."""
     lineage = history.lineage
     if lineage.breaks:
         first = lineage.breaks[0]
-        due = " or ".join(one[:SHOWN] for one in first.due)
-        return Seen(
-            f"Round {first.round:,} starts from the model {first.stated[:SHOWN]}; the rounds "
-            f"before it leave {due}.",
-            tuple(one.number for one in lineage.breaks),
+        due = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in first.due)
+        return EditFinding(
+            f"Round {first.round:,} starts from the model "
+            f"{first.stated[:DIGEST_DIGITS_SHOWN]}; the rounds before it leave {due}.",
+            tuple(broken.number for broken in lineage.breaks),
         )
     silent = stateless(history.ledger)
     if silent:
-        return Seen("Some rounds release a state beside their model, and others do not.", silent)
+        return EditFinding(
+            "Some rounds release a state beside their model, and others do not.", silent
+        )
     return _partly(lineage)
 
 
-def _partly(lineage: Lineage) -> Seen | NotStated | None:
+def _partly(lineage: Lineage) -> EditFinding | NotStated | None:
     """Return what is to be said of rounds that name no models."""
     if not lineage.unstated:
         return None
     if lineage.named:
-        return Seen("Some rounds name the models they start from or release, and others do not.")
+        return EditFinding(
+            "Some rounds name the models they start from or release, and others do not."
+        )
     return NotStated("Whether each round starts from the last model: rounds name none.")

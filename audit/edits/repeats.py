@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..budget.phases import draws_noise, training_of
-from .contradiction import History, Seen, edit
+from ..ledger.phases import draws_noise, training_of
+from .edit_rule import EditFinding, History, edit
 
 
 @edit(
@@ -14,12 +14,12 @@ from .contradiction import History, Seen, edit
     "a commitment with fresh randomness. Lines were copied, or noise was used again.",
     next_step="Take the log from a copy that nobody has touched.",
 )
-def repeated_release(history: History) -> Seen | None:
+def repeated_release(history: History) -> EditFinding | None:
     """Fire where a digest of something noisy, or a commitment, stands in the log twice."""
     known: dict[str, int] = {}
     for what, value, number in _fresh(history):
         if value in known:
-            return Seen(
+            return EditFinding(
                 f"{what} of line {number:,} stood in line {known[value]:,} before.",
                 (known[value], number),
             )
@@ -32,15 +32,18 @@ def _fresh(history: History) -> Iterator[tuple[str, str, int]]:
     ledger = history.ledger
     if ledger.opened.dataset is not None:
         yield "The commitment `dataset`", ledger.opened.dataset, 1
-    start = next((one for one in training_of(ledger) if one.intent.model_in is not None), None)
+    # The first model is public; its digest stands once as what the first round starts from.
+    start = next(
+        (spent for spent in training_of(ledger) if spent.intent.model_in is not None), None
+    )
     if start is not None and start.intent.model_in is not None:
         yield "The first model", start.intent.model_in, start.number
-    for one in ledger.spent:
-        for number, release in one.releases:
+    for spent in ledger.spent:
+        for number, release in spent.releases:
             for name, commitment in release.sealed.items():
                 yield f"The commitment `{name:.40}`", commitment, number
-            if release.aggregate is not None and draws_noise(one.intent):
+            if release.aggregate is not None and draws_noise(spent.intent):
                 yield "The noisy sum", release.aggregate, number
             summed = release.model_out == release.aggregate  # the sum itself may be the model
-            if release.model_out is not None and not summed and draws_noise(one.intent):
+            if release.model_out is not None and not summed and draws_noise(spent.intent):
                 yield "The model", release.model_out, number

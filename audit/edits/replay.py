@@ -13,9 +13,9 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...fl.log.reader import Scan
-from ..budget.ledger import Entry, Ledger
-from ..budget.phases import models_of, released, training_of
-from .archive import StoredModel
+from ..ledger.entries import Entry, Ledger
+from ..ledger.phases import first_release, models_of, training_of
+from .stored_model import StoredModel
 
 _NAME: Final = re.compile(r"round-([0-9]{6,18})\.npz")
 
@@ -56,16 +56,16 @@ def replay(folder: str | Path, models: str | Path) -> Replay:
 
     Raises `InvalidInput` where either is not there, and `BadLine` for a broken chain.
     """
-    place = Path(models)
-    if not place.is_dir():
+    models_folder = Path(models)
+    if not models_folder.is_dir():
         raise InvalidInput(
-            f"There is no folder of models {place}.",
+            f"There is no folder of models {models_folder}.",
             "A run keeps every released model where its configuration says so.",
             "Set save_models = true in [log], and give the folder models/ of the run.",
         )
-    ledger = Ledger.of([Entry(one.number, one.seq, one.record) for one in Scan(folder)])
+    ledger = Ledger.of([Entry(line.number, line.seq, line.record) for line in Scan(folder)])
     due = _due(ledger)
-    files, surplus = _files(place, due)
+    files, surplus = _files(models_folder, due)
     of_digest = {digest: number for number, digest in due.items()}
     matched, exchanged = [], []
     for number, path in files.items():
@@ -87,17 +87,17 @@ def replay(folder: str | Path, models: str | Path) -> Replay:
 def _due(ledger: Ledger) -> dict[int, str]:
     """Return the digest of the model that each round released."""
     return {
-        one.intent.round: release.model_out
-        for one in training_of(ledger)
-        if (release := released(one)) is not None and release.model_out is not None
+        spent.intent.round: release.model_out
+        for spent in training_of(ledger)
+        if (release := first_release(spent)) is not None and release.model_out is not None
     }
 
 
-def _files(place: Path, due: dict[int, str]) -> tuple[dict[int, Path], tuple[str, ...]]:
+def _files(models_folder: Path, due: dict[int, str]) -> tuple[dict[int, Path], tuple[str, ...]]:
     """Return the files of rounds, and the names of all others; half written ones count as none."""
     files: dict[int, Path] = {}
     surplus = []
-    for path in sorted(place.iterdir()):
+    for path in sorted(models_folder.iterdir()):
         if path.name.startswith(".") and path.name.endswith(".part"):
             continue
         name = _NAME.fullmatch(path.name)
@@ -140,15 +140,16 @@ def _lost(ledger: Ledger) -> set[int]:
     if not training:
         return set()
     end = None if ledger.closed is None else ledger.closed.model
-    nexts = [*(one.intent.model_in for one in training[1:]), end]
-    newest = max((one.number for one in ledger.recoveries), default=0)
-    found = set()
-    for one, after in zip(training, nexts, strict=True):
-        release = released(one)
+    nexts = [*(spent.intent.model_in for spent in training[1:]), end]
+    newest = max((recovery.number for recovery in ledger.recoveries), default=0)
+    lost_rounds = set()
+    for spent, after in zip(training, nexts, strict=True):
+        release = first_release(spent)
         if release is None:
             continue
-        last = one is training[-1] and ledger.closed is None
-        gone = after == one.intent.model_in != release.model_out and newest > one.number
+        # Two gaps are honest: the very last model of an open run, and one that a recovery skipped.
+        last = spent is training[-1] and ledger.closed is None
+        gone = after == spent.intent.model_in != release.model_out and newest > spent.number
         if last or gone:
-            found.add(one.intent.round)
-    return found
+            lost_rounds.add(spent.intent.round)
+    return lost_rounds

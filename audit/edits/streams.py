@@ -13,74 +13,75 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ...accountant.records import RoundIntent, RoundRelease
-from ..budget.facts import CONTINUOUS
-from ..budget.ledger import Ledger, Spent
-from ..budget.phases import configured
-from .contradiction import History, Seen, edit
+from ..ledger.entries import Ledger, SpentIntent
+from ..ledger.phases import CONTINUOUS_FAMILIES, configured_value
+from .edit_rule import EditFinding, History, edit
 
-_NEXT = "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
-_NEXT += "and is not in the numbers here."
+_RESTORE_STREAMS = (
+    "Take the log from a copy that nobody has touched; what was cut out is spent all the same, "
+)
+_RESTORE_STREAMS += "and is not in the numbers here."
 
 
 @dataclass
 class _Segment:
     """The rounds between two starts of a run; `lost` are the lines of intents without release."""
 
-    rounds: list[Spent] = field(default_factory=list)
+    rounds: list[SpentIntent] = field(default_factory=list)
 
     @property
     def lost(self) -> list[int]:
-        return [one.number for one in self.rounds if not one.releases]
+        return [spent.number for spent in self.rounds if not spent.releases]
 
     def ranges(self) -> dict[str, list[tuple[int, int, int]]]:
         """Return the ranges of each stream, by their first byte, with the lines of releases."""
-        found: dict[str, list[tuple[int, int, int]]] = {}
-        for one in self.rounds:
-            for number, release in one.releases:
-                for own in release.streams:
-                    found.setdefault(own.stream, []).append((own.first, own.last, number))
-        for same in found.values():
+        ranges: dict[str, list[tuple[int, int, int]]] = {}
+        for spent in self.rounds:
+            for number, release in spent.releases:
+                for used in release.streams:
+                    ranges.setdefault(used.stream, []).append((used.first, used.last, number))
+        for same in ranges.values():
             same.sort()
-        return found
+        return ranges
 
 
 def _segments(ledger: Ledger) -> list[_Segment]:
     """Return the rounds of each start of the run, in their order."""
-    starts = [one.number for one in ledger.recoveries]
-    found = [_Segment() for _ in range(len(starts) + 1)]
-    for one in ledger.spent:
-        found[bisect_left(starts, one.number)].rounds.append(one)
-    return found
+    starts = [recovery.number for recovery in ledger.recoveries]
+    segments = [_Segment() for _ in range(len(starts) + 1)]
+    for spent in ledger.spent:
+        segments[bisect_left(starts, spent.number)].rounds.append(spent)
+    return segments
 
 
 @edit(
     "broken-streams",
     why="A stream is read from its first byte, and releases state all that they draw. Bytes that "
     "no release states belong to rounds that were cut out.",
-    next_step=_NEXT,
+    next_step=_RESTORE_STREAMS,
 )
-def broken_streams(history: History) -> Seen | None:
+def broken_streams(history: History) -> EditFinding | None:
     """Fire where bytes of a stream are left out, and intents without release cannot have them."""
     for segment in _segments(history.ledger):
-        for place, first, number in _gaps(segment):
-            begins = "begins" if place == 0 else "goes on"
-            return Seen(
-                f"A random stream {begins} at byte {first:,}, where byte {place:,} belongs.",
+        for due, first, number in _gaps(segment):
+            begins = "begins" if due == 0 else "goes on"
+            return EditFinding(
+                f"A random stream {begins} at byte {first:,}, where byte {due:,} belongs.",
                 (number,),
             )
-    if configured(history.ledger, "run", "system") is None:
+    if configured_value(history.ledger, "run", "system") is None:
         return None  # another program may draw otherwise, and not say what it used
     return next(filter(None, map(_unlike_ours, _segments(history.ledger))), None)
 
 
-def _unlike_ours(segment: _Segment) -> Seen | None:
+def _unlike_ours(segment: _Segment) -> EditFinding | None:
     """Return what no run of privplan states: too few bytes, or more in a round than before."""
     for spent in segment.rounds:
         for number, release in spent.releases:
             stated = sum(max(stream.last - stream.first, 0) for stream in release.streams)
             least = least_bytes(spent.intent, release)
             if stated < least:
-                return Seen(
+                return EditFinding(
                     f"A release states {stated:,} random bytes; its noise takes {least:,} or more.",
                     (number,),
                 )
@@ -88,7 +89,7 @@ def _unlike_ours(segment: _Segment) -> Seen | None:
     if uneven is None:
         return None
     read, due, line = uneven
-    return Seen(
+    return EditFinding(
         f"A round reads {read:,} bytes of a random stream, and those before it {due:,}; rounds of "
         "privplan read equally many.",
         (line,),
@@ -101,7 +102,7 @@ def least_bytes(intent: RoundIntent, release: RoundRelease) -> int:
     Where units send messages, a sum has more values than each of them sends: one for each message.
     """
     noise = intent.noise
-    if noise.family not in CONTINUOUS:
+    if noise.family not in CONTINUOUS_FAMILIES:
         return int(noise.family != "none")
     if intent.contribution.terms == "message":
         return max(release.draws, 1)
@@ -131,6 +132,8 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
         most = max(last - first for first, last, _ in same)
         reached, line = 0, 0
         for first, last, number in same:
+            # Every intent that was cut off in between may have drawn as much as the largest
+            # release.
             excused = bisect_left(lost, number) - bisect_left(lost, line)
             if first - reached > excused * most:
                 yield reached, first, number
@@ -142,37 +145,37 @@ def _gaps(segment: _Segment) -> Iterator[tuple[int, int, int]]:
     why="An intent that is neither released nor aborted was cut off, and an abort ends a run: a "
     "recovery follows. Streams are new after it, and only then. Otherwise lines were cut out, put "
     "in, or taken from another log.",
-    next_step=_NEXT,
+    next_step=_RESTORE_STREAMS,
 )
-def missing_recovery(history: History) -> Seen | None:
+def missing_recovery(history: History) -> EditFinding | None:
     """Fire where a run goes on as only a new start does, and the log knows of none."""
     hanging = _hanging(history.ledger)
     if hanging:
         what = "The run was ended behind an intent that was cut off, and no recovery took it up."
-        return Seen(what, (hanging,))
-    beyond = _beyond_abort(history.ledger)
-    if beyond:
+        return EditFinding(what, (hanging,))
+    resumed = _beyond_abort(history.ledger)
+    if resumed:
         what = "The run goes on behind a round that was aborted, and no recovery took it up."
-        return Seen(what, (beyond,))
+        return EditFinding(what, (resumed,))
     segments = _segments(history.ledger)
     seen: set[str] = set()
     for segment in segments:
-        own = segment.ranges()
-        for stream in seen & own.keys():
-            return Seen(
-                "A recovery goes on with a random stream from before it.", (own[stream][0][2],)
+        ranges = segment.ranges()
+        for stream in seen & ranges.keys():
+            return EditFinding(
+                "A recovery goes on with a random stream from before it.", (ranges[stream][0][2],)
             )
-        seen |= own.keys()
+        seen |= ranges.keys()
     for segment in segments:
-        by_kind: dict[Hashable, list[Spent]] = {}
-        for one in segment.rounds:
-            said = one.intent
-            kind = said.noise, said.contribution, said.weights, said.sampling
-            by_kind.setdefault(kind, []).append(one)
+        by_kind: dict[Hashable, list[SpentIntent]] = {}
+        for spent in segment.rounds:
+            intent = spent.intent
+            kind = intent.noise, intent.contribution, intent.weights, intent.sampling
+            by_kind.setdefault(kind, []).append(spent)
         for same in by_kind.values():
             line = _changed(same)
             if line:
-                return Seen(
+                return EditFinding(
                     "Rounds draw from other random streams than those before them, and no "
                     "recovery stands in between.",
                     (line,),
@@ -182,8 +185,8 @@ def missing_recovery(history: History) -> Seen | None:
 
 def _hanging(ledger: Ledger) -> int:
     """Return the line of an intent that was cut off, and after which the run simply ends; or 0."""
-    newest = max((one.number for one in ledger.recoveries), default=0)
-    cut = (one.number for one in ledger.spent if not (one.releases or one.aborted))
+    newest = max((recovery.number for recovery in ledger.recoveries), default=0)
+    cut = (spent.number for spent in ledger.spent if not (spent.releases or spent.aborted))
     return next((line for line in cut if ledger.closed is not None and line > newest), 0)
 
 
@@ -204,24 +207,25 @@ def _beyond_abort(ledger: Ledger) -> int:
     return 0
 
 
-def _changed(same: list[Spent]) -> int:
+def _changed(same: list[SpentIntent]) -> int:
     """Return the line from which on rounds have more streams than there can be; 0 for none.
 
     A share of the noise has one stream.  One round may lack those of shares that did not arrive.
     Releases of one round may each have streams of their own.
     """
     noise = same[0].intent.noise
-    releases = [one for spent in same for one in spent.releases]
+    releases = [release for spent in same for release in spent.releases]
     of_round: dict[int, Counter[str]] = {}
     for spent in same:
         most_of = max((len(release.streams) for _, release in spent.releases), default=0)
         phases = of_round.setdefault(spent.intent.round, Counter())
         phases[spent.intent.phase] = max(phases[spent.intent.phase], most_of)
     most = max((phases.total() for phases in of_round.values()), default=0)
+    # Shares that did not arrive in one round bring their streams in another.
     most += noise.tolerated_dropouts
     names: set[str] = set()
-    for number, own in releases:
-        names |= {one.stream for one in own.streams}
+    for number, release in releases:
+        names |= {stream_range.stream for stream_range in release.streams}
         if len(names) > most:
             return number
     return 0

@@ -4,37 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from ..budget.evidence import Evidence
 from ..edits import NotStated
+from ..evidence.evidence import Evidence
 from . import (
-    bounds,
-    configuration,
-    course,
-    edited,
+    configuration_mismatch,
+    contribution_bounds,
+    edited_log,
+    missing_commitments,
     noise,
-    reaches,
+    run_course,
     sampling,
     security,
+    stated_reaches,
     statements,
-    stripped,
     units,
 )
 from .hazard import RULES, Hazard, Rule
 
 __all__ = ["RULES", "Hazard", "Looked", "Rule", "hazards_in", "looked_for", "worst_first"]
 
-_ROOMS = (
-    *(units, sampling, security, reaches, bounds, noise, course, edited, statements),
-    *(configuration, stripped),
+_RULE_MODULES = (
+    *(units, contribution_bounds, configuration_mismatch, run_course, edited_log, noise),
+    *(stated_reaches, sampling, security, statements, missing_commitments),
 )
-"""Loaded so that their rules are entered."""
+"""The modules of the rules, in the order in which hazards of one severity are listed."""
 
-_ORDER = {"error": 0, "warning": 1, "note": 2}
+_POSITION = {module.__name__: position for position, module in enumerate(_RULE_MODULES)}
+RULES_LISTED: Final = tuple(
+    sorted(RULES.values(), key=lambda entered: _POSITION[entered.look.__module__])
+)
+
+_SEVERITY_ORDER = {"error": 0, "warning": 1, "note": 2}
 
 
 @dataclass(frozen=True)
-class Looked:
+class HazardSearch:
     """What the rules saw in a log: its hazards, the worst first, and what it does not state."""
 
     hazards: tuple[Hazard, ...]
@@ -43,39 +49,42 @@ class Looked:
 
 def hazards_in(evidence: Evidence) -> tuple[Hazard, ...]:
     """Return the hazards of a log, the worst first."""
-    return looked_for(evidence).hazards
+    return search_hazards(evidence).hazards
 
 
-def looked_for(evidence: Evidence) -> Looked:
+def search_hazards(evidence: Evidence) -> HazardSearch:
     """Return the hazards of a log, and what the rules could not look at.
 
     A mismatch of events that another rule explains, line by line, is not repeated; that there is no
     number is said only where no other error says why.
     """
-    seen = {name: rule.applied(evidence) for name, rule in RULES.items()}
-    found = {name: one for name, one in seen.items() if isinstance(one, Hazard)}
-    silent = tuple(one.what for one in seen.values() if isinstance(one, NotStated))
+    outcomes = {rule.id: rule.applied(evidence) for rule in RULES_LISTED}
+    hazards = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Hazard)}
+    silent = tuple(outcome.what for outcome in outcomes.values() if isinstance(outcome, NotStated))
+    # An error that names the fact behind a stated event takes the place of the bare mismatch.
     explained = {
         line
-        for name, hazard in found.items()
+        for name, hazard in hazards.items()
         if RULES[name].explains and hazard.severity == "error"
         for line in _intents(evidence, hazard.lines)
     }
-    mismatch = found.get("event-mismatch")
+    mismatch = hazards.get("event-mismatch")
     if mismatch is not None and set(mismatch.lines) <= explained:
-        del found["event-mismatch"]
-    others = [hazard for name, hazard in found.items() if name != "no-number"]
+        del hazards["event-mismatch"]
+    others = [hazard for name, hazard in hazards.items() if name != "no-number"]
     if any(hazard.severity == "error" for hazard in others):
-        found.pop("no-number", None)
-    return Looked(worst_first(found.values()), silent)
+        hazards.pop("no-number", None)
+    return HazardSearch(worst_first(hazards.values()), silent)
 
 
-def worst_first(found: Iterable[Hazard]) -> tuple[Hazard, ...]:
+def worst_first(hazards: Iterable[Hazard]) -> tuple[Hazard, ...]:
     """Return hazards, errors before warnings before notes."""
-    return tuple(sorted(found, key=lambda hazard: _ORDER[hazard.severity]))
+    return tuple(sorted(hazards, key=lambda hazard: _SEVERITY_ORDER[hazard.severity]))
 
 
 def _intents(evidence: Evidence, lines: tuple[int, ...]) -> set[int]:
     """Return lines, those of releases as the lines of their intents."""
-    by_release = {number: one.number for one in evidence.ledger.spent for number, _ in one.releases}
+    by_release = {
+        number: spent.number for spent in evidence.ledger.spent for number, _ in spent.releases
+    }
     return {by_release.get(line, line) for line in lines}

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ..budget.evidence import Evidence, Kind, Seen
-from ..edits.contradiction import NotStated
+from ..edits.edit_rule import NotStated
+from ..evidence.evidence import Evidence, RoundKind
+from ..evidence.observed_rounds import ObservedEvent
 
 Severity = Literal["error", "warning", "note"]
 """`error`: the log does not support what it says.  `warning`: it does, and somebody should know.
@@ -16,7 +17,7 @@ Severity = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
-class Found:
+class RuleFinding:
     """What a rule saw: one sentence, the lines, and what the log supports all the same.
 
     `epsilon` is None where the rule changes no number, or where nothing is left to support.
@@ -55,7 +56,7 @@ class Hazard:
         }
 
 
-Look = Callable[[Evidence], Found | NotStated | None]
+RuleCheck = Callable[[Evidence], RuleFinding | NotStated | None]
 
 
 @dataclass(frozen=True)
@@ -69,22 +70,23 @@ class Rule:
     severity: Severity
     why: str
     next_step: str
-    look: Look
+    look: RuleCheck
     explains: bool = False
 
     def applied(self, evidence: Evidence) -> Hazard | NotStated | None:
         """Return the hazard, if there is one, or what could not be looked at."""
-        found = self.look(evidence)
-        if found is None or isinstance(found, NotStated):
-            return found
+        finding = self.look(evidence)
+        if finding is None or isinstance(finding, NotStated):
+            return finding
+        # A finding may be graver or milder than its rule, as the facts of the log say.
         return Hazard(
             self.id,
-            found.severity or self.severity,
-            found.what,
+            finding.severity or self.severity,
+            finding.what,
             self.why,
             self.next_step,
-            found.epsilon,
-            found.lines,
+            finding.epsilon,
+            finding.lines,
         )
 
 
@@ -94,10 +96,10 @@ RULES: Final[dict[str, Rule]] = {}
 
 def rule(
     name: str, severity: Severity, *, why: str, next_step: str, explains: bool = False
-) -> Callable[[Look], Look]:
+) -> Callable[[RuleCheck], RuleCheck]:
     """Return a decorator that enters a rule under its id."""
 
-    def enter(look: Look) -> Look:
+    def enter(look: RuleCheck) -> RuleCheck:
         RULES[name] = Rule(name, severity, why, next_step, look, explains)
         return look
 
@@ -107,18 +109,18 @@ def rule(
 # --- what rules share ---------------------------------------------------------------------------
 
 
-def lines_of(kinds: list[Kind]) -> tuple[int, ...]:
+def lines_of(kinds: list[RoundKind]) -> tuple[int, ...]:
     """Return the lines of the intents of some kinds of rounds, in order."""
     return tuple(sorted(line for kind in kinds for line in kind.lines))
 
 
 def left_over(evidence: Evidence) -> float | None:
     """Return the epsilon that the log does support for its promise; None if there is none."""
-    upper = evidence.settled(evidence.ledger.opened.claim.observer).upper
+    upper = evidence.spent_total(evidence.ledger.opened.claim.observer).upper
     return upper if math.isfinite(upper) else None
 
 
-def disputed(seen: Seen) -> bool:
+def disputed(seen: ObservedEvent) -> bool:
     """Return whether a stated event says more than the facts support."""
     return seen.verdict in ("stronger", "different")
 

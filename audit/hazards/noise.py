@@ -6,11 +6,12 @@ import math
 from typing import Final
 
 from ...accountant import events as ev
-from ..budget.evidence import Evidence
-from ..budget.facts import CONTINUOUS, MODEL
-from ..budget.samples import parts_of
+from ...fl.observers.names import MODEL
+from ..derivation.sampling import parts_of
 from ..edits.streams import least_bytes
-from .hazard import Found, left_over, lines_of, rounds, rule
+from ..evidence.evidence import Evidence
+from ..ledger.phases import CONTINUOUS_FAMILIES
+from .hazard import RuleFinding, left_over, lines_of, rounds, rule
 
 
 @rule(
@@ -20,10 +21,10 @@ from .hazard import Found, left_over, lines_of, rounds, rule
     next_step="Find out what wrote these records.",
     explains=True,
 )
-def unusable_facts(evidence: Evidence) -> Found | None:
+def unusable_facts(evidence: Evidence) -> RuleFinding | None:
     """Fire where numbers are absurd: no noise, infinite bounds, impossible rates."""
     bad = [kind for kind in evidence.kinds if kind.facts.unusable]
-    return None if not bad else Found(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
+    return None if not bad else RuleFinding(f"{bad[0].facts.unusable[0]}.", lines_of(bad))
 
 
 @rule(
@@ -33,13 +34,13 @@ def unusable_facts(evidence: Evidence) -> Found | None:
     next_step="Add noise, or release nothing that depends on private data.",
     explains=True,
 )
-def no_noise(evidence: Evidence) -> Found | None:
+def no_noise(evidence: Evidence) -> RuleFinding | None:
     """Fire where a round is released without noise."""
     bad = [kind for kind in evidence.kinds if kind.facts.noise.family == "none"]
     if not bad:
         return None
     lines = lines_of(bad)
-    return Found(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
+    return RuleFinding(f"{rounds(len(lines)).capitalize()} without any noise.", lines)
 
 
 @rule(
@@ -51,7 +52,7 @@ def no_noise(evidence: Evidence) -> Found | None:
     "many may be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def dropouts(evidence: Evidence) -> Found | None:
+def dropouts(evidence: Evidence) -> RuleFinding | None:
     """Fire where a release holds fewer shares of the noise than its intent needs."""
     bad, least = [], (0, 0)
     for kind in evidence.kinds:
@@ -61,7 +62,7 @@ def dropouts(evidence: Evidence) -> Found | None:
             least = kind.facts.shares, noise.shares
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"Releases hold {least[0]} of {least[1]} noise shares. The number below takes the terms "
         "of all silos as still in the sum; if those of the missing ones are gone too, and weights "
         "are uniform, less leaks.",
@@ -77,17 +78,19 @@ def dropouts(evidence: Evidence) -> Found | None:
     next_step="Announce every draw in the intent, before it is made.",
     explains=True,
 )
-def extra_draws(evidence: Evidence) -> Found | None:
+def extra_draws(evidence: Evidence) -> RuleFinding | None:
     """Fire where more noisy sums were released than announced, or one intent released twice."""
     bad = [
-        one.number
-        for one in evidence.ledger.spent
-        if len(one.releases) > 1
-        or any(release.draws > one.intent.noise.draws for _, release in one.releases)
+        spent.number
+        for spent in evidence.ledger.spent
+        if len(spent.releases) > 1
+        or any(release.draws > spent.intent.noise.draws for _, release in spent.releases)
     ]
     if not bad:
         return None
-    return Found("More noisy sums were released than announced.", tuple(bad), left_over(evidence))
+    return RuleFinding(
+        "More noisy sums were released than announced.", tuple(bad), left_over(evidence)
+    )
 
 
 @rule(
@@ -98,15 +101,17 @@ def extra_draws(evidence: Evidence) -> Found | None:
     next_step="Run it again without a seed before anything is published. The numbers here are what "
     "the same run would prove with noise that nobody can predict.",
 )
-def seeded(evidence: Evidence) -> Found | None:
+def seeded(evidence: Evidence) -> RuleFinding | None:
     """Fire where protective randomness came from a seed."""
     opened = evidence.ledger.opened
     lines = [
-        one.number for one in evidence.ledger.recoveries if one.record.randomness.source == "seeded"
+        recovery.number
+        for recovery in evidence.ledger.recoveries
+        if recovery.record.randomness.source == "seeded"
     ]
     if opened.randomness.source == "seeded":
         lines.insert(0, 1)
-    return Found("The noise was drawn from a seed.", tuple(lines)) if lines else None
+    return RuleFinding("The noise was drawn from a seed.", tuple(lines)) if lines else None
 
 
 CIPHERS: Final = ("chacha20",)
@@ -121,14 +126,17 @@ CIPHERS: Final = ("chacha20",)
     next_step="Find out what drew the noise. The numbers here are those of noise that nobody can "
     "predict.",
 )
-def unknown_cipher(evidence: Evidence) -> Found | None:
+def unknown_cipher(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise is said to come from a cipher that is none of `CIPHERS`."""
     stated = [(1, evidence.ledger.opened.randomness.cipher)]
-    stated += [(one.number, one.record.randomness.cipher) for one in evidence.ledger.recoveries]
+    stated += [
+        (recovery.number, recovery.record.randomness.cipher)
+        for recovery in evidence.ledger.recoveries
+    ]
     bad = [(number, cipher) for number, cipher in stated if cipher not in CIPHERS]
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"The noise is said to come from the cipher {bad[0][1]!r:.60}; known is "
         f"{', '.join(CIPHERS)}.",
         tuple(number for number, _ in bad),
@@ -142,12 +150,12 @@ def unknown_cipher(evidence: Evidence) -> Found | None:
     next_step="Never use a byte of a stream twice; a resumed run needs streams of its own.",
     explains=True,
 )
-def reused_randomness(evidence: Evidence) -> Found | None:
+def reused_randomness(evidence: Evidence) -> RuleFinding | None:
     """Fire where two releases used the same bytes of a stream, or one used them twice."""
     lines = evidence.doubts.reused
     if not lines:
         return None
-    return Found("Ranges of one random stream overlap.", lines)
+    return RuleFinding("Ranges of one random stream overlap.", lines)
 
 
 @rule(
@@ -157,18 +165,18 @@ def reused_randomness(evidence: Evidence) -> Found | None:
     "used before. Each value of each share of the noise takes more than a byte.",
     next_step="Record the range of every stream that noise was drawn from.",
 )
-def unrecorded_randomness(evidence: Evidence) -> Found | None:
+def unrecorded_randomness(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise was drawn and no bytes of a stream are stated, or fewer than it takes."""
     lines = tuple(
         number
-        for one in evidence.ledger.spent
-        for number, release in one.releases
-        if sum(max(own.last - own.first, 0) for own in release.streams)
-        < least_bytes(one.intent, release)
+        for spent in evidence.ledger.spent
+        for number, release in spent.releases
+        if sum(max(used.last - used.first, 0) for used in release.streams)
+        < least_bytes(spent.intent, release)
     )
     if not lines:
         return None
-    return Found("Releases do not say what randomness they used, or not all of it.", lines)
+    return RuleFinding("Releases do not say what randomness they used, or not all of it.", lines)
 
 
 @rule(
@@ -178,14 +186,14 @@ def unrecorded_randomness(evidence: Evidence) -> Found | None:
     "gaps that depend on what it was added to.",
     next_step="Draw noise on a grid of its own, as privplan's mechanisms do.",
 )
-def float_noise(evidence: Evidence) -> Found | None:
+def float_noise(evidence: Evidence) -> RuleFinding | None:
     """Fire where continuous noise was drawn without a grid."""
     bad = [
         kind
         for kind in evidence.kinds
-        if kind.facts.noise.family in CONTINUOUS and kind.facts.noise.grid == 0.0
+        if kind.facts.noise.family in CONTINUOUS_FAMILIES and kind.facts.noise.grid == 0.0
     ]
-    return Found("Noise was added in floating point.", lines_of(bad)) if bad else None
+    return RuleFinding("Noise was added in floating point.", lines_of(bad)) if bad else None
 
 
 @rule(
@@ -194,7 +202,7 @@ def float_noise(evidence: Evidence) -> Found | None:
     why="The classical formula sqrt(2 ln(1.25/delta))/epsilon is proven for epsilon up to 1 only.",
     next_step="Find the noise with: privplan calibrate.",
 )
-def classical_sigma(evidence: Evidence) -> Found | None:
+def classical_sigma(evidence: Evidence) -> RuleFinding | None:
     """Fire where the noise is exactly that of the classical formula, for an epsilon above 1."""
     claimed = evidence.ledger.opened.claim.epsilon
     if claimed is None or not 1.0 < claimed < math.inf or not 0.0 < evidence.delta < 1.0:
@@ -212,8 +220,9 @@ def classical_sigma(evidence: Evidence) -> Found | None:
     if not bad:
         return None
     epsilon = left_over(evidence)
+    # Harmless where the noise suffices all the same.
     exceeds = epsilon is None or epsilon > claimed
-    return Found(
+    return RuleFinding(
         f"The noise multiplier {formula:.6g} is the classical formula's for epsilon {claimed:g}.",
         lines_of(bad),
         epsilon,

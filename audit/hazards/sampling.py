@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...fl.observers.names import coalition_of, phrase
-from ..budget.evidence import Evidence, Kind
-from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
-from ..budget.protocol import settled
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
-from .hazard import Found, left_over, lines_of, rule
+from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS, coalition_of, phrase
+from ..derivation.protocol_consistency import reliable_facts
+from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..evidence.evidence import Evidence, RoundKind
+from .hazard import RuleFinding, left_over, lines_of, rule
 from .units import holds
 
-_FIXED = ("shuffled", "fixed-size", "truncated-poisson")
-_SHUFFLES = (ev.Shuffle, ev.SampledShuffle)
+_FIXED_SIZE_SAMPLERS = ("shuffled", "fixed-size", "truncated-poisson")
+_SHUFFLE_EVENTS = (ev.Shuffle, ev.SampledShuffle)
 
 
 @rule(
@@ -23,18 +22,18 @@ _SHUFFLES = (ev.Shuffle, ev.SampledShuffle)
     next_step="Draw each unit independently, or account for the sampler that was used.",
     explains=True,
 )
-def shuffled_as_poisson(evidence: Evidence) -> Found | None:
+def shuffled_as_poisson(evidence: Evidence) -> RuleFinding | None:
     """Fire where another sampler is stated as Poisson sampling."""
     bad = [
         kind
         for kind in evidence.kinds
-        if kind.facts.sampling.method in _FIXED
+        if kind.facts.sampling.method in _FIXED_SIZE_SAMPLERS
         and any(holds(event, ev.Poisson) for event in kind.stated.values())
     ]
     if not bad:
         return None
     method = bad[0].facts.sampling.method
-    return Found(
+    return RuleFinding(
         f"Batches were drawn by `{method}` and are accounted as Poisson samples.",
         lines_of(bad),
         left_over(evidence),
@@ -48,21 +47,23 @@ def shuffled_as_poisson(evidence: Evidence) -> Found | None:
     next_step="State the probability with which a unit really joins a round.",
     explains=True,
 )
-def rate_mismatch(evidence: Evidence) -> Found | None:
+def rate_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where a rate is below batch / population, chosen / slots, or an event's below those."""
     bad, rates = [], (0.0, 0.0)
     for kind in evidence.kinds:
-        facts, _ = settled(kind.facts, evidence.setting)
+        facts, _ = reliable_facts(kind.facts, evidence.setting)
         if facts.sampling.method != "poisson":
             continue
-        stated = [one.rate for one in parts_of(kind.stated[MODEL]) if isinstance(one, ev.Poisson)]
+        stated = [
+            part.rate for part in parts_of(kind.stated[MODEL]) if isinstance(part, ev.Poisson)
+        ]
         least = min([kind.facts.sampling.rate, *stated])
         if least < facts.rate * (1.0 - 1e-9):
             bad.append(kind)
             rates = least, facts.rate
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"The rate is stated as {rates[0]:.6g}, and the facts give {rates[1]:.6g}.",
         lines_of(bad),
         left_over(evidence),
@@ -77,10 +78,10 @@ def rate_mismatch(evidence: Evidence) -> Found | None:
     next_step="State what this observer sees without sampling, or let others draw in secret.",
     explains=True,
 )
-def known_sample(evidence: Evidence) -> Found | None:
+def known_sample(evidence: Evidence) -> RuleFinding | None:
     """Fire where amplification is stated against who knows the sample: server, silo, coalition."""
-    told = [name for name in evidence.observers if coalition_of(name) is not None]
-    for observer in (SERVER, SILO, SILO_WITH_RECORDS, *told):
+    coalitions = [name for name in evidence.observers if coalition_of(name) is not None]
+    for observer in (SERVER, SILO, SILO_WITH_RECORDS, *coalitions):
         bad = [
             kind
             for kind in evidence.kinds
@@ -97,10 +98,10 @@ def known_sample(evidence: Evidence) -> Found | None:
                 and not is_hidden(kind.facts, evidence.setting, observer)
             ]
         if bad:
-            upper = evidence.settled(observer).upper
+            upper = evidence.spent_total(observer).upper
             who = f"the {observer}" if coalition_of(observer) is None else phrase(observer)
             drawer = bad[0].facts.sampling.drawn_by
-            return Found(
+            return RuleFinding(
                 f"{who[0].upper()}{who[1:]} knows who was drawn (by: {drawer}), and the log "
                 "counts the sample against it; without it the log supports "
                 f"{upper:.6g} there.",
@@ -118,13 +119,14 @@ def known_sample(evidence: Evidence) -> Found | None:
     "guarantee of each message by itself.",
     explains=True,
 )
-def visible_messages(evidence: Evidence) -> Found | None:
+def visible_messages(evidence: Evidence) -> RuleFinding | None:
     """Fire where local messages are amplified although the log shows nobody who hides them."""
     bad = [
         kind
         for kind in evidence.kinds
         if any(
-            holds(event, *_SHUFFLES) and not holds(_supported(evidence, kind, who), *_SHUFFLES)
+            holds(event, *_SHUFFLE_EVENTS)
+            and not holds(_supported(evidence, kind, who), *_SHUFFLE_EVENTS)
             for who, event in kind.stated.items()
         )
         or (
@@ -135,7 +137,7 @@ def visible_messages(evidence: Evidence) -> Found | None:
     ]
     if not bad:
         return None
-    return Found(
+    return RuleFinding(
         f"The server sees messages one by one (aggregation `{evidence.setting.aggregation}`), and "
         "they are accounted as if they were mixed.",
         lines_of(bad),
@@ -143,6 +145,6 @@ def visible_messages(evidence: Evidence) -> Found | None:
     )
 
 
-def _supported(evidence: Evidence, kind: Kind, observer: str) -> ev.Event:
-    """Return what the facts support: a shuffle only where they show one (`budget.shuffled`)."""
+def _supported(evidence: Evidence, kind: RoundKind, observer: str) -> ev.Event:
+    """Return what the facts support: a shuffle only where they show one (`shuffled_messages`)."""
     return evidence.seen(kind, observer).supported

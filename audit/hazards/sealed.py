@@ -7,30 +7,53 @@ the log, and a report that holds it is not to be published.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from ...accountant.records import Noise, RoundRelease
 from ...fl.declarations.sealed_items import RESIDUALS
 from ...fl.log import Sealed
-from ..budget.evidence import Evidence
-from ..budget.ledger import Ledger
-from ..budget.report import SealedCheck
+from ..evidence.evidence import Evidence
+from ..ledger.entries import Ledger
 from .hazard import Hazard, rounds
 from .sidecar import misfits
 
-COUNTS: Final = ("joined", "sampled")
+COUNT_ITEMS: Final = ("joined", "sampled")
 """Names of sealed items that say how many units joined a round."""
 
-FLAGS: Final = "taking_part"
+FLAG_ITEM: Final = "taking_part"
 """Name of the sealed item that says how many records may be drawn in each silo."""
 
-FALSE_ALARM: Final = 1e-6
+SEALED_FALSE_ALARM: Final = 1e-6
 """How often an honest run is accused, over all of its rounds."""
 
-_LEAST_VARIANCE: Final = 9.0
-_LEAST_ROUNDS: Final = 10
+_MIN_COUNT_VARIANCE: Final = 9.0
+_MIN_ROUNDS_FOR_SPREAD: Final = 10
 """Below these the spread of counts is not judged, as its law is not near enough to chi-squared."""
+
+
+@dataclass(frozen=True)
+class SealedCheck:
+    """How much of the sealed sidecar was tested: public numbers, and nothing of what it says.
+
+    Of `released` rounds, `rounds` had an item that was opened; `values` items were opened in all,
+    and `counts` of them were tested against the sampling rate.
+    """
+
+    released: int
+    rounds: int
+    values: int
+    counts: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the check as a JSON object."""
+        return {
+            "released": self.released,
+            "rounds": self.rounds,
+            "values": self.values,
+            "counts": self.counts,
+        }
 
 
 def sealed_hazards(
@@ -40,29 +63,29 @@ def sealed_hazards(
 
     An item must be of the release under which it is committed to (`sidecar.misfits`), and state the
     width and the values of the noise as the log does.  The counts of Poisson samples are binomial:
-    their sum is tested exactly, and their spread by chi-squared, each at half of `FALSE_ALARM`.
-    Records that each silo is stated to have chosen by itself, at most k of a user, are at most
-    ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no sidecar, or where an
-    item does not fit its own commitment.
+    their sum is tested exactly, and their spread by chi-squared, each at half of
+    `SEALED_FALSE_ALARM`. Records that each silo is stated to have chosen by itself, at most k of a
+    user, are at most ceil(k / |S|) of every user there.  Raises `InvalidInput` where there is no
+    sidecar, or where an item does not fit its own commitment.
     """
-    found = Sealed.read(folder)
-    known = {item.commitment: item.value for item in found.items}
+    sidecar = Sealed.read(folder)
+    known = {item.commitment: item.value for item in sidecar.items}
     drawn: dict[tuple[int, float], list[tuple[int, int]]] = {}
     for kind in evidence.kinds:
-        own = kind.facts.sampling
-        users = evidence.ledger.opened.population.users if own.of == "user" else None
-        size = own.population or users
-        if own.method != "poisson" or not size or not 0.0 < own.rate < 1.0:
+        sampling = kind.facts.sampling
+        users = evidence.ledger.opened.population.users if sampling.of == "user" else None
+        size = sampling.population or users
+        if sampling.method != "poisson" or not size or not 0.0 < sampling.rate < 1.0:
             continue
-        for one in kind.spent:
-            for number, release in one.releases:
+        for spent in kind.spent:
+            for number, release in spent.releases:
                 count = _count(release.sealed, known)
                 if count is not None:
-                    drawn.setdefault((size, own.rate), []).append((number, count))
+                    drawn.setdefault((size, sampling.rate), []).append((number, count))
     hazards = [_judged(size, rate, counts) for (size, rate), counts in drawn.items()]
     hazards.append(_beyond_caps(evidence, known))
     hazards.append(_other_noise(evidence.ledger, known))
-    hazards += misfits(evidence.ledger, found, folder)
+    hazards += misfits(evidence.ledger, sidecar, folder)
     check = SealedCheck(
         evidence.ledger.released,
         *_opened(evidence.ledger, known),
@@ -73,12 +96,12 @@ def sealed_hazards(
 
 def _opened(ledger: Ledger, known: Mapping[str, object]) -> tuple[int, int]:
     """Return how many rounds have an item that the sidecar opens, and how many items it opens."""
-    found = [
-        sum(one in known for one in release.sealed.values())
+    opened_items = [
+        sum(commitment in known for commitment in release.sealed.values())
         for spent in ledger.spent
         for _, release in spent.releases
     ]
-    return sum(map(bool, found)), sum(found)
+    return sum(map(bool, opened_items)), sum(opened_items)
 
 
 def _other_noise(ledger: Ledger, known: Mapping[str, object]) -> Hazard | None:
@@ -115,7 +138,7 @@ def _differs(value: object, noise: Noise, release: RoundRelease) -> bool:
 
 
 def _count(sealed: Mapping[str, str], known: Mapping[str, object]) -> int | None:
-    for name in COUNTS:
+    for name in COUNT_ITEMS:
         value = known.get(sealed.get(name, ""))
         if isinstance(value, int) and not isinstance(value, bool):
             return value
@@ -130,9 +153,9 @@ def _beyond_caps(evidence: Evidence, known: Mapping[str, object]) -> Hazard | No
     for kind in evidence.kinds:
         if kind.facts.sampling.chosen_by != "each-silo" or evidence.setting.group == 1:
             continue
-        for one in kind.spent:
-            for number, release in one.releases:
-                counts = known.get(release.sealed.get(FLAGS, ""))
+        for spent in kind.spent:
+            for number, release in spent.releases:
+                counts = known.get(release.sealed.get(FLAG_ITEM, ""))
                 if counts is not None and not _within(counts, silos, most):
                     bad.append(number)
     if not bad:
@@ -161,19 +184,22 @@ def _judged(size: int, rate: float, counts: list[tuple[int, int]]) -> Hazard | N
     from scipy.special import bdtr, chdtr, chdtrc
 
     lines = tuple(number for number, _ in counts)
-    total, made = sum(count for _, count in counts), len(counts)
+    total, draws = sum(count for _, count in counts), len(counts)
     if any(not 0 <= count <= size for _, count in counts):
         return _counted("are impossible", size, rate, lines)
-    below = float(bdtr(total, size * made, rate))
-    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * made, rate))
-    if 2.0 * min(below, above) < FALSE_ALARM / 2.0:
-        return _counted(f"average {total / made:.4g}", size, rate, lines)
+    below = float(bdtr(total, size * draws, rate))
+    above = 1.0 if total == 0 else 1.0 - float(bdtr(total - 1, size * draws, rate))
+    if 2.0 * min(below, above) < SEALED_FALSE_ALARM / 2.0:
+        return _counted(f"average {total / draws:.4g}", size, rate, lines)
     variance = size * rate * (1.0 - rate)
-    if made < _LEAST_ROUNDS or variance < _LEAST_VARIANCE:
+    if draws < _MIN_ROUNDS_FOR_SPREAD or variance < _MIN_COUNT_VARIANCE:
         return None
     spread = sum((count - size * rate) ** 2 for _, count in counts) / variance
-    if 2.0 * min(float(chdtr(made, spread)), float(chdtrc(made, spread))) < FALSE_ALARM / 2.0:
-        shown = (variance * spread / made) ** 0.5
+    if (
+        2.0 * min(float(chdtr(draws, spread)), float(chdtrc(draws, spread)))
+        < SEALED_FALSE_ALARM / 2.0
+    ):
+        shown = (variance * spread / draws) ** 0.5
         return _counted(f"spread by {shown:.3g}", size, rate, lines)
     return None
 

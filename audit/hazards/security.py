@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 
-from ..budget.evidence import Evidence
-from ..budget.facts import SERVER
-from ..budget.protocol import LEAST_KEY, contradictions, is_weak, uncovered
-from .hazard import Found, left_over, lines_of, rule
+from ...fl.observers.names import SERVER
+from ..derivation.protocol_consistency import (
+    MIN_PAILLIER_KEY_BITS,
+    contradictions,
+    is_weak,
+    uncovered_remainder,
+)
+from ..evidence.evidence import Evidence
+from .hazard import RuleFinding, left_over, lines_of, rule
 
 
 @rule(
@@ -19,14 +24,14 @@ from .hazard import Found, left_over, lines_of, rule
     "silo's update.",
     explains=True,
 )
-def missing_protocol(evidence: Evidence) -> Found | None:
+def missing_protocol(evidence: Evidence) -> RuleFinding | None:
     """Fire where updates are said to be summed unseen and no protocol is stated."""
     opened = evidence.ledger.opened
     if opened.aggregation == "plain" or opened.security is not None:
         return None
     if opened.aggregation == "shuffle" and all(kind.facts.reaches for kind in evidence.kinds):
         return None  # a shuffler that is trusted is an assumption: reach-assumed says it
-    return Found(
+    return RuleFinding(
         f"Aggregation is `{opened.aggregation}`, and the log states no protocol for it.",
         (1, *lines_of(list(evidence.kinds))),
         _server(evidence),
@@ -41,17 +46,19 @@ def missing_protocol(evidence: Evidence) -> Found | None:
     "update, and silos as if they knew the sample.",
     explains=True,
 )
-def protocol_mismatch(evidence: Evidence) -> Found | None:
+def protocol_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the protocol contradicts the aggregation, the silos, the noise or the sample."""
     if evidence.ledger.opened.security is None:
         return None
-    found = [(kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds]
-    bad = [(kind, reasons) for kind, reasons in found if reasons]
+    reasons_by_kind = [
+        (kind, contradictions(kind.facts, evidence.setting)) for kind in evidence.kinds
+    ]
+    bad = [(kind, reasons) for kind, reasons in reasons_by_kind if reasons]
     if not bad:
         return None
     what = bad[0][1][0]
     lines = lines_of([kind for kind, _ in bad])
-    return Found(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
+    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines, _server(evidence))
 
 
 @rule(
@@ -62,13 +69,13 @@ def protocol_mismatch(evidence: Evidence) -> Found | None:
     next_step="Draw the noise on the grid of what is decrypted, as private weighting here does.",
     explains=True,
 )
-def noise_in_multiples(evidence: Evidence) -> Found | None:
+def noise_in_multiples(evidence: Evidence) -> RuleFinding | None:
     """Fire where noise leaves a part of what is decrypted uncovered, or its range is not known."""
-    bad = [kind for kind in evidence.kinds if uncovered(kind.facts, evidence.setting)]
+    bad = [kind for kind in evidence.kinds if uncovered_remainder(kind.facts, evidence.setting)]
     if not bad:
         return None
-    what = uncovered(bad[0].facts, evidence.setting)[0]
-    return Found(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
+    what = uncovered_remainder(bad[0].facts, evidence.setting)[0]
+    return RuleFinding(f"{what[0].upper()}{what[1:]}.", lines_of(bad))
 
 
 @rule(
@@ -79,22 +86,22 @@ def noise_in_multiples(evidence: Evidence) -> Found | None:
     "be missing (`tolerated_dropouts`).",
     explains=True,
 )
-def fewest_below_noise(evidence: Evidence) -> Found | None:
+def fewest_below_noise(evidence: Evidence) -> RuleFinding | None:
     """Fire where a protocol may end with fewer parties than the noise allows."""
-    own = evidence.ledger.opened.security
-    if own is None or evidence.setting.aggregation == "plain":
+    security = evidence.ledger.opened.security
+    if security is None or evidence.setting.aggregation == "plain":
         return None
     bad = [
         kind
         for kind in evidence.kinds
-        if own.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
+        if security.fewest < kind.facts.noise.shares - kind.facts.noise.tolerated_dropouts
     ]
     if not bad:
         return None
     noise = bad[0].facts.noise
-    return Found(
+    return RuleFinding(
         f"The noise needs {noise.shares - noise.tolerated_dropouts:,} shares, and the protocol may "
-        f"end with {own.fewest:,} parties.",
+        f"end with {security.fewest:,} parties.",
         lines_of(bad),
         left_over(evidence),
     )
@@ -108,18 +115,19 @@ def fewest_below_noise(evidence: Evidence) -> Found | None:
     next_step="Use a key of 3,072 bits.",
     explains=True,
 )
-def weak_key(evidence: Evidence) -> Found | None:
+def weak_key(evidence: Evidence) -> RuleFinding | None:
     """Fire where the key of private weighting is too short."""
-    own = evidence.ledger.opened.security
-    if own is None or not is_weak(own):
+    security = evidence.ledger.opened.security
+    if security is None or not is_weak(security):
         return None
-    return Found(
-        f"The Paillier key has {own.key_bits:,} bits; at least {LEAST_KEY:,} count as safe.",
+    return RuleFinding(
+        f"The Paillier key has {security.key_bits:,} bits; at least {MIN_PAILLIER_KEY_BITS:,} "
+        "count as safe.",
         (1, *lines_of(list(evidence.kinds))),
     )
 
 
 def _server(evidence: Evidence) -> float | None:
     """Return what the log supports before the server; None if there is nothing."""
-    upper = evidence.settled(SERVER).upper
+    upper = evidence.spent_total(SERVER).upper
     return upper if math.isfinite(upper) else None

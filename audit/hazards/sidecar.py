@@ -14,7 +14,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import sealing
 from ...fl.declarations.sealed_items import NOISE
 from ...fl.log import Sealed
-from ..budget.ledger import Ledger
+from ..ledger.entries import Ledger
 from .hazard import Hazard, rounds
 
 

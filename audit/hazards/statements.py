@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 
 from ...accountant import events as ev
-from ..budget.doubts import EVALUATION, TUNING
-from ..budget.evidence import Evidence
-from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
-from .hazard import Found, disputed, left_over, lines_of, rounds, rule
+from ...fl.observers.names import MODEL, SERVER, SILO, SILO_WITH_RECORDS
+from ..evidence.doubts import EVALUATION, TUNING
+from ..evidence.evidence import Evidence
+from .hazard import RuleFinding, disputed, left_over, lines_of, rounds, rule
 
-CLOSE = 1e-5
+EPSILON_TOLERANCE_RELATIVE = 1e-5
 """Relative difference between two computations of one epsilon that rounding explains."""
 
 
@@ -21,7 +21,7 @@ CLOSE = 1e-5
     next_step="Read the reason; no number can be proven here.",
     explains=True,
 )
-def no_guarantee(evidence: Evidence) -> Found | None:
+def no_guarantee(evidence: Evidence) -> RuleFinding | None:
     """Fire where a round has no guarantee by its own statement, in a run that promises one."""
     if evidence.setting.as_published:
         return None
@@ -29,7 +29,7 @@ def no_guarantee(evidence: Evidence) -> Found | None:
     bad, reason = [], ""
     for kind in evidence.kinds:
         given = [kind.stated[who] for who in promised if who in kind.stated]
-        reasons = [one.reason for one in given if isinstance(one, ev.NoGuarantee)]
+        reasons = [event.reason for event in given if isinstance(event, ev.NoGuarantee)]
         if reasons:
             bad.append(kind)
             reason = reasons[0]
@@ -37,7 +37,7 @@ def no_guarantee(evidence: Evidence) -> Found | None:
         return None
     lines = lines_of(bad)
     what = f"{rounds(len(lines)).capitalize()} without guarantee: {reason.rstrip('.')}."
-    return Found(what, lines)
+    return RuleFinding(what, lines)
 
 
 @rule(
@@ -47,11 +47,11 @@ def no_guarantee(evidence: Evidence) -> Found | None:
     "claimed is the paper's number, what is proven follows from the facts of the log.",
     next_step="Use it to study the method, and cite the proven number.",
 )
-def as_published(evidence: Evidence) -> Found | None:
+def as_published(evidence: Evidence) -> RuleFinding | None:
     """Fire where a method is run as it was published, although it is not sound."""
     if not evidence.setting.as_published:
         return None
-    return Found(
+    return RuleFinding(
         f"{evidence.ledger.opened.system!r:.60} is run as published.", (1,), left_over(evidence)
     )
 
@@ -63,18 +63,18 @@ def as_published(evidence: Evidence) -> Found | None:
     "guarantee, however harmless it looks.",
     next_step="Measure on public data, or release the measurement with noise and an event.",
 )
-def private_evaluation(evidence: Evidence) -> Found | None:
+def private_evaluation(evidence: Evidence) -> RuleFinding | None:
     """Fire where metrics of private data are in the log and nothing accounts for them."""
     lines = tuple(
         number
-        for number, one in evidence.ledger.evaluations
-        if one.data == "private" and one.event is None
+        for number, evaluation in evidence.ledger.evaluations
+        if evaluation.data == "private" and evaluation.event is None
     )
     if not lines:
         return None
     observer = evidence.ledger.opened.claim.observer
     upper = evidence.total(observer, ignoring=frozenset({EVALUATION}), whole=_is_closed(evidence))
-    return Found(
+    return RuleFinding(
         "Metrics of private data stand in the log. Without them, the rounds support "
         f"{upper.upper:.6g}.",
         lines,
@@ -89,7 +89,7 @@ def private_evaluation(evidence: Evidence) -> Found | None:
     next_step="Tune on public data, or account for the search. The number supposes that each run "
     "of the search was like this one, and that their number was fixed.",
 )
-def tuning_unaccounted(evidence: Evidence) -> Found | None:
+def tuning_unaccounted(evidence: Evidence) -> RuleFinding | None:
     """Fire where settings were chosen by runs on private data, and nothing accounts for them."""
     tuning = evidence.ledger.opened.tuning
     if tuning.trials <= 1 or tuning.public_only or tuning.event is not None:
@@ -98,7 +98,7 @@ def tuning_unaccounted(evidence: Evidence) -> Found | None:
     best = evidence.total(
         observer, ignoring=frozenset({TUNING}), tuned=True, whole=_is_closed(evidence)
     )
-    return Found(
+    return RuleFinding(
         f"The settings were chosen by {tuning.trials:,} runs on private data; the best of them "
         f"would support {best.upper:.6g}.",
         (1,),
@@ -112,7 +112,7 @@ def tuning_unaccounted(evidence: Evidence) -> Found | None:
     why="The last line is what others will cite.",
     next_step="Cite the number that is derived here.",
 )
-def close_under_reports(evidence: Evidence) -> Found | None:
+def close_under_reports(evidence: Evidence) -> RuleFinding | None:
     """Fire where the last line states less than the facts support, for anybody."""
     closed = evidence.ledger.closed
     if closed is None:
@@ -120,11 +120,11 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     where = (evidence.ledger.closed_at,)
     if closed.delta > evidence.delta * (1.0 + 1e-9):
         what = f"The last line is at delta {closed.delta:g}, the promise at {evidence.delta:g}."
-        return Found(what, where, left_over(evidence))
+        return RuleFinding(what, where, left_over(evidence))
     for observer, stated in closed.epsilon.items():
-        derived = evidence.settled(observer).upper
-        if derived > stated * (1.0 + CLOSE):
-            return Found(
+        derived = evidence.spent_total(observer).upper
+        if derived > stated * (1.0 + EPSILON_TOLERANCE_RELATIVE):
+            return RuleFinding(
                 f"The last line states epsilon {stated:.6g} before {observer!r}; the facts "
                 f"support {derived:.6g}.",
                 where,
@@ -133,10 +133,10 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     for observer, event in closed.events.items():
         if evidence.missing(observer, event):
             what = f"The last line leaves out rounds that {observer!r} saw, or states others."
-            return Found(what, where, left_over(evidence))
+            return RuleFinding(what, where, left_over(evidence))
     if closed.rounds < evidence.ledger.released:
         what = f"The last line counts {closed.rounds:,} of {evidence.ledger.released:,} releases."
-        return Found(what, where, left_over(evidence))
+        return RuleFinding(what, where, left_over(evidence))
     return None
 
 
@@ -146,17 +146,17 @@ def close_under_reports(evidence: Evidence) -> Found | None:
     why="A run that follows its plan to the end will have spent more than it promises.",
     next_step="Plan fewer rounds or more noise, or promise less.",
 )
-def plan_exceeds_claim(evidence: Evidence) -> Found | None:
+def plan_exceeds_claim(evidence: Evidence) -> RuleFinding | None:
     """Fire where what was spent is within the promise, and the whole plan is not."""
     claim = evidence.ledger.opened.claim
     if claim.epsilon is None or claim.observer not in evidence.ledger.opened.plan.events:
         return None
-    spent = evidence.settled(claim.observer).upper
+    spent = evidence.spent_total(claim.observer).upper
     whole = evidence.total(claim.observer, whole=True).upper
     most = claim.epsilon * (1.0 + 1e-9)
     if spent > most or whole <= most:
         return None
-    return Found(
+    return RuleFinding(
         f"The whole plan comes to {whole:.6g}; promised is {claim.epsilon:.6g}.", (1,), whole
     )
 
@@ -167,21 +167,21 @@ def plan_exceeds_claim(evidence: Evidence) -> Found | None:
     why="A promise against one observer is silent about others who see more of the same run.",
     next_step="State what this observer sees, or keep it from them (masked aggregation).",
 )
-def undisclosed_observer(evidence: Evidence) -> Found | None:
+def undisclosed_observer(evidence: Evidence) -> RuleFinding | None:
     """Fire where somebody sees more than the promise covers, and the log does not say so."""
     opened, closed = evidence.ledger.opened, evidence.ledger.closed
     disclosed = {opened.claim.observer, *opened.plan.events, *(closed.epsilon if closed else ())}
     viewed = {name for kind in evidence.kinds for name in kind.stated} - {MODEL}
-    promised = evidence.settled(opened.claim.observer).upper
+    promised = evidence.spent_total(opened.claim.observer).upper
     known = [SERVER, SILO]
     if opened.aggregation == "private-weighting":  # in earlier logs `silo` is any silo elsewhere
         known.append(SILO_WITH_RECORDS)
     for observer in (*known, *sorted(viewed - set(known))):
         if observer in disclosed or observer not in evidence.observers:
             continue
-        upper = evidence.settled(observer).upper
+        upper = evidence.spent_total(observer).upper
         if upper > promised * (1.0 + 1e-6) and not (math.isinf(promised)):
-            return Found(
+            return RuleFinding(
                 f"{observer!r} sees more than {opened.claim.observer!r}, against whom the promise "
                 f"is: the log supports {upper:.6g} there.",
                 (1,),
@@ -198,7 +198,7 @@ def undisclosed_observer(evidence: Evidence) -> Found | None:
     next_step="Look for what the code added in noise and what it wrote down; cite the number that "
     "is derived here.",
 )
-def event_mismatch(evidence: Evidence) -> Found | None:
+def event_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where a stated event is stronger than the facts support, or of another shape."""
     bad, first = [], ""
     for kind in evidence.kinds:
@@ -211,7 +211,7 @@ def event_mismatch(evidence: Evidence) -> Found | None:
                     f"{seen.supported!r:.160}."
                 )
                 break
-    return Found(first, lines_of(bad), left_over(evidence)) if bad else None
+    return RuleFinding(first, lines_of(bad), left_over(evidence)) if bad else None
 
 
 @rule(
@@ -220,12 +220,12 @@ def event_mismatch(evidence: Evidence) -> Found | None:
     why="Two calculations that exclude each other cannot both be right, so no number is given.",
     next_step="Report this log to the authors of privplan.",
 )
-def engines_disagree(evidence: Evidence) -> Found | None:
+def engines_disagree(evidence: Evidence) -> RuleFinding | None:
     """Fire where two engines contradict each other."""
     for observer in evidence.observers:
-        found = evidence.settled(observer)
-        if found.contradiction:
-            return Found(f"Before {observer!r}: {found.refusal}")
+        spent = evidence.spent_total(observer)
+        if spent.contradiction:
+            return RuleFinding(f"Before {observer!r}: {spent.refusal}")
     return None
 
 
@@ -235,12 +235,12 @@ def engines_disagree(evidence: Evidence) -> Found | None:
     why="Where nothing is proven, nothing is promised.",
     next_step="See which event has no number: privplan explain engines.",
 )
-def no_number(evidence: Evidence) -> Found | None:
+def no_number(evidence: Evidence) -> RuleFinding | None:
     """Fire where the promise's observer has no finite epsilon."""
-    found = evidence.settled(evidence.ledger.opened.claim.observer)
-    if math.isfinite(found.upper):
+    spent = evidence.spent_total(evidence.ledger.opened.claim.observer)
+    if math.isfinite(spent.upper):
         return None
-    return Found(f"No epsilon is proven: {found.refusal or 'the noise is too small'}.")
+    return RuleFinding(f"No epsilon is proven: {spent.refusal or 'the noise is too small'}.")
 
 
 def _is_closed(evidence: Evidence) -> bool:

@@ -8,11 +8,12 @@ from dataclasses import replace
 from ...accountant import events as ev
 from ...accountant.delta_checks import DELTA_LIMIT, allows_publishing
 from ...accountant.errors import with_article
-from ..budget.bounds import moves
-from ..budget.evidence import Evidence, Kind
-from ..budget.facts import MODEL, Setting, Unproven
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
-from .hazard import Found, Severity, left_over, lines_of, rule
+from ...fl.observers.names import MODEL
+from ..derivation.run_setting import NoProof, RunSetting
+from ..derivation.sampling import SAMPLERS, is_hidden, parts_of
+from ..derivation.sensitivity import sensitivity_of
+from ..evidence.evidence import Evidence, RoundKind
+from .hazard import RuleFinding, Severity, left_over, lines_of, rule
 
 
 def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:
@@ -20,11 +21,11 @@ def holds(event: ev.Event | None, *types: type[ev.Event]) -> bool:
     return any(isinstance(part, types) for part in parts_of(event))
 
 
-def uncovered(setting: Setting, kind: Kind) -> str:
+def uncovered(setting: RunSetting, kind: RoundKind) -> str:
     """Return why what is clipped together does not cover the promised unit; empty if it does."""
     try:
         setting.scope(kind.facts.contribution.unit)
-    except Unproven as error:
+    except NoProof as error:
         return str(error)
     return ""
 
@@ -38,7 +39,7 @@ def uncovered(setting: Setting, kind: Kind) -> str:
     "units of a known size: privplan audit budget DIR --group K.",
     explains=True,
 )
-def unit_mismatch(evidence: Evidence) -> Found | None:
+def unit_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where the promise is for a unit that the clip does not bound."""
     bad = [kind for kind in evidence.kinds if uncovered(evidence.setting, kind)]
     if not bad:
@@ -46,6 +47,7 @@ def unit_mismatch(evidence: Evidence) -> Found | None:
     clipped = sorted({kind.facts.contribution.unit for kind in bad})
     epsilon = None
     if len(clipped) == 1 and len(bad) == len(evidence.kinds):
+        # What the log does support: the same promise for one unit of what was clipped.
         alone = evidence.for_units(replace(evidence.setting, unit=clipped[0], group=1))
         epsilon = left_over(alone)
     what = (
@@ -53,7 +55,7 @@ def unit_mismatch(evidence: Evidence) -> Found | None:
         "clipped by itself"
     )
     tail = "." if epsilon is None else f"; for one {clipped[0]} the log supports {epsilon:.6g}."
-    return Found(what + tail, lines_of(bad), epsilon)
+    return RuleFinding(what + tail, lines_of(bad), epsilon)
 
 
 @rule(
@@ -63,7 +65,7 @@ def unit_mismatch(evidence: Evidence) -> Found | None:
     next_step="Sample the units that are promised something, in one draw that all silos share.",
     explains=True,
 )
-def sampled_unit(evidence: Evidence) -> Found | None:
+def sampled_unit(evidence: Evidence) -> RuleFinding | None:
     """Fire where amplification is stated for units that are not drawn as a whole."""
     bad = [
         kind
@@ -78,7 +80,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
     what = f"A sample of {drawn.of}s is counted as if it hid {with_article(clipped)}."
     if drawn.of == clipped:
         what = f"Each silo draws {drawn.of}s by itself, which is counted as one common draw."
-    return Found(what, lines_of(bad), left_over(evidence))
+    return RuleFinding(what, lines_of(bad), left_over(evidence))
 
 
 @rule(
@@ -88,7 +90,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
     next_step="Account under the relation that is promised: privplan explain neighbours.",
     explains=True,
 )
-def neighbour_mismatch(evidence: Evidence) -> Found | None:
+def neighbour_mismatch(evidence: Evidence) -> RuleFinding | None:
     """Fire where a replace-one promise rests on the sensitivity of adding or removing."""
     if evidence.setting.neighbours != "replace-one":
         return _private_size(evidence)
@@ -99,10 +101,10 @@ def neighbour_mismatch(evidence: Evidence) -> Found | None:
         "The promise is for replacing a unit; the stated sensitivity "
         f"{bad[0].facts.sensitivity:g} is that of adding or removing one."
     )
-    return Found(what, lines_of(bad), left_over(evidence))
+    return RuleFinding(what, lines_of(bad), left_over(evidence))
 
 
-def _private_size(evidence: Evidence) -> Found | None:
+def _private_size(evidence: Evidence) -> RuleFinding | None:
     """Return what shows the number of records where it is said to be hidden."""
     if evidence.ledger.opened.population.records is not None:
         return None
@@ -119,14 +121,16 @@ def _private_size(evidence: Evidence) -> Found | None:
         f"Adding or removing a record is promised to be hidden, and the log shows that there are "
         f"{bad[0].facts.sampling.population:,}, a number that it calls private."
     )
-    return Found(what, lines_of(bad), left_over(evidence), "warning")
+    return RuleFinding(what, lines_of(bad), left_over(evidence), "warning")
 
 
-def half_of_facts(evidence: Evidence, kind: Kind) -> bool:
+def half_of_facts(evidence: Evidence, kind: RoundKind) -> bool:
     """Return whether a stated sensitivity is half, or less, of what the facts give."""
     if uncovered(evidence.setting, kind) or kind.facts.unusable:
         return False
-    return kind.facts.sensitivity <= 0.5 * float(moves(kind.facts, evidence.setting)) * (1 + 1e-9)
+    return kind.facts.sensitivity <= 0.5 * float(sensitivity_of(kind.facts, evidence.setting)) * (
+        1 + 1e-9
+    )
 
 
 @rule(
@@ -136,7 +140,7 @@ def half_of_facts(evidence: Evidence, kind: Kind) -> bool:
     "allows it.",
     next_step="Choose a delta well below 1/n: privplan explain delta.",
 )
-def delta_too_large(evidence: Evidence) -> Found | None:
+def delta_too_large(evidence: Evidence) -> RuleFinding | None:
     """Fire where delta is 1/n or more, for n protected units, or one half or more for any.
 
     That the run accepted it changes nothing for who reads its number.  Where no number is promised
@@ -145,11 +149,11 @@ def delta_too_large(evidence: Evidence) -> Found | None:
     delta, severity = evidence.delta, _if_promised(evidence)
     accepted = "; the run was begun with accept_delta" if _accepts(evidence) else ""
     if delta >= DELTA_LIMIT:
-        return Found(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
+        return RuleFinding(f"Delta is {delta:g}, one half or more{accepted}.", severity=severity)
     unit, count = evidence.setting.unit, _count(evidence)
     if not count or not allows_publishing(delta, count):
         return None
-    return Found(
+    return RuleFinding(
         f"Delta is {delta:g}, at least one in the {count:,} {unit}s{accepted}.", severity=severity
     )
 
@@ -161,13 +165,13 @@ def delta_too_large(evidence: Evidence) -> Found | None:
     "stated.",
     next_step="Ask the owner of the run for a public bound on that number.",
 )
-def delta_not_compared(evidence: Evidence) -> Found | None:
+def delta_not_compared(evidence: Evidence) -> RuleFinding | None:
     """Fire where the number of protected units is not public, nor any bound on it."""
     if _if_promised(evidence) == "warning" or _count(evidence) or evidence.delta >= DELTA_LIMIT:
         return None
     unit = evidence.setting.unit
     what = "entries" if unit == "entry" else f"{unit}s"
-    return Found(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
+    return RuleFinding(f"Whether delta {evidence.delta:g} is below 1 / {what} is not stated.")
 
 
 def _count(evidence: Evidence) -> int | None:
@@ -190,8 +194,8 @@ def _accepts(evidence: Evidence) -> bool:
 
 def _configured(evidence: Evidence, table: str, key: str) -> object:
     """Return what the log's configuration says of a key, in whatever form a stranger wrote it."""
-    found = evidence.ledger.opened.configuration.get(table)
-    return found.get(key) if isinstance(found, Mapping) else None
+    content = evidence.ledger.opened.configuration.get(table)
+    return content.get(key) if isinstance(content, Mapping) else None
 
 
 def _if_promised(evidence: Evidence) -> Severity:

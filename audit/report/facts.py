@@ -18,10 +18,10 @@ from ...fl.log.empty_log import NEXT, UNBEGUN, WHY
 from ...fl.log.reader import BadLine, log_of
 from ..budget import BudgetReport, Entry, Evidence, Ledger, audit_ledger
 from ..budget.auditing import chain_hazards, chain_of
-from ..first_line import beside
-from ..hazards.appended import foreign_results
-from ..hazards.configuration import file_mismatch
-from ..hazards.edited import hazards_beside
+from ..configuration.first_line import compare_with_file
+from ..hazards.configuration_mismatch import file_mismatch
+from ..hazards.edited_log import hazards_beside
+from ..hazards.foreign_results import foreign_results
 from ..measurement import Measurement
 from ..results import Result, result_of
 from ..verify import verify
@@ -126,7 +126,7 @@ def read(
         )
     ledger = Ledger.of(entries)
     evidence = Evidence.of(ledger)
-    configuration = beside(folder, ledger.opened)
+    configuration = compare_with_file(folder, ledger.opened)
     edited = hazards_beside(folder, ledger)
     return RunFacts(
         opened=ledger.opened,

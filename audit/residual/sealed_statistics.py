@@ -12,8 +12,8 @@ from ...accountant.errors import InvalidInput
 from ...accountant.records import RoundIntent, RoundRelease, RunOpen
 from ...fl.aggregation import clip_check, residuals
 from ...fl.log import Line, Sealed, read
-from ..budget import Entry, Ledger
 from ..hazards.sidecar import require_fitting
+from ..ledger import Entry, Ledger
 
 SEALED_ITEMS: Final = (residuals.ITEM, clip_check.ITEM)
 """What every release with noise seals."""

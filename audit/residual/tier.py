@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..levels import STRICT
+from ..levels import STRICT_LEVELS
 from ..measurement import Measurement
 from . import noise_tests
 from .noise_tests import NoiseTest
@@ -101,7 +101,7 @@ def judged(run: Run, alpha: float) -> tuple[Measurement, ...]:
 def _measured(run: Run, answer: NoiseTest, p: float, alpha: float) -> Measurement:
     claim = run.opened.claim
     # One p-value serves both levels: contradicted at the strict one, unusual at alpha.
-    strict = min(STRICT["residual"], alpha)
+    strict = min(STRICT_LEVELS["residual"], alpha)
     wrong = p <= strict
     rare = not wrong and p <= alpha
     return Measurement(

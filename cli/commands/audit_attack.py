@@ -19,7 +19,7 @@ from ..terminal.text import paragraph, plain, table
 
 if TYPE_CHECKING:
     from ...audit.attack import ProgressReporter
-    from ...audit.attack_report import AttackReport, AttackRequest
+    from ...audit.attack.report import AttackReport, AttackRequest
     from ...audit.measurement import Measurement
 
 TIERS: Final = ("claim", "robust", "residual", "membership")
@@ -134,7 +134,7 @@ def attack(
     tier's number.
     """
     from ...audit.attack import attack as attack_run
-    from ...audit.attack_report import AttackRequest
+    from ...audit.attack.report import AttackRequest
     from ...fl.running.signing_key import private_key
 
     for name in tier or ():

@@ -16,8 +16,9 @@ from ..terminal.text import paragraph, plain, table, wrapped
 if TYPE_CHECKING:
     from ...accountant.records import Claim
     from ...audit.budget import BudgetReport
-    from ...audit.budget.report import Row, SealedCheck
+    from ...audit.budget.report import Row
     from ...audit.hazards import Hazard
+    from ...audit.hazards.sealed import SealedCheck
 
 Limit = Annotated[
     float | None,

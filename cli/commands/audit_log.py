@@ -14,7 +14,7 @@ from ..terminal.text import plain, table
 if TYPE_CHECKING:
     from ...audit.edits import Contradiction
     from ...audit.edits.replay import Replay
-    from ...audit.verify import Verified
+    from ...audit.verify import Verification
 
 Models = Annotated[
     str | None,
@@ -81,7 +81,7 @@ def log(
     show(report, as_json=as_json, quiet=quiet)
 
 
-def result(verified: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
+def result(verified: Verification, edits: Sequence[Contradiction] = ()) -> Mapping[str, object]:
     """Return the JSON result."""
     from ...fl.log.empty_log import UNBEGUN
 
@@ -105,7 +105,7 @@ def result(verified: Verified, edits: Sequence[Contradiction] = ()) -> Mapping[s
     }
 
 
-def _rows(verified: Verified, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
+def _rows(verified: Verification, edits: Sequence[Contradiction]) -> list[tuple[str, str]]:
     from ...fl.log.empty_log import UNBEGUN
 
     rows = [
@@ -131,18 +131,24 @@ def _rows(verified: Verified, edits: Sequence[Contradiction]) -> list[tuple[str,
     return rows
 
 
-def _configured(verified: Verified, folder: str) -> list[Contradiction]:
+def _configured(verified: Verification, folder: str) -> list[Contradiction]:
     """Return what the first line lacks of its configuration, and how that differs from its file."""
+    from ...audit.configuration.first_line import (
+        compare_with_file,
+        missing_from_first_line,
+        sentence_of,
+    )
     from ...audit.edits import Contradiction
-    from ...audit.first_line import beside, lacking, said
 
     assert verified.opened is not None
     pairs = {
-        "configuration-mismatch": lacking(verified.opened),
-        "configuration-file-mismatch": beside(folder, verified.opened).differences,
+        "configuration-mismatch": missing_from_first_line(verified.opened),
+        "configuration-file-mismatch": compare_with_file(folder, verified.opened).differences,
     }
     return [
-        Contradiction(name, said(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,))
+        Contradiction(
+            name, sentence_of(seen), _CONFIGURED, "Take a copy that nobody has touched.", (1,)
+        )
         for name, seen in pairs.items()
         if seen
     ]
@@ -169,7 +175,7 @@ def _rounds(numbers: Sequence[int]) -> str:
     return f"round{'s' * (len(numbers) > 1)} {shown}{more}"
 
 
-def _warnings(verified: Verified, *, anchored: bool) -> tuple[str, ...]:
+def _warnings(verified: Verification, *, anchored: bool) -> tuple[str, ...]:
     said: list[str] = []
     if verified.ok and not verified.unbegun and not verified.complete and not anchored:
         said.append(

@@ -13,7 +13,11 @@ from privplan.accountant.bound_routes import routes
 from privplan.accountant.composition import leaves
 from privplan.accountant.engine_order import ENGINE_ORDERS, engine_order, engines_for
 from privplan.accountant.errors import Unsupported
-from privplan.audit.budget.total import FEW_KINDS, VAST, total
+from privplan.audit.evidence.epsilon_total import (
+    MAX_KINDS_AT_VAST_EPSILON,
+    VAST_EPSILON,
+    total,
+)
 
 
 @dataclass(frozen=True)
@@ -134,9 +138,12 @@ def test_what_is_calibrated_is_what_account_says(case):
 
 
 def test_the_audit_asks_rdp_alone_where_many_kinds_of_events_are_vast(asked):
-    kinds = {ev.Poisson(0.5, ev.Gaussian(0.01 + i / 1000)): 3 for i in range(FEW_KINDS + 1)}
+    kinds = {
+        ev.Poisson(0.5, ev.Gaussian(0.01 + i / 1000)): 3
+        for i in range(MAX_KINDS_AT_VAST_EPSILON + 1)
+    }
     found = total(kinds, delta=1e-5, neighbours="add-remove")
-    assert found.upper > VAST
+    assert found.upper > VAST_EPSILON
     assert asked == ["rdp"]
 
 
@@ -145,7 +152,7 @@ def test_the_audit_asks_rdp_alone_where_many_kinds_of_events_are_vast(asked):
 )
 def test_the_audit_proves_of_vast_numbers_what_the_run_states(event):
     found = total({event: 3}, delta=1e-5, neighbours="add-remove")
-    assert found.upper > VAST
+    assert found.upper > VAST_EPSILON
     assert found.upper == pp.account(ev.Repeat(3, event), delta=1e-5).epsilon.upper
 
 

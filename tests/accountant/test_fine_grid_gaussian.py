@@ -30,10 +30,11 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.mechanisms.gaussian import SMOOTHING
 from privplan.accountant.neighbours import NEIGHBOURS
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.ledger import Spent
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.derivation.supported_event import supported
+from privplan.audit.ledger.entries import SpentIntent
 
 from .fine_grids import FORTY, TWENTY, of
 
@@ -224,8 +225,8 @@ def audited(own: FineGaussian, relation: str, sampling: records.Sampling) -> tup
     intent = own.intent(RoundDescription(1, "train", sampling, draws=2), relation)
     streams = (records.StreamRange("ab" * 16, 0, 100),)
     release = records.RoundRelease(1, 1, streams, intent.noise.shares, 2, 9)
-    facts = Facts.of(Spent(2, 1, intent, ((3, release),)))
-    setting = Setting("user", relation, 1, 4, "plain", False)  # type: ignore[arg-type]
+    facts = RoundFacts.of(SpentIntent(2, 1, intent, ((3, release),)))
+    setting = RunSetting("user", relation, 1, 4, "plain", False)  # type: ignore[arg-type]
     return intent, supported(facts, setting, "model")
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput, PrivplanError
 from privplan.accountant.records import Record, RoundIntent, RoundRelease, RunOpen, StreamRange
-from privplan.audit.configured import settings_in
+from privplan.audit.attack.tier_functions import TierFunctions
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.measurement import Measurement
-from privplan.audit.tier_functions import TierFunctions
 from privplan.fl.aggregation.weighted_sum import weighted_sum
 from privplan.fl.frame.initial_model import initial_size
 from privplan.fl.settings.file import parse

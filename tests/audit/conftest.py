@@ -1,4 +1,4 @@
-"""Runs of earlier versions, unpacked, for the tests that read all of them."""
+"""Runs of earlier versions, unpacked, and logs that several files of tests write to or read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from .forging import EARLIER
+from privplan.fl.log import LogWriter
+
+from . import logs
+from .forging import EARLIER, EarlierRun, earlier
 
 
 @pytest.fixture(scope="module")
@@ -17,3 +20,28 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(EARLIER) as packed:
         packed.extractall(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def earlier_run(tmp_path_factory: pytest.TempPathFactory) -> EarlierRun:
+    """Return a function that gives the folder of an earlier run."""
+    unpacked = tmp_path_factory.mktemp("earlier")
+
+    def folder(name: str) -> Path:
+        return unpacked / name if (unpacked / name).exists() else earlier(name, unpacked)
+
+    return folder
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> LogWriter:
+    """A writer of an open run."""
+    found = LogWriter.create(tmp_path / "run", fsync="never")
+    found.append(logs.opening())
+    return found
+
+
+@pytest.fixture(params=[True, False], ids=["closed", "unfinished"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The log of a run, closed or cut off."""
+    return logs.small_log(tmp_path / "run", close=request.param)

@@ -20,6 +20,7 @@ EARLIER: Final = Path(__file__).parent / "earlier" / "runs.zip"
 Line: TypeAlias = dict[str, Any]
 Lines: TypeAlias = list[Line]
 Edit: TypeAlias = Callable[[Lines], Lines]
+EarlierRun = Callable[[str], Path]
 
 
 def earlier(name: str, into: Path) -> Path:

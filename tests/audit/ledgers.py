@@ -332,7 +332,7 @@ def audited(records: Sequence[Record], **options: Any) -> BudgetReport:
 
 def upper(records: Sequence[Record], observer: str = "model") -> float:
     """Return the derived epsilon before an observer."""
-    return evidence(records).settled(observer).upper
+    return evidence(records).spent_total(observer).upper
 
 
 def written(folder: Path, records: Sequence[Record]) -> Path:
@@ -344,3 +344,8 @@ def written(folder: Path, records: Sequence[Record]) -> Path:
         lines.append(line + "\n")
     (folder / LOG).write_text("".join(lines))
     return folder
+
+
+def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
+    """Return the epsilon of an event at `DELTA`."""
+    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper

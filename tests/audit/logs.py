@@ -118,3 +118,8 @@ def rechained(folder: Path, change: Callable[[list[dict[str, Any]]], object]) ->
         line, prev = chained(record, seq, prev)
         lines.append(line)
     write_lines(folder, lines)
+
+
+def lost(_: int) -> None:
+    """Fail as a disk that lost what it was given."""
+    raise OSError(5, "Input/output error")

@@ -7,7 +7,8 @@ from typing import Any
 
 from privplan.accountant import events as ev
 from privplan.accountant.records import Contribution, Noise, Sampling, Security, Weights
-from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
 
 NAMES = (
     *("model", "server", "silo", "silo-with-records"),
@@ -15,7 +16,7 @@ NAMES = (
 )
 
 
-def drawn(seed: int) -> tuple[Facts, Setting]:
+def drawn(seed: int) -> tuple[RoundFacts, RunSetting]:
     """Return the facts of a round that some log may state, with a protocol that may fit them."""
     own = random.Random(seed)
     silos = own.choice((1, 2, 3, 5, 8))
@@ -83,7 +84,7 @@ def drawn(seed: int) -> tuple[Facts, Setting]:
     norm = "l1" if "laplace" in family and own.random() < 0.9 else "l2"
     contribution = Contribution(own.uniform(0.1, 2.0), norm, unit, terms)  # type: ignore[arg-type]
     stated = max(shares - lost, 1)
-    facts = Facts(
+    facts = RoundFacts(
         contribution,
         noise,
         Weights(rule, own.choice((1.0, 1.0, 1.0, 1.5))),  # type: ignore[arg-type]
@@ -98,7 +99,7 @@ def drawn(seed: int) -> tuple[Facts, Setting]:
     )
     group = own.choice((1, 1, 1, 8)) if unit == "record" else 1
     promised: Any = own.choice((unit, unit, "record" if unit == "user" else unit))
-    setting = Setting(
+    setting = RunSetting(
         "user" if group > 1 else promised,
         relation,  # type: ignore[arg-type]
         group,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Randomness, RunOpen
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.configured import settings_in
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.log import BadLine, LogWriter
 from privplan.fl.log.canonical import LOG
 from privplan.fl.settings.file import parse

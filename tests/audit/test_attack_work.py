@@ -12,7 +12,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.accountant.records import RunOpen
 from privplan.audit.attack import AttackRequest, attack
-from privplan.audit.rehearsal_size import (
+from privplan.audit.attack.rehearsal_size import (
     DEFAULT_CANARIES,
     MAX_REQUESTED_WORK,
     canary_count,

@@ -20,12 +20,11 @@ from privplan.accountant.records import (
     StreamRange,
     Weights,
 )
-from privplan.audit.budget.order import compared, weaker_of
-from privplan.audit.budget.planned import tally
+from privplan.audit.derivation.event_order import compared, weaker_of
+from privplan.audit.evidence.plan_comparison import tally
 
 from .ledgers import (
     CLIP,
-    DELTA,
     SIGMA,
     Change,
     Records,
@@ -33,6 +32,7 @@ from .ledgers import (
     audited,
     changed,
     closing,
+    epsilon,
     evidence,
     intents,
     naive,
@@ -44,12 +44,8 @@ from .ledgers import (
 )
 
 
-def epsilon(event: ev.Event, neighbours: str = "add-remove") -> float:
-    return pp.account(event, delta=DELTA, neighbours=neighbours).epsilon.upper
-
-
 def hazards(records: Records) -> dict[str, str]:
-    return {one.id: one.severity for one in audited(records).hazards}
+    return {hazard.id: hazard.severity for hazard in audited(records).hazards}
 
 
 def stated_as(event: ev.Event) -> Change:

@@ -16,7 +16,7 @@ pytest.importorskip("sklearn")
 from privplan.accountant import events as ev
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
 from privplan.fl.observers.names import HONEST_SERVER, OTHERS_PART
 from privplan.fl.running.preparation import Prepared, prepare
 from privplan.fl.settings.file import parse
@@ -186,7 +186,7 @@ def test_private_weighting_admits_no_coalition() -> None:
         assert rows[name].refusal == PRIVATE_COALITION.reason
     assert math.isfinite(rows["silo-with-records"].upper)
     bold = intents(views=lambda old: {**old, "server+1": old["server"]})(log)
-    assert "event-mismatch" in {one.id for one in audited(bold).hazards}
+    assert "event-mismatch" in {hazard.id for hazard in audited(bold).hazards}
     assert math.isinf(upper(bold, "server+1"))
 
 
@@ -205,7 +205,7 @@ def test_more_colluders_than_the_masks_bear_see_every_update(rule: str) -> None:
     assert compared(seen.supported, evidence(plain).seen(open_kind, "server+3").supported) == "same"
     if rule == "records":  # of even weights each update shows no more than all of them
         assert upper(two, "server+3") > upper(three, "server+3") * 1.01
-        assert "event-mismatch" in {one.id for one in audited(two).hazards}
+        assert "event-mismatch" in {hazard.id for hazard in audited(two).hazards}
     assert upper(two, "server+3") >= upper(three, "server+3")
 
 
@@ -243,7 +243,7 @@ def test_a_coalition_knows_the_sample(aggregation: str, drawn_by: str) -> None:
     (own,) = evidence(log).kinds
     assert not isinstance(evidence(log).seen(own, "server+1").supported, ev.Poisson)
     bold = intents(views=lambda old: {**old, "server+1": ev.Poisson(0.1, old["server+1"])})(log)
-    found = {one.id: one for one in audited(bold).hazards}
+    found = {hazard.id: hazard for hazard in audited(bold).hazards}
     assert found["known-sample"].what.startswith("The server with a silo that holds nothing")
     assert upper(bold, "server+1") >= upper(log, "server+1") * (1 - 1e-12)
 

@@ -17,10 +17,11 @@ from privplan.accountant.mechanisms import (
 )
 from privplan.accountant.mechanisms.base import Mechanism
 from privplan.accountant.records import RoundRelease, Sampling, StreamRange, Weights
-from privplan.audit.budget.derive import MODEL, supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.ledger import Spent
-from privplan.audit.budget.order import compared
+from privplan.audit.derivation.event_order import compared
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.derivation.supported_event import MODEL, supported
+from privplan.audit.ledger.entries import SpentIntent
 
 RELATIONS = ("add-remove", "replace-one", "zero-out")
 
@@ -58,8 +59,8 @@ def derived(
     intent = mechanism.intent(RoundDescription(1, "train", sampling, draws=2), relation)
     streams = (StreamRange("ab" * 16, 0, 100),)
     release = RoundRelease(1, 1, streams, intent.noise.shares, 2, values)
-    facts = Facts.of(Spent(2, 1, intent, ((3, release),)), single=values == 1)
-    setting = Setting("user", relation, 1, 5, "plain", False)  # type: ignore[arg-type]
+    facts = RoundFacts.of(SpentIntent(2, 1, intent, ((3, release),)), single=values == 1)
+    setting = RunSetting("user", relation, 1, 5, "plain", False)  # type: ignore[arg-type]
     event = supported(facts, setting, MODEL)
     return compared(intent.event, event), event
 

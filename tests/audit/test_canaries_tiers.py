@@ -18,7 +18,7 @@ from privplan.audit.canaries.guesses import correct_guesses, expected_accuracy, 
 from privplan.audit.canaries.scores import fisher_weights, likelihood_ratios
 from privplan.audit.canaries.selection import choose_test
 from privplan.audit.canaries.tiers import AGAINST_ANY, AGAINST_CURVE, _GuessTest
-from privplan.audit.levels import CALL, STRICT, Levels, levels_of
+from privplan.audit.levels import CALL_ERROR_PROBABILITY, STRICT_LEVELS, Levels, levels_of
 from privplan.audit.measurement import VERDICTS
 from privplan.audit.statistics import claim_rank, steinke
 from privplan.fl.settings.schema import PrivacySettings
@@ -120,11 +120,11 @@ def test_a_published_number_is_contradicted_by_the_number_alone(test):
 
 def test_the_levels_of_a_tier_sum_to_its_alpha():
     """So whatever is said of a sound mechanism is said with probability alpha at most."""
-    for tier, strict in STRICT.items():
+    for tier, strict in STRICT_LEVELS.items():
         assert levels_of(tier, 0.05) == Levels(strict, 0.05 - strict)
         assert levels_of(tier, 1e-6) == Levels(5e-7, 5e-7)
-    assert sum(STRICT.values()) == pytest.approx(CALL)
-    assert "membership" not in STRICT  # its estimates accuse nobody
+    assert sum(STRICT_LEVELS.values()) == pytest.approx(CALL_ERROR_PROBABILITY)
+    assert "membership" not in STRICT_LEVELS  # its estimates accuse nobody
 
 
 def test_each_level_has_a_threshold_of_its_own_which_the_claim_fixes():

@@ -13,10 +13,10 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.attack import attack
 from privplan.audit.budget import Entry, Ledger, audit_budget
-from privplan.audit.budget.total import total
-from privplan.audit.configuration import compared
-from privplan.audit.first_line import Comparison
-from privplan.audit.hazards.configuration import SEARCHED as SLACK
+from privplan.audit.configuration.comparison import compared
+from privplan.audit.configuration.first_line import Comparison
+from privplan.audit.evidence.epsilon_total import total
+from privplan.audit.hazards.configuration_mismatch import NOISE_SEARCH_SLACK_RELATIVE as SLACK
 from privplan.audit.report import read as read_page
 from privplan.fl.log.reader import Scan
 from privplan.fl.settings.file import parse
@@ -25,7 +25,7 @@ from .forged import Edit, Records, earlier, first_line, forged, set_in
 
 
 def comparison(folder: Path) -> Comparison:
-    return compared(Ledger.of(Entry(one.number, one.seq, one.record) for one in Scan(folder)))
+    return compared(Ledger.of(Entry(line.number, line.seq, line.record) for line in Scan(folder)))
 
 
 def key(table: str, name: str, value: object) -> Edit:
@@ -244,10 +244,12 @@ def test_a_fact_that_the_configuration_does_not_make_is_an_error(tmp_path: Path,
     run, edit, said = FORGED[name]
     folder = forged(tmp_path, run, edit)
     differences = comparison(folder).differences
-    assert any(said in str(one) for one in differences), [str(one) for one in differences]
+    assert any(said in str(difference) for difference in differences), [
+        str(difference) for difference in differences
+    ]
     report = audit_budget(folder)
     assert not report.ok
-    (hazard,) = (one for one in report.hazards if one.id == "configuration-mismatch")
+    (hazard,) = (hazard for hazard in report.hazards if hazard.id == "configuration-mismatch")
     assert hazard.severity == "error"
     assert str(differences[0])[1:] in hazard.what
 
@@ -275,10 +277,14 @@ def test_the_configuration_beside_the_log_is_compared_with_it(tmp_path: Path) ->
         intent("contribution.bound", "0.2")(records)
 
     folder = forged(tmp_path, "avg-target", edit)
-    (hazard,) = (one for one in audit_budget(folder).hazards if one.id.endswith("file-mismatch"))
+    (hazard,) = (
+        hazard for hazard in audit_budget(folder).hazards if hazard.id.endswith("file-mismatch")
+    )
     assert hazard.what == "Config.toml says [training] clip 0.1, line 1 states 0.2."
     assert hazard.severity == "error"
-    assert "configuration-file-mismatch" in {one.id for one in read_page(folder).budget.hazards}
+    assert "configuration-file-mismatch" in {
+        hazard.id for hazard in read_page(folder).budget.hazards
+    }
 
 
 def test_a_file_of_another_version_is_not_stated(tmp_path: Path) -> None:
@@ -306,7 +312,7 @@ def test_masks_are_stated_for_configured_colluders(tmp_path: Path) -> None:
         records[0]["security"]["colluders"] = 0
 
     found = comparison(forged(tmp_path, "avg-dropouts", newer))
-    assert [one for one in found.differences if "security" in one.fact] == []
+    assert [difference for difference in found.differences if "security" in difference.fact] == []
 
 
 def test_what_the_configuration_of_an_earlier_version_lacks_is_not_stated(tmp_path: Path) -> None:
@@ -390,11 +396,11 @@ def twice_the_noise(records: Records) -> None:
 def test_noise_that_was_found_proves_its_target(tmp_path: Path) -> None:
     """Nothing else tells: the log is that of a run with as much noise."""
     honest = audit_budget(earlier(tmp_path / "honest", "avg-target"))
-    assert "plan-below-target" not in {one.id for one in honest.hazards}
+    assert "plan-below-target" not in {hazard.id for hazard in honest.hazards}
     folder = forged(tmp_path, "avg-target", twice_the_noise)
     assert comparison(folder).differences == ()
     for report in (audit_budget(folder), read_page(folder).budget):
-        (hazard,) = (one for one in report.hazards if one.id == "plan-below-target")
+        (hazard,) = (hazard for hazard in report.hazards if hazard.id == "plan-below-target")
         assert hazard.severity == "error"
         assert hazard.what.startswith("Noise was searched for epsilon 8, and the plan comes to 3.")
         assert not report.ok
@@ -402,7 +408,7 @@ def test_noise_that_was_found_proves_its_target(tmp_path: Path) -> None:
         attack(folder, append=False)
 
 
-SEARCHED = {
+NOISE_SEARCH_SLACK_RELATIVE = {
     "sampled": ("uldp-avg", "sampling_rate = 0.3"),
     "masked": ("uldp-avg", '[security]\naggregation = "masked"\ndropouts = 1'),
     "for a coalition": ("uldp-avg", 'observer = "server+1"\n[security]\naggregation = "masked"'),
@@ -414,14 +420,14 @@ SEARCHED = {
 }
 
 
-@pytest.mark.parametrize("name", SEARCHED)
+@pytest.mark.parametrize("name", NOISE_SEARCH_SLACK_RELATIVE)
 def test_every_search_ends_at_its_target(name: str) -> None:
     """Far within what a log may stay below it."""
     pytest.importorskip("torch")
     pytest.importorskip("sklearn")
     from privplan.fl.running.preparation import prepare
 
-    system, more = SEARCHED[name]
+    system, more = NOISE_SEARCH_SLACK_RELATIVE[name]
     moments = 'normalisation = "private"' * ("normalisation_noise" in more)
     opening = prepare(
         parse(

@@ -58,7 +58,7 @@ def test_an_earlier_log_keeps_its_numbers_and_its_verdict(runs: Path, name: str)
     assert {key: own[key] for key in same} == {key: expected[key] for key in same}
     changed, (before, now) = LARGE_DELTA.get(name, ({}, (expected["ok"],) * 2))
     assert (expected["ok"], found.ok) == (before, now)
-    hazards = {one["id"]: one["severity"] for one in own["hazards"]}
+    hazards = {hazard["id"]: hazard["severity"] for hazard in own["hazards"]}
     for hazard, (warned, severity) in changed.items():
         assert (dict(expected["hazards"])[hazard], hazards[hazard]) == (warned, severity)
         hazards[hazard] = warned

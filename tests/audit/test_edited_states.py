@@ -16,8 +16,8 @@ from privplan.fl.frame.state import state_digest
 from privplan.fl.frame.system import digest
 from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
 
+from .faults import modelled
 from .ledgers import Records, written
-from .test_hazards import modelled
 
 STATE = {"velocity": np.arange(6.0).reshape(2, 3), "steps": np.array(3.0)}
 VECTOR = np.linspace(0.0, 1.0, 31)

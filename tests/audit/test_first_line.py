@@ -175,7 +175,9 @@ def test_what_is_taken_out_of_the_first_line_is_an_error_for_every_command(
     if not file:
         (folder / "config.toml").unlink(missing_ok=True)
     rechained(folder, edit)
-    found = {one.id: one for one in audit_budget(folder).hazards if one.severity == "error"}
+    found = {
+        hazard.id: hazard for hazard in audit_budget(folder).hazards if hazard.severity == "error"
+    }
     assert said.lower() in found[hazard].what.lower()
     assert hazard in read_page(folder).budget.errors
     outcome = CliRunner().invoke(app, ["audit", "log", str(folder)])
@@ -200,5 +202,5 @@ def test_a_key_that_an_earlier_version_did_not_know_is_read_in_no_file_of_it(
     folder = earlier(tmp_path, "avg-uniform-plain")
     place = folder / "config.toml"
     place.write_text(place.read_text() + '\n[evaluation]\ntest = "none"\n')
-    (said,) = (one.what for one in audit_budget(folder).hazards if one.id == FILE)
+    (said,) = (hazard.what for hazard in audit_budget(folder).hazards if hazard.id == FILE)
     assert said == "Config.toml says [evaluation] test none, line 1 states nothing of it."

@@ -17,7 +17,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import RoundIntent, RoundRelease, RunRecover
-from privplan.audit.verify import Verified, verify
+from privplan.audit.verify import Verification, verify
 from privplan.fl.log import LogWriter, Sealed, read
 from privplan.fl.log import disk as disk_module
 from privplan.fl.log.canonical import LOG, SEALED
@@ -109,7 +109,7 @@ def size_of(folder: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def checked(folder: Path, head: str | None) -> Verified:
+def checked(folder: Path, head: str | None) -> Verification:
     """Check everything that must hold whenever a run is killed; `head` is from before."""
     found = verify(folder, expected_head=head)
     assert found.first_bad is None, found.first_bad
@@ -162,7 +162,7 @@ def test_killed_at_any_moment_and_resumed_many_times(lives: int, tmp_path: Path)
         recoveries = [one.record for one in read(folder) if isinstance(one.record, RunRecover)]
         assert len(recoveries) == last.recoveries >= 10
         assert recoveries[-1].dangling == last.dangling
-        dropped += sum(one.dropped_bytes > 0 for one in recoveries)
+        dropped += sum(recovery.dropped_bytes > 0 for recovery in recoveries)
         dangling += len(last.dangling)
     # Of the 54 or 216 kills some must have hit a line, and some a round between intent and release.
     assert torn >= dropped > 0

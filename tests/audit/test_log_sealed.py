@@ -17,15 +17,6 @@ from privplan.fl.log.canonical import SEALED, canonical
 
 from . import logs
 
-
-@pytest.fixture
-def writer(tmp_path: Path) -> LogWriter:
-    """A writer of an open run."""
-    found = LogWriter.create(tmp_path / "run", fsync="never")
-    found.append(logs.opening())
-    return found
-
-
 ITEMS: Mapping[str, object] = {
     "batch": 17,
     "norms": [0.25, float("nan"), float("-inf")],

@@ -226,7 +226,7 @@ def test_what_a_mechanism_states_is_what_the_facts_support(
         return
     log = run_of(intent, {"model": intent.event}, 2, silos=1, neighbours=neighbours)
     report = audited(log)
-    assert "event-mismatch" not in {one.id for one in report.hazards}
+    assert "event-mismatch" not in {hazard.id for hazard in report.hazards}
     assert report.total.upper == pytest.approx(number(ev.Repeat(2, intent.event), neighbours))
     assert report.total.upper == upper(log)
     found = evidence(log)

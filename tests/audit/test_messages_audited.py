@@ -31,8 +31,8 @@ from privplan.accountant.records import (
     RunOpen,
     Security,
 )
-from privplan.audit.budget.order import TOLERANCE, covers, simplified
-from privplan.audit.budget.protocol import contradictions
+from privplan.audit.derivation.event_order import EVENT_TOLERANCE_RELATIVE, covers, simplified
+from privplan.audit.derivation.protocol_consistency import contradictions
 from privplan.fl.aggregation.share_sums import Shares
 from privplan.fl.shuffling import Shuffling, Terms
 
@@ -90,7 +90,9 @@ def derived(records: Records, observer: str = "analyzer") -> ev.Event:
 
 def same(one: ev.Event, other: ev.Event) -> bool:
     """Return whether each covers the other, but for the grid of the noise."""
-    return covers(one, other, TOLERANCE) and covers(other, one, TOLERANCE)
+    return covers(one, other, EVENT_TOLERANCE_RELATIVE) and covers(
+        other, one, EVENT_TOLERANCE_RELATIVE
+    )
 
 
 PLAIN: Final = ShuffledRound(USERS)
@@ -128,7 +130,7 @@ def test_what_a_mechanism_of_messages_states_is_derived(name: str, neighbours: s
     )
     assert same(derived(log), mechanism.event(neighbours, draws=draws))
     assert same(derived(log, "shuffler"), mechanism.local_event(neighbours, draws))
-    assert not {one.id for one in audited(log).hazards} & FALSE
+    assert not {hazard.id for hazard in audited(log).hazards} & FALSE
     other = replace(log[2], streams=release(2, 1, log[1].noise).streams)  # type: ignore[attr-defined,type-var]
     again = [*log[:3], other, log[3]]  # two releases under one intent
     assert same(simplified(derived(again)), simplified(ev.Repeat(2, derived(log))))
@@ -145,7 +147,7 @@ def test_colluders_are_taken_off_as_the_mechanism_does(name: str) -> None:
         left, draws=draws, values=values, security=mixing(USERS, colluders=9), reaches=reaches
     )
     assert same(derived(log), left.event("replace-one", draws=draws))
-    assert not {one.id for one in audited(log).hazards} & FALSE
+    assert not {hazard.id for hazard in audited(log).hazards} & FALSE
 
 
 @pytest.mark.parametrize("name", sorted(set(MADE) - {"whole", "sampled-response"}))
@@ -271,7 +273,7 @@ def test_what_the_shuffler_states_is_accepted() -> None:
     log = shuffled_by_the_protocol()
     found = evidence(log)
     assert contradictions(found.kinds[0].facts, found.setting) == ()
-    assert not {one.id for one in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
+    assert not {hazard.id for hazard in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
 
 
 CHANGED: Final[list[dict[str, Any]]] = [
@@ -300,8 +302,8 @@ def test_each_changed_fact_of_a_shuffler_is_refused(change: dict[str, Any]) -> N
     log = shuffled_by_the_protocol(**change)
     report = audited(log)
     assert report.errors
-    honest = evidence(shuffled_by_the_protocol()).settled("analyzer").upper
-    assert evidence(log).settled("analyzer").upper > honest
+    honest = evidence(shuffled_by_the_protocol()).spent_total("analyzer").upper
+    assert evidence(log).spent_total("analyzer").upper > honest
 
 
 def test_what_shares_state_is_accepted() -> None:
@@ -309,7 +311,7 @@ def test_what_shares_state_is_accepted() -> None:
     log = opening(security=real)(shared())
     found = evidence(log)
     assert contradictions(found.kinds[0].facts, found.setting) == ()
-    assert not {one.id for one in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
+    assert not {hazard.id for hazard in audited(log).hazards} & {*FALSE, "protocol-mismatch"}
 
 
 @pytest.mark.parametrize(
@@ -328,14 +330,14 @@ def test_each_changed_fact_of_shares_is_refused(change: dict[str, Any]) -> None:
     honest = opening(security=Shares(5).security)(shared())
     bad = opening(security=replace(Shares(5).security, **change))(shared())
     assert audited(bad).errors
-    assert evidence(bad).settled("peer").upper > evidence(honest).settled("peer").upper
+    assert evidence(bad).spent_total("peer").upper > evidence(honest).spent_total("peer").upper
 
 
 def test_fewer_releases_and_more_draws_never_help() -> None:
     mechanism, draws, values = MADE["sampled"]
     reaches = {"analyzer": mixed_by(mechanism), "shuffler": EACH}
     log = of_mechanism(mechanism, draws=draws, values=values, reaches=reaches)
-    own = {who: evidence(log).settled(who).upper for who in ("analyzer", "shuffler", "model")}
+    own = {who: evidence(log).spent_total(who).upper for who in ("analyzer", "shuffler", "model")}
     more = [
         changed(log, RoundRelease, draws=7),
         changed(log, RoundRelease, draws=13),
@@ -344,4 +346,4 @@ def test_fewer_releases_and_more_draws_never_help() -> None:
     ]
     for other in more:
         for who, least in own.items():
-            assert evidence(other).settled(who).upper >= least * (1 - 1e-9)
+            assert evidence(other).spent_total(who).upper >= least * (1 - 1e-9)

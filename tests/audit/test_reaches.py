@@ -13,14 +13,15 @@ import pytest
 
 from privplan.accountant import events as ev
 from privplan.accountant.records import Reach, RoundIntent, RunRecover
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
-from privplan.audit.budget.order import covers, simplified
-from privplan.audit.budget.protocol import settled
-from privplan.audit.budget.reached import believed
-from privplan.audit.budget.samples import route_of
-from privplan.audit.budget.sums import see_less_own
-from privplan.audit.budget.total import total
+from privplan.audit.derivation.believed_reach import believed_reach
+from privplan.audit.derivation.event_order import covers, simplified
+from privplan.audit.derivation.protocol_consistency import reliable_facts
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.derivation.sampling import route_of
+from privplan.audit.derivation.sums import see_less_own
+from privplan.audit.derivation.supported_event import supported
+from privplan.audit.evidence.epsilon_total import total
 from privplan.fl.observers.reaches import reaches_of
 
 from .ledgers import (
@@ -53,17 +54,17 @@ def said(event: ev.Event) -> object:
     return event.reason if isinstance(event, ev.NoGuarantee) else event.to_json()
 
 
-def with_reaches(facts: Facts, **reaches: Reach) -> Facts:
+def with_reaches(facts: RoundFacts, **reaches: Reach) -> RoundFacts:
     named = {name.replace("_", "-").replace("--", "+"): one for name, one in reaches.items()}
     return replace(facts, reaches=tuple(sorted(named.items())))
 
 
-def table_of(facts: Facts, setting: Setting) -> dict[str, Reach]:
-    return reaches_of(NAMES, route_of(*settled(facts, setting)))
+def table_of(facts: RoundFacts, setting: RunSetting) -> dict[str, Reach]:
+    return reaches_of(NAMES, route_of(*reliable_facts(facts, setting)))
 
 
 def hazards(records: Records) -> set[str]:
-    return {one.id for one in audited(records).hazards}
+    return {hazard.id for hazard in audited(records).hazards}
 
 
 # --- the table is the old reading -----------------------------------------------------------------
@@ -104,7 +105,7 @@ def every_reach() -> list[Reach]:
     ]
 
 
-def numbers(event: ev.Event, setting: Setting, known: dict[object, float]) -> float:
+def numbers(event: ev.Event, setting: RunSetting, known: dict[object, float]) -> float:
     key = simplified(event), setting.neighbours
     if key not in known:
         found = total({event: 1}, delta=1e-5, neighbours=setting.neighbours)
@@ -148,7 +149,7 @@ def test_no_statement_lowers_a_number_but_by_an_assumption(name: str) -> None:
             event = supported(facts, setting, observer)
             if covers(simplified(event), simplified(alone), 0.0):
                 continue
-            one = believed(facts, setting, observer)
+            one = believed_reach(facts, setting, observer)
             assert one is not None
             if not one.assumed:
                 before, after = (numbers(own, setting, known) for own in (alone, event))
@@ -177,9 +178,13 @@ def test_a_weaker_reach_never_has_a_smaller_number(name: str) -> None:
             replace(reach, holds="part"),
         ]
         for other in weaker:
-            fits = believed(replace(kind.facts, reaches=((observer, other),)), setting, observer)
+            fits = believed_reach(
+                replace(kind.facts, reaches=((observer, other),)), setting, observer
+            )
             # A statement that fits at last is not punished any more for not fitting.
-            worse = believed(replace(kind.facts, reaches=((observer, reach),)), setting, observer)
+            worse = believed_reach(
+                replace(kind.facts, reaches=((observer, reach),)), setting, observer
+            )
             assert fits is not None
             assert worse is not None
             if worse.contradicted or worse.assumed:
@@ -238,7 +243,7 @@ def test_a_statement_that_other_facts_contradict_is_found(name: str) -> None:
     (observer,) = reaches
     spoilt = stating(LOGS[log], **reaches)
     report = audited(spoilt)
-    assert "reach-contradicted" in {one.id for one in report.hazards}
+    assert "reach-contradicted" in {hazard.id for hazard in report.hazards}
     assert not report.ok
     each = stating(LOGS[log], **{observer: replace(reaches[observer], sees="each", users=None)})
     assert upper(spoilt, observer) >= upper(LOGS[log], observer)
@@ -316,7 +321,7 @@ def test_a_server_that_is_said_to_see_nothing_is_assumed_to() -> None:
     (row,) = (one for one in report.rows if one.observer == "server")
     assert any(text.startswith("assumed: the server") for text in row.rests_on)
     assert row.to_json()["rests_on"] == list(row.rests_on)
-    assert "reach-assumed" in {one.id for one in report.hazards}
+    assert "reach-assumed" in {hazard.id for hazard in report.hazards}
     assert upper(log, "server") == upper(log) < upper(plain, "server")
     by_server = intents(views={})(LOGS["plain-sampled"])
     sampled = stating(by_server, server=Reach("nothing", knows_sample=True))
@@ -344,7 +349,7 @@ def test_with_a_stated_reach_only_who_takes_its_own_off_is_below_the_model(name:
     elsewhere = {"silo", "silo-with-records", "client", "peer"}
     for observer in found.observers:
         if observer not in elsewhere and "+" not in observer:
-            assert found.settled(observer).upper >= found.settled("model").upper
+            assert found.spent_total(observer).upper >= found.spent_total("model").upper
 
 
 def test_a_silo_keeps_its_number_whether_its_reach_is_stated_or_not() -> None:
@@ -375,7 +380,7 @@ def test_a_promise_before_a_silo_is_held_against_what_it_sees() -> None:
     """It is for what others hold of a unit, of which the model's number is not."""
     for change in (lambda log: log, stating):
         log = change(opening(claim=part(observer="silo"))(LOGS["plain"]))
-        own = evidence(log).settled("silo").upper
+        own = evidence(log).spent_total("silo").upper
         promised = opening(claim=part(epsilon=own * 1.0001))(log)
         assert audited(promised).supported
         assert audited(promised).total.upper == own == upper(LOGS["plain"], "silo")
@@ -410,7 +415,7 @@ def test_colluders_who_hide_nothing_from_themselves_make_no_number_smaller(
         some = stating(some, peer=Reach("sum-less-own", colluders=told))
     assert upper(some, "peer") == upper(alone, "peer")
     (kind,), setting = evidence(some).kinds, evidence(some).setting
-    facts, setting = settled(kind.facts, setting)
+    facts, setting = reliable_facts(kind.facts, setting)
     fewer = see_less_own(facts, setting, Reach("sum-less-own", colluders=told))
     least = total({fewer: 2}, delta=DELTA, neighbours=setting.neighbours)
     assert least.upper < upper(alone, "peer")

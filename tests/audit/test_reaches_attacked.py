@@ -20,8 +20,8 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages, ShuffledRound
 from privplan.accountant.records import Planned, Reach, RoundIntent, RunClose, RunOpen, Security
-from privplan.audit.budget import evidence as evidences
-from privplan.audit.budget.total import Total, total
+from privplan.audit.evidence import evidence as evidences
+from privplan.audit.evidence.epsilon_total import EpsilonTotal, total
 
 from ..sweeps import sweep
 from .ledgers import Records, audited, evidence, grouped, intents, naive, weighted
@@ -36,9 +36,9 @@ from .test_reaches_by_hand import gaussian, masked_messages
 @pytest.fixture(autouse=True, scope="module")
 def _each_sum_once() -> Iterator[None]:
     """Account for equal events once: most edits leave most numbers as they are."""
-    known: dict[object, Total] = {}
+    known: dict[object, EpsilonTotal] = {}
 
-    def once(counts: Any, *, lower: Any = None, **given: Any) -> Total:
+    def once(counts: Any, *, lower: Any = None, **given: Any) -> EpsilonTotal:
         key = frozenset(counts.items()), frozenset((lower or {}).items()), *given.values()
         if key not in known:
             known[key] = total(counts, lower=lower, **given)
@@ -291,7 +291,7 @@ def concluded(log: Records) -> Records:
     if isinstance(event, ev.NoGuarantee):
         return log
     planned = {"model": found.grouped(ev.Repeat(len(kind.spent), event))}
-    upper = found.settled("model").upper
+    upper = found.spent_total("model").upper
 
     def anew(one: Any) -> Any:
         if isinstance(one, RoundIntent):
@@ -310,9 +310,9 @@ def lowered(name: str, log: Records, words: str) -> str:
     log = concluded(log)
     found = evidence(log)
     fell = [
-        (who, least, found.settled(who).upper)
+        (who, least, found.spent_total(who).upper)
         for who, least in truth(name)[1].items()
-        if who in found.observers and found.settled(who).upper < least * (1 - LEEWAY)
+        if who in found.observers and found.spent_total(who).upper < least * (1 - LEEWAY)
     ]
     fell = [one for one in fell if not any(t.startswith("assumed") for t in found.assumed(one[0]))]
     if not fell or audited(log).errors:
@@ -357,4 +357,4 @@ def test_what_is_true_is_what_an_honest_log_supports(name: str) -> None:
     assert not audited(concluded(log)).errors
     found = evidence(concluded(log))
     for who, least in true.items():
-        assert found.settled(who).upper == pytest.approx(least, rel=LEEWAY), who
+        assert found.spent_total(who).upper == pytest.approx(least, rel=LEEWAY), who

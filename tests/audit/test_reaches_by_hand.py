@@ -16,7 +16,7 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.mechanisms import LaplaceMessages, ShuffledRound
 from privplan.accountant.records import Noise, Reach, RoundIntent
-from privplan.audit.budget.derive import supported
+from privplan.audit.derivation.supported_event import supported
 
 from .ledgers import (
     CLIP,
@@ -34,10 +34,11 @@ from .ledgers import (
     upper,
     weighted,
 )
+from .shuffled import EACH
+from .shuffled_enumeration import enumerated
 from .shuffling import mixing, sent
 from .test_messages_audited import of_mechanism
 from .test_reaches import silent_in, stating
-from .test_shuffled_logs import EACH, enumerated
 
 
 def gaussian(shift: float, delta: float = DELTA) -> float:
@@ -297,7 +298,7 @@ def test_nobody_is_told_of_what_a_number_assumes_where_there_is_none() -> None:
             {"server": assumed}, users=50, values=1, aggregation="plain", neighbours=neighbours
         )
         assert math.isfinite(upper(log, "server")) == fine
-        assert ("reach-assumed" in {one.id for one in audited(log).hazards}) == fine
+        assert ("reach-assumed" in {hazard.id for hazard in audited(log).hazards}) == fine
 
 
 def test_more_rounds_like_the_last_are_about_what_lies_elsewhere() -> None:

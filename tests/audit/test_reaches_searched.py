@@ -25,8 +25,9 @@ import privplan as pp
 from privplan.accountant import events as ev
 from privplan.accountant.errors import PrivplanError
 from privplan.accountant.records import Contribution, Noise, Reach, Sampling, Security, Weights
-from privplan.audit.budget.derive import supported
-from privplan.audit.budget.facts import Facts, Setting
+from privplan.audit.derivation.round_facts import RoundFacts
+from privplan.audit.derivation.run_setting import RunSetting
+from privplan.audit.derivation.supported_event import supported
 
 from ..sweeps import sweep
 from .views import ODDS, World, delta_of, gaussian_delta, mixture_delta
@@ -65,8 +66,8 @@ def below(true: list[float], event: ev.Event, neighbours: str, group: int = 1) -
 class Case:
     """One round as it is stated, and as it is."""
 
-    facts: Facts
-    setting: Setting
+    facts: RoundFacts
+    setting: RunSetting
     observer: str
     world: World
 
@@ -119,7 +120,7 @@ def messages(seed: int) -> Case:
     if observer == "client" and sees == "shuffled":  # which counts itself
         before = Reach(**{**vars(before), "colluders": told + 1})
     reaches = {"analyzer": mixed, observer: Reach(**{**vars(before), "also": also})}
-    facts = Facts(
+    facts = RoundFacts(
         Contribution(1.0, "l1", unit, "message"),
         Noise("randomized-response", 0.0, draws=draws),
         Weights(draw.choice(("none", "uniform"))),
@@ -132,7 +133,7 @@ def messages(seed: int) -> Case:
         width=draws,
     )
     neighbours: Any = draw.choice(("replace-one", "replace-one", "zero-out"))
-    setting = Setting(
+    setting = RunSetting(
         *("user", neighbours, group, 1, "shuffle", False, users),
         users if group > 1 else None,
         security,
@@ -227,7 +228,7 @@ def test_a_sum_of_messages_of_a_sample_is_no_less_than_exact(
     """Of some numbers in [-1, 1], with noise of 2 each, a hidden batch is summed."""
     deviation = 2.0
     shares = max(batch, 2)
-    facts = Facts(
+    facts = RoundFacts(
         Contribution(1.0, "l2", "user", "message"),
         Noise("gaussian", deviation * math.sqrt(shares), shares, deviation),
         Weights(),
@@ -239,7 +240,7 @@ def test_a_sum_of_messages_of_a_sample_is_no_less_than_exact(
         reaches=(("model", Reach(sees)),),
         width=1,
     )
-    setting = Setting("user", neighbours, 1, 1, "plain", False, users)
+    setting = RunSetting("user", neighbours, 1, 1, "plain", False, users)
     event = supported(facts, setting, "model")
     pairs = [(1.0, -1.0)] if neighbours == "replace-one" else [(1.0, 0.0)]
     true = [
@@ -271,8 +272,8 @@ def _summed(
 class Sums:
     """One sum of silos' terms with shares of the noise, as it is stated; all of it is true."""
 
-    facts: Facts
-    setting: Setting
+    facts: RoundFacts
+    setting: RunSetting
     observer: str
 
     @property
@@ -311,7 +312,7 @@ def sums(seed: int) -> Sums:
         )
     elif aggregation == "shares":
         security = Security("additive-shares", silos, silos, ring_bits=64, colluders=told)
-    facts = Facts(
+    facts = RoundFacts(
         Contribution(1.0, "l2", "user", terms),
         Noise("gaussian", share * math.sqrt(fewest), silos, share, lost),
         Weights(rule),
@@ -324,7 +325,7 @@ def sums(seed: int) -> Sums:
         width=1,
     )
     neighbours: Any = draw.choice(("add-remove", "replace-one", "zero-out"))
-    setting = Setting("user", neighbours, 1, silos, aggregation, False, 50, None, security)
+    setting = RunSetting("user", neighbours, 1, silos, aggregation, False, 50, None, security)
     return Sums(facts, setting, observer)
 
 

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
-from privplan.audit.budget.protocol import settled
-from privplan.audit.budget.reached import believed
-from privplan.audit.budget.samples import route_of
+from privplan.audit.derivation.believed_reach import believed_reach
+from privplan.audit.derivation.protocol_consistency import reliable_facts
+from privplan.audit.derivation.sampling import route_of
 from privplan.fl.observers.reaches import checked_reaches, reaches_of
 
 from ..sweeps import sweep
@@ -37,12 +37,12 @@ def test_a_system_states_what_the_table_says(name: str) -> None:
     ((kind,), (stated,)) = old.kinds, new.kinds
     assert new.observers == old.observers
     for observer in new.observers:
-        known = believed(stated.facts, new.setting, observer)
-        assert known == believed(kind.facts, old.setting, observer)
+        known = believed_reach(stated.facts, new.setting, observer)
+        assert known == believed_reach(kind.facts, old.setting, observer)
         assert new.seen(stated, observer) == old.seen(kind, observer)
-        assert new.settled(observer).upper == old.settled(observer).upper
+        assert new.spent_total(observer).upper == old.spent_total(observer).upper
         assert new.rests_on(observer) == old.rests_on(observer)
-    assert not {one.id for one in audited(after).hazards} & REACHES
+    assert not {hazard.id for hazard in audited(after).hazards} & REACHES
     assert audited(after).ok == audited(before).ok
 
 
@@ -52,7 +52,7 @@ def test_private_weighting_states_what_the_table_says(drawn_by: str) -> None:
     own = evidence(log)
     (kind,) = own.kinds
     hidden = {name for name, event in kind.stated.items() if event.type == "poisson"}
-    found = reaches_of(kind.stated, route_of(*settled(kind.facts, own.setting)))
+    found = reaches_of(kind.stated, route_of(*reliable_facts(kind.facts, own.setting)))
     coalitions = {name for name in found if "+" in name}
     assert {name for name, reach in found.items() if not reach.knows_sample} == hidden
     assert coalitions

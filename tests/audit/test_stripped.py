@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import sealing
 from privplan.audit.attack import attack
-from privplan.audit.attack_report import AttackRequest
+from privplan.audit.attack.report import AttackRequest
 from privplan.audit.budget import BudgetReport, audit_budget
 from privplan.audit.residual import residual_tier
 from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
@@ -64,7 +64,7 @@ def run(fresh: Path, tmp_path: Path) -> Path:
 
 
 def hazards(report: BudgetReport) -> dict[str, str]:
-    return {one.id: one.severity for one in report.hazards}
+    return {hazard.id: hazard.severity for hazard in report.hazards}
 
 
 def without(*names: str, only: int | None = None) -> Edit:
@@ -72,10 +72,10 @@ def without(*names: str, only: int | None = None) -> Edit:
 
     def edit(records: Records) -> None:
         releases = [one for one in records if one["type"] == "round.release"]
-        for number, one in enumerate(releases):
+        for number, release in enumerate(releases):
             if only in (None, number):
-                for name in names or tuple(one["sealed"]):
-                    del one["sealed"][name]
+                for name in names or tuple(release["sealed"]):
+                    del release["sealed"][name]
 
     return edit
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from privplan.audit.attack.tier_functions import TierFunctions
 from privplan.audit.results import append_results
-from privplan.audit.tier_functions import TierFunctions
 from privplan.audit.verify import verify
 from privplan.fl.log import LogWriter
 from privplan.fl.log.canonical import LOG

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from privplan.accountant.errors import InvalidInput, MissingExtra
+from privplan.audit.attack.tier_functions import TierFunctions
 from privplan.audit.measurement import ANY_MECHANISM, NOT_PROOF
 from privplan.audit.residual.tier import ROUNDS_TESTED, VALUES_TESTED
 from privplan.audit.results import append_results, measurements_in
-from privplan.audit.tier_functions import TierFunctions
 from privplan.audit.verify import verify
 from privplan.cli.commands import audit_attack as audit_attack_command
 from privplan.fl.log.canonical import LOG

@@ -16,7 +16,7 @@ from privplan.accountant.delta_checks import (
 )
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Population
-from privplan.audit.configured import settings_in
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.fl.frame.system import Privacy
 from privplan.fl.log import read
 from privplan.fl.settings.file import parse

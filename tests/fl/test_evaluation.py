@@ -14,7 +14,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.records import Evaluation, RunOpen
 from privplan.audit.budget import audit_budget
-from privplan.audit.configured import settings_in
+from privplan.audit.configuration.logged_settings import settings_in
 from privplan.audit.verify import verify
 from privplan.fl.datasets.registry import load
 from privplan.fl.declarations.toml_keys import DATASETS

@@ -16,7 +16,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.errors import InvalidInput
 from privplan.accountant.plan import PlannedPhase
 from privplan.accountant.records import RoundRelease
-from privplan.audit.edits.archive import StoredModel
+from privplan.audit.edits.stored_model import StoredModel
 from privplan.fl.data.moments import Moments
 from privplan.fl.frame.phases import Once, Phase
 from privplan.fl.frame.state import MOST, State, state_digest, states

@@ -14,7 +14,7 @@ from privplan.accountant.mechanisms import Gate, RoundDescription
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
 from privplan.accountant.records import RoundAbort
-from privplan.audit.budget.facts import share_variance
+from privplan.audit.derivation.noise_shares import share_variance
 from privplan.fl.frame.private_normalisation import Normalising
 from privplan.fl.settings.schema import SecuritySettings
 from privplan.fl.uldp.hidden import Hidden

@@ -1,0 +1,414 @@
+"""The attack on a run: what was demonstrably lost, tier by tier, and where each result is kept.
+
+    claim, robust   the run is rehearsed from its settings, with canaries for users: no record of
+                    the run is read, so the results join its log
+    residual        reads the sealed sidecar, which holds what was seen before the noise: its
+                    results stand in the sealed report, and nowhere else
+    membership      trains on the records of the run without its promise: public where the data
+                    are, and else sealed, with a commitment in the log
+
+What is rehearsed is the mechanism, under the settings of the log.  That the rounds of the log were
+made under them is the question of `audit.budget`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from ...accountant.errors import InvalidInput, PrivplanError, Unsupported, counted
+from ...accountant.records import RunOpen
+from ...fl.declarations.registry import exactly_named
+from ...fl.log import BadLine, LogWriter, Sealed, read
+from ...fl.log.canonical import SEALED
+from ...fl.log.reader import log_of
+from ...fl.log.signing import OTHER_KEY
+from ..budget import audit_budget
+from ..configuration.announced_rounds import require_same_epsilon, require_same_event
+from ..configuration.comparison import require_as_configured
+from ..configuration.logged_settings import path_in, require_same_file, settings_in
+from ..edits import require_unedited
+from ..hazards.sidecar import require_fitting
+from ..ledger import Entry, Ledger
+from ..ledger.commitments import require_whole
+from ..measurement import Measurement, Tier
+from ..results import append_results, results_in
+from ..verify import Verification, verify
+from .rehearsal_size import canary_count, require_feasible
+from .report import ATTACK_TIERS, AttackReport, AttackRequest, SkippedTier
+from .tier_functions import TierFunctions
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+    from ...fl.settings.schema import Settings
+
+DEFAULT_TIERS: Final[tuple[Tier, ...]] = ("claim", "robust", "residual")
+"""The tiers that are taken unless others are requested: they read no private record."""
+
+PUBLIC_DATASETS: Final = ("digits", "breast-cancer")
+"""Data sets that come with the package: what is measured on their records is no secret."""
+
+_PROGRESS_TEXTS: Final[Mapping[str, str]] = {
+    "claim": "testing the claim",
+    "robust": "bounding epsilon from below",
+}
+
+ProgressReporter = Callable[[str], None]
+"""Called with a few words on what is done next."""
+
+
+@exactly_named()
+def attack(
+    folder: str | Path,
+    request: AttackRequest | None = None,
+    *,
+    append: bool = True,
+    key: Ed25519PrivateKey | None = None,
+    progress: ProgressReporter | None = None,
+    tier_functions: TierFunctions | None = None,
+    public_key: Ed25519PublicKey | None = None,
+    expected_head: str | None = None,
+) -> AttackReport:
+    """Attack the run in a folder, and write each result where it may be kept.
+
+    Without tiers in `request`, those of `DEFAULT_TIERS` are taken, and one that cannot be is
+    skipped, with its reason; a tier that was named must work.  With `append`, what may be
+    published joins the log, signed by `key` if it is, and the rest the sidecar and the sealed
+    report; without, nothing is written.  `public_key` and `expected_head` are what the log must
+    fit.  All tiers together contradict a sound run once in 1,000 calls at most (`levels`).
+
+    Raises `InvalidInput` where there is no log, its chain is broken (`BadLine`), it is still being
+    written, its settings do not belong to its promise, its sidecar does
+    not belong to it, or a test has too little to go by;
+    `Unsupported` where nothing can be attacked; `MissingExtra`; `LogBroken`.
+    """
+    path, wanted = Path(folder), request or AttackRequest()
+    verified = _verified_log(path, public_key, expected_head)
+    ledger = _ledger(path, append, key)
+    opened = ledger.opened
+    require_unedited(path)
+    settings = settings_in(opened)
+    require_as_configured(ledger)
+    require_whole(ledger)
+    require_same_file(path, opened)
+    attack_run = _Attack(
+        folder=path,
+        request=wanted,
+        ledger=ledger,
+        opened=opened,
+        settings=settings,
+        observer=wanted.observer or opened.claim.observer,
+        append=append,
+        key=key,
+        progress=progress or _silent,
+        tier_functions=tier_functions or TierFunctions.default(),
+        verified=verified,
+    )
+    attack_run.warnings += _warnings(path, opened)
+    return attack_run.run()
+
+
+@dataclass
+class _Attack:
+    """An attack under way."""
+
+    folder: Path
+    request: AttackRequest
+    ledger: Ledger
+    opened: RunOpen
+    settings: Settings
+    observer: str
+    append: bool
+    key: Ed25519PrivateKey | None
+    progress: ProgressReporter
+    tier_functions: TierFunctions
+    verified: Verification
+    measurements: list[Measurement] = field(default_factory=list)
+    skipped: list[SkippedTier] = field(default_factory=list)
+    failures: list[PrivplanError] = field(default_factory=list)
+    appended: list[int] = field(default_factory=list)
+    sealed_tiers: list[str] = field(default_factory=list)
+    sealed_report: Path | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    def run(self) -> AttackReport:
+        """Run the tiers, and return the report of their results.
+
+        Those whose results join the log come first and are kept at once: what joins it, and
+        whether it does, must not depend on what was seen before the noise.
+        """
+        requested = set(self.request.tiers)
+        wanted = [tier for tier in ATTACK_TIERS if tier in (requested or DEFAULT_TIERS)]
+        if "membership" in wanted:  # before any work
+            self._require_place()
+            require_feasible(self.settings, self.opened.population.silos)
+        if "residual" in wanted and (self.folder / SEALED).exists():
+            # Evidence that belongs elsewhere is no reason to leave a tier out.  Whether it does
+            # is public: it depends on commitments, and on nothing that was there before the noise.
+            require_fitting(self.ledger, self.folder)
+        self._rehearse([tier for tier in wanted if tier in ("claim", "robust")])
+        if "membership" in wanted:
+            self._membership()
+        if "residual" in wanted:
+            self._residual()
+        # Every tier was skipped: the first reason is the answer.
+        if not self.measurements:
+            raise self.failures[0]
+        return AttackReport(
+            run_id=self.opened.run_id,
+            system=self.opened.system,
+            claim=self.opened.claim,
+            observer=self.observer,
+            request=self.request,
+            measurements=tuple(self.measurements),
+            skipped=tuple(self.skipped),
+            appended=tuple(self.appended),
+            head=verify(self.folder).head,
+            sealed_tiers=tuple(self.sealed_tiers),
+            sealed_report=self.sealed_report,
+            warnings=tuple(self.warnings),
+            checked=self.verified.checked,
+            signature=self.verified.signature,
+            up_to=self.verified.up_to,
+        )
+
+    def _rehearse(self, tiers: Sequence[Tier]) -> None:
+        if not tiers:
+            return
+        silos, planned = self.opened.population.silos, self.settings.run.rounds
+        if self.request.rounds is not None and self.request.rounds > planned:
+            raise InvalidInput(
+                f"`rounds` is {self.request.rounds:,}, and the run has {planned:,}.",
+                "More rounds than were planned show more than was promised.",
+                "Give fewer, or leave it out.",
+            )
+        canaries = canary_count(
+            self.settings, silos, rounds=self.request.rounds, requested=self.request.canaries
+        )
+        self.progress(f"rehearsing with {canaries:,} canaries")
+        try:
+            rehearsal = self.tier_functions.rehearse(
+                self.settings,
+                canaries=canaries,
+                observer=self.observer,
+                rounds=self.request.rounds,
+                seed=self.request.seed,
+                silos=silos,
+            )
+        except Unsupported as error:
+            self._skip(tiers, error)
+            return
+        self._require_same(rehearsal)
+        measurements: list[Measurement] = []
+        for tier in tiers:
+            self.progress(_PROGRESS_TEXTS[tier])
+            test = self.tier_functions.claim if tier == "claim" else self.tier_functions.robust
+            try:
+                measurements.append(test(rehearsal, alpha=self.request.alpha))
+            except InvalidInput as error:
+                # Of a number of canaries that a person chose, it is for the person to hear.
+                if self.request.canaries is not None:
+                    raise
+                self._skip([tier], error)
+        self._publish(measurements)
+
+    def _require_same(self, rehearsal: Any) -> None:
+        """Raise `InvalidInput` where what was rehearsed is not what the log promises."""
+        # A NaN would drop out of every comparison, and bias the test in silence.
+        if np.isnan(rehearsal.observations).any():
+            raise InvalidInput(
+                "What was seen of some canaries is no number.",
+                "A unit that was not seen was neither told from the others nor not.",
+                "Find out what became of it; leaving units out would bias the test.",
+            )
+        claim, settings = self.opened.claim, self.settings
+        pairs = {
+            "unit": (rehearsal.unit, claim.unit),
+            "neighbours": (rehearsal.neighbours, claim.neighbours),
+            "delta": (rehearsal.delta, claim.delta),
+        }
+        differing = [name for name, (rehearsed, logged) in pairs.items() if rehearsed != logged]
+        if differing and rehearsal.event is not None:
+            raise InvalidInput(
+                f"What was rehearsed and what the log claims differ in: {', '.join(differing)}.",
+                "A test of another claim says nothing about this one.",
+                "Give the folder of a run as privplan left it.",
+            )
+        private = settings.data.normalisation == "private"
+        cut = self.request.rounds is not None or private
+        if not self.opened.as_published:  # that log announces no guarantee before anybody
+            require_same_event(rehearsal.event, self.opened, self.observer, cut=cut)
+        if self.observer == claim.observer:
+            require_same_epsilon(rehearsal.claimed, self.opened, cut=cut)
+        if cut and rehearsal.claimed is not None:
+            self.warnings.append(
+                "A part of the run is rehearsed (fewer rounds, or not its private moments), and is "
+                "held against what is claimed of that part, not against all that the log promises."
+            )
+
+    def _residual(self) -> None:
+        self.progress("judging the noise that was drawn")
+        try:
+            measurements = self.tier_functions.residual(self.folder, alpha=self.request.alpha)
+        except PrivplanError as error:
+            self._skip(["residual"], error)
+            return
+        self._seal("residual", measurements)
+
+    def _membership(self) -> None:
+        settings = self._with_records()
+        self.progress("training models with and without the run's users")
+        measurements = tuple(
+            self.tier_functions.membership(
+                settings, seed=self.request.seed, alpha=self.request.alpha
+            )
+        )
+        if settings.data.path is None:
+            self._publish(measurements)
+            return
+        self.warnings.append(f"Membership read the records in {settings.data.path}.")
+        if self.append:
+            self.appended += append_results(self.folder, sealed=measurements, key=self.key).lines
+        self._seal("membership", measurements)
+
+    def _with_records(self) -> Settings:
+        """Return the settings with the path of the records: the one that was given, or none."""
+        data = replace(self.settings.data, path=self.request.data)
+        settings = replace(self.settings, data=data)
+        self._require_same_records(settings)
+        return settings
+
+    def _require_place(self) -> None:
+        """Raise `InvalidInput` unless a person says where the records are, if they are files."""
+        name = self.settings.data.name
+        if (name in PUBLIC_DATASETS) == (self.request.data is None):
+            return
+        if name in PUBLIC_DATASETS:
+            raise InvalidInput(
+                f"`data` is given, and {name} comes with privplan.",
+                "The run was made on those records.",
+                "Leave it out.",
+            )
+        named = path_in(self.folder)
+        hint = "" if named is None else f"; the run's own configuration names {str(named)!r}"
+        raise InvalidInput(
+            f"`data` is missing: membership reads the records of {name}.",
+            "It trains on them without noise, so it asks for their place; a log names none.",
+            f"Give the file or folder of the records as `data`{hint}.",
+        )
+
+    def _require_same_records(self, settings: Settings) -> None:
+        """Raise `InvalidInput` for other records than those of the run, if that can be told."""
+        item = None
+        if self.opened.dataset is not None and (self.folder / SEALED).is_file():
+            item = Sealed.read(self.folder).opening(self.opened.dataset)
+        if item is None:
+            self.warnings.append(
+                "It could not be checked that these are the records of the run: the sealed sidecar "
+                "does not say."
+            )
+            return
+        from ...fl.running.preparation import prepare
+
+        if prepare(settings).dataset != item.value:
+            raise InvalidInput(
+                "The records are not those that the run was made on.",
+                "What is found out about other records says nothing about it.",
+                "Give the place of the run's own records.",
+            )
+
+    def _publish(self, measurements: Sequence[Measurement]) -> None:
+        """Report measurements that touched no record, and append them to the log."""
+        self.measurements += measurements
+        if measurements and self.append:
+            self.appended += append_results(self.folder, measurements, key=self.key).lines
+
+    def _seal(self, tier: str, measurements: Sequence[Measurement]) -> None:
+        """Report measurements that rest on private values, and write them to the sealed report."""
+        self.measurements += measurements
+        self.sealed_tiers.append(tier)
+        if self.append:
+            self.sealed_report = self.tier_functions.seal(self.folder, measurements)
+
+    def _skip(self, tiers: Sequence[str], error: PrivplanError) -> None:
+        """Leave out tiers that were not requested by name; raise the error for those that were."""
+        if self.request.tiers:
+            raise error
+        self.failures.append(error)
+        why = " ".join(part for part in (error.what, error.why) if part)
+        self.skipped += [SkippedTier(tier, why) for tier in tiers]
+
+
+def _verified_log(
+    folder: Path, public_key: Ed25519PublicKey | None, expected_head: str | None
+) -> Verification:
+    """Return what a log turned out to be; raise where it is bad, or not the one that is meant."""
+    verified = verify(folder, public_key, expected_head=expected_head)
+    if verified.first_bad is not None and verified.first_bad[1] == OTHER_KEY:
+        raise InvalidInput(
+            f"The log in {folder} is not signed by the key that was given: line "
+            f"{verified.first_bad[0]} is signed by another key.",
+            "Whoever signed it may have written all of it.",
+            "Give the public key of the owner of the run, or ask the owner for the log.",
+        )
+    if verified.first_bad is not None:
+        raise BadLine(log_of(folder), *verified.first_bad)
+    if verified.mismatch is not None:
+        raise InvalidInput(
+            f"The log in {folder} is not the one that was expected: {verified.mismatch}.",
+            "An attack on another log says nothing about the run.",
+            f"privplan audit log {folder}",
+        )
+    return verified
+
+
+def _ledger(folder: Path, append: bool, key: Ed25519PrivateKey | None) -> Ledger:
+    """Return what a log says that is whole, and that takes results if it is to."""
+    if append:
+        # Fails before any work where the log is being written, or the key is another's.
+        LogWriter.reopen(folder, key=key).close()
+    lines = tuple(read(folder))  # all of them: the first bad one is an error
+    if not lines or not isinstance(lines[0].record, RunOpen):
+        raise InvalidInput(
+            f"The log in {folder} opens no run.",
+            "Its first line must be a `run.open`, which says what is promised and to whom.",
+            "Give the folder of a run.",
+        )
+    return Ledger.of(Entry(line.number, line.seq, line.record) for line in lines)
+
+
+def _warnings(folder: Path, opened: RunOpen) -> list[str]:
+    """Return the warnings that a reader of the results needs."""
+    warnings = []
+    budget = audit_budget(folder)
+    if not budget.ok:
+        what = "supports no number, and claims none"
+        if budget.supported:
+            errors = [hazard.id for hazard in budget.hazards if hazard.severity == "error"]
+            what = f"has errors ({', '.join(errors)})"
+        elif budget.supported is not None:
+            what = "does not support its claim, whatever is measured"
+        warnings.append(f"What stands in the log {what}. See: privplan audit budget")
+    if not budget.complete:
+        warnings.append("The run is not closed; what is judged is the whole of its plan.")
+    if opened.randomness.source == "seeded":
+        warnings.append("The run's noise comes from a seed: it protects nobody.")
+    before = sum(result.tier in ("claim", "robust") for result in results_in(folder))
+    if before:
+        warnings.append(
+            f"The log holds {counted(before, 'result')} of earlier attacks. Each may err with the "
+            "probability that it states; do not choose among them."
+        )
+    return warnings
+
+
+def _silent(_: str) -> None:
+    """Report no progress."""

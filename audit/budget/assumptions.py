@@ -1,0 +1,89 @@
+"""What must be true of a run, beyond its log, for the derived numbers to hold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...accountant import events as ev
+from ...accountant.errors import with_article
+from ...fl.observers.names import COUNTS_UNKNOWN, SILO, SILO_WITH_RECORDS, coalition_of
+from ..evidence.evidence import Evidence
+from ..ledger.entries import Ledger
+
+if TYPE_CHECKING:
+    pass
+
+
+def _of_protocol(evidence: Evidence) -> list[str]:
+    """Return what must be true of how silos' updates were summed and weighted."""
+    security = evidence.ledger.opened.security
+    private = security is not None and security.protocol == "private-weighting"
+    sentences = []
+    if security is not None:
+        sentences.append(
+            f"The protocol `{security.protocol}` was carried out with these parameters, by "
+            "parties that follow it."
+        )
+    if private:
+        sentences.append(
+            "The server does not collude with any silo: together they know how many records each "
+            "user has, and what is said against either of them is void."
+        )
+    elif evidence.setting.silos > 1 and any(
+        kind.facts.weights.rule == "records" for kind in evidence.kinds
+    ):
+        sentences.append(
+            f"{COUNTS_UNKNOWN}: the silos make a user's weights from it, and no message carries it."
+        )
+    return sentences
+
+
+def _of_test_data(ledger: Ledger) -> list[str]:
+    """Return whose word it is that the data of evaluations are public."""
+    declared = [
+        evaluation for _, evaluation in ledger.evaluations if evaluation.data == "declared-public"
+    ]
+    stated = dict.fromkeys(one.source for one in declared)
+    return [
+        "The test data are public: declared public, "
+        + ("source not stated." if source is None else f"source: {source:.300}.")
+        for source in stated
+    ]
+
+
+def assumptions_of(evidence: Evidence) -> tuple[str, ...]:
+    """Return what must be true of the run for the numbers to hold."""
+    ledger, names = evidence.ledger, evidence.observers
+    sentences = [
+        "Clip, weights, sampling and noise were as the log states them; nothing that it says about "
+        "epsilon is used.",
+        "Every release drew fresh noise from a source that nobody can predict.",
+        "What was to be released was fixed before the first release.",
+    ]
+    names_coalition = any(coalition_of(name) is not None for name in names)
+    if SILO in names:
+        sentences.append(
+            "Noise was added inside each silo, before its update left it, and silos do not collude "
+            "with each other or with the server"
+            f"{', but for coalitions that are named here' * names_coalition}."
+        )
+    if SILO in names:
+        # Where k records of a user take part, a silo that holds some may learn of the others.
+        other = SILO_WITH_RECORDS in names or evidence.setting.group > 1
+        held = " of which it holds nothing itself" if other else ""
+        unit = with_article(evidence.setting.unit)
+        sentences.append(f"Before `{SILO}` the unit is what others hold of {unit}{held}.")
+    sentences += _of_protocol(evidence)
+    if any(kind.facts.noise.std == 0.0 and not kind.facts.voids for kind in evidence.kinds):
+        sentences.append(
+            "The epsilon of local randomizers stands in their event, and was not checked."
+        )
+    if evidence.spent_total(ledger.opened.claim.observer).epsilon.lower > 0.0:
+        sentences.append(
+            "The lower end is for a unit that may contribute anything within its bound, in every "
+            "released round."
+        )
+    if any(isinstance(evaluation.event, ev.Event) for _, evaluation in ledger.evaluations):
+        sentences.append("Measurements of private data cost what their events say.")
+    sentences += _of_test_data(ledger)
+    return tuple(sentences)

@@ -1,0 +1,1 @@
+"""The configuration in the first line of a log: whether it is whole, and what follows from it."""

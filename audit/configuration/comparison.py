@@ -1,0 +1,250 @@
+"""The configuration in a log's first line, held against all that the log states as facts.
+
+One place for every command: what differs is a `Difference` that names both values, and what cannot
+be read, or is not determined here, is named as not stated, which is neither right nor wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ...accountant.errors import InvalidInput, PrivplanError
+from ...accountant.records import RoundIntent, RoundRelease
+from ...accountant.records.field_codec import LATER
+from ...fl.frame import expected_log
+from ...fl.frame.expected_log import AtMost, NotStated
+from ..ledger.entries import Ledger, SpentIntent
+from .first_line import Comparison, Difference, sentence_of, shown
+from .logged_configuration import LoggedConfiguration
+
+if TYPE_CHECKING:
+    pass
+
+FACT_TOLERANCE_RELATIVE: Final = 1e-9
+"""Relative difference of two numbers that rounding explains."""
+
+_CONFIGURED_NAMES: Final[Mapping[str, str]] = {
+    "claim.unit": "unit",
+    "claim.neighbours": "neighbours",
+    "claim.delta": "delta",
+    "claim.epsilon": "epsilon",
+    "claim.observer": "observer",
+    "claim.group": "group_records",
+    "plan.rounds": "rounds",
+    "population.users": "users",
+    "population.silos": "silos",
+    "randomness.source": "randomness",
+    "tuning.trials": "trials",
+    "contribution.bound": "clip",
+    "weights.rule": "weighting",
+    "sampling.rate": "rate",
+    "noise.std": "noise",
+}
+"""How a fact is called where a configuration has a word for it; else by its path in the record."""
+
+
+def compared(ledger: Ledger) -> Comparison:
+    """Return the configuration of a run beside the facts of its log.
+
+    No difference are: fewer rounds than planned; fewer planned than configured where a budget cuts
+    them; the noise that was found for a target; a key that the log does not hold; the last digit of
+    a number.
+    """
+    comparing = _LogComparison(ledger, LoggedConfiguration(ledger.opened))
+    comparing.everything()
+    not_stated = dict.fromkeys((*comparing.given.not_stated, *comparing.missing))
+    return Comparison(tuple(comparing.differences), tuple(name for name in not_stated if name))
+
+
+def require_as_configured(ledger: Ledger) -> None:
+    """Raise `InvalidInput`, naming both values, where a log is not what its configuration makes."""
+    differences = compared(ledger).differences
+    if differences:
+        raise InvalidInput(
+            sentence_of(differences[:1]),
+            "One of them was edited, or they are of two runs.",
+            "Give the folder of a run as privplan left it.",
+        )
+
+
+class _LogComparison:
+    """Compares line by line, every distinct round once."""
+
+    def __init__(self, ledger: Ledger, given: LoggedConfiguration) -> None:
+        self.ledger, self.given = ledger, given
+        self.differences: list[Difference] = []
+        self.missing: list[str] = []
+        self._seen: set[object] = set()
+        self._values: dict[str, int] = {}  # of each phase: one model has one length
+
+    def everything(self) -> None:
+        """Compare the first line, the recoveries, the phases, and every round."""
+        self.differences += self.given.lacking
+        if not self.ledger.opened.configuration:
+            return
+        for where, source in self.given.absurd:
+            self.differences.append(Difference(where, "what no run can have", source, 1))
+        self._opening()
+        self._recoveries()
+        self._phases()
+        self._evaluations()
+        for spent in self.ledger.spent:
+            self._round(spent)
+
+    def _opening(self) -> None:
+        opened = self.ledger.opened
+        for path, fact in expected_log.OPENING:
+            if path == "sealed" and opened.sealed is None:
+                continue  # an earlier version did not say; else it is `lacking`
+            try:
+                expected = fact(self.given)
+            except NotStated as missing:
+                self.missing.append(str(missing))
+                continue
+            self._differs(path, expected, _at(opened, path), 1)
+        try:
+            security = expected_log.security_of(self.given)
+        except NotStated as missing:
+            self.missing.append(str(missing))
+        except PrivplanError as error:
+            self._impossible("security", error, 1)
+        else:
+            self._parts("security", security, opened.security, 1)
+
+    def _recoveries(self) -> None:
+        """Compare where randomness comes from after each recovery."""
+        try:
+            expected = expected_log.source(self.given)
+        except NotStated:
+            return
+        for recovery in self.ledger.recoveries:
+            stated = recovery.record.randomness.source
+            self._differs("randomness.source", expected, stated, recovery.number)
+
+    def _evaluations(self) -> None:
+        """Find measurements of test data that no configuration, or another one, declares public."""
+        try:
+            expected = expected_log.test_source(self.given)
+        except NotStated:
+            return  # an earlier version had no such key
+        for number, record in self.ledger.evaluations:
+            if record.data == "declared-public" and expected is None:
+                self._once("evaluation", "none", "one of test data", number)
+            elif record.data == "declared-public":
+                self._differs("evaluation.source", expected, record.source, number)
+
+    def _phases(self) -> None:
+        """Find rounds of a phase that is not configured, and training without what precedes it."""
+        try:
+            names = expected_log.phase_names(self.given)
+        except NotStated as missing:
+            self.missing.append(str(missing))
+            return
+        logged = {spent.intent.phase for spent in self.ledger.spent}
+        for spent in self.ledger.spent:
+            if spent.intent.phase not in names:
+                self._once("phase", " and ".join(names), spent.intent.phase, spent.number)
+        if self.ledger.spent and names[0] not in logged:
+            first = self.ledger.spent[0]
+            self._once("phase", f"{names[0]} first", first.intent.phase, first.number)
+
+    def _round(self, spent: SpentIntent) -> None:
+        intent = spent.intent
+        for number, release in spent.releases:
+            self._release(spent, number, release)
+        values = max((release.values for _, release in spent.releases), default=None)
+        # Rounds repeat the same facts thousands of times; each different set is compared once.
+        key = (intent.phase, *(getattr(intent, name) for name in _COMPARED_FACTS), values)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        phase = self._expected(intent, values, spent.number)
+        if phase is not None:
+            for name in _COMPARED_FACTS:
+                self._parts(name, getattr(phase, name), getattr(intent, name), spent.number)
+
+    def _release(self, spent: SpentIntent, number: int, release: RoundRelease) -> None:
+        intent = spent.intent
+        facts = (release.normaliser, release.clip_enforced, release.shares, release.draws)
+        key = (intent.phase, *facts, release.values, intent.noise)
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        values = self._values.setdefault(intent.phase, release.values)
+        self._differs("values", values, release.values, number)
+        phase = self._expected(intent, release.values, number)
+        if phase is None:
+            return
+        self._parts("normaliser", phase.normaliser, release.normaliser, number)
+        self._differs("clip_enforced", phase.clip_enforced, release.clip_enforced, number)
+        self._differs("draws", phase.noise.draws, release.draws, number)
+        most, fewest = phase.noise.shares, phase.noise.shares - phase.noise.tolerated_dropouts
+        if not fewest <= release.shares <= most:
+            self._once("shares", f"{fewest} to {most}", str(release.shares), number)
+
+    def _expected(
+        self, intent: RoundIntent, values: int | None, number: int
+    ) -> expected_log.Phase | None:
+        try:
+            if intent.phase not in expected_log.phase_names(self.given):
+                return None
+            return expected_log.phase_of(self.given, intent, values)
+        except NotStated as missing:
+            self.missing.append(str(missing))
+        except PrivplanError as error:
+            self._impossible(intent.phase, error, number)
+        return None
+
+    def _impossible(self, what: str, error: PrivplanError, number: int) -> None:
+        self._once(what, f"what cannot be ({error.what.rstrip('.')})", "it", number)
+
+    def _parts(self, path: str, expected: Any, stated: Any, line: int) -> None:
+        """Compare a fact with all of its fields."""
+        if is_dataclass(expected) and is_dataclass(stated):
+            for item in fields(expected):
+                pair = getattr(expected, item.name), getattr(stated, item.name)
+                if item.metadata != LATER or None not in pair:  # else one version does not say
+                    self._parts(f"{path}.{item.name}", *pair, line)
+        else:
+            self._differs(path, expected, stated, line)
+
+    def _differs(self, path: str, expected: object, stated: object, line: int) -> None:
+        if not _agree(expected, stated):
+            self._once(_CONFIGURED_NAMES.get(path, path), _shown(expected), _shown(stated), line)
+
+    def _once(self, fact: str, expected: str, stated: str, line: int) -> None:
+        """Keep a difference, of each fact the first line and of each value that is stated."""
+        if not any((known.fact, known.stated) == (fact, stated) for known in self.differences):
+            self.differences.append(Difference(fact, expected, stated, line))
+
+
+_COMPARED_FACTS: Final = ("contribution", "noise", "sensitivity", "weights", "sampling")
+"""What an intent states as facts; its events and views are conclusions, which audits derive."""
+
+
+def _at(record: object, path: str) -> object:
+    for name in path.split("."):
+        record = getattr(record, name)
+    return record
+
+
+def _agree(expected: object, stated: object) -> bool:
+    # A budget may cut rounds, so some facts have an upper bound instead of a value.
+    if isinstance(expected, AtMost):
+        return _is_number(stated) and stated <= expected.value * (1.0 + FACT_TOLERANCE_RELATIVE)  # type: ignore[operator]
+    if isinstance(expected, float) and _is_number(stated):
+        return math.isclose(expected, stated, rel_tol=FACT_TOLERANCE_RELATIVE, abs_tol=0.0)  # type: ignore[arg-type]
+    return type(expected) is type(stated) and expected == stated
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, AtMost):
+        return f"{shown(value.value)} at most"
+    return shown(value)

@@ -1,0 +1,123 @@
+"""Typed values of the configuration in a first line, read as a stranger's."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...accountant.errors import InvalidInput, PrivplanError
+from ...accountant.records import RunOpen
+from ...fl.frame import expected_log
+from ...fl.frame.expected_log import NotStated
+from ...fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
+from .first_line import ADDED_KEYS, MAX_VALUE_CHARACTERS, is_current, missing_from_first_line
+from .logged_values import in_range, value_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def target_of(opened: RunOpen) -> float | None:
+    """Return the epsilon that noise was searched for; None where none was, or none is stated."""
+    given = LoggedConfiguration(opened)
+    try:
+        target, noise = given("privacy", "epsilon"), given("privacy", "noise_multiplier")
+        searched = noise is None and expected_log.system_of(given).promises
+    except NotStated:
+        return None
+    return target if searched else None
+
+
+def first_of(opened: RunOpen) -> NDArray[np.float64] | None:
+    """Return what the first round starts from, (D,), where the system of a run says that itself.
+
+    None where that is the first model of `[training]`.  Raises `expected_log.NotStated` where the
+    system that ran has none, does not say, or is not known here.
+    """
+    try:
+        return expected_log.first_of(LoggedConfiguration(opened))
+    except PrivplanError:
+        raise NotStated(f"what {opened.system:.60} starts from") from None
+
+
+class LoggedConfiguration:
+    """Typed values of a logged configuration.
+
+    Every run states all keys of its version; a key that is `lacking` was taken out.  An earlier
+    version may have had fewer: then what it lacks is not stated, and has no default.
+    """
+
+    def __init__(self, opened: RunOpen) -> None:
+        self._opened = opened
+        self._values: dict[tuple[str, str], Any] = {}
+        self.not_stated: list[str] = []
+        self.absurd: list[tuple[str, str]] = []
+        self.lacking = missing_from_first_line(opened)
+        source = opened.configuration
+        tables, idle = tables_in(source), idle_tables(source)
+        if not source:
+            if not self.lacking:
+                self.not_stated.append("configuration")
+            return
+        self.not_stated += [
+            f"[{name:.40}]" for name in sorted(source) if name not in (*tables, *idle)
+        ]
+        for name, cls in tables.items():
+            self._table(name, cls, source.get(name, {}))
+
+    def __call__(self, table: str, key: str) -> Any:
+        """Return the value of a key; raise `NotStated` where there is none."""
+        if not self._opened.configuration:
+            raise NotStated("configuration")
+        if (table, key) not in self._values:
+            raise NotStated(f"[{table}] {key}")
+        value = self._values[table, key]
+        if (table, key) == ("data", "silos") and value is None:
+            return self._opened.population.silos  # the data fixes them
+        return value
+
+    def _table(self, name: str, cls: type[Any], source: object) -> None:
+        assert is_dataclass(cls)
+        if not isinstance(source, Mapping):
+            self.absurd.append((f"[{name}]", f"{source!r:.{MAX_VALUE_CHARACTERS}}"))
+            return
+        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
+        for key in sorted(map(str, source.keys() - known.keys())):
+            if (name, key) in expected_log.LATER:
+                self._values[name, key] = source[key]
+            else:
+                self.not_stated.append(f"[{name}] {key:.40}")
+        hints = typing.get_type_hints(cls)
+        for key, item in known.items():
+            if key in source:
+                self._key(name, key, source[key], hints[key])
+            elif key in ONLY_IF_TRUE:
+                self._values[name, key] = item.default
+            elif (name, key) not in ADDED_KEYS and not is_current(self._opened):
+                self.not_stated.append(f"[{name}] {key}")
+
+    def _key(self, table: str, key: str, source: object, hint: Any) -> None:
+        where = f"[{table}] {key}"
+        try:
+            # Unknown words may be of a newer version; other values that do not fit are absurd.
+            value = value_of(where, source, hint)
+            in_range(table, key, value, self._opened)
+        except InvalidInput:
+            if isinstance(source, str) and source.replace("-", "").isalpha() and _is_word(hint):
+                return  # a word of a newer version: what depends on it is not stated
+            self.absurd.append((where, f"{source!r:.{MAX_VALUE_CHARACTERS}}"))
+            return
+        self._values[table, key] = value
+
+
+def _is_word(hint: Any) -> bool:
+    kinds = typing.get_args(hint) or (hint,)
+    return (
+        hint is str
+        or str in kinds
+        or typing.get_origin(hint) is typing.Literal
+        or any(typing.get_origin(kind) is typing.Literal for kind in kinds)
+    )

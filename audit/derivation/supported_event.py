@@ -1,0 +1,174 @@
+"""What the facts of one round support, for each observer: an event, whatever the log states.
+
+What of the round reaches the observer (`believed_reach`) chooses the formula, one for each
+`Reach.sees`:
+
+                    terms that are summed (`sums`)     messages (`messages`, `shuffled_messages`)
+    sum             all terms, all reliable shares     all messages' noise, if the facts carry it
+    each            each silo's update                 the local event, for each message
+    sum-less-own    the sum without one's own share    likewise, less one's own
+    shuffled                                           messages without senders
+    one-share       the sum with one share             the local event
+    nothing         what is released                   likewise; each, before who adds dummies
+
+What is seen beside that (`also`) is nothing where it depends on no data, and takes the guarantee
+away where it does.  A unit draws on a sample only against who does not know it (`sampling`), and
+only where the units of the sample are those that are clipped.  Where a round makes several draws,
+each counts, unless at most so many of them hold one unit.  What nothing here covers supports no
+guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.records import Reach
+from ...accountant.sensitivity import uldp
+from ...accountant.sensitivity.release import repeated
+from ...fl.observers.names import MODEL, Coalition
+from ...fl.observers.reaches import knows_sample
+from .believed_reach import believed_reach
+from .counted_reaches import RoundCase, counted_reaches, released_as_seen, with_messages_of_units
+from .event_order import weakest
+from .messages import (
+    is_one_each,
+    local_event,
+    see_all_messages,
+    see_messages,
+    see_one_message,
+    see_sum_of_messages,
+)
+from .multiple_draws import event_of_draws
+from .noise_shares import SUM_NOISE_FAMILIES
+from .round_facts import RoundFacts
+from .run_setting import NoProof, RunSetting
+from .sampling import can_hide, route_of, sampled_event
+from .shuffled_messages import see_shuffled
+from .side_information import require_harmless
+from .sums import require_unknown_noise, see_each, see_less_own, see_one_share, see_sum
+
+View = Callable[[RoundFacts, RunSetting, Reach], ev.Event]
+
+_OF_SUMS: Final[Mapping[str, View]] = {
+    "sum": see_sum,
+    "each": see_each,
+    "sum-less-own": see_less_own,
+    "one-share": see_one_share,
+}
+_OF_MESSAGES: Final[Mapping[str, View]] = {
+    "sum": see_sum_of_messages,
+    "each": see_messages,
+    "sum-less-own": see_sum_of_messages,
+    "one-share": see_one_message,
+}
+"""One noisy sum, or one message, without its sample, by what is seen."""
+
+
+def supported(
+    facts: RoundFacts, setting: RunSetting, observer: str, *, sampled: bool = True
+) -> ev.Event:
+    """Return the event of one round that the facts support before an observer.
+
+    `NoGuarantee`, with the reason, where they support none.  The event is valid for the relation
+    of the promise, and for one record where the promise is for a group of them.  Without `sampled`
+    no sample hides anybody, whatever the facts say of one.
+    """
+    try:
+        case = RoundCase.of(facts, setting, sampled=sampled)
+        if case.facts.voids:
+            raise NoProof("; ".join(case.facts.voids))
+        seen = believed_reach(facts, setting, observer)
+        if seen is None:
+            return repeated(case.facts.draws, _before_unknown(case, observer))
+        counted = [
+            part for reach in seen.reaches for part in counted_reaches(case, observer, reach)
+        ]
+        return weakest([_seen(case, reach) for reach in counted])
+    except NoProof as error:
+        return ev.NoGuarantee(str(error))
+    except PrivplanError as error:
+        return ev.NoGuarantee(error.what)
+
+
+def _seen(case: RoundCase, reach: Reach) -> ev.Event:
+    """Return the event of one reach, over all draws of a round."""
+    facts, setting = _without(case.facts, reach), case.setting
+    if facts.noise.family in SUM_NOISE_FAMILIES and facts.shares < 1:
+        raise NoProof("no share of the noise can be relied on")
+    if reach.holds == "weights" and facts.weights.rule == "records":
+        raise NoProof(uldp.CLEAR_WEIGHTS.reason)
+    require_harmless(facts, setting, reach)
+    # Three ways in which an observer learns who was drawn; then no sample amplifies.
+    shown = facts.messages and reach.sees == "each"  # who sends no message was not drawn
+    shown |= reach.sees != "shuffled" and _leaves_by_chance(facts)
+    shown |= reach.knows_sample or (reach.colluders > 0 and _is_told(facts, setting))
+    # Only whole units that are left out, against who does not know it (`can_hide`).
+    hidden = case.hides and not shown and can_hide(facts, setting)
+    if reach.sees == "shuffled":
+        return see_shuffled(facts, setting, reach, hidden=hidden)
+    if reach.sees == "nothing":
+        return _released(case, reach)
+    if facts.messages and not is_one_each(facts):
+        if reach.sees == "one-share":
+            require_unknown_noise(reach)
+        return see_all_messages(facts, setting, reach)
+    # One noisy sum or message; `event_of_draws` composes the draws and adds the sample.
+    views = _OF_MESSAGES if facts.messages else _OF_SUMS
+    base = views[reach.sees](facts, setting, reach)
+    return event_of_draws(base, facts, setting, hidden=hidden)
+
+
+def _leaves_by_chance(facts: RoundFacts) -> bool:
+    """Return whether noise is missing where a unit is not drawn: its message takes it along.
+
+    A sample hides a unit in the same sum without it, and that one has other noise, or none: if all
+    others are out as well, nothing is sent, and who sees a message knows that the unit was drawn.
+    """
+    by_chance = facts.sampling.method in ("poisson", "truncated-poisson")
+    return by_chance and facts.contribution.terms == "message"
+
+
+def _is_told(facts: RoundFacts, setting: RunSetting) -> bool:
+    """Return whether one colluder may tell who was drawn, as any in a coalition does."""
+    return knows_sample(Coalition(1).name, route_of(facts, setting))
+
+
+def _without(facts: RoundFacts, reach: Reach) -> RoundFacts:
+    """Return the facts without the noise that is missing where a reach says that more may be.
+
+    A message that is missing takes its own noise along, and no other's.
+    """
+    if facts.messages and facts.noise.shares <= 1:
+        return facts
+    if reach.dropouts <= facts.noise.tolerated_dropouts:
+        return facts
+    # Of stated dropouts, those beyond the tolerated ones take shares of the noise along.
+    return replace(facts, shares=max(min(facts.shares, facts.noise.shares - reach.dropouts), 0))
+
+
+def _released(case: RoundCase, reach: Reach) -> ev.Event:
+    """Return what is released, as who may know the sample sees it."""
+    released = believed_reach(*case.stated, MODEL)
+    assert released is not None
+    known = [part for part in released.reaches if part.sees != "nothing"]
+    seen = [
+        part
+        for public in known
+        for part in released_as_seen(with_messages_of_units(case, public), reach)
+    ]
+    return weakest([_seen(case, part) for part in seen])
+
+
+def _before_unknown(case: RoundCase, observer: str) -> ev.Event:
+    """Return what messages are before whoever sees them; a strange name sees nothing known else."""
+    facts, setting = case.facts, case.setting
+    if facts.noise.family in SUM_NOISE_FAMILIES or facts.reaches is not None:
+        raise NoProof(f"the log has no facts about what {observer!r} sees")
+    base = local_event(facts, setting)
+    hidden = case.hides and can_hide(facts, setting)
+    hidden &= facts.contribution.terms != "message"  # who sends none was not drawn
+    return sampled_event(base, facts, setting, hidden=hidden)

@@ -1,0 +1,226 @@
+"""What lies beside a log: the model and the measurements that people take from the folder.
+
+A log that was edited may be whole by itself and belong to another model than the one beside it.
+What is not there is not missed: a folder may hold the log alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...accountant.errors import InvalidInput
+from ..ledger.entries import Ledger
+from ..ledger.phases import configured_value, first_release, models_of, moments_of, training_of
+from .edit_rule import Contradiction, History
+from .lineage import states_of
+from .models import DIGEST_DIGITS_SHOWN
+from .stored_model import StoredModel, text_of
+
+MODEL_FILE: Final = "model.npz"
+CHECKPOINT_FILE: Final = "checkpoint.npz"
+METRICS_FILE: Final = "metrics.json"
+
+_KEEP_TRUSTED_FILE: Final = (
+    "Keep to the file that a trusted copy of the folder holds, beside its own log."
+)
+
+
+def folder_contradictions(folder: str | Path, history: History) -> tuple[Contradiction, ...]:
+    """Return how the model and the measurements in a folder differ from what its log names."""
+    contradictions = []
+    for name, check in (
+        (MODEL_FILE, _model),
+        (CHECKPOINT_FILE, _checkpoint),
+        (METRICS_FILE, _metrics),
+    ):
+        path = Path(folder) / name
+        if not path.exists():
+            continue
+        try:
+            difference = next(check(path, history), None)
+        except InvalidInput as error:
+            difference = error.what
+        if difference is not None:
+            contradictions.append(_contradiction(name, difference))
+    return tuple(contradictions)
+
+
+def _contradiction(name: str, what: str) -> Contradiction:
+    if name != METRICS_FILE:
+        why = "The log speaks of the model that it names; of another one it says nothing, whatever "
+        why += "that one shows of anybody."
+        return Contradiction("foreign-model", what, why, _KEEP_TRUSTED_FILE)
+    why = "Measurements and guarantees that do not stand in the log are vouched for by nothing."
+    return Contradiction("foreign-metrics", what, why, _KEEP_TRUSTED_FILE)
+
+
+def _model(path: Path, history: History) -> Iterator[str]:
+    """Yield what a file of a model says otherwise than the log, both of it."""
+    stored, ledger = StoredModel.read(path), history.ledger
+    if stored.run_id != ledger.opened.run_id:
+        yield (
+            f"{MODEL_FILE} is of the run {stored.run_id:.40}, the log of "
+            f"{ledger.opened.run_id:.40}."
+        )
+    closed = ledger.closed
+    named = () if closed is None or closed.model is None else (closed.model,)
+    # The last line names the model; without one it is what the last release left.
+    expected = named or history.lineage.last
+    if expected and stored.digest not in expected:
+        what = "the last line names" if named else "the last release left"
+        shown = " or ".join(digest[:DIGEST_DIGITS_SHOWN] for digest in expected)
+        yield (
+            f"{MODEL_FILE} holds the model {stored.digest[:DIGEST_DIGITS_SHOWN]}, and {what} "
+            f"{shown}."
+        )
+    released_models = {
+        spent.intent.round: release.model_out
+        for spent in training_of(ledger)
+        if (release := first_release(spent)) is not None and release.model_out is not None
+    }
+    if (
+        stored.round
+        and stored.round in released_models
+        and released_models[stored.round] != stored.digest
+    ):
+        yield (
+            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of round "
+            f"{stored.round:,}, which released "
+            f"{str(released_models[stored.round])[:DIGEST_DIGITS_SHOWN]}."
+        )
+    if stored.round and released_models and stored.round not in released_models:
+        yield f"{MODEL_FILE} is of round {stored.round:,}, and the log has no release of it."
+    first = history.lineage.first
+    if not stored.round and first is not None and stored.digest != first:
+        yield (
+            f"{MODEL_FILE} says that its model {stored.digest[:DIGEST_DIGITS_SHOWN]} is of "
+            f"before the first round, which starts from {first[:DIGEST_DIGITS_SHOWN]}."
+        )
+    yield from _foreign_state(MODEL_FILE, stored, ledger)
+    moments = moments_of(ledger)
+    release = None if moments is None else first_release(moments)
+    stated = None if release is None else release.aggregate
+    if stored.moments != stated:
+        yield (
+            f"{MODEL_FILE} holds {_digest(stored.moments)} to normalise by, and the log released "
+            f"{_digest(stated)}."
+        )
+    yield from _unmeasured(MODEL_FILE, dict(stored.measured), ledger)
+
+
+def _checkpoint(path: Path, history: History) -> Iterator[str]:
+    """Yield where a run would go on from another state than its last release left."""
+    stored, ledger = StoredModel.read(path), history.ledger
+    if stored.run_id == ledger.opened.run_id:
+        yield from _foreign_state(CHECKPOINT_FILE, stored, ledger)
+
+
+def _foreign_state(name: str, stored: StoredModel, ledger: Ledger) -> Iterator[str]:
+    """Yield that what is kept beside a model is not what was released with it."""
+    states = states_of(ledger, stored.digest)
+    if states and not stored.holds_state(states):
+        yield (
+            f"{name} holds another state beside its model than the one that the log released with "
+            f"it, {' or '.join(sorted(state[:DIGEST_DIGITS_SHOWN] for state in states))}."
+        )
+
+
+def _digest(value: str | None) -> str:
+    return "no moments" if value is None else f"the moments {value[:DIGEST_DIGITS_SHOWN]}"
+
+
+def _metrics(path: Path, history: History) -> Iterator[str]:
+    """Yield what a file of measurements says otherwise than the log, both of it."""
+    content, ledger = text_of(path), history.ledger
+    if not isinstance(content, dict):
+        raise InvalidInput(f"{METRICS_FILE} is no table of measurements.")
+    for name, due in _due(ledger):
+        if name in content and due is not None and content[name] != due:
+            yield f"{METRICS_FILE} says {name} {content[name]!r:.60}, and the log {due!r:.60}."
+    try:
+        measured = {
+            int(row["round"]): {str(key): float(value) for key, value in row["metrics"].items()}
+            for row in content["rounds"]
+        }
+        proven = {
+            str(who): (float(row["epsilon"]), float(row["delta"]))
+            for who, row in content["guarantees"].items()
+        }
+        protects = {
+            str(who): {name: str(row[name]) for name in ("unit", "neighbours", "engine")}
+            for who, row in content["guarantees"].items()
+        }
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise InvalidInput(f"{METRICS_FILE} is no table of measurements.") from None
+    yield from _unproven(proven, ledger)
+    yield from _protecting_others(protects, ledger)
+    yield from _unmeasured(METRICS_FILE, measured, ledger)
+    public = {
+        evaluation.round
+        for _, evaluation in ledger.evaluations
+        if evaluation.data == "declared-public"
+    }
+    left_out = sorted(public - measured.keys())
+    if ledger.closed is not None and left_out:
+        yield f"The log measures round {left_out[0]:,}, and {METRICS_FILE} leaves it out."
+
+
+def _due(ledger: Ledger) -> Iterator[tuple[str, object]]:
+    """Yield what the log says of the whole run, by the names that measurements have for it."""
+    training = training_of(ledger)
+    yield "run_id", ledger.opened.run_id
+    yield "system", ledger.opened.system
+    yield "data", configured_value(ledger, "data", "name")
+    yield "model", configured_value(ledger, "training", "model")
+    yield "planned", ledger.opened.plan.rounds - (len(ledger.spent) - len(training))
+    yield "released", sum(bool(spent.releases) for spent in models_of(ledger))
+
+
+def _unproven(proven: Mapping[str, tuple[float, float]], ledger: Ledger) -> Iterator[str]:
+    """Yield guarantees that are not those of the last line."""
+    closed = ledger.closed
+    if closed is None:
+        return
+    for who, (epsilon, delta) in proven.items():
+        if closed.epsilon.get(who) != epsilon or closed.delta != delta:
+            yield (
+                f"{METRICS_FILE} says epsilon {epsilon:g} at delta {delta:g} before "
+                f"{who!r:.40}, and the last line {closed.epsilon.get(who, math.nan):g} at "
+                f"{closed.delta:g}."
+            )
+    for who in closed.epsilon.keys() - proven.keys():
+        yield f"The last line has a number before {who!r:.40}, and {METRICS_FILE} leaves it out."
+
+
+def _protecting_others(protects: Mapping[str, Mapping[str, str]], ledger: Ledger) -> Iterator[str]:
+    """Yield guarantees for others than the first line protects, or of another engine."""
+    claim, closed = ledger.opened.claim, ledger.closed
+    for who, stated in protects.items():
+        unit = claim.unit if claim.group == 1 else f"group of {claim.group:,} records"
+        due = {"unit": unit, "neighbours": claim.neighbours}
+        if closed is not None and who == claim.observer:
+            due["engine"] = closed.engine
+        for name, value in due.items():
+            if stated[name] != value:
+                yield (
+                    f"{METRICS_FILE} says {name} {stated[name]!r:.40} before {who!r:.40}, and "
+                    f"the log {value!r:.40}."
+                )
+
+
+def _unmeasured(name: str, measured: Mapping[int, Any], ledger: Ledger) -> Iterator[str]:
+    """Yield measurements that do not stand in the log; after a recovery one may stand twice.
+
+    A run without public test data keeps its rounds, with no metrics.
+    """
+    stated: dict[int, list[Mapping[str, str]]] = {}
+    for _, evaluation in ledger.evaluations:
+        stated.setdefault(evaluation.round, []).append(evaluation.metrics)
+    for number, values in measured.items():
+        shown = {key: repr(value) for key, value in values.items()}
+        if shown not in stated.get(number, []) and (shown or number in stated):
+            others = f"{stated[number][-1]!r:.90}" if number in stated else "nothing"
+            yield f"{name} says of round {number:,} {shown!r:.90}, and the log says {others}."

@@ -1,0 +1,196 @@
+"""Rounds that were cut out of a log: their numbers, what a recovery says of them, the moments.
+
+A run numbers its rounds of training 1, 2, 3, ..., whatever comes of them: a round that was lost or
+aborted keeps its number, and the next start goes on behind it.  The release of moments is round 0.
+A round has one intent; or several, each of a phase of its own, and then the same ones in the same
+order whenever a round begins with the first of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import accumulate, groupby, zip_longest
+
+from ..ledger.entries import SpentIntent
+from ..ledger.phases import configured_value, moments_of, training_of
+from .edit_rule import EditFinding, History, NotStated, edit
+
+_RESTORE_ROUNDS = (
+    "Take the log from a copy that nobody has touched; what was cut out is spent all the "
+)
+_RESTORE_ROUNDS += "same, and is not in the numbers here."
+
+
+@edit(
+    "missing-rounds",
+    why="A run numbers its rounds without gaps or repeats, those too that were lost. Where numbers "
+    "are missing, lines were cut out of the log or put into it.",
+    next_step=_RESTORE_ROUNDS,
+)
+def missing_rounds(history: History) -> EditFinding | None:
+    """Fire where the rounds of training are not numbered 1, 2, 3, ..."""
+    last, phases = 0, set[str]()
+    for spent in training_of(history.ledger):
+        number, phase = spent.intent.round, spent.intent.phase
+        if number == last and phase not in phases:
+            phases.add(phase)
+            continue
+        if number != last + 1:
+            after = "the opening" if last == 0 else f"round {last:,}"
+            return EditFinding(
+                f"Behind {after} stands round {number:,}, where round {last + 1:,} belongs.",
+                (spent.number,),
+            )
+        last, phases = number, {phase}
+    return None
+
+
+@edit(
+    "uneven-rounds",
+    why="A round that announces several releases announces the same ones every time. Where one is "
+    "missing, its lines were cut out; it is spent all the same.",
+    next_step=_RESTORE_ROUNDS,
+)
+def uneven_rounds(history: History) -> EditFinding | None:
+    """Fire where an intent stands behind another one than elsewhere, or a round lacks its last.
+
+    A round that was cut off lacks what was not announced yet: a recovery follows, or nothing.
+    """
+    ledger = history.ledger
+    rounds = [
+        list(same) for _, same in groupby(training_of(ledger), lambda spent: spent.intent.round)
+    ]
+    if any(len({spent.intent.phase for spent in same}) < len(same) for same in rounds):
+        return None  # missing-rounds says it
+    before: dict[str, str | None] = {}
+    for same in rounds:
+        for previous, spent in zip([None, *same[:-1]], same, strict=True):
+            behind = None if previous is None else previous.intent.phase
+            if before.setdefault(spent.intent.phase, behind) != behind:
+                return _unlike(spent, before[spent.intent.phase], behind)
+    followed = set(before.values())
+    starts = [recovery.number for recovery in ledger.recoveries]
+    for same, later in zip_longest(rounds, rounds[1:]):
+        last = same[-1]
+        if last.intent.phase not in followed:
+            continue
+        end = later[0].number if later else ledger.closed_at if ledger.closed else None
+        if end is not None and bisect_left(starts, last.number) == bisect_left(starts, end):
+            return EditFinding(
+                f"Round {last.intent.round:,} ends with {last.intent.phase!r:.40}, and other "
+                "rounds go on behind it.",
+                (last.number,),
+            )
+    return None
+
+
+def _unlike(spent: SpentIntent, due: str | None, behind: str | None) -> EditFinding:
+    words = ["first" if name is None else f"behind {name!r:.40}" for name in (behind, due)]
+    return EditFinding(
+        f"In round {spent.intent.round:,} {spent.intent.phase!r:.40} stands {words[0]}, and "
+        f"elsewhere {words[1]}.",
+        (spent.number,),
+    )
+
+
+@edit(
+    "recovery-mismatch",
+    why="A start after a crash says with which round it goes on. Another number belongs to another "
+    "log: rounds before it were cut out or put in.",
+    next_step=_RESTORE_ROUNDS,
+)
+def recovery_mismatch(history: History) -> EditFinding | None:
+    """Fire where a recovery does not go on behind the last round that was begun before it."""
+    rounds = [(spent.number, spent.intent.round) for spent in history.ledger.spent]
+    lines = [line for line, _ in rounds]
+    # Running maximum of the next number: a recovery goes on behind all rounds begun before it.
+    due_behind = list(accumulate((1 + number for _, number in rounds), max, initial=1))
+    for recovery in history.ledger.recoveries:
+        due = due_behind[bisect_left(lines, recovery.number)]
+        if recovery.record.next_round != due:
+            return EditFinding(
+                f"A recovery goes on with round {recovery.record.next_round:,}, and the rounds "
+                f"before it end with {due - 1:,}.",
+                (recovery.number,),
+            )
+    return None
+
+
+@edit(
+    "unknown-evaluation",
+    why="Only a released model is measured. A measurement of a round that is not there was left "
+    "behind by lines that were cut out.",
+    next_step=_RESTORE_ROUNDS,
+)
+def unknown_evaluation(history: History) -> EditFinding | None:
+    """Fire where a round was measured that was not released before."""
+    released = {
+        (spent.intent.round, number)
+        for spent in history.ledger.spent
+        for number, _ in spent.releases
+    }
+    first: dict[int, int] = {}
+    for number, line in released:
+        first[number] = min(line, first.get(number, line))
+    bad = [
+        (line, evaluation.round)
+        for line, evaluation in history.ledger.evaluations
+        if evaluation.round and first.get(evaluation.round, line) >= line
+    ]
+    if not bad:
+        return None
+    return EditFinding(
+        f"Round {bad[0][1]:,} is measured, and no release of it stands before.",
+        tuple(line for line, _ in bad),
+    )
+
+
+@edit(
+    "repeated-evaluation",
+    why="A run measures each model once, when it has released it; only a start after a crash "
+    "measures one again. Lines were copied, moved, or put in the place of others.",
+    next_step=_RESTORE_ROUNDS,
+)
+def repeated_evaluation(history: History) -> EditFinding | None:
+    """Fire where a round is measured again, or after a later one, with no recovery in between."""
+    starts = [recovery.number for recovery in history.ledger.recoveries]
+    latest: dict[int, int] = {}
+    for line, measured in history.ledger.evaluations:
+        if measured.data != "declared-public":
+            continue
+        start = bisect_left(starts, line)
+        if measured.round <= latest.get(start, -1):
+            again = (
+                "again" if measured.round == latest[start] else f"behind round {latest[start]:,}"
+            )
+            return EditFinding(
+                f"Round {measured.round:,} is measured {again}, and no recovery stands in between.",
+                (line,),
+            )
+        latest[start] = measured.round
+    return None
+
+
+@edit(
+    "missing-moments",
+    why="The configuration normalises features by private moments, which are released before the "
+    "first round and cost as much as one.",
+    next_step=_RESTORE_ROUNDS,
+)
+def missing_moments(history: History) -> EditFinding | NotStated | None:
+    """Fire where rounds were trained on features whose moments were never released."""
+    ledger = history.ledger
+    way = configured_value(ledger, "data", "normalisation")
+    if way is None:
+        return NotStated("Whether moments had to be released: the configuration does not say.")
+    training = training_of(ledger)
+    if way != "private" or not training:
+        return None
+    moments = moments_of(ledger)
+    if moments is None:
+        what = "Features are normalised by private moments, and no release of them comes first."
+        return EditFinding(what, (training[0].number,))
+    if not moments.releases:
+        what = "Rounds were trained on moments that the log announces and does not release."
+        return EditFinding(what, (moments.number, training[0].number))
+    return None

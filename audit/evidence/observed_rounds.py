@@ -1,0 +1,161 @@
+"""The rounds of a log before each observer: what facts support, what is stated, and the plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...accountant import events as ev
+from ...accountant.errors import PrivplanError
+from ...accountant.validate import LARGEST_COUNT
+from ...fl.observers.names import SILO, SILO_WITH_RECORDS
+from ..derivation.event_order import Verdict, compared, weaker_of
+from ..derivation.run_setting import RunSetting
+from ..derivation.sampling import is_sampled
+from ..derivation.supported_event import supported
+from ..ledger.entries import Ledger
+from .doubts import Doubts
+from .plan_comparison import PlanComparison, compare_with_plan, tally
+from .round_kinds import RoundKind
+
+
+@dataclass(frozen=True)
+class ObservedEvent:
+    """One round of a kind before one observer: what the facts support, and what the log states.
+
+    `event` is the weaker one, which is counted; `verdict` compares the stated event.
+    """
+
+    event: ev.Event
+    supported: ev.Event
+    stated: ev.Event | None
+    verdict: Verdict
+
+
+@dataclass(eq=False)
+class Rounds:
+    """The rounds of a log by their kinds, for the units and the relation of a setting."""
+
+    ledger: Ledger
+    setting: RunSetting
+    doubts: Doubts
+    kinds: tuple[RoundKind, ...]
+    _seen: dict[tuple[int, str], ObservedEvent] = field(default_factory=dict, init=False)
+
+    def seen(self, kind: RoundKind, observer: str) -> ObservedEvent:
+        """Return one round of a kind as an observer sees it."""
+        key = id(kind), observer
+        if key not in self._seen:
+            self._seen[key] = self._looked(kind, observer)
+        return self._seen[key]
+
+    def _looked(self, kind: RoundKind, observer: str) -> ObservedEvent:
+        true = supported(kind.facts, self.setting, observer)
+        stated = self.ungrouped(kind.stated.get(observer))
+        if stated is None:
+            return ObservedEvent(true, true, None, "same")
+        if isinstance(stated, ev.NoGuarantee) and self.setting.as_published:
+            return ObservedEvent(true, true, stated, "weaker")
+        # Earlier versions stated the weaker number of both kinds of silos; the facts tell them
+        # apart.
+        if observer == SILO and self._of_any_silo(kind) and compared(stated, true) == "weaker":
+            return ObservedEvent(true, true, stated, "weaker")
+        return ObservedEvent(
+            weaker_of(stated, self._without_sample(kind, observer, stated, true)),
+            true,
+            stated,
+            compared(stated, true),
+        )
+
+    def _without_sample(
+        self, kind: RoundKind, observer: str, stated: ev.Event, true: ev.Event
+    ) -> ev.Event:
+        """Return what the facts support, without their sample where the stated event has none.
+
+        Facts about a sample, beside an event that counts on none, are not those of what was run:
+        no sample is the weaker part of the one, and the noise may be that of the other.
+        """
+        if kind.facts.sampling.method == "none" or is_sampled(stated) or not is_sampled(true):
+            return true
+        return supported(kind.facts, self.setting, observer, sampled=False)
+
+    def _of_any_silo(self, kind: RoundKind) -> bool:
+        """Return whether what a round states for `silo` is for silos with records of the unit too.
+
+        Earlier versions stated one number for both where weights are by records.
+        """
+        weighted = kind.facts.weights.rule == "records" and kind.facts.contribution.unit == "user"
+        return weighted and SILO_WITH_RECORDS not in kind.stated
+
+    def ungrouped(self, event: ev.Event | None) -> ev.Event | None:
+        """Return a stated event for one record, where it is stated for the group of the promise."""
+        claimed = self.ledger.opened.claim.group
+        if isinstance(event, ev.Group) and event.size == claimed and claimed > 1:
+            return event.event
+        return event
+
+    def grouped(self, event: ev.Event) -> ev.Event:
+        size = self.setting.group
+        if size == 1 or isinstance(event, ev.NoGuarantee):
+            return event
+        if not 1 < size <= LARGEST_COUNT:
+            return ev.NoGuarantee(f"a unit of {size} records cannot be accounted")
+        return ev.Group(size, event)
+
+    # --- the plan ---------------------------------------------------------------------------------
+
+    def unplanned_views(self, observer: str) -> tuple[int, ...]:
+        """Return the lines of rounds that say nothing of an observer whom the plan knows."""
+        if observer not in self.ledger.opened.plan.events:
+            return ()
+        silent = [kind for kind in self.kinds if observer not in kind.stated]
+        return tuple(sorted(line for kind in silent for line in kind.lines))
+
+    def missing(self, observer: str, event: ev.Event) -> bool:
+        """Return whether an event that is said to hold all rounds holds fewer, or weaker ones."""
+        stated = [
+            (view, len(kind.spent))
+            for kind in self.kinds
+            if (view := self.ungrouped(kind.stated.get(observer))) is not None
+        ]
+        whole = self.ungrouped(event)
+        try:
+            stated_total = tally([(whole, 1)]) if whole is not None else {}
+            comparison = compare_with_plan(stated_total, tally(stated))
+        except PrivplanError:
+            return False
+        # A statement of no guarantee covers whatever was left out of it.
+        if any(isinstance(part, ev.NoGuarantee) for part in stated_total):
+            return False
+        return bool(comparison.beyond or comparison.foreign)
+
+    def planned(self, observer: str) -> PlanComparison:
+        """Return the plan for an observer beside what was made; both empty where it has none."""
+        plan = self.ungrouped(self.ledger.opened.plan.events.get(observer))
+        if plan is None:
+            return PlanComparison({}, {}, {})
+        stated = [
+            (event, len(kind.spent))
+            for kind in self.kinds
+            if (event := self.ungrouped(kind.stated.get(observer))) is not None
+        ]
+        try:
+            return compare_with_plan(tally([(plan, 1)]), tally(stated))
+        except PrivplanError as error:
+            return PlanComparison(
+                {ev.NoGuarantee(f"the plan has no number: {error.what}"): 1}, {}, {}
+            )
+
+    def held(self, observer: str) -> dict[ev.Event, list[tuple[RoundKind, int]]]:
+        """Return which kinds of rounds may stand for an event, and how often each states it."""
+        held: dict[ev.Event, list[tuple[RoundKind, int]]] = {}
+        for kind in self.kinds:
+            stated = self.ungrouped(kind.stated.get(observer))
+            try:
+                parts = {} if stated is None else tally([(stated, 1)])
+            except PrivplanError:
+                continue
+            if len(parts) > 1 and self.seen(kind, observer).verdict in ("same", "weaker"):
+                continue  # a round is more than each of its events, which are known to hold
+            for event, count in parts.items():
+                held.setdefault(event, []).append((kind, count))
+        return held

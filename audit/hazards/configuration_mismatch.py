@@ -1,0 +1,95 @@
+"""The configuration of a run beside the facts of its log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..configuration.comparison import compared
+from ..configuration.first_line import Comparison, sentence_of
+from ..configuration.logged_configuration import target_of
+from ..evidence.epsilon_total import total
+from ..evidence.evidence import Evidence
+from .hazard import Hazard, RuleFinding, left_over, rule
+
+NOISE_SEARCH_SLACK_RELATIVE: Final = 1e-3
+"""How far, relative to the target, a search for noise may stay below it.
+
+The search ends at the least noise to a relative 1e-4 (`accountant.calibrate`); epsilon was at most
+5e-5 below the target where it was measured, with and without samples, groups and other phases.
+"""
+
+_MISMATCH: Final = "configuration-mismatch"
+
+_WHY_EDITED: Final = (
+    "The configuration and the code decide these facts before the first release. Where the log "
+    "states others, one of them was edited, or they are of two runs."
+)
+
+_TAKE_UNTOUCHED_COPY: Final = (
+    "Take the log from a copy that nobody has touched; no number of it can be relied on."
+)
+
+
+@rule(
+    _MISMATCH,
+    "error",
+    why=_WHY_EDITED,
+    next_step=_TAKE_UNTOUCHED_COPY,
+)
+def configuration_mismatch(evidence: Evidence) -> RuleFinding | None:
+    """Fire where the log states another value than its configuration makes."""
+    differences = comparison(evidence).differences
+    if not differences:
+        return None
+    lines = tuple(sorted({difference.line for difference in differences}))
+    return RuleFinding(sentence_of(differences), lines, left_over(evidence))
+
+
+@rule(
+    "plan-below-target",
+    "error",
+    why="Where an epsilon is configured and no noise, the least noise is searched for that keeps "
+    "it, so the plan comes to the target. A plan of more noise is not what the run was made with.",
+    next_step=_TAKE_UNTOUCHED_COPY,
+)
+def plan_below_target(evidence: Evidence) -> RuleFinding | None:
+    """Fire where noise was searched for a target, and the plan comes to less than that."""
+    opened = evidence.ledger.opened
+    target, planned = target_of(opened), opened.plan.events.get(opened.claim.observer)
+    if target is None or planned is None:
+        return None
+    delta, relation = opened.claim.delta, opened.claim.neighbours
+    # A plan clearly below its target has more noise than the search could have chosen.
+    proven = total({planned: 1}, delta=delta, neighbours=relation).upper
+    if proven >= target * (1.0 - NOISE_SEARCH_SLACK_RELATIVE):
+        return None
+    return RuleFinding(
+        f"Noise was searched for epsilon {target:.6g}, and the plan comes to {proven:.6g}.",
+        (1,),
+        left_over(evidence),
+    )
+
+
+def comparison(evidence: Evidence) -> Comparison:
+    """Return the comparison of a log with its configuration, made once for each log."""
+    if evidence.configuration is None:
+        evidence.configuration = compared(evidence.ledger)
+    return evidence.configuration
+
+
+def file_mismatch(found: Comparison) -> tuple[Hazard, ...]:
+    """Return the hazard of a folder whose configuration is not that of its log; none if it is."""
+    if not found.differences:
+        return ()
+    return (
+        Hazard(
+            "configuration-file-mismatch",
+            "error",
+            sentence_of(found.differences),
+            "A run keeps its configuration beside its log, and goes on from no other. One of them "
+            "was edited, or they are of two runs.",
+            "Take the folder from a copy that nobody has touched.",
+            None,
+            (1,),
+        ),
+    )

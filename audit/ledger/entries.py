@@ -1,0 +1,204 @@
+"""A log sorted into what was spent: every intent, with what came of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...accountant.errors import InvalidInput
+from ...accountant.records import (
+    Evaluation,
+    Record,
+    RoundAbort,
+    RoundIntent,
+    RoundRelease,
+    RunClose,
+    RunOpen,
+    RunRecover,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a log: its `number` in the file (from 1), its `seq`, and its record."""
+
+    number: int
+    seq: int
+    record: Record
+
+
+@dataclass(frozen=True)
+class SpentIntent:
+    """One intent, which is spent whatever came of it.
+
+    `releases` are the lines that released it: one, if all is well, none where it dangles.
+    """
+
+    number: int
+    seq: int
+    intent: RoundIntent
+    releases: tuple[tuple[int, RoundRelease], ...] = ()
+    aborted: bool = False
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """A resumption: the intents without a release or an abort before it, and after what round."""
+
+    number: int
+    record: RunRecover
+    open_intents: tuple[int, ...]
+    last_released: int
+    spent: int
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a log says, sorted; nothing in it is trusted yet.
+
+    `spent` are the intents in their order, `orphans` releases and aborts without an intent,
+    `misplaced` the lines of rounds before the opening or after the close, and of second openings,
+    `aborts` the lines of aborts, with and without an intent.
+    """
+
+    opened: RunOpen
+    spent: tuple[SpentIntent, ...]
+    evaluations: tuple[tuple[int, Evaluation], ...] = ()
+    recoveries: tuple[Recovery, ...] = ()
+    closed: RunClose | None = None
+    closed_at: int = 0
+    orphans: tuple[int, ...] = ()
+    misplaced: tuple[int, ...] = ()
+    records: int = 0
+    aborts: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Ledger:
+        """Return the ledger of a log; raise `InvalidInput` where it opens no run."""
+        sorter = _Sorter()
+        for entry in entries:
+            sorter.take(entry)
+        return sorter.ledger()
+
+    @property
+    def dangling(self) -> tuple[int, ...]:
+        """The sequence numbers of intents that were never released."""
+        return tuple(spent.seq for spent in self.spent if not spent.releases)
+
+    @property
+    def released(self) -> int:
+        """How many intents were released."""
+        return sum(bool(spent.releases) for spent in self.spent)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were begun; see `rounds_of`."""
+        return rounds_of(self.spent)
+
+
+def rounds_of(spent: Iterable[SpentIntent]) -> int:
+    """Return how many rounds some intents are of.
+
+    A round may have several, a noisy count beside a noisy sum: one of each phase.  Two of one phase
+    under one number are two rounds, of which one should not be there.
+    """
+    phases: dict[int, Counter[str]] = {}
+    for intended in spent:
+        phases.setdefault(intended.intent.round, Counter())[intended.intent.phase] += 1
+    return sum(max(counted.values()) for counted in phases.values())
+
+
+@dataclass
+class _Sorter:
+    """Takes one line after the other, and remembers what belongs together."""
+
+    opened: RunOpen | None = None
+    closed: RunClose | None = None
+    closed_at: int = 0
+    records: int = 0
+    last_released: int = 0
+    intents: dict[int, tuple[int, RoundIntent]] = field(default_factory=dict)
+    releases: dict[int, list[tuple[int, RoundRelease]]] = field(default_factory=dict)
+    aborted: set[int] = field(default_factory=set)
+    evaluations: list[tuple[int, Evaluation]] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
+    orphans: list[int] = field(default_factory=list)
+    misplaced: list[int] = field(default_factory=list)
+    aborts: list[int] = field(default_factory=list)
+
+    def take(self, entry: Entry) -> None:
+        """Take in the next line."""
+        self.records += 1
+        record, number = entry.record, entry.number
+        if isinstance(record, RunOpen):
+            self._open(record, number)
+            return
+        lasting = isinstance(record, (RoundIntent, RoundRelease, Evaluation, RunRecover))
+        if lasting and (self.opened is None or self.closed is not None):
+            self.misplaced.append(number)
+        if isinstance(record, RoundIntent):
+            self.intents[entry.seq] = number, record
+        elif isinstance(record, RoundRelease):
+            self._release(record, number)
+        elif isinstance(record, RoundAbort):
+            self.aborts.append(number)
+            if record.intent is not None:
+                self.aborted.add(record.intent)
+        elif isinstance(record, Evaluation):
+            self.evaluations.append((number, record))
+        elif isinstance(record, RunRecover):
+            self._recover(record, number)
+        elif isinstance(record, RunClose):
+            if self.closed is not None:
+                self.misplaced.append(number)
+            self.closed, self.closed_at = record, number
+
+    def _open(self, record: RunOpen, number: int) -> None:
+        if self.opened is None:
+            self.opened = record
+        else:
+            self.misplaced.append(number)
+
+    def _release(self, record: RoundRelease, number: int) -> None:
+        known = self.intents.get(record.intent)
+        # A release under the intent of another round is an orphan, and counts for that intent too.
+        if known is None or known[1].round != record.round:
+            self.orphans.append(number)
+        if known is not None:
+            self.releases.setdefault(record.intent, []).append((number, record))
+        # Counted for orphans as well: a recovery must not go back behind any release.
+        self.last_released = max(self.last_released, record.round)
+
+    def _recover(self, record: RunRecover, number: int) -> None:
+        open_intents = tuple(
+            seq for seq in self.intents if seq not in self.releases and seq not in self.aborted
+        )
+        self.recoveries.append(
+            Recovery(number, record, open_intents, self.last_released, len(self.intents))
+        )
+
+    def ledger(self) -> Ledger:
+        """Return what was taken in."""
+        if self.opened is None:
+            raise InvalidInput(
+                "The log opens no run.",
+                "Its first line must be a `run.open`, which says what is promised and to whom.",
+                "Give the folder of a run.",
+            )
+        spent = tuple(
+            SpentIntent(number, seq, intent, tuple(self.releases.get(seq, ())), seq in self.aborted)
+            for seq, (number, intent) in self.intents.items()
+        )
+        return Ledger(
+            self.opened,
+            spent,
+            tuple(self.evaluations),
+            tuple(self.recoveries),
+            self.closed,
+            self.closed_at,
+            tuple(self.orphans),
+            tuple(self.misplaced),
+            self.records,
+            tuple(self.aborts),
+        )

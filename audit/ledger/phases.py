@@ -1,0 +1,96 @@
+"""Which rounds of a log train a model, and which one released moments: by what they state.
+
+A phase has the name that somebody wrote.  What is true of all rounds of the training must not
+depend on it: ten names for ten rounds are one training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Final
+
+from ...accountant.records import RoundIntent, RoundRelease
+from .entries import Ledger, SpentIntent
+
+CONTINUOUS_FAMILIES: Final = ("gaussian", "laplace")
+"""Families of noise that is drawn on the reals; a grid only rounds it."""
+
+NORMALISING: Final = "normalise"
+"""The phase that releases what features are normalised by; it knows of no clip of the training."""
+
+
+def configured_value(ledger: Ledger, table: str, key: str) -> object:
+    """Return a value of the configuration in the first line; None where it does not say."""
+    content = ledger.opened.configuration.get(table)
+    return content.get(key) if isinstance(content, Mapping) else None
+
+
+def moments_of(ledger: Ledger) -> SpentIntent | None:
+    """Return the planned release of moments; None where the log has none.
+
+    It is the first intent, of round 0, and knows no model.  A configuration that normalises
+    features otherwise plans none.
+    """
+    first = next(iter(ledger.spent), None)
+    if first is None or first.intent.phase != NORMALISING or first.intent.round != 0:
+        return None
+    if configured_value(ledger, "data", "normalisation") not in (None, "private"):
+        return None
+    return None if _states_model(first) else first
+
+
+def training_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
+    """Return all rounds but the planned release of moments, in their order."""
+    moments = moments_of(ledger)
+    return tuple(spent for spent in ledger.spent if spent is not moments)
+
+
+def models_of(ledger: Ledger) -> tuple[SpentIntent, ...]:
+    """Return the rounds of training as models see them: one intent each.
+
+    A round may open other intents beside that of its model.  Their phases are those of which some
+    intent states no model, in a round in which another one does.
+    """
+    training = training_of(ledger)
+    with_model = {spent.intent.round for spent in training if _states_model(spent)}
+    # Phases that name a model in some round train it; the others only stand beside it.
+    stating = {spent.intent.phase for spent in training if _states_model(spent)}
+    beside = {
+        spent.intent.phase for spent in training if spent.intent.round in with_model
+    } - stating
+    return tuple(spent for spent in training if spent.intent.phase not in beside)
+
+
+def rounds_by_release(ledger: Ledger) -> list[list[SpentIntent]]:
+    """Return rounds by what they release: a model, or vectors of one length, whatever their phase.
+
+    A round of which nothing was released goes with those of its phase.
+    """
+    widths: dict[str, int] = {}
+    for spent in training_of(ledger):
+        for _, release in spent.releases:
+            widths.setdefault(spent.intent.phase, release.values)
+    groups: dict[Hashable, list[SpentIntent]] = {}
+    for spent in training_of(ledger):
+        intent = spent.intent
+        key: Hashable = "model"
+        if not _states_model(spent):
+            width = next((release.values for _, release in spent.releases), None)
+            key = width or widths.get(intent.phase) or intent.phase
+        groups.setdefault(key, []).append(spent)
+    return list(groups.values())
+
+
+def first_release(one: SpentIntent) -> RoundRelease | None:
+    """Return the first release of an intent; None where it has none."""
+    return one.releases[0][1] if one.releases else None
+
+
+def draws_noise(intent: RoundIntent) -> bool:
+    """Return whether what is released has fresh noise, so that it never comes out twice."""
+    return intent.noise.family != "none"
+
+
+def _states_model(one: SpentIntent) -> bool:
+    out = any(release.model_out is not None for _, release in one.releases)
+    return out or one.intent.model_in is not None
