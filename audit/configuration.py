@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ..accountant.errors import InvalidInput, PrivplanError
 from ..accountant.records import RoundIntent, RoundRelease, RunOpen
 from ..accountant.records.shape import LATER
+from ..fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ..fl.frame import expected_log
 from ..fl.frame.expected_log import AtMost, NotStated
-from ..fl.settings.schema import ONLY_IF_TRUE, UNLOGGED, idle_tables, tables_in
+from ..fl.settings.schema import idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown
@@ -137,7 +138,7 @@ class _Configuration:
         if not isinstance(source, Mapping):
             self.absurd.append((f"[{name}]", f"{source!r:.{LONGEST}}"))
             return
-        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
+        known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED_KEYS}
         for key in sorted(map(str, source.keys() - known.keys())):
             if (name, key) in expected_log.LATER:
                 self._values[name, key] = source[key]
@@ -147,7 +148,7 @@ class _Configuration:
         for key, item in known.items():
             if key in source:
                 self._key(name, key, source[key], hints[key])
-            elif key in ONLY_IF_TRUE:
+            elif key in KEYS_LOGGED_IF_TRUE:
                 self._values[name, key] = item.default
             elif (name, key) not in ADDED and not is_current(self._opened):
                 self.not_stated.append(f"[{name}] {key}")

@@ -21,10 +21,11 @@ from ..accountant.account import account
 from ..accountant.errors import InvalidInput
 from ..accountant.records import RunOpen
 from ..fl.declarations.registry import declaration_of, exactly_named, keys_by_table
+from ..fl.declarations.toml_keys import UNLOGGED_KEYS
 from ..fl.observers.names import SILO, SILO_WITH_RECORDS
 from ..fl.running.resumption import require_same_settings
 from ..fl.settings.file import content_of, parse
-from ..fl.settings.schema import NO_TRAINING, UNLOGGED, Settings, idle_tables, tables_in
+from ..fl.settings.schema import NO_TRAINING, Settings, idle_tables, tables_in
 from .first_line import CONFIG, beside, said
 
 _WHY: Final = "An attack repeats a run as it was configured, and judges what it promised."
@@ -40,7 +41,7 @@ _NEAR: Final = 1e-6
 def settings_in(opened: RunOpen) -> Settings:
     """Return the settings under which a run was opened, checked key by key.
 
-    They lack what never reaches a log (`fl.settings.schema.UNLOGGED`).  Whether the log keeps to
+    They lack what never reaches a log (`UNLOGGED_KEYS`).  Whether the log keeps to
     them is the question of `audit.configuration`.  Raises `InvalidInput`, naming the key, for a
     configuration that is missing, incomplete, of a newer version or out of range.
     """
@@ -175,7 +176,7 @@ def _table(name: str, cls: type[Any], source: object, opened: RunOpen) -> Any:
     assert is_dataclass(cls)
     if not isinstance(source, Mapping):
         raise _refused(f"[{name}] of the log's configuration is no table.")
-    known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED}
+    known = {item.name: item for item in fields(cls) if item.name not in UNLOGGED_KEYS}
     unknown = sorted(str(key) for key in source if key not in known)
     if unknown:
         raise _refused(

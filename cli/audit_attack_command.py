@@ -12,7 +12,8 @@ import typer
 
 from ..accountant import rounding
 from ..accountant.errors import counted
-from ..fl.observers.names import observer_name, phrase
+from ..fl.observers.names import observer_name
+from ..fl.observers.words import phrase
 from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table

@@ -8,7 +8,8 @@ import typer
 
 from ..accountant import rounding
 from ..accountant.errors import counted
-from ..fl.observers.names import coalition_of, holds_part, phrase, unit_before
+from ..fl.observers.names import coalition_of, holds_part
+from ..fl.observers.words import phrase, unit_before
 from . import anchors, options
 from .audit_log_command import Folder
 from .output import Report, paragraph, plain, show, table, wrapped

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from ..accountant import rounding
 from ..accountant.errors import with_article
-from ..fl.observers.names import phrase as whom
+from ..fl.observers.words import phrase as whom
 from .output import paragraph, plain, table
 
 if TYPE_CHECKING:

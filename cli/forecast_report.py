@@ -61,11 +61,11 @@ def report_of(found: Forecast, path: Path) -> Report:
 
 
 def _row(found: Forecast, expected: Expected) -> dict[str, object]:
-    from ..fl.observers.names import row_of
+    from ..fl.observers.names import observer_fields
 
     change = expected.lowered_by
     return {
-        **row_of(expected.observer, found.prepared.settings.security.dropouts),
+        **observer_fields(expected.observer, found.prepared.settings.security.dropouts),
         "epsilon": describe.ends(expected.epsilon),
         "rests_on": list(expected.rests_on),
         "lowered_by": None if change is None else change.name,
@@ -74,7 +74,7 @@ def _row(found: Forecast, expected: Expected) -> dict[str, object]:
 
 
 def _text(found: Forecast, path: Path) -> str:
-    from ..fl.observers.names import unit_before
+    from ..fl.observers.words import unit_before
 
     prepared = found.prepared
     data, claim = prepared.federation, prepared.opening.claim
@@ -120,8 +120,8 @@ def _below(found: Forecast, expected: Expected, indent: str) -> str:
 
 def _who(forecast: Forecast, observer: str) -> str:
     """Return an observer in words, with what it sees."""
-    from ..fl.observers.names import SILO_WITH_RECORDS, coalition_of, phrase
-    from ..fl.observers.words import in_a_run
+    from ..fl.observers.names import SILO_WITH_RECORDS, coalition_of
+    from ..fl.observers.words import in_a_run, phrase
 
     prepared = forecast.prepared
     if coalition_of(observer) is not None:

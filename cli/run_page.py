@@ -138,9 +138,9 @@ def _systems() -> str:
 def _for_whom(table: str, key: str) -> str:
     """Return which systems have a use for a shared key, where not all have one."""
     from ..fl.declarations.registry import declared, with_use_for
-    from ..fl.declarations.toml_keys import SOME
+    from ..fl.declarations.toml_keys import OPTIONAL_KEYS
 
-    if (table, key) not in SOME:
+    if (table, key) not in OPTIONAL_KEYS:
         return ""
     users = with_use_for(table, key)
     others = [name for name in declared() if name not in users]

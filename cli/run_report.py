@@ -7,17 +7,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from ..accountant import rounding
-from ..fl.observers.names import (
-    SILO_WITH_RECORDS,
-    Coalition,
-    circumstances_of,
-    coalition_of,
-    phrase,
-    relieved_by,
-    row_of,
-    unit_before,
-)
-from ..fl.observers.words import in_a_run
+from ..fl.observers.assumptions import remedies
+from ..fl.observers.names import SILO_WITH_RECORDS, Coalition, coalition_of, observer_fields
+from ..fl.observers.words import in_a_run, phrase, unit_before
+from ..fl.settings.circumstances import circumstances_of
 from . import describe
 from .output import Report, plain, table, wrapped
 
@@ -80,7 +73,7 @@ def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object
         "neighbours": own.opening.claim.neighbours,
         "observers": [
             {
-                **row_of(who, own.settings.security.dropouts),
+                **observer_fields(who, own.settings.security.dropouts),
                 "epsilon": describe.ends(one.epsilon),
                 "rests_on": list(_rests_on(ready, who, one)),
             }
@@ -193,7 +186,7 @@ def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
             rows.append(("", f"{_of(one)} against {whom}"))
             rows += _below(ready, who, one)
     own = ready.prepared
-    relief = relieved_by(circumstances_of(own.settings, own.federation.silos))
+    relief = remedies(circumstances_of(own.settings, own.federation.silos))
     return rows + [row for one in relief for row in wrapped("instead", one)]
 
 

@@ -14,7 +14,8 @@ from ...accountant.errors import InvalidInput, with_article
 from ...accountant.records import RunOpen
 from ...fl.declarations.registry import exactly_named
 from ...fl.log.empty_log import UNBEGUN
-from ...fl.observers.names import COUNTS_UNKNOWN, NAMED, coalition_of, observer_names, relieved_by
+from ...fl.observers.assumptions import COUNTS_UNKNOWN, remedies
+from ...fl.observers.names import DEFAULT_OBSERVERS, coalition_of, observer_names
 from ..commitments import not_stated
 from ..first_line import beside
 from ..hazards import Hazard, looked_for, worst_first
@@ -138,7 +139,7 @@ def audit_ledger(
         limit=limit,
         left=_left(evidence, claim.epsilon if limit is None else limit),
         assumptions=_assumptions(evidence),
-        relief=relieved_by(evidence.circumstances),
+        relief=remedies(evidence.circumstances),
         observers=_named(ledger.opened),
         not_stated=(
             *looked.not_stated,
@@ -155,9 +156,9 @@ def _named(opened: RunOpen) -> tuple[str, ...]:
     privacy = opened.configuration.get("privacy")
     listed = privacy.get("observers") if isinstance(privacy, Mapping) else None
     try:
-        return NAMED if listed is None else observer_names(observers=listed)
+        return DEFAULT_OBSERVERS if listed is None else observer_names(observers=listed)
     except InvalidInput:
-        return NAMED
+        return DEFAULT_OBSERVERS
 
 
 def chain_of(verified: Verified) -> Chain:

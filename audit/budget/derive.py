@@ -29,7 +29,7 @@ from ...accountant.records import Reach
 from ...accountant.sensitivity import uldp
 from ...accountant.sensitivity.release import repeated
 from ...fl.observers.names import CLIENT, COORDINATOR, PEER, SERVER, SHUFFLER, Coalition
-from ...fl.observers.reaches import knows_sample
+from ...fl.observers.sample_knowledge import knows_sample
 from .facts import MODEL, SILO, SILO_WITH_RECORDS, SUMS, Facts, Setting, Unproven
 from .messages import (
     is_number,

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...accountant import events as ev
-from ...fl.observers.names import Circumstances, rests_on
+from ...fl.observers.assumptions import Circumstances, assumptions_of
 from ..edits.contradiction import History
 from . import observing
 from .attained import attained
@@ -77,7 +77,7 @@ class Evidence(Rounds):
         """Return what the number before an observer rests on; nothing where there is none."""
         if math.isinf(self.settled(observer).upper):
             return ()
-        assumptions = rests_on(observer, self.circumstances)
+        assumptions = assumptions_of(observer, self.circumstances)
         return tuple(dict.fromkeys((*assumptions, *self.assumed(observer))))
 
     def assumed(self, observer: str) -> tuple[str, ...]:

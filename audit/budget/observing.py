@@ -23,7 +23,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach
-from ...fl.observers.names import ANALYZER, PEER, SHUFFLER, Circumstances, Coalition
+from ...fl.observers.assumptions import Circumstances
+from ...fl.observers.names import ANALYZER, PEER, SHUFFLER, Coalition
 from .facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from .kinds import Kind
 from .phases import NORMALISING

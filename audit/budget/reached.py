@@ -21,8 +21,10 @@ from typing import Final
 
 from ...accountant.records import Reach
 from ...fl.observers.names import ANALYZER, CLIENT, MODEL, PEER, SILO, SILO_WITH_RECORDS
-from ...fl.observers.reaches import Route, misfits, reach_of
-from ...fl.observers.suppositions import as_stated, without_protocol
+from ...fl.observers.reaches import reach_of
+from ...fl.observers.route import Route
+from ...fl.observers.stated_assumptions import stated_assumptions, unenforced_assumption
+from ...fl.observers.stated_reaches import inconsistent_fields
 from .facts import Facts, Setting
 from .protocol import settled
 from .samples import route_of
@@ -88,14 +90,17 @@ def _judged(
     if why:
         weak = (merged,) if merged.sees in ("each", "sum-less-own", "one-share") else ()
         reaches = (*_by_colluders(_all(merged), table), table, *weak)
-        return Believed(_told_apart(reaches, facts), as_stated(stated), why)
-    assumed = as_stated(stated)
+        return Believed(_told_apart(reaches, facts), stated_assumptions(stated), why)
+    assumed = stated_assumptions(stated)
     if stated.sees not in _LESS[table.sees]:
         if observer == CLIENT:  # it knows its own, whoever mixes
             merged = replace(merged, colluders=max(merged.colluders, 1))
         return Believed(
             (merged,),
-            (without_protocol(stated, observer, setting.aggregation, setting.security), *assumed),
+            (
+                unenforced_assumption(stated, observer, setting.aggregation, setting.security),
+                *assumed,
+            ),
         )
     if stated.sees == table.sees == "shuffled" or merged == _plain(table, merged):
         return Believed((merged,), assumed)  # of what is mixed the table knows no dimensions
@@ -226,7 +231,7 @@ def _contradicted(
     stated: Reach, table: Reach, facts: Facts, setting: Setting, observer: str, route: Route
 ) -> Iterator[str]:
     """Yield why other facts are against a stated reach, each in a clause that names both."""
-    for key, what in misfits(stated):
+    for key, what in inconsistent_fields(stated):
         yield f"`{key}` {what}"
     for name in ("colluders", "dropouts"):
         said, least = getattr(stated, name), getattr(table, name)
@@ -240,7 +245,7 @@ def _contradicted(
         yield f"`{observer}` sends more messages than one, nobody knows how many, and knows them"
     if stated.sees == "shuffled":
         yield from _not_mixed(stated, facts, setting)
-    if stated.sees not in _LESS[table.sees] and not without_protocol(
+    if stated.sees not in _LESS[table.sees] and not unenforced_assumption(
         stated, observer, setting.aggregation, setting.security
     ):
         yield (

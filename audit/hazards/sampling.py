@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from ...accountant import events as ev
-from ...fl.observers.names import coalition_of, phrase
+from ...fl.observers.names import coalition_of
+from ...fl.observers.words import phrase
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, SERVER, SILO, SILO_WITH_RECORDS
 from ..budget.protocol import settled
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
+from ..budget.samples import SAMPLING_EVENTS, is_hidden, parts_of
 from .hazard import Found, left_over, lines_of, rule
 from .units import holds
 
@@ -86,10 +87,10 @@ def known_sample(evidence: Evidence) -> Found | None:
             for kind in evidence.kinds
             if kind.facts.sampling.method != "none"
             and not is_hidden(kind.facts, evidence.setting, observer)
-            and holds(kind.stated.get(observer), *SAMPLERS)
+            and holds(kind.stated.get(observer), *SAMPLING_EVENTS)
         ]
         planned = evidence.ledger.opened.plan.events.get(observer)
-        if not bad and holds(planned, *SAMPLERS):
+        if not bad and holds(planned, *SAMPLING_EVENTS):
             bad = [
                 kind
                 for kind in evidence.kinds
@@ -130,7 +131,7 @@ def visible_messages(evidence: Evidence) -> Found | None:
         or (
             kind.facts.noise.family in ("randomized-response", "exponential")
             and evidence.setting.aggregation == "plain"
-            and holds(kind.stated.get(SERVER), *SAMPLERS)
+            and holds(kind.stated.get(SERVER), *SAMPLING_EVENTS)
         )
     ]
     if not bad:

@@ -11,7 +11,7 @@ from ...accountant.slack import LARGEST, allows_publishing
 from ..budget.bounds import moves
 from ..budget.evidence import Evidence, Kind
 from ..budget.facts import MODEL, Setting, Unproven
-from ..budget.samples import SAMPLERS, is_hidden, parts_of
+from ..budget.samples import SAMPLING_EVENTS, is_hidden, parts_of
 from .hazard import Found, Severity, left_over, lines_of, rule
 
 
@@ -70,7 +70,7 @@ def sampled_unit(evidence: Evidence) -> Found | None:
         for kind in evidence.kinds
         if kind.facts.sampling.method != "none"
         and not is_hidden(kind.facts, evidence.setting, MODEL)
-        and holds(kind.stated[MODEL], *SAMPLERS)
+        and holds(kind.stated[MODEL], *SAMPLING_EVENTS)
     ]
     if not bad:
         return None

@@ -11,10 +11,18 @@ from typing import Any, Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-from ..observers.names import WORDS
+from ..observers.names import OBSERVERS
 from .declaration import NORMALISE, Declaration, Table
+from .defaults import DATASETS, Defaults
 from .toml_key import Key
-from .toml_keys import AGGREGATIONS, SHARED, SOME, UNITS
+from .toml_keys import (
+    AGGREGATIONS,
+    KEYS_LOGGED_IF_TRUE,
+    OPTIONAL_KEYS,
+    SHARED_KEYS,
+    UNITS,
+    UNLOGGED_KEYS,
+)
 
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST: Final = 60
@@ -58,7 +66,7 @@ def require_sound(system: Declaration) -> None:
     _require_canaries(system)
     _require_words(system, "aggregations", AGGREGATIONS)
     _require_words(system, "units", UNITS)
-    _require_words(system, "observers", WORDS)
+    _require_words(system, "observers", OBSERVERS)
     _require_keys(system)
     if system.trains:
         _require_defaults(system)
@@ -94,7 +102,7 @@ def require_table(system: Declaration, table: Table) -> None:
         raise _wrong(system, "table", "must be a `Table`", table)
     if not isinstance(table.name, str) or not _IDENTIFIER.fullmatch(table.name):
         raise _wrong(system, "table.name", "must be small letters, digits and _", table.name)
-    if table.name in SHARED:
+    if table.name in SHARED_KEYS:
         raise _wrong(system, "table.name", "must not be a table of all systems", table.name)
     if not isinstance(table.about, str) or not table.about.strip():
         raise _wrong(system, "table.about", "must say what the table is about", table.about)
@@ -118,10 +126,8 @@ def require_table(system: Declaration, table: Table) -> None:
 
 
 def _require_key(system: Declaration, table: Table, key: Key, hint: Any, default: object) -> None:
-    from ..settings.schema import ONLY_IF_TRUE, UNLOGGED
-
     where = f"table.keys, [{table.name}] {key.name}"
-    if key.name in (*UNLOGGED, *ONLY_IF_TRUE):
+    if key.name in (*UNLOGGED_KEYS, *KEYS_LOGGED_IF_TRUE):
         raise _wrong(system, where, "must have a name of its own: that one is kept out of logs", "")
     if not callable(key.check):
         raise _wrong(system, where, "must have a range, `check`", key.check)
@@ -141,7 +147,7 @@ def _require_keys(system: Declaration) -> None:
     if system.table is not None:
         require_table(system, system.table)
     names = () if system.table is None else tuple(key.name for key in system.table.keys)
-    some = tuple(f"{table}.{key}" for table, key in SOME)
+    some = tuple(f"{table}.{key}" for table, key in OPTIONAL_KEYS)
     for field, known in (("ignores", names), ("uses", some)):
         value = getattr(system, field)
         if not isinstance(value, tuple) or not all(word in known for word in value):
@@ -159,12 +165,10 @@ def _require_words(system: Declaration, field: str, known: tuple[str, ...]) -> N
 
 def _require_defaults(system: Declaration) -> None:
     """Try how the system trains on each data set: it must be what a configuration may say."""
-    from .defaults import DATASETS, Defaults, adjusted, usual
-
     for dataset in DATASETS:
         where = f"adjust, on {dataset}"
         try:
-            defaults = adjusted(system, dataset, usual(dataset))
+            defaults = system.defaults(dataset)
         except (Exception, SystemExit) as error:  # whatever a function of another package does
             raise _wrong(
                 system, where, f"must give defaults ({type(error).__name__})", ""
@@ -172,10 +176,10 @@ def _require_defaults(system: Declaration) -> None:
         if not isinstance(defaults, Defaults):
             raise _wrong(system, where, "must give `Defaults`", defaults)
         for table in ("run", "data", "training"):
-            for key in SHARED[table]:
+            for key in SHARED_KEYS[table]:
                 value = getattr(defaults, key.name, None)
                 if value is not None and (
-                    (table, key.name) not in SOME or system.has_use_for(table, key.name)
+                    (table, key.name) not in OPTIONAL_KEYS or system.has_use_for(table, key.name)
                 ):
                     _checked(system, f"{where}: {key.name}", key.check, value, name=key.name)
 

@@ -13,13 +13,10 @@ from __future__ import annotations
 import difflib
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
-
-if TYPE_CHECKING:
-    from .declaration import Declaration
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,24 +110,3 @@ def usual(dataset: str, users: int | None = None) -> Defaults:
         )
     defaults = _USUAL[dataset]
     return defaults if users is None else replace(defaults, users=validate.count(users=users))
-
-
-def adjusted(system: Declaration, dataset: str, defaults: Defaults) -> Defaults:
-    """Return how a system trains on a data set, from how that is usually trained on."""
-    if system.adjust is not None:
-        defaults = system.adjust(dataset, defaults)
-    return defaults if system.rounds is None else replace(defaults, rounds=system.rounds)
-
-
-def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
-    """Return how `system` trains on `dataset` by default.
-
-    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
-
-    >>> found = defaults_for("heart-disease", "uldp-avg")
-    >>> found.model, found.local_rate, found.global_rate, found.clip
-    ('logistic', 0.001, 10.0, 0.1)
-    """
-    from .registry import declaration_of
-
-    return adjusted(declaration_of(system), dataset, usual(dataset, users))

@@ -10,7 +10,7 @@ from .declaration import OURS, Declaration
 
 
 @contextmanager
-def naming(system: Declaration, what: str) -> Iterator[None]:
+def blame_package(system: Declaration, what: str) -> Iterator[None]:
     """Let code of another package fail by the name of the package, the system and the field.
 
     Raises `InvalidInput` for whatever it raises, `SystemExit` too; errors of privplan as they are.

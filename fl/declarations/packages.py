@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import metadata
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...accountant.errors import InvalidInput
+from .built_in import built_in
 from .checking import require_sound
 from .declaration import OURS, Declaration, Table
+
+if TYPE_CHECKING:
+    from importlib import metadata
 
 GROUP: Final = "privplan.systems"
 """The group of entry points."""
@@ -60,6 +63,8 @@ def has_entry(name: str) -> bool:
 
 
 def _entries() -> list[metadata.EntryPoint]:
+    from importlib import metadata  # a tenth of a second that our own systems need not wait for
+
     entries = set(metadata.entry_points(group=GROUP))
     return sorted(entries, key=lambda entry: (_package(entry), entry.name))
 
@@ -113,8 +118,6 @@ def _systems(entry: metadata.EntryPoint) -> Iterator[Foreign]:
 
 def _without_clashes(listed: list[Foreign]) -> tuple[Foreign, ...]:
     """Return systems of which no two have one name, or one table with different keys."""
-    from .registry import built_in
-
     ours = built_in()
     times = Counter(entry.name for entry in listed if entry.system is not None)
     tables: dict[str, Declaration] = {}

@@ -9,34 +9,19 @@ several systems has an entry point for each.
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import Final
 
 from ...accountant.errors import InvalidInput
+from .built_in import built_in
 from .declaration import Declaration, Table
+from .defaults import Defaults
+from .packages import Foreign, foreign, foreign_named
 from .toml_key import Key
-from .toml_keys import SHARED
-
-if TYPE_CHECKING:
-    from .packages import Foreign
-
-_FOLDERS: Final = ("fedavg", "uldp")
-"""Folders of `fl` with systems; each has a module `declaration` with `SYSTEMS`."""
-
-
-@cache
-def built_in() -> dict[str, Declaration]:
-    """Return the declaration of every system of this package, by its name."""
-    known: dict[str, Declaration] = {}
-    for folder in _FOLDERS:
-        module = importlib.import_module(f"..{folder}.declaration", __package__)
-        known |= {system.name: system for system in module.SYSTEMS}
-    return known
-
+from .toml_keys import SHARED_KEYS
 
 _ASKED: ContextVar[set[str] | None] = ContextVar("systems asked for by name", default=None)
 """Within `exactly_named`, the names that were asked for; None outside of it."""
@@ -54,8 +39,6 @@ def exactly_named() -> Iterator[None]:
 
 def _foreign() -> tuple[Foreign, ...]:
     """Return the systems of other packages: of all, or of those that were asked for by name."""
-    from .packages import foreign, foreign_named
-
     asked = _ASKED.get()
     if asked is None:
         return foreign()
@@ -103,11 +86,6 @@ def known(system: str) -> Declaration | None:
         return None
 
 
-def promising_nothing() -> tuple[str, ...]:
-    """Return the names of the systems of this package that promise nothing."""
-    return tuple(name for name, system in built_in().items() if not system.promises)
-
-
 def with_use_for(table: str, key: str) -> tuple[str, ...]:
     """Return the names of all systems that have a use for a key."""
     return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
@@ -120,7 +98,38 @@ def family_tables(known: Mapping[str, Declaration] | None = None) -> dict[str, T
     return {table.name: table for table in tables if table is not None}
 
 
+def system_name(**field: object) -> str:
+    """Return the name of a system that can be run, of this package or another.
+
+    It is the range of `[run] system`.  Raises `InvalidInput` as `declaration_of`.
+    """
+    ((_, value),) = field.items()
+    return declaration_of(value).name
+
+
+_SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
+    table: tuple(
+        replace(key, check=system_name) if (table, key.name) == ("run", "system") else key
+        for key in keys
+    )
+    for table, keys in SHARED_KEYS.items()
+}
+"""The keys that all systems share; `[run] system` takes the names of installed systems only."""
+
+
 def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
     families = family_tables(None if everywhere else built_in())
-    return {**SHARED, **{name: table.keys for name, table in families.items()}}
+    return {**_SHARED_KEYS, **{name: table.keys for name, table in families.items()}}
+
+
+def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:
+    """Return how `system` trains on `dataset` by default.
+
+    With `users`, the answer is for that many.  Raises `InvalidInput` for another name.
+
+    >>> defaults = defaults_for("heart-disease", "uldp-avg")
+    >>> defaults.model, defaults.local_rate, defaults.global_rate, defaults.clip
+    ('logistic', 0.001, 10.0, 0.1)
+    """
+    return declaration_of(system).defaults(dataset, users)

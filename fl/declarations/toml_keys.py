@@ -13,7 +13,7 @@ from typing import Final
 from ...accountant import validate
 from ...accountant.errors import InvalidInput
 from ...accountant.slack import slack
-from ..observers.names import WORDS, observer_name, observer_names
+from ..observers.names import OBSERVERS, observer_name, observer_names
 from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
 
 LATER_SYSTEMS: Final = (
@@ -64,19 +64,11 @@ def source(**field: object) -> str:
     return said
 
 
-def system_name(**field: object) -> str:
-    """Return the name of a system that can be run, of this package or another."""
-    from .registry import declaration_of
-
-    ((_, value),) = field.items()
-    return declaration_of(value).name
-
-
-SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
+SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "run": (
         Key(
             "system",
-            system_name,
+            text,  # `registry.keys_by_table` narrows it to the systems that are installed
             "what is run: one of the systems above",
             "required",
             "It is the algorithm by which the silos learn together.",
@@ -210,7 +202,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
             "for whom noise and claim are made: model, server, silo, silo-with-records, or "
             "server+2, the server with two silos that tell it all they know",
             "model",
-            words=(*WORDS, "server+1", "server+2"),
+            words=(*OBSERVERS, "server+1", "server+2"),
         ),
         Key(
             "observers",
@@ -346,7 +338,7 @@ SHARED: Final[Mapping[str, tuple[Key, ...]]] = {
 }
 """The keys of each table that all systems share."""
 
-SOME: Final = (
+OPTIONAL_KEYS: Final = (
     ("privacy", "normalisation_noise"),
     ("privacy", "sampling_rate"),
     ("training", "weighting"),
@@ -357,3 +349,9 @@ SOME: Final = (
     ("training", "dropout"),
 )
 """Shared keys that only some systems have a use for: those whose declarations say so."""
+
+UNLOGGED_KEYS: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
+"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
+
+KEYS_LOGGED_IF_TRUE: Final = ("accept_delta",)
+"""Keys that earlier versions lack: they reach the log where they are true, and no other."""

@@ -18,7 +18,10 @@ from ..data.federation import Federation
 from ..declarations.declaration import OURS, USUAL
 from ..declarations.registry import known
 from ..observers.names import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
-from ..observers.reaches import Route, checked_reaches, is_sampled, reaches_of
+from ..observers.reaches import reaches_of
+from ..observers.route import Route
+from ..observers.sample_knowledge import is_sampled
+from ..observers.stated_reaches import checked_reaches
 from ..settings.schema import SecuritySettings
 from ..training.local_training import Local
 from .phases import Phase

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from .names import SILO, coalition_of, holds_part
+
 
 @dataclass(frozen=True)
 class Sentences:
@@ -69,7 +71,7 @@ TABLE: Final[Mapping[str, Sentences]] = {
         sees={"shuffle": "dummies among them, without their senders"},
     ),
 }
-"""Observers by their names; coalitions are worded in `fl.observers.names`."""
+"""Observers by their names; `phrase` words coalitions."""
 
 
 def who(observer: str) -> str:
@@ -98,3 +100,38 @@ def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> st
         return row.told_apart
     seen = row.sees.get(aggregation)
     return row.in_a_run or (row.who if seen is None else f"{row.who}, {seen}")
+
+
+def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
+    """Return an observer in words (`observer_words`), coalitions too.
+
+    `whatever`: a coalition, whether or not one of its silos holds a part of the unit.
+
+    >>> phrase("server+2", 1)
+    'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
+    """
+    found = coalition_of(observer)
+    if found is None:
+        return who(observer)
+    plural = found.colluders > 1
+    silos = f"{found.colluders:,} silos that hold" if plural else "a silo that holds"
+    part = "some" if found.holds else "nothing"
+    held = f"{silos} {part} of the unit"
+    if whatever:
+        held = f"{silos.rsplit(' that ', 1)[0]}, whatever {'they hold' if plural else 'it holds'}"
+    lost = f", and {dropouts:,} of the others missing" if dropouts else ""
+    return f"the server with {held}{lost}"
+
+
+def unit_before(observer: str, unit: str) -> str:
+    """Return what a promise before an observer is about, to stand after "one".
+
+    >>> unit_before("model", "user"), unit_before("silo-with-records", "user")
+    ('user (all records in all silos)', "user's records in the other silos")
+    """
+    if holds_part(observer):
+        return f"{unit}'s records in the other silos"
+    if unit != "user":
+        return unit
+    apart = observer == SILO or coalition_of(observer) is not None
+    return f"{unit} (all records in {'other' if apart else 'all'} silos)"

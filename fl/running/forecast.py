@@ -15,8 +15,9 @@ from ...accountant.guarantee import Bounds
 from ..frame.phases import last_round
 from ..frame.setup import Promised
 from ..frame.system import Aggregation, System, build
-from ..observers.names import circumstances_of, rests_on
-from ..observers.suppositions import supposed_in
+from ..observers.assumptions import assumptions_of
+from ..observers.stated_assumptions import reach_assumptions
+from ..settings.circumstances import circumstances_of
 from ..settings.schema import Settings
 from .preparation import Prepared, local_of, prepare, require_small_delta
 
@@ -103,7 +104,7 @@ def supposed(prepared: Prepared, observer: str, epsilon: float) -> tuple[str, ..
     if math.isinf(epsilon):
         return ()
     known = circumstances_of(prepared.settings, prepared.federation.silos)
-    return (*rests_on(observer, known), *_assumed(prepared.system, observer))
+    return (*assumptions_of(observer, known), *_assumed(prepared.system, observer))
 
 
 def _assumed(system: System, observer: str) -> tuple[str, ...]:
@@ -111,7 +112,7 @@ def _assumed(system: System, observer: str) -> tuple[str, ...]:
     if not isinstance(system, Promised):
         return ()
     opened = system.opening()
-    return supposed_in(system.stated_reaches(), observer, opened.aggregation, opened.security)
+    return reach_assumptions(system.stated_reaches(), observer, opened.aggregation, opened.security)
 
 
 def _best(

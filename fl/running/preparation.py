@@ -23,7 +23,7 @@ from ..data.federation import Federation
 from ..data.moments import Moments
 from ..datasets import federate, load
 from ..declarations.declaration import NORMALISE, Declaration
-from ..declarations.package_errors import naming
+from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of
 from ..frame.phases import checked_phases, last_round
 from ..frame.rounds import finite_model, name_in
@@ -197,16 +197,16 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now
     whose = name_in(settings.run.system, declaration)
     local = local_of(settings, federation, model)
-    with naming(declaration, "make"):
+    with blame_package(declaration, "make"):
         system = build(settings, federation, local, streams)
-    with naming(declaration, "plan"):
+    with blame_package(declaration, "plan"):
         plan = system.plan()
-    with naming(declaration, "phases"):
+    with blame_package(declaration, "phases"):
         checked_phases(system.phases, plan.phases)
         require_declared(settings, system)
-    with naming(declaration, "opening"):
+    with blame_package(declaration, "opening"):
         opening = require_opening(system.opening(), plan, settings, whose)
-    with naming(declaration, "initial"):
+    with blame_package(declaration, "initial"):
         first = finite_model(system.initial(), None, f"The first model of {whose}")
     prepared = Prepared(
         settings,
@@ -339,7 +339,7 @@ def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
         return {}
     system = prepared.settings.system
     if system.measure is not None:
-        with naming(system, system.measure):
+        with blame_package(system, system.measure):
             how = cast("Measure", system.load(system.measure))
             return measured(how(prepared, parameters.copy()), name_in(system.name, system))
     if prepared.trained is None:
@@ -354,7 +354,7 @@ def _parts(
 ) -> dict[str, Shape]:
     """Return the parts of what is released; raise `InvalidInput` where they are not all of it."""
     parts: Mapping[str, Shape] = {} if model is None else model.parts
-    with naming(declaration, "parts"):
+    with blame_package(declaration, "parts"):
         if isinstance(system, Parted):
             parts = system.parts
     return checked_parts(parts, size, name_in(system.name, declaration))

@@ -14,8 +14,8 @@ from ..frame.phases import Once, Phase
 from ..frame.private_normalisation import MOMENTS, NORMALISE
 from ..frame.state import Arrays, State, state_digest, states
 from ..frame.system import digest
+from ..observers.names import DEFAULT_OBSERVERS
 from ..observers.names import MODEL as SEES_MODEL
-from ..observers.names import NAMED
 from ..settings.schema import Settings, idle_tables
 from .checkpoint import CHECKPOINT, MODEL, Checkpoint
 from .preparation import Prepared, first_checkpoint, first_state, prepare, versions
@@ -25,7 +25,7 @@ _NEW_RUN: Final = "Restore what was changed, or start a new run in another folde
 
 ADDED: Final[Mapping[str, object]] = {
     "[privacy] observer": SEES_MODEL,
-    "[privacy] observers": list(NAMED),
+    "[privacy] observers": list(DEFAULT_OBSERVERS),
     "[security] colluders": 0,
 }
 """Keys that logs did not always have, and what they were then."""

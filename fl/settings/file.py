@@ -15,8 +15,8 @@ from typing import Any, Final
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
 from ..declarations import toml_keys
 from ..declarations.declaration import Given
-from ..declarations.defaults import Defaults, adjusted, usual
-from ..declarations.package_errors import naming
+from ..declarations.defaults import Defaults, usual
+from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key
 from ..observers.names import coalitions_in
@@ -47,8 +47,13 @@ _LATER: Final = {
 """Words that are planned."""
 
 
-def read(path: Path) -> Settings:
-    """Return the settings that a file describes; see `settings.read_settings`."""
+def read_settings(path: str | Path) -> Settings:
+    """Return the settings that a TOML file describes.
+
+    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
+    configuration, and `Unsupported` for what has a name but does not exist yet.
+    """
+    path = Path(path)
     return parse(content_of(path), path.name)
 
 
@@ -181,14 +186,15 @@ class _Reader:
 def completed(given: Given) -> Settings:
     """Return settings in which everything that is left out has the value of the paper."""
     tables: dict[str, dict[str, Any]] = {
-        name: dict(given.get(name, {})) for name in toml_keys.SHARED
+        name: dict(given.get(name, {})) for name in toml_keys.SHARED_KEYS
     }
     run, data = tables["run"], tables["data"]
     system = declaration_of(run["system"])
-    defaults = usual(data["name"], data.get("users"))
     if system.trains:
-        defaults = adjusted(system, data["name"], defaults)
-    elif system.rounds is not None:
+        defaults = system.defaults(data["name"], data.get("users"))
+    else:
+        defaults = usual(data["name"], data.get("users"))
+    if not system.trains and system.rounds is not None:
         run.setdefault("rounds", system.rounds)
     for table, key in ((data, "path"), (tables["log"], "sign_key")):
         if key in table:
@@ -203,7 +209,7 @@ def completed(given: Given) -> Settings:
     special = None
     if system.table is not None:
         keys_given = given.get(system.table.name, {})
-        with naming(system, "table.settings"):
+        with blame_package(system, "table.settings"):
             special = system.table.settings(**keys_given)
         if system.table.group is not None:
             privacy["group"] = keys_given.get(system.table.group, 1)

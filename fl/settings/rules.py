@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..declarations.built_in import without_promise
 from ..declarations.declaration import Complaint, Given, Rule
-from ..declarations.package_errors import naming
-from ..declarations.registry import declaration_of, declared, promising_nothing, with_use_for
-from ..observers.names import AMONG_PEERS, coalition_of, coalitions_in
+from ..declarations.package_errors import blame_package
+from ..declarations.registry import declaration_of, declared, with_use_for
+from ..observers.names import PEER_OBSERVERS, coalition_of, coalitions_in
 from ..secagg.peers import FEWEST
 from .public_test_data import BUNDLED
 
@@ -53,7 +54,7 @@ def _of_system(given: Given) -> Complaint | None:
     """Return the first complaint of the rules that the system declares."""
     system = declaration_of(_system(given))
     for rule in system.rules:
-        with naming(system, "rules"):
+        with blame_package(system, "rules"):
             said = rule(given)
             if said is not None:
                 what, why, step = map(str.strip, said)
@@ -202,7 +203,7 @@ def _among_peers(given: Given) -> Complaint | None:
         return None
     what = 'has aggregation = "shares" in [security], and '
     for name in observers_in(given):
-        if name not in AMONG_PEERS:
+        if name not in PEER_OBSERVERS:
             return (
                 f"{what}names {name} in [privacy]",
                 "There is no server among peers, and every silo is one: it sees the sum, of which "
@@ -299,7 +300,7 @@ def _device(given: Given) -> Complaint | None:
         f'asks for device = "{given["run"]["device"]}" in [run], and {_system(given)} is private',
         "On a GPU the last bits of one user's update can change with who else takes part, and the "
         "clip does not bound that; on a CPU it was measured not to happen.",
-        f'Write device = "cpu"; {" and ".join(promising_nothing())} may use a GPU.',
+        f'Write device = "cpu"; {" and ".join(without_promise())} may use a GPU.',
     )
 
 

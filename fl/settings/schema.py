@@ -1,8 +1,8 @@
 """The settings of a run: its configuration, checked, complete and frozen.
 
-A configuration is TOML (`read_settings`); what it leaves out is filled in from the paper of the
-system (`fl.declarations.defaults`, and what the system declares).  Settings that were made are
-consistent: no key contradicts another, and none is without effect.
+A configuration is TOML (`.file.read_settings`); what it leaves out is filled in from the paper of
+the system (`fl.declarations.defaults`, and what the system declares).  Settings read from a file
+are consistent: no key contradicts another, and none is without effect.
 """
 
 from __future__ import annotations
@@ -16,20 +16,16 @@ from typing import Any, Final, Literal, TypeVar
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import Relation, Unit
+from ..declarations.built_in import built_in
 from ..declarations.declaration import AS_PUBLISHED, Declaration
-from ..declarations.registry import built_in, declaration_of, family_tables
+from ..declarations.registry import declaration_of, family_tables
 from ..declarations.sealed_items import sealed_items
-from ..observers.names import AMONG_PEERS, MODEL, NAMED
+from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
+from ..observers.names import DEFAULT_OBSERVERS, MODEL, PEER_OBSERVERS
 
 Kind = TypeVar("Kind")
 
 Fsync = Literal["records", "always", "never"]
-
-UNLOGGED: Final = ("path", "fsync", "sign_key", "save_models", "keep_transcripts", "processes")
-"""Keys that never reach the log: a path may name a person, the others change nothing in a run."""
-
-ONLY_IF_TRUE: Final = ("accept_delta",)
-"""Keys that earlier versions lack: they reach the log where they are true, and no other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +79,7 @@ class PrivacySettings:
     sampling_rate: float = 1.0
     group: int = 1
     observer: str = MODEL
-    observers: tuple[str, ...] = NAMED
+    observers: tuple[str, ...] = DEFAULT_OBSERVERS
     accept_delta: bool = False
 
 
@@ -170,15 +166,15 @@ class Settings:
     log: LogSettings = LogSettings()
 
     def __post_init__(self) -> None:
-        for name, shared in _SHARED.items():
+        for name, shared in _SHARED_TABLES.items():
             if not isinstance(getattr(self, name), shared):
                 raise InvalidInput(
                     f"`{name}` must be {shared.__name__}; it is {kind_of(getattr(self, name))}.",
                     "Each table of a configuration has a type of its own.",
                     "Make the settings with `read_settings`.",
                 )
-        if self.security.aggregation == "shares" and self.privacy.observers == NAMED:
-            among = replace(self.privacy, observers=AMONG_PEERS)  # of the others there is none
+        if self.security.aggregation == "shares" and self.privacy.observers == DEFAULT_OBSERVERS:
+            among = replace(self.privacy, observers=PEER_OBSERVERS)  # of the others there is none
             object.__setattr__(self, "privacy", among)
         declared = declaration_of(self.run.system).table
         kind = types.NoneType if declared is None else declared.settings
@@ -227,7 +223,7 @@ class Settings:
         return most
 
     def to_json(self) -> dict[str, dict[str, object]]:
-        """Return what a log may say of the settings: all but `UNLOGGED`; floats as texts."""
+        """Return what a log may say of the settings: all but `UNLOGGED_KEYS`; floats as texts."""
         logged = {name: table_json(table) for name, table in self.tables().items()}
         return {name: table for name, table in logged.items() if table}
 
@@ -237,7 +233,7 @@ class Settings:
         return sealed_items(lambda table, key: getattr(tables[table], key))
 
 
-_SHARED: Final[Mapping[str, type[Any]]] = {
+_SHARED_TABLES: Final[Mapping[str, type[Any]]] = {
     "run": RunSettings,
     "data": DataSettings,
     "privacy": PrivacySettings,
@@ -248,12 +244,12 @@ _SHARED: Final[Mapping[str, type[Any]]] = {
 }
 """The tables that all systems share."""
 
-_FIELD: Final = {name: name for name in _SHARED}
+_FIELD: Final = {name: name for name in _SHARED_TABLES}
 
 
 def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
     """Return the type of each table of a system; those that all systems share, for None."""
-    tables = dict(_SHARED)
+    tables = dict(_SHARED_TABLES)
     if system is not None and not system.trains:
         del tables["training"]
     if system is not None and system.table is not None:
@@ -309,24 +305,13 @@ def _says_nothing(said: object, kind: type[Any]) -> bool:
     )
 
 
-def read_settings(path: str | Path) -> Settings:
-    """Return the settings that a TOML file describes.
-
-    Raises `InvalidInput`, which names the file, the table and the key, for whatever is no
-    configuration, and `Unsupported` for what has a name but does not exist yet.
-    """
-    from .file import read
-
-    return read(Path(path))
-
-
 def table_json(table: object) -> dict[str, object]:
     """Return what a log may say of one table."""
     pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
     return {
         name: _json(value)
         for name, value in pairs.items()
-        if name not in UNLOGGED and (value or name not in ONLY_IF_TRUE)
+        if name not in UNLOGGED_KEYS and (value or name not in KEYS_LOGGED_IF_TRUE)
     }
 
 
@@ -346,5 +331,4 @@ __all__ = [
     "SecuritySettings",
     "Settings",
     "TrainingSettings",
-    "read_settings",
 ]

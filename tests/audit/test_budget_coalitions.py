@@ -17,7 +17,7 @@ from privplan.accountant import events as ev
 from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
-from privplan.fl.observers.names import HONEST_SERVER, OTHERS_PART
+from privplan.fl.observers.assumptions import HONEST_SERVER, OTHER_SILOS_RECORDS
 from privplan.fl.running.preparation import Prepared, prepare
 from privplan.fl.settings.file import parse
 
@@ -380,7 +380,7 @@ def test_numbers_of_private_weighting_rest_on_parties_that_follow_it() -> None:
     found = rests_on(weighted(rule="records", aggregation="private-weighting"))
     for observer in ("model", "server", "silo", "silo-with-records"):
         assert found[observer][0] == "every silo and the server follow the protocol"
-        assert found[observer][1:] == (OTHERS_PART,) * (observer == "silo-with-records")
+        assert found[observer][1:] == (OTHER_SILOS_RECORDS,) * (observer == "silo-with-records")
 
 
 def test_masks_rest_on_silos_that_tell_nothing_or_no_more_than_is_stated() -> None:

@@ -12,7 +12,8 @@ pytest.importorskip("sklearn")
 from privplan.audit.budget.protocol import settled
 from privplan.audit.budget.reached import believed
 from privplan.audit.budget.samples import route_of
-from privplan.fl.observers.reaches import checked_reaches, reaches_of
+from privplan.fl.observers.reaches import reaches_of
+from privplan.fl.observers.stated_reaches import checked_reaches
 
 from ..sweeps import sweep
 from .ledgers import Records, audited, evidence, intents, weighted

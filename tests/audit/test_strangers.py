@@ -12,7 +12,7 @@ import pytest
 from privplan.accountant.errors import InvalidInput
 from privplan.audit.budget import audit_budget
 from privplan.audit.edits import edits_of
-from privplan.fl.declarations import registry
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import Declaration
 from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
@@ -148,7 +148,7 @@ def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
 
 
 def test_our_own_code_hides_no_error() -> None:
-    ours = registry.built_in()["uldp-avg"]
+    ours = built_in()["uldp-avg"]
 
     def wrong() -> None:
         raise ZeroDivisionError

@@ -747,7 +747,7 @@ def test_the_audit_finds_what_protects_nobody(
 
 
 def test_the_examples_are_configurations() -> None:
-    from privplan.fl.settings.schema import read_settings
+    from privplan.fl.settings.file import read_settings
 
     found = {path.name: read_settings(path) for path in (ROOT / "examples").glob("*.toml")}
     assert set(found) >= {"heart.toml", "breast-cancer.toml"}

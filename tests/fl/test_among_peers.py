@@ -21,7 +21,7 @@ from privplan.audit.edits import edits_of
 from privplan.fl.aggregation.weighted_sum import weighted_views
 from privplan.fl.fedavg.averaging import FedAvg
 from privplan.fl.log import LogWriter, read
-from privplan.fl.observers.names import AMONG_PEERS
+from privplan.fl.observers.names import PEER_OBSERVERS
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.running.forecast import forecast
 from privplan.fl.running.preparation import Prepared, prepare, randomness
@@ -82,7 +82,7 @@ def test_a_peer_sees_what_a_silo_sees_under_masks(silos: int, neighbours: str) -
     options: dict[str, Any] = {"silos": silos, "rule": "uniform", "neighbours": neighbours}
     peers = weighted_views(SIGMA, aggregation="shares", **options)
     masked = weighted_views(SIGMA, aggregation="masked", **options)
-    assert tuple(peers) == AMONG_PEERS
+    assert tuple(peers) == PEER_OBSERVERS
     assert (peers["model"], peers["peer"]) == (masked["model"], masked["silo"])
 
 
@@ -169,9 +169,9 @@ def test_settings_that_peers_cannot_have_are_refused(given: dict[str, str], why:
 
 
 def test_the_verdict_is_about_those_that_there_are() -> None:
-    assert parsed().privacy.observers == AMONG_PEERS
+    assert parsed().privacy.observers == PEER_OBSERVERS
     assert parsed(privacy='observers = ["peer"]').privacy.observers == ("peer",)
-    assert settings_of().privacy.observers == AMONG_PEERS
+    assert settings_of().privacy.observers == PEER_OBSERVERS
     assert parsed(privacy='observer = "peer"').privacy.observer == "peer"
     with pytest.raises(InvalidInput, match="no observer 'peer' of its own"):
         prepare(settings_of(privacy={"observer": "peer"}, aggregation="masked"))
@@ -214,10 +214,10 @@ def test_the_audit_finds_what_the_run_promised(
     assert report.ok
     assert edits_of(tmp_path / "run") == ()
     rows = {row.observer: row for row in report.rows}
-    assert tuple(rows) == AMONG_PEERS
+    assert tuple(rows) == PEER_OBSERVERS
     assert report.worst is not None
     assert report.worst.named == 2
-    model, peer = (result.guarantees[who].epsilon.upper for who in AMONG_PEERS)
+    model, peer = (result.guarantees[who].epsilon.upper for who in PEER_OBSERVERS)
     assert rows["model"].total.upper == pytest.approx(model, rel=1e-6)
     # It is about what lies elsewhere, so of even weights it may be below the model's.
     assert rows["peer"].total.upper == pytest.approx(peer, rel=1e-6)
@@ -358,7 +358,7 @@ def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
 @runs
 def test_a_forecast_says_what_a_peer_would_learn(tmp_path: Path) -> None:
     found = forecast(settings_of())
-    assert tuple(one.observer for one in found.observers) == AMONG_PEERS
+    assert tuple(one.observer for one in found.observers) == PEER_OBSERVERS
     for one in found.observers:
         assert one.lowered_by is not None
         assert one.lowered_by.name in ("half the rounds", "twice the noise")

@@ -8,9 +8,10 @@ import math
 import pytest
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.declarations import defaults
-from privplan.fl.declarations.defaults import DATASETS, defaults_for
-from privplan.fl.declarations.registry import built_in
+from privplan.fl.declarations import registry
+from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.defaults import DATASETS
+from privplan.fl.declarations.registry import defaults_for
 
 PAPER = ("heart-disease", "tcga-brca", "creditcard", "mnist")
 
@@ -109,6 +110,6 @@ def test_names_are_those_of_a_configuration() -> None:
 
 
 def test_examples_run() -> None:
-    found = doctest.testmod(defaults)
+    found = doctest.testmod(registry)
     assert found.attempted > 0
     assert found.failed == 0

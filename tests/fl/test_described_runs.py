@@ -17,7 +17,8 @@ import privplan as pp
 from privplan.accountant.errors import InvalidInput, Unsupported
 from privplan.fl.running import Configuration
 from privplan.fl.running.toml_writer import text_of
-from privplan.fl.settings.schema import Settings, read_settings
+from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.schema import Settings
 
 from .wards import Tables, ward, written
 

@@ -21,7 +21,8 @@ from privplan.audit.verify import verify
 from privplan.fl.frame.rounds import Draft
 from privplan.fl.frame.user_sum import Held
 from privplan.fl.running import RunInterrupted, preparation
-from privplan.fl.settings.schema import Settings, read_settings
+from privplan.fl.settings.file import read_settings
+from privplan.fl.settings.schema import Settings
 
 from .wards import Tables, command, ward, written
 

@@ -14,8 +14,8 @@ from privplan.audit.report import page
 from privplan.cli import describe
 from privplan.fl.declarations.registry import declared
 from privplan.fl.observers import words
-from privplan.fl.observers.names import WORDS, phrase
-from privplan.fl.observers.words import TABLE, in_a_run, who
+from privplan.fl.observers.names import OBSERVERS
+from privplan.fl.observers.words import TABLE, in_a_run, phrase, who
 
 ROOT: Final = Path(__file__).parents[2]
 SPEAKING: Final = sorted([*(ROOT / "cli").rglob("*"), *(ROOT / "audit" / "report").rglob("*")])
@@ -25,7 +25,7 @@ def test_examples() -> None:
     assert doctest.testmod(words).failed == 0
 
 
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("name", OBSERVERS)
 def test_every_observer_has_a_sentence(name: str) -> None:
     assert phrase(name) == TABLE[name].who == who(name) != name
     assert in_a_run(name, "plain")

@@ -20,7 +20,7 @@ from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.plan import PlannedPhase
 from privplan.audit.verify import verify
-from privplan.fl.declarations.registry import built_in
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.frame.phases import (
     Follow,
     Once,

@@ -10,9 +10,11 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput, PrivplanError, Unsupported
 from privplan.fl.declarations import toml_keys
-from privplan.fl.declarations.registry import built_in, keys_by_table
-from privplan.fl.settings.file import LIMIT, parse
-from privplan.fl.settings.schema import Settings, read_settings, schema
+from privplan.fl.declarations.built_in import built_in
+from privplan.fl.declarations.registry import keys_by_table
+from privplan.fl.settings import schema
+from privplan.fl.settings.file import LIMIT, parse, read_settings
+from privplan.fl.settings.schema import Settings
 from privplan.fl.uldp.settings import UldpSettings
 
 BASE = {

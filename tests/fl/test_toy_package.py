@@ -111,7 +111,7 @@ def uninterrupted(place: Path, cut: int) -> Any:
         from privplan.accountant.randomness import Streams
         from privplan.fl.canaries import Memory
         from privplan.fl.running.preparation import prepare
-        from privplan.fl.settings.schema import read_settings
+        from privplan.fl.settings.file import read_settings
         prepared = prepare(read_settings(Path("run.toml")))
         odometer = Odometer.for_plan(prepared.plan)
         gates = [Gate(odometer, Memory(), Streams.seeded({SEED}, part)) for part in (0, 1)]

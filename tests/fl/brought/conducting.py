@@ -15,8 +15,8 @@ from typing import Any
 from privplan.accountant.mechanisms import Gate
 from privplan.accountant.odometer import Odometer
 from privplan.accountant.randomness import Streams
+from privplan.fl.declarations.built_in import built_in
 from privplan.fl.declarations.declaration import USUAL, Declaration
-from privplan.fl.declarations.registry import built_in
 from privplan.fl.log import LogWriter
 from privplan.fl.log.reader import Scan
 from privplan.fl.running.preparation import prepare, randomness

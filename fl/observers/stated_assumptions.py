@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...accountant.records import Reach, Security
-from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER, phrase
+from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER
+from .words import phrase
 
 ASSUMED: Final = "assumed: "
 
@@ -21,7 +22,7 @@ _SHOWN: Final = 5
 _LONGEST: Final = 200
 
 
-def as_stated(stated: Reach) -> tuple[str, ...]:
+def stated_assumptions(stated: Reach) -> tuple[str, ...]:
     """Return what a reach itself says that it rests on, as far as it can be shown."""
     said = [
         "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
@@ -32,7 +33,7 @@ def as_stated(stated: Reach) -> tuple[str, ...]:
     return (*shown, *((_TIMES,) if "times" in stated.also else ()))
 
 
-def without_protocol(
+def unenforced_assumption(
     stated: Reach, observer: str, aggregation: str, security: Security | None
 ) -> str:
     """Return what must be supposed where no protocol can carry a reach; empty where one could."""
@@ -47,7 +48,7 @@ def without_protocol(
     return ""
 
 
-def supposed_in(
+def reach_assumptions(
     reaches: Mapping[str, Reach] | None, observer: str, aggregation: str, security: Security | None
 ) -> tuple[str, ...]:
     """Return what the number before an observer supposes of what is stated to reach it.
@@ -60,8 +61,8 @@ def supposed_in(
     if name is None:
         return ()
     reach = stated[name]
-    one = without_protocol(reach, observer, aggregation, security)
+    one = unenforced_assumption(reach, observer, aggregation, security)
     beside: tuple[str, ...] = ()
     if reach.sees == "nothing" and observer != MODEL:
-        beside = supposed_in(reaches, MODEL, aggregation, security)
-    return tuple(dict.fromkeys((*((one,) if one else ()), *as_stated(reach), *beside)))
+        beside = reach_assumptions(reaches, MODEL, aggregation, security)
+    return tuple(dict.fromkeys((*((one,) if one else ()), *stated_assumptions(reach), *beside)))
