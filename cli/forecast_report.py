@@ -12,7 +12,7 @@ from .output import Report, paragraph, plain, table
 from .plan_source import LIMIT
 
 if TYPE_CHECKING:
-    from ..fl.running.forecast import Change, Expected, Forecast
+    from ..fl.running.forecast import Change, Forecast, ObserverForecast
 
 
 def is_run(path: str) -> bool:
@@ -60,7 +60,7 @@ def report_of(found: Forecast, path: Path) -> Report:
     )
 
 
-def _row(found: Forecast, expected: Expected) -> dict[str, object]:
+def _row(found: Forecast, expected: ObserverForecast) -> dict[str, object]:
     from ..fl.observers.names import observer_fields
 
     change = expected.lowered_by
@@ -108,7 +108,7 @@ def _observers(found: Forecast) -> str:
     return "\n".join(part for pair in zip(text, below, strict=True) for part in pair if part)
 
 
-def _below(found: Forecast, expected: Expected, indent: str) -> str:
+def _below(found: Forecast, expected: ObserverForecast, indent: str) -> str:
     who = paragraph(indent, _who(found, expected.observer))
     if math.isinf(expected.epsilon.upper):
         reason = describe.no_guarantee(found.prepared.plan.seen_by(expected.observer))
@@ -130,7 +130,7 @@ def _who(forecast: Forecast, observer: str) -> str:
     return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
-def _number(expected: Expected) -> str:
+def _number(expected: ObserverForecast) -> str:
     upper = expected.epsilon.upper
     return rounding.up(upper) if math.isfinite(upper) else "no guarantee"
 

@@ -15,8 +15,8 @@ from .interruption import Interrupted
 
 if TYPE_CHECKING:
     from ..accountant.errors import MissingExtra
-    from ..fl.running import Ready
-    from ..fl.running.checkpoint import Measured
+    from ..fl.running import ReadyRun
+    from ..fl.running.checkpoint import RoundMeasurement
 
 EXAMPLE: Final = "privplan run CONFIG.toml --out DIR"
 
@@ -48,7 +48,7 @@ Head = Annotated[
     ),
 ]
 
-Report = Callable[["Measured", int], None]
+Report = Callable[["RoundMeasurement", int], None]
 
 
 def run(
@@ -74,14 +74,14 @@ def run(
             output.show(_forecast(config, resume, accept_delta), as_json=as_json, quiet=quiet)
             return
         ready = _ready(config, out, resume, anchors.head_of(head), accept_delta)
-        from ..fl.running.lifecycle import carried_out
+        from ..fl.running.lifecycle import execute_ready
         from ..fl.running.warnings import warnings_of
         from .run_report import report_of
 
         with ready.writer:
             warnings = warnings_of(ready.prepared)
             with _bar(ready, shown=not (as_json or quiet)) as tell:
-                result = carried_out(ready, tell)
+                result = execute_ready(ready, tell)
         report = report_of(ready, result, ready.writer.head, warnings)
     except MissingExtra as error:
         raise _with_command(error) from None
@@ -106,10 +106,10 @@ def _forecast(config: Path | None, resume: bool, accept_delta: bool) -> output.R
 
 def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -> Interrupted:
     """Return how to go on where a run was interrupted, in a round or outside of all."""
-    from ..fl.running.folder import CONFIG
+    from ..fl.running.folder import CONFIG_FILE
     from ..fl.running.interrupted_run import RunInterrupted, between_rounds
 
-    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG).is_file()):
+    if isinstance(error, RunInterrupted) or (out is not None and (out / CONFIG_FILE).is_file()):
         stopped = between_rounds(error, out or Path(), head)
         return Interrupted(stopped.what, stopped.why, stopped.next_step)
     return Interrupted("The run was interrupted.", "No round was under way.")
@@ -117,9 +117,9 @@ def _interrupted(error: KeyboardInterrupt, out: Path | None, head: str | None) -
 
 def _ready(
     config: Path | None, out: Path | None, resume: bool, head: str | None, accept_delta: bool
-) -> Ready:
+) -> ReadyRun:
     from ..accountant.errors import InvalidInput
-    from ..fl.running import Configuration, begin, take_up
+    from ..fl.running import Configuration, ready_new_run, ready_to_resume
 
     if out is None:
         raise InvalidInput(
@@ -143,13 +143,13 @@ def _ready(
     if source is not None and accept_delta:
         source = source.with_accepted_delta()
     if resume:
-        return take_up(source, out, head)
+        return ready_to_resume(source, out, head)
     assert source is not None
-    return begin(source, out)
+    return ready_new_run(source, out)
 
 
 @contextmanager
-def _bar(ready: Ready, *, shown: bool) -> Iterator[Report | None]:
+def _bar(ready: ReadyRun, *, shown: bool) -> Iterator[Report | None]:
     """Show how far the run is, on a terminal only; yield what is to be told of each round."""
     if not (shown and sys.stderr is not None and sys.stderr.isatty()):
         yield None
@@ -169,7 +169,7 @@ def _bar(ready: Ready, *, shown: bool) -> Iterator[Report | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=ready.prepared.rounds)
 
-        def tell(measured: Measured, _: int) -> None:
+        def tell(measured: RoundMeasurement, _: int) -> None:
             progress.update(task, completed=measured.round, description=line_of(measured))
 
         yield tell

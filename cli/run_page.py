@@ -105,9 +105,9 @@ Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 
 def run_page() -> str:
     """Return the page."""
-    from ..fl.declarations.registry import family_tables, keys_by_table
+    from ..fl.declarations.registry import keys_by_table, system_tables
 
-    families = family_tables()
+    families = system_tables()
     parts = [_HEAD, _systems()]
     for name, keys in keys_by_table(everywhere=True).items():
         about = families[name].about if name in families else _TABLES[name]
@@ -121,15 +121,15 @@ def run_page() -> str:
 
 def _systems() -> str:
     """Return the list of systems, and what is wrong with those of other packages."""
-    from ..fl.declarations.declaration import OURS
-    from ..fl.declarations.packages import foreign
+    from ..fl.declarations.declaration import OWN_PACKAGE
+    from ..fl.declarations.packages import foreign_systems
     from ..fl.declarations.registry import declared
 
     lines = ["Systems"]
     for name, system in declared().items():
-        whose = "" if system.package == OURS else f" (package {system.package})"
+        whose = "" if system.package == OWN_PACKAGE else f" (package {system.package})"
         lines += _entry(name, f"{system.summary}{whose}")
-    for entry in foreign():
+    for entry in foreign_systems():
         if entry.trouble is not None:
             lines += _entry(entry.name, f"cannot be used.  {entry.trouble.what}")
     return "\n".join(lines) + "\n"

@@ -17,8 +17,8 @@ from .output import Report, plain, table, wrapped
 if TYPE_CHECKING:
     from ..accountant.guarantee import Guarantee
     from ..accountant.records import Security
-    from ..fl.running import Ready
-    from ..fl.running.checkpoint import Measured
+    from ..fl.running import ReadyRun
+    from ..fl.running.checkpoint import RoundMeasurement
     from ..fl.running.session import RunResult
 
 _APART: Final = (
@@ -32,7 +32,7 @@ _MIXED: Final = (
 )
 
 
-def line_of(measured: Measured) -> str:
+def line_of(measured: RoundMeasurement) -> str:
     """Return one line on the model after a round, and what was spent by then."""
     parts = [f"{name} {value:.4g}" for name, value in [*measured.metrics.items()][:1]]
     if "model" in measured.epsilon:
@@ -41,7 +41,7 @@ def line_of(measured: Measured) -> str:
 
 
 def report_of(
-    ready: Ready, result: RunResult, head: str | None, warnings: tuple[str, ...]
+    ready: ReadyRun, result: RunResult, head: str | None, warnings: tuple[str, ...]
 ) -> Report:
     """Return what a run has left."""
     proven = result.guarantees[ready.prepared.opening.claim.observer]
@@ -54,7 +54,7 @@ def report_of(
     )
 
 
-def _json(ready: Ready, result: RunResult, head: str | None) -> dict[str, object]:
+def _json(ready: ReadyRun, result: RunResult, head: str | None) -> dict[str, object]:
     own = ready.prepared
     proven = result.guarantees[own.opening.claim.observer]
     last = result.measured[-1] if result.measured else None
@@ -97,7 +97,7 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
     return {name: None if math.isnan(value) else value for name, value in values.items()}
 
 
-def _rows(ready: Ready, result: RunResult, head: str | None) -> list[tuple[str, str]]:
+def _rows(ready: ReadyRun, result: RunResult, head: str | None) -> list[tuple[str, str]]:
     own, folder = ready.prepared, plain(str(ready.folder))
     data, rounds = own.federation, f"{result.rounds:,} of {own.settings.run.rounds:,} rounds"
     trained = (
@@ -163,7 +163,7 @@ def _protocol(security: Security) -> str:
     )
 
 
-def _proven_rows(ready: Ready, result: RunResult) -> list[tuple[str, str]]:
+def _proven_rows(ready: ReadyRun, result: RunResult) -> list[tuple[str, str]]:
     claim = ready.prepared.opening.claim
     if not ready.prepared.promises:
         return [("proves", "nothing: there is no guarantee")]
@@ -198,7 +198,7 @@ def _is_told(result: RunResult, who: str) -> bool:
     return found[who].epsilon == found[Coalition(coalition.colluders).name].epsilon
 
 
-def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
+def _below(ready: ReadyRun, who: str, one: Guarantee) -> list[tuple[str, str]]:
     """Return what stands under a number: what it rests on, or why there is none."""
     if math.isinf(one.epsilon.upper):
         reason = describe.no_guarantee(ready.prepared.plan.seen_by(who))
@@ -207,11 +207,11 @@ def _below(ready: Ready, who: str, one: Guarantee) -> list[tuple[str, str]]:
     return wrapped("", f"rests on: {'; '.join(found)}") if found else []
 
 
-def _rests_on(ready: Ready, who: str, one: Guarantee) -> tuple[str, ...]:
+def _rests_on(ready: ReadyRun, who: str, one: Guarantee) -> tuple[str, ...]:
     """Return what a number rests on; nothing where there is none."""
-    from ..fl.running.forecast import supposed
+    from ..fl.running.forecast import all_assumptions
 
-    return supposed(ready.prepared, who, one.epsilon.upper)
+    return all_assumptions(ready.prepared, who, one.epsilon.upper)
 
 
 def _of(one: Guarantee) -> str:
@@ -219,7 +219,7 @@ def _of(one: Guarantee) -> str:
     return "no guarantee" if math.isinf(upper) else f"epsilon {rounding.up(upper)}"
 
 
-def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
+def _who(ready: ReadyRun, observer: str, *, whatever: bool = False) -> str:
     prepared = ready.prepared
     if coalition_of(observer) is not None:
         return phrase(observer, prepared.settings.security.dropouts, whatever=whatever)
@@ -228,7 +228,7 @@ def _who(ready: Ready, observer: str, *, whatever: bool = False) -> str:
     return in_a_run(observer, prepared.opening.aggregation, told_apart=apart)
 
 
-def _assumptions(ready: Ready) -> tuple[str, ...]:
+def _assumptions(ready: ReadyRun) -> tuple[str, ...]:
     own = ready.prepared
     if not own.promises:
         return ()

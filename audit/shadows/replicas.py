@@ -24,7 +24,7 @@ from ...accountant.records import Record
 from ...fl.data.federation import Federation
 from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
-from ...fl.running.preparation import Prepared
+from ...fl.running.preparation import PreparedRun
 from ...fl.settings.schema import Settings
 from .design import Inside
 from .executor import Executor, Serial
@@ -120,7 +120,7 @@ def _replica(
         return _made(_prepared(settings, federation.only(kept), streams))
 
 
-def _prepared(settings: Settings, federation: Federation, streams: Streams) -> Prepared:
+def _prepared(settings: Settings, federation: Federation, streams: Streams) -> PreparedRun:
     from ...fl.frame.system import build
     from ...fl.models import model_named
     from ...fl.settings.public_test_data import evaluation_data
@@ -129,7 +129,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     width, own = math.prod(federation.features.shape[1:]), settings.training
     model = model_named(own.model, width, federation.classes, dropout=own.dropout)
     system = build(settings, federation, TorchLocal(settings, federation, model), streams)
-    return Prepared(
+    return PreparedRun(
         settings,
         federation,
         model,
@@ -142,7 +142,7 @@ def _prepared(settings: Settings, federation: Federation, streams: Streams) -> P
     )
 
 
-def _made(own: Prepared) -> Replica:
+def _made(own: PreparedRun) -> Replica:
     odometer = Odometer.for_plan(own.plan) if own.promises else None
     gate = Gate(odometer, Forgetful(), own.streams)
     parameters, state = own.system.initial(), own.system.initial_state()

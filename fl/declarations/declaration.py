@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from ...accountant.errors import InvalidInput
 from ..observers.names import DEFAULT_OBSERVERS
-from .defaults import Defaults, usual
+from .defaults import Defaults, dataset_defaults
 from .toml_key import Key as Key
 from .toml_keys import OPTIONAL_KEYS, SHARED_KEYS
 
@@ -39,7 +39,7 @@ Adjust: TypeAlias = Callable[[str, Defaults], Defaults]
 """From a data set and how it is usually trained on to how a system trains on it."""
 
 
-OURS: Final = "privplan"
+OWN_PACKAGE: Final = "privplan"
 """The package that brings the systems of `fl`."""
 
 TRAIN: Final = "train"
@@ -52,7 +52,7 @@ AS_PUBLISHED: Final = "as_published"
 """The key of a table that runs a method as it was published; its log then says so."""
 
 
-USUAL: Final = ("plain", "masked")
+SERVER_AGGREGATIONS: Final = ("plain", "masked")
 """The aggregations of a system that declares none: sums that a server gets."""
 
 
@@ -117,14 +117,14 @@ class Declaration:
     name: str
     make: str
     summary: str
-    package: str = OURS
+    package: str = OWN_PACKAGE
     table: Table | None = None
     ignores: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     adjust: Adjust | None = None
     rounds: int | None = None
-    aggregations: tuple[str, ...] = USUAL
+    aggregations: tuple[str, ...] = SERVER_AGGREGATIONS
     observers: tuple[str, ...] = DEFAULT_OBSERVERS
     units: tuple[str, ...] = ("user",)
     promises: bool = True
@@ -152,7 +152,7 @@ class Declaration:
 
         Raises `InvalidInput` for a data set without defaults.
         """
-        defaults = usual(dataset, users)
+        defaults = dataset_defaults(dataset, users)
         if self.adjust is not None:
             defaults = self.adjust(dataset, defaults)
         return defaults if self.rounds is None else replace(defaults, rounds=self.rounds)
@@ -167,7 +167,7 @@ class Declaration:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:  # whatever another package does
-            if self.package == OURS:
+            if self.package == OWN_PACKAGE:
                 raise
             raise self.failed(reference, error) from error
 

@@ -50,7 +50,7 @@ _HEART: Final = Defaults(
     users=50,
 )
 
-_USUAL: Final = {
+_DEFAULTS: Final = {
     "heart-disease": _HEART,
     "tcga-brca": replace(_HEART, model="cox", batch=8),
     "creditcard": Defaults(
@@ -94,19 +94,21 @@ _USUAL: Final = {
 }
 """How each data set is usually trained on."""
 
-DATASETS: Final = tuple(_USUAL)
+DATASETS_WITH_DEFAULTS: Final = tuple(_DEFAULTS)
 
 
-def usual(dataset: str, users: int | None = None) -> Defaults:
+def dataset_defaults(dataset: str, users: int | None = None) -> Defaults:
     """Return how a data set is usually trained on, by whatever system; with `users`, so many.
 
     Raises `InvalidInput` for another name.
     """
-    if dataset not in _USUAL:
-        close = difflib.get_close_matches(str(dataset).lower(), DATASETS, n=1)
+    if dataset not in _DEFAULTS:
+        close = difflib.get_close_matches(str(dataset).lower(), DATASETS_WITH_DEFAULTS, n=1)
         raise InvalidInput(
             f"There are no defaults for `dataset` {dataset!r:.60}.",
-            next_step=f"Did you mean {close[0]}?" if close else f"Choose: {', '.join(DATASETS)}.",
+            next_step=f"Did you mean {close[0]}?"
+            if close
+            else f"Choose: {', '.join(DATASETS_WITH_DEFAULTS)}.",
         )
-    defaults = _USUAL[dataset]
+    defaults = _DEFAULTS[dataset]
     return defaults if users is None else replace(defaults, users=validate.count(users=users))

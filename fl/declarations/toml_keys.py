@@ -15,47 +15,22 @@ from ...accountant.errors import InvalidInput
 from ...accountant.slack import slack
 from ..observers.names import OBSERVERS, observer_name, observer_names
 from .toml_key import Key, at_least, below_one, between, choice, flag, rate, text, word
+from .toml_words import AGGREGATIONS, DATASETS, FSYNC_POLICIES, KEY_BITS, MODELS, RELATIONS, UNITS
 
-LATER_SYSTEMS: Final = (
-    *("flame-simple", "flame-double", "flame-topk", "disco"),
-    *("fedpower-original", "fedpower-utility", "fedpower-private"),
-    *("delm-basic", "delm-enhanced"),
-)
-"""Systems that have a name, and no implementation yet."""
-
-LATER_TABLES: Final = ("flame", "disco", "fedpower", "delm")
-"""Tables of those systems; `fl.settings.file` says of both that they are not available yet."""
-
-DATASETS: Final = (
-    *("heart-disease", "tcga-brca", "creditcard", "mnist", "digits", "breast-cancer"),
-)
-LATER_DATASETS: Final = ("ratings",)
-
-MODELS: Final = ("logistic", "cox", "softmax", "mlp", "cnn")
-
-UNITS: Final = ("record", "user", "silo", "entry")
-RELATIONS: Final = ("add-remove", "replace-one", "zero-out")
-
-AGGREGATIONS: Final = ("plain", "masked", "private-weighting", "shares", "shuffle")
-
-KEY_BITS: Final = (2048, 3072, 4096)
-
-LONGEST_SOURCE: Final = 300
+MAX_SOURCE_CHARACTERS: Final = 300
 """Most characters of a source."""
 
-_PLACE: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
+_PATH_START: Final = re.compile(r"(?:^|[\s'\"(])(?:~|\.{0,2})[/\\]|\b[A-Za-z]:[\\/](?!/)|\bfile:")
 """What a path begins with; a web address has a colon and two slashes."""
-
-FSYNC: Final = ("records", "always", "never")
 
 
 def source(**field: object) -> str:
     """Return a short text that names no place in a file system: it stands in the log."""
     ((name, _),) = field.items()
     said = text(**field)
-    if len(said) > LONGEST_SOURCE:
-        raise InvalidInput(f"`{name}` must have at most {LONGEST_SOURCE} characters.")
-    if _PLACE.search(said):
+    if len(said) > MAX_SOURCE_CHARACTERS:
+        raise InvalidInput(f"`{name}` must have at most {MAX_SOURCE_CHARACTERS} characters.")
+    if _PATH_START.search(said):
         raise InvalidInput(
             f"`{name}` must not name a file or a folder.",
             "It stands in the log, which may be published, and a path may name somebody.",
@@ -323,7 +298,7 @@ SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
     "log": (
         word(
             "fsync",
-            FSYNC,
+            FSYNC_POLICIES,
             "when the log is forced to disk: records (what must be), always, never",
             "records",
         ),

@@ -45,7 +45,7 @@ HONEST_SERVER: Final = (
 )
 """What masked sums rest on, where the server could have two groups of silos believe in two sums."""
 
-_TOLD_NOTHING: Final[Mapping[str, str]] = {
+_NO_COLLUSION: Final[Mapping[str, str]] = {
     PEER: "no peer tells it what it knows, beyond those that are counted",
     CLIENT: "neither another client nor who sums tells it what they know",
     COORDINATOR: "nobody who takes part tells the coordinator what they know",
@@ -120,8 +120,8 @@ def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     if circumstances.aggregation == "shuffle" and observer not in (SHUFFLER, COORDINATOR):
         alone = () if observer == MODEL else (SENDERS_SILENT,)
         return () if coalition is not None else (*part, HONEST_SHUFFLER, *alone)
-    if observer in _TOLD_NOTHING:
-        return (_TOLD_NOTHING[observer],)
+    if observer in _NO_COLLUSION:
+        return (_NO_COLLUSION[observer],)
     if circumstances.private or circumstances.silos < 2:
         return part
     honest = (HONEST_SERVER,) * circumstances.honest_server

@@ -50,7 +50,7 @@ OBSERVERS: Final = (
 
 _COALITION: Final = re.compile(r"server\+([1-9][0-9]{0,4})(-with-records)?")
 
-_EXAMPLE: Final = (
+_KNOWN_NAMES: Final = (
     "Known: model, server, silo, silo-with-records, and server+2 for the server with two silos."
 )
 
@@ -112,7 +112,7 @@ def observer_name(**field: object) -> str:
     raise InvalidInput(
         f"`{key}` must name an observer; it is {value!r:.60}.",
         "A number is for somebody, who sees some things and not others.",
-        f'Did you mean "{close[0]}"?' if close else _EXAMPLE,
+        f'Did you mean "{close[0]}"?' if close else _KNOWN_NAMES,
     )
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from ...accountant.records import Sampling, Security
 
-CURVE_KEY: Final = 256
-LEAST_KEY: Final = 2048
+CURVE_KEY_BITS: Final = 256
+MIN_MODULUS_BITS: Final = 2048
 """Bits of the analyzer's key under which messages count as encrypted: a curve's, or a modulus's."""
 
 
@@ -43,4 +43,4 @@ def is_encrypted(security: Security | None) -> bool:
     """Return whether a shuffler holds ciphertexts only."""
     if security is None or security.protocol != "shuffler":
         return False
-    return security.key_bits == CURVE_KEY or security.key_bits >= LEAST_KEY
+    return security.key_bits == CURVE_KEY_BITS or security.key_bits >= MIN_MODULUS_BITS

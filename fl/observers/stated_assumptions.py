@@ -12,14 +12,14 @@ from ...accountant.records import Reach, Security
 from .names import ANALYZER, CLIENT, COORDINATOR, MODEL, SERVER, SHUFFLER
 from .words import phrase
 
-ASSUMED: Final = "assumed: "
+ASSUMED_PREFIX: Final = "assumed: "
 
-_TRUSTED: Final = (
-    f"{ASSUMED}the shuffler is trusted to mix all messages and to tell nobody who sent which"
+_TRUSTED_SHUFFLER: Final = (
+    f"{ASSUMED_PREFIX}the shuffler is trusted to mix all messages and to tell nobody who sent which"
 )
-_TIMES: Final = f"{ASSUMED}when messages are sent depends on no data"
-_SHOWN: Final = 5
-_LONGEST: Final = 200
+_DATA_FREE_TIMES: Final = f"{ASSUMED_PREFIX}when messages are sent depends on no data"
+_MAX_SHOWN_ASSUMPTIONS: Final = 5
+_MAX_ASSUMPTION_CHARACTERS: Final = 200
 
 
 def stated_assumptions(stated: Reach) -> tuple[str, ...]:
@@ -27,10 +27,16 @@ def stated_assumptions(stated: Reach) -> tuple[str, ...]:
     said = [
         "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
     ]
-    shown = [f"{ASSUMED}{text.strip()[:_LONGEST]}" for text in said[:_SHOWN] if text.strip()]
-    if len(said) > _SHOWN:
-        shown.append(f"{ASSUMED}and {len(said) - _SHOWN:,} more that the log names")
-    return (*shown, *((_TIMES,) if "times" in stated.also else ()))
+    shown = [
+        f"{ASSUMED_PREFIX}{text.strip()[:_MAX_ASSUMPTION_CHARACTERS]}"
+        for text in said[:_MAX_SHOWN_ASSUMPTIONS]
+        if text.strip()
+    ]
+    if len(said) > _MAX_SHOWN_ASSUMPTIONS:
+        shown.append(
+            f"{ASSUMED_PREFIX}and {len(said) - _MAX_SHOWN_ASSUMPTIONS:,} more that the log names"
+        )
+    return (*shown, *((_DATA_FREE_TIMES,) if "times" in stated.also else ()))
 
 
 def unenforced_assumption(
@@ -41,10 +47,10 @@ def unenforced_assumption(
         return ""
     blind = stated.sees == "nothing" and observer in (SERVER, COORDINATOR, SHUFFLER)
     if blind and aggregation in ("plain", "shuffle"):
-        return f"{ASSUMED}{phrase(observer)} holds ciphertexts and can read none of them"
+        return f"{ASSUMED_PREFIX}{phrase(observer)} holds ciphertexts and can read none of them"
     mixed = (ANALYZER, MODEL, CLIENT, SERVER)
     if stated.sees == "shuffled" and aggregation == "shuffle" and observer in mixed:
-        return _TRUSTED
+        return _TRUSTED_SHUFFLER
     return ""
 
 

@@ -10,14 +10,14 @@ from ...accountant.errors import InvalidInput, PrivplanError, kind_of
 from ...accountant.records import Reach
 from .names import OBSERVERS, coalition_of
 
-_DETAILS: Final = ("users", "padded_to", "granularity", "overflow")
+_MIXING_FIELDS: Final = ("users", "padded_to", "granularity", "overflow")
 """Fields that only messages without senders have."""
 
 
 def inconsistent_fields(reach: Reach) -> Iterator[tuple[str, str]]:
     """Yield the fields of a reach that do not go together, each with what is wrong, in words."""
     if reach.sees != "shuffled":
-        for name in _DETAILS:
+        for name in _MIXING_FIELDS:
             if getattr(reach, name) is not None:
                 yield name, f"says how messages are mixed, and `sees` is {reach.sees!r}"
     elif reach.users is None:

@@ -16,9 +16,9 @@ from .names import SILO, coalition_of, holds_part
 class Sentences:
     """One observer in words.
 
-    `who` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
+    `who_is` says who it is.  `in_a_run` says it of a run, with what it knows there; `told_apart`
     where those of its kind who hold a part of the unit are spoken of as well, or see something
-    else.  `sees` adds what an aggregation shows to it.  Each is `who` where there is nothing to
+    else.  `sees` adds what an aggregation shows to it.  Each is `who_is` where there is nothing to
     add.
     """
 
@@ -28,7 +28,7 @@ class Sentences:
     sees: Mapping[str, str] = field(default_factory=dict)
 
 
-TABLE: Final[Mapping[str, Sentences]] = {
+SENTENCES: Final[Mapping[str, Sentences]] = {
     "model": Sentences("whoever sees the released models"),
     "server": Sentences(
         "the server",
@@ -74,13 +74,13 @@ TABLE: Final[Mapping[str, Sentences]] = {
 """Observers by their names; `phrase` words coalitions."""
 
 
-def who(observer: str) -> str:
+def who_is(observer: str) -> str:
     """Return who an observer is; of a name that is not in the table, that it is somebody's.
 
     >>> who("server"), who("auditor")
     ('the server', 'the observer auditor')
     """
-    row = TABLE.get(observer)
+    row = SENTENCES.get(observer)
     return f"the observer {observer}" if row is None else row.who
 
 
@@ -93,9 +93,9 @@ def in_a_run(observer: str, aggregation: str, *, told_apart: bool = False) -> st
     >>> in_a_run("server", "masked")
     "the server, which sees only the sum of the silos' noisy updates"
     """
-    row = TABLE.get(observer)
+    row = SENTENCES.get(observer)
     if row is None:
-        return who(observer)
+        return who_is(observer)
     if told_apart and row.told_apart:
         return row.told_apart
     seen = row.sees.get(aggregation)
@@ -112,7 +112,7 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     """
     found = coalition_of(observer)
     if found is None:
-        return who(observer)
+        return who_is(observer)
     plural = found.colluders > 1
     silos = f"{found.colluders:,} silos that hold" if plural else "a silo that holds"
     part = "some" if found.holds else "nothing"

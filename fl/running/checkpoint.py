@@ -30,26 +30,26 @@ from ..data.moments import Moments
 from ..files import atomic
 from ..frame.state import Arrays, Shape
 
-FORMAT: Final = "privplan-model/1"
+CHECKPOINT_FORMAT: Final = "privplan-model/1"
 
-CHECKPOINT: Final = "checkpoint.npz"
+CHECKPOINT_FILE: Final = "checkpoint.npz"
 """The model so far, while a run is under way."""
 
-MODEL: Final = "model.npz"
+MODEL_FILE: Final = "model.npz"
 """The last model, once a run is done."""
 
-MODELS: Final = "models"
+MODELS_FOLDER: Final = "models"
 """The folder of every released model, where the settings ask for them."""
 
-_OWN: Final = ("parameters", "about")
+_NOT_STATE: Final = ("parameters", "about")
 """Arrays of a file that are no state."""
 
-LARGEST: Final = 2**33
+MAX_CHECKPOINT_BYTES: Final = 2**33
 """Most bytes that are read as a model."""
 
 
 @dataclass(frozen=True)
-class Measured:
+class RoundMeasurement:
     """What the test data said about the model after a round.
 
     `epsilon` is what was spent by then, by observer: a reading, and no guarantee.
@@ -73,7 +73,7 @@ class Checkpoint:
     round: int
     model: str
     parameters: NDArray[np.float64]
-    measured: tuple[Measured, ...] = ()
+    measured: tuple[RoundMeasurement, ...] = ()
     state: Arrays = field(default_factory=dict)
     parts: tuple[tuple[str, Shape], ...] = ()
 
@@ -99,7 +99,7 @@ class Checkpoint:
     def write(self, path: Path) -> None:
         """Put the checkpoint in its place, whole or not at all; raises `OSError`."""
         about = {
-            "format": FORMAT,
+            "format": CHECKPOINT_FORMAT,
             "run_id": self.run_id,
             "round": self.round,
             "model": self.model,
@@ -119,13 +119,13 @@ class Checkpoint:
     def read(cls, path: Path) -> Checkpoint:
         """Return what a file holds; raises `InvalidInput` for a file that is no checkpoint."""
         try:
-            content = b"" if path.stat().st_size > LARGEST else path.read_bytes()
+            content = b"" if path.stat().st_size > MAX_CHECKPOINT_BYTES else path.read_bytes()
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 parameters, text = arrays["parameters"], arrays["about"]
-                state = {name: arrays[name] for name in arrays.files if name not in _OWN}
+                state = {name: arrays[name] for name in arrays.files if name not in _NOT_STATE}
             return cls._of(json.loads(text.tobytes()), parameters, state)
         except (ValueError, KeyError, TypeError, EOFError, OSError, zipfile.BadZipFile):
             raise _broken(path) from None
@@ -135,10 +135,14 @@ class Checkpoint:
         cls, about: Mapping[str, Any], parameters: NDArray[Any], state: dict[str, NDArray[Any]]
     ) -> Checkpoint:
         Moments.from_arrays(state)  # raises where there are some, and no moments
-        if about["format"] != FORMAT or parameters.dtype != np.float64 or parameters.ndim != 1:
+        if (
+            about["format"] != CHECKPOINT_FORMAT
+            or parameters.dtype != np.float64
+            or parameters.ndim != 1
+        ):
             raise ValueError
         measured = tuple(
-            Measured(int(number), _numbers(found), _numbers(epsilon))
+            RoundMeasurement(int(number), _as_floats(found), _as_floats(epsilon))
             for number, found, epsilon in about["measured"]
         )
         parts = tuple(
@@ -158,7 +162,7 @@ class Checkpoint:
         )
 
 
-def name_of(number: int) -> str:
+def round_model_name(number: int) -> str:
     """Return the name of the file of the model that a round released.
 
     >>> name_of(7)
@@ -167,7 +171,7 @@ def name_of(number: int) -> str:
     return f"round-{number:06}.npz"
 
 
-def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
+def _as_floats(values: Mapping[str, Any]) -> dict[str, float]:
     return {str(name): float(value) for name, value in values.items()}
 
 

@@ -47,7 +47,7 @@ _DEALING: Final = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class PreparedRun:
     """A run that may begin: nothing is released or written yet.
 
     `dataset` identifies the records and how they were dealt: a fact about private data, which may
@@ -105,14 +105,14 @@ class Prepared:
         return self.rounds < self.settings.run.rounds
 
 
-def first_checkpoint(prepared: Prepared, run_id: str) -> Checkpoint:
+def first_checkpoint(prepared: PreparedRun, run_id: str) -> Checkpoint:
     """Return what a run starts from: the first model, and the state beside it."""
     first, parts = prepared.system.initial(), tuple(prepared.parts.items())
     kind = prepared.settings.training.model
     return Checkpoint(run_id, 0, kind, first, state=first_state(prepared), parts=parts)
 
 
-def first_state(prepared: Prepared) -> Arrays:
+def first_state(prepared: PreparedRun) -> Arrays:
     """Return the state that the first round starts from.
 
     Raises `InvalidInput` where it is not the one stated, where a class inherits a statement that it
@@ -182,7 +182,7 @@ def randomness(settings: Settings) -> Randomness:
     return Randomness("operating-system" if settings.run.seed is None else "seeded")
 
 
-def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
+def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     """Return a run that may begin, with its plan certified.
 
     Raises `InvalidInput` for data or settings that do not fit, `BudgetExceeded` where the budget
@@ -208,7 +208,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> Prepared:
         opening = require_opening(system.opening(), plan, settings, whose)
     with blame_package(declaration, "initial"):
         first = finite_model(system.initial(), None, f"The first model of {whose}")
-    prepared = Prepared(
+    prepared = PreparedRun(
         settings,
         federation,
         model,
@@ -267,7 +267,7 @@ def one_thread(model: Model | None) -> Iterator[None]:
         yield
 
 
-def require_small_delta(prepared: Prepared) -> None:
+def require_small_delta(prepared: PreparedRun) -> None:
     """Raise `InvalidInput` where delta is 1 / units or more, unless the settings accept it.
 
     The units are those of the claim, as far as their number is public.  A run that promises no
@@ -288,7 +288,7 @@ def require_small_delta(prepared: Prepared) -> None:
 Source: TypeAlias = Callable[[Settings], tuple[Federation, dict[str, str]]]
 """What a system makes of data: from settings to a federation, and digests of private facts."""
 
-Measure: TypeAlias = Callable[[Prepared, Parameters], Mapping[str, float]]
+Measure: TypeAlias = Callable[[PreparedRun, Parameters], Mapping[str, float]]
 """How a system is measured on public test data: what it released, as numbers by name."""
 
 
@@ -329,7 +329,7 @@ def _federation(settings: Settings) -> tuple[Federation, dict[str, str]]:
     return made, {"records": records.digest, "allocation": dealt.hexdigest()}
 
 
-def measure(prepared: Prepared, parameters: Parameters) -> dict[str, float]:
+def measure(prepared: PreparedRun, parameters: Parameters) -> dict[str, float]:
     """Return what the test data say about a release, by metric; nothing unless they are public.
 
     A system's own measures come before those of the model that it trains; where it has neither,

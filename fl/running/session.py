@@ -42,13 +42,20 @@ from ..frame.rounds import checked_round
 from ..frame.state import Arrays
 from ..frame.system import Parameters, Round, digest
 from ..parties.transcripts import append_transcripts
-from ..settings.public_test_data import EARLIER, EvaluationData
+from ..settings.public_test_data import DECLARED_BY_EARLIER_VERSION, EvaluationData
 from ..settings.schema import Settings
-from .checkpoint import CHECKPOINT, MODEL, MODELS, Checkpoint, Measured, name_of
-from .interruption import Unbroken, held
-from .outcome import METRICS, write_metrics
+from .checkpoint import (
+    CHECKPOINT_FILE,
+    MODEL_FILE,
+    MODELS_FOLDER,
+    Checkpoint,
+    RoundMeasurement,
+    round_model_name,
+)
+from .interruption import UninterruptedRecorder, interruptions_delayed
+from .metrics_file import METRICS_FILE, write_metrics
 from .preparation import (
-    Prepared,
+    PreparedRun,
     first_checkpoint,
     measure,
     one_thread,
@@ -57,9 +64,9 @@ from .preparation import (
     require_small_delta,
     versions,
 )
-from .resumption import released_models, require_resumable, taken_up
+from .resumption import prepare_resumption, released_models, require_resumable
 
-Report = Callable[[Measured, int], None]
+Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
 
 
@@ -78,7 +85,7 @@ class RunResult:
     planned: int
     reason: Literal["finished", "budget"]
     guarantees: Mapping[str, Guarantee]
-    measured: tuple[Measured, ...]
+    measured: tuple[RoundMeasurement, ...]
     parameters: Parameters
     model: str
     test: EvaluationData
@@ -92,13 +99,13 @@ def run(
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> RunResult:
-    """Carry out the run that `settings` describe: `carry_out` of what `prepare` returns."""
-    made = prepare(settings) if progress is None else taken_up(settings, progress)
-    return carry_out(made, folder, recorder, progress=progress, report=report)
+    """Carry out the run that `settings` describe: `execute` of what `prepare` returns."""
+    made = prepare(settings) if progress is None else prepare_resumption(settings, progress)
+    return execute(made, folder, recorder, progress=progress, report=report)
 
 
-def carry_out(
-    prepared: Prepared,
+def execute(
+    prepared: PreparedRun,
     folder: str | Path,
     recorder: Recorder,
     *,
@@ -114,29 +121,29 @@ def carry_out(
     `InvalidInput` where the log, the settings and the kept model do not belong together.  After an
     error the run may be resumed.
     """
-    conduct = _Conduct(prepared, Path(folder), Unbroken(recorder), report)
+    execution = _Execution(prepared, Path(folder), UninterruptedRecorder(recorder), report)
     # A warning of numpy's in the middle of a round would tell of data before the noise.
     with one_thread(prepared.trained), np.errstate(all="ignore"):
         if progress is None:
             require_small_delta(prepared)
-            conduct.open()
+            execution.open()
         else:
-            conduct.take_up(progress)
-        conduct.make_rounds()
-        return conduct.close()
+            execution.resume(progress)
+        execution.make_rounds()
+        return execution.close()
 
 
 @dataclass
-class _Conduct:
+class _Execution:
     """A run under way: the model after `kept.round`, and what was spent.
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
     model; `earlier` counts the releases, of which a round may have several, from before this start.
     """
 
-    prepared: Prepared
+    prepared: PreparedRun
     folder: Path
-    recorder: Unbroken
+    recorder: UninterruptedRecorder
     report: Report | None
     spent: int = 0
     released: int = 0
@@ -152,7 +159,7 @@ class _Conduct:
         """Write the first line."""
         own = self.prepared
         run_id = secrets.token_hex(16)
-        with held():
+        with interruptions_delayed():
             sealed = self.recorder.seal({"dataset": own.dataset})
             self.recorder.append(
                 RunOpen(
@@ -176,7 +183,7 @@ class _Conduct:
         self.gate.run_id = run_id
         self.kept = first_checkpoint(own, run_id)
 
-    def take_up(self, progress: Progress) -> None:
+    def resume(self, progress: Progress) -> None:
         """Go on where the log says that the run was cut off."""
         own = self.prepared
         if own.segment != progress.recoveries + 1:
@@ -189,7 +196,7 @@ class _Conduct:
         self.kept = require_resumable(own, self.folder, progress)
         self.gate.run_id = progress.opened.run_id
         if "evaluation" not in progress.opened.configuration:
-            self.prepared = replace(own, test=EARLIER)
+            self.prepared = replace(own, test=DECLARED_BY_EARLIER_VERSION)
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
@@ -201,7 +208,7 @@ class _Conduct:
         """Make every round of the plan that is left."""
         self._keep_transcripts()  # a folder that is in the way is better found before a round
         if self.prepared.settings.log.save_models:
-            (self.folder / MODELS).mkdir(exist_ok=True)
+            (self.folder / MODELS_FOLDER).mkdir(exist_ok=True)
             atomic.settle(self.folder)
         for phase in self.prepared.system.phases:
             if phase.once is not None:
@@ -215,11 +222,11 @@ class _Conduct:
         self._measure()
         guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
         reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
-        with held():
+        with interruptions_delayed():
             self.recorder.settle()  # before files show what the log says
-            self.kept.write(self.folder / MODEL)
+            self.kept.write(self.folder / MODEL_FILE)
             write_metrics(
-                self.folder / METRICS,
+                self.folder / METRICS_FILE,
                 {
                     "run_id": self.kept.run_id,
                     "system": own.system.name,
@@ -263,7 +270,7 @@ class _Conduct:
         if not names.keys() <= self.kept.state.keys():
             earlier = self.gate.releases
             try:
-                with held():  # an interruption in the middle would lose it
+                with interruptions_delayed():  # an interruption in the middle would lose it
                     once.release(self.gate, partial(self._keep_result, once, earlier))
             finally:
                 self._keep_transcripts()
@@ -278,7 +285,7 @@ class _Conduct:
         require_kept_first(once, self.gate, earlier, self.prepared.whose)
         arrays = once.state.checked(result, self.prepared.whose)
         self.kept = replace(self.kept, state={**self.kept.state, **arrays})
-        with held():
+        with interruptions_delayed():
             self.kept.write(self._checkpoint)
 
     def _make(self, phase: Phase, make: MakeRound) -> None:
@@ -317,7 +324,7 @@ class _Conduct:
 
     @property
     def _checkpoint(self) -> Path:
-        return self.folder / CHECKPOINT
+        return self.folder / CHECKPOINT_FILE
 
     def _due(self, number: int) -> bool:
         every = self.prepared.settings.run.evaluate_every
@@ -326,10 +333,12 @@ class _Conduct:
     def _keep(self, number: int, moved: Round) -> None:
         state = {**self.kept.state, **moved.state}
         self.kept = replace(self.kept, round=number, parameters=moved.parameters, state=state)
-        with held():
+        with interruptions_delayed():
             if self.prepared.settings.log.save_models:
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
-                replace(self.kept, measured=()).write(self.folder / MODELS / name_of(number))
+                replace(self.kept, measured=()).write(
+                    self.folder / MODELS_FOLDER / round_model_name(number)
+                )
             self.kept.write(self._checkpoint)
 
     def _measure(self) -> None:
@@ -337,7 +346,7 @@ class _Conduct:
         own, number = self.prepared, self.kept.round
         if any(one.round == number for one in self.kept.measured):
             return
-        found = Measured(number, measure(own, self.kept.parameters), self._readings())
+        found = RoundMeasurement(number, measure(own, self.kept.parameters), self._readings())
         if own.test.public:
             shown = {name: repr(float(value)) for name, value in found.metrics.items()}
             self.recorder.append(

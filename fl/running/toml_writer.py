@@ -18,7 +18,7 @@ _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 """A key that needs no quotes."""
 
 
-def text_of(tables: Mapping[str, Mapping[str, object]]) -> bytes:
+def toml_bytes(tables: Mapping[str, Mapping[str, object]]) -> bytes:
     """Return tables of texts, truths, numbers, paths and lists of these as a TOML file, UTF-8.
 
     Raises `InvalidInput`, which names table and key, for any other value.

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...accountant.errors import InvalidInput, PrivplanError, Unsupported
-from ..declarations import toml_keys
+from ..declarations import toml_keys, toml_words
 from ..declarations.declaration import Given
-from ..declarations.defaults import Defaults, usual
+from ..declarations.defaults import Defaults, dataset_defaults
 from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key
 from ..observers.names import coalitions_in
-from .rules import complaint, observers_in
+from .rules import first_complaint, observers_in
 from .schema import (
     NO_TRAINING,
     DataSettings,
@@ -33,16 +33,16 @@ from .schema import (
     TrainingSettings,
 )
 
-LIMIT: Final = 1024 * 1024
+MAX_CONFIGURATION_BYTES: Final = 1024 * 1024
 """Most bytes that are read as a configuration."""
 
-HELP: Final = "privplan explain run"
+HELP_COMMAND: Final = "privplan explain run"
 
-_MISSPELT: Final = "A misspelt name would silently change a number."
+_WHY_MISSPELT: Final = "A misspelt name would silently change a number."
 
-_LATER: Final = {
-    ("run", "system"): toml_keys.LATER_SYSTEMS,
-    ("data", "name"): toml_keys.LATER_DATASETS,
+_PLANNED_WORDS: Final = {
+    ("run", "system"): toml_words.PLANNED_SYSTEMS,
+    ("data", "name"): toml_words.PLANNED_DATASETS,
 }
 """Words that are planned."""
 
@@ -61,13 +61,13 @@ def content_of(path: Path) -> bytes:
     """Return the first bytes of a configuration, one more than it may have."""
     try:
         with path.open("rb") as file:
-            return file.read(LIMIT + 1)
+            return file.read(MAX_CONFIGURATION_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
             f"{path.name or path} cannot be read: {reason}.",
             "A run is described by a TOML file.",
-            HELP,
+            HELP_COMMAND,
         ) from None
 
 
@@ -91,7 +91,7 @@ class _Reader:
         for table, key in self._required(given):
             if key not in given.get(table, {}):
                 raise self.refusal(f"lacks `{key}` in [{table}]", "It has no default.")
-        said = complaint(given)
+        said = first_complaint(given)
         if said is not None:
             what, why, step = said
             raise self.refusal(what, why, step)
@@ -116,7 +116,7 @@ class _Reader:
         return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
 
     def _toml(self, content: bytes) -> dict[str, Any]:
-        if len(content) > LIMIT:
+        if len(content) > MAX_CONFIGURATION_BYTES:
             raise self.refusal("is larger than 1 MiB", "A configuration is a short description.")
         try:
             return tomllib.loads(content.decode("utf-8-sig"))
@@ -129,7 +129,7 @@ class _Reader:
         known_tables = keys_by_table()
         if name not in known_tables:
             known_tables = keys_by_table(everywhere=True)
-        if name not in known_tables and name in toml_keys.LATER_TABLES:
+        if name not in known_tables and name in toml_words.PLANNED_TABLES:
             raise Unsupported(
                 f"{self.name} has a table [{name}], of a system that is not available yet.",
                 f"Available are {', '.join(declared())}.",
@@ -150,7 +150,7 @@ class _Reader:
         try:
             return key.check(**{key.name: value})
         except InvalidInput as error:
-            later = _LATER.get((table, key.name), ())
+            later = _PLANNED_WORDS.get((table, key.name), ())
             available = tuple(declared()) if key.name == "system" else key.words
             if isinstance(value, str) and value in later:
                 raise Unsupported(
@@ -161,7 +161,7 @@ class _Reader:
             close = difflib.get_close_matches(str(value).lower(), (*available, *later), n=1)
             step = f'Did you mean {key.name} = "{close[0]}"?' if close else error.next_step
             raise InvalidInput(
-                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP
+                f"{self.name}, [{table}]: {error.what}", error.why or key.why, step or HELP_COMMAND
             ) from None
 
         except Exception as error:  # whatever a range of another package does
@@ -176,11 +176,11 @@ class _Reader:
         names = list(known)
         close = difflib.get_close_matches(word.lower(), names, n=1)
         step = f"Did you mean `{close[0]}`?" if close else f"Known: {', '.join(names)}."
-        return self.refusal(what, _MISSPELT, step)
+        return self.refusal(what, _WHY_MISSPELT, step)
 
     def refusal(self, what: str, why: str = "", step: str = "") -> PrivplanError:
         """Return a complaint about the file."""
-        return InvalidInput(f"{self.name} {what}.", why, step or HELP)
+        return InvalidInput(f"{self.name} {what}.", why, step or HELP_COMMAND)
 
 
 def completed(given: Given) -> Settings:
@@ -193,7 +193,7 @@ def completed(given: Given) -> Settings:
     if system.trains:
         defaults = system.defaults(data["name"], data.get("users"))
     else:
-        defaults = usual(data["name"], data.get("users"))
+        defaults = dataset_defaults(data["name"], data.get("users"))
     if not system.trains and system.rounds is not None:
         run.setdefault("rounds", system.rounds)
     for table, key in ((data, "path"), (tables["log"], "sign_key")):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from .schema import Settings
 
-BUNDLED: Final[Mapping[str, str]] = {
+BUNDLED_SOURCES: Final[Mapping[str, str]] = {
     "digits": "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C50P49",
     "breast-cancer": (
         "published with scikit-learn; UCI Machine Learning Repository, doi 10.24432/C5DW2B"
@@ -35,7 +35,7 @@ class EvaluationData:
     why: str
 
 
-EARLIER: Final = EvaluationData(
+DECLARED_BY_EARLIER_VERSION: Final = EvaluationData(
     True, None, "declared public by an earlier version, source not stated"
 )
 """Of a run that was begun before test data had to be declared: it goes on as it began."""
@@ -48,7 +48,7 @@ def source_of(name: str, test: str | None, source: str | None, evaluate_every: i
     """
     if test == "none" or evaluate_every == 0:
         return None
-    bundled = BUNDLED.get(name)
+    bundled = BUNDLED_SOURCES.get(name)
     return source or bundled if test == "public" or bundled is not None else None
 
 

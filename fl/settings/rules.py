@@ -14,7 +14,7 @@ from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, with_use_for
 from ..observers.names import PEER_OBSERVERS, coalition_of, coalitions_in
 from ..secagg.peers import FEWEST
-from .public_test_data import BUNDLED
+from .public_test_data import BUNDLED_SOURCES
 
 _PROTECTED: Final[Mapping[str, str]] = {
     "user": "all records of a user together",
@@ -41,7 +41,7 @@ _SERVES: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys of [security] that only some aggregations have a use for."""
 
 
-def complaint(given: Given) -> Complaint | None:
+def first_complaint(given: Given) -> Complaint | None:
     """Return the first thing that contradicts another, or None: rules of all, then of its own."""
     for rule in _RULES:
         said = rule(given)
@@ -307,7 +307,7 @@ def _device(given: Given) -> Complaint | None:
 def _test_data(given: Given) -> Complaint | None:
     said, data = given.get("evaluation", {}), given["data"]
     test, source = said.get("test"), said.get("source")
-    bundled = data["name"] in BUNDLED
+    bundled = data["name"] in BUNDLED_SOURCES
     if test == "public" and source is None and not bundled:
         return (
             'has test = "public" in [evaluation], and lacks `source` there',

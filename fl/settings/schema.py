@@ -18,12 +18,12 @@ from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import Relation, Unit
 from ..declarations.built_in import built_in
 from ..declarations.declaration import AS_PUBLISHED, Declaration
-from ..declarations.registry import declaration_of, family_tables
+from ..declarations.registry import declaration_of, system_tables
 from ..declarations.sealed_items import sealed_items
 from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, PEER_OBSERVERS
 
-Kind = TypeVar("Kind")
+TableType = TypeVar("TableType")
 
 Fsync = Literal["records", "always", "never"]
 
@@ -180,10 +180,10 @@ class Settings:
         kind = types.NoneType if declared is None else declared.settings
         if isinstance(self.table, kind):
             return
-        usual = _usual(kind)
+        usual = _default_table(kind)
         if isinstance(usual, kind) and (
             self.table is None
-            or (is_dataclass(self.table) and self.table == _usual(type(self.table)))
+            or (is_dataclass(self.table) and self.table == _default_table(type(self.table)))
         ):
             object.__setattr__(self, "table", usual)
         else:
@@ -193,7 +193,7 @@ class Settings:
                 "The table of one system says nothing to another.",
             )
 
-    def of(self, kind: type[Kind]) -> Kind:
+    def of(self, kind: type[TableType]) -> TableType:
         """Return the table of the system's family, which is of this type."""
         if not isinstance(self.table, kind):
             raise InvalidInput(f"The settings of {self.run.system} have no {kind.__name__}.")
@@ -201,7 +201,7 @@ class Settings:
 
     def tables(self) -> dict[str, object]:
         """Return what the settings hold, by the names of the tables of a configuration."""
-        return {name: getattr(self, _FIELD.get(name, "table")) for name in tables_of(self.system)}
+        return {name: getattr(self, _FIELDS.get(name, "table")) for name in tables_of(self.system)}
 
     @property
     def system(self) -> Declaration:
@@ -244,7 +244,7 @@ _SHARED_TABLES: Final[Mapping[str, type[Any]]] = {
 }
 """The tables that all systems share."""
 
-_FIELD: Final = {name: name for name in _SHARED_TABLES}
+_FIELDS: Final = {name: name for name in _SHARED_TABLES}
 
 
 def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
@@ -279,7 +279,7 @@ def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
 
     Earlier versions wrote such tables for every system, with the defaults of all keys.
     """
-    families = family_tables(built_in())
+    families = system_tables(built_in())
     mine = tables_in(configuration)
     return tuple(
         name
@@ -288,7 +288,7 @@ def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
     )
 
 
-def _usual(kind: type[Any]) -> object:
+def _default_table(kind: type[Any]) -> object:
     """Return a table whose keys have their defaults; None where some have none."""
     try:
         return kind()
@@ -297,7 +297,7 @@ def _usual(kind: type[Any]) -> object:
 
 
 def _says_nothing(said: object, kind: type[Any]) -> bool:
-    usual = _usual(kind)
+    usual = _default_table(kind)
     defaults = {} if usual is None else table_json(usual)
     return isinstance(said, Mapping) and all(
         key in defaults and type(value) is type(defaults[key]) and value == defaults[key]

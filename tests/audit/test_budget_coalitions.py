@@ -18,7 +18,7 @@ from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
 from privplan.fl.observers.assumptions import HONEST_SERVER, OTHER_SILOS_RECORDS
-from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.running.preparation import PreparedRun, prepare
 from privplan.fl.settings.file import parse
 
 from ..sweeps import sweep
@@ -52,7 +52,7 @@ def prepared(
     neighbours: str = "add-remove",
     colluders: int = 0,
     dropouts: int = 0,
-) -> Prepared:
+) -> PreparedRun:
     """Return a run that may begin."""
     lines = [
         f'[run]\nsystem = "{system}"\nrounds = 2',
@@ -83,7 +83,7 @@ class Shut:
         raise EndOfRound
 
 
-def log_of(own: Prepared) -> Records:
+def log_of(own: PreparedRun) -> Records:
     """Return a log of its rounds, by the code that states them; nothing is trained."""
     system: Any = own.system
     promise = system.promise

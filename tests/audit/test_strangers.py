@@ -17,8 +17,8 @@ from privplan.fl.declarations.declaration import Declaration
 from privplan.fl.frame import expected_log
 from privplan.fl.log import LogWriter
 from privplan.fl.running.preparation import prepare
-from privplan.fl.running.session import carry_out
-from privplan.fl.running.toml_writer import text_of
+from privplan.fl.running.session import execute
+from privplan.fl.running.toml_writer import toml_bytes
 from privplan.fl.settings.file import parse
 
 from ..audit.forging import forged
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(
     reason="runs need the extra `fl`",
 )
 
-RUN = text_of(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
+RUN = toml_bytes(ward(run={"rounds": 2}, data={"users": 6, "silos": 2}))
 
 DECLARED = """
 from pathlib import Path
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
     folder.mkdir()
     with LogWriter.create(folder) as writer:
-        carry_out(prepare(parse(RUN, "run.toml")), folder, writer)
+        execute(prepare(parse(RUN, "run.toml")), folder, writer)
     return folder
 
 

@@ -24,9 +24,9 @@ from privplan.fl.log import LogWriter, read
 from privplan.fl.observers.names import PEER_OBSERVERS
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.running.forecast import forecast
-from privplan.fl.running.preparation import Prepared, prepare, randomness
-from privplan.fl.running.resumption import taken_up
-from privplan.fl.running.session import carry_out
+from privplan.fl.running.preparation import PreparedRun, prepare, randomness
+from privplan.fl.running.resumption import prepare_resumption
+from privplan.fl.running.session import execute
 from privplan.fl.secagg.decentralised import Partial
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import (
@@ -63,10 +63,10 @@ def settings_of(
     )
 
 
-def begun(settings: Settings, folder: Path, prepared: Prepared | None = None) -> Any:
+def begun(settings: Settings, folder: Path, prepared: PreparedRun | None = None) -> Any:
     folder.mkdir()
     with LogWriter.create(folder) as writer:
-        return carry_out(prepared or prepare(settings), folder, writer)
+        return execute(prepared or prepare(settings), folder, writer)
 
 
 def of(folder: Path, kind: Any) -> list[Any]:
@@ -265,10 +265,10 @@ def test_a_run_that_is_killed_goes_on_among_peers(system: str, tmp_path: Path) -
     own, folder = settings_of(system), tmp_path / "run"
     folder.mkdir()
     with LogWriter.create(folder) as writer, pytest.raises(Stop):
-        carry_out(prepare(own), folder, writer, report=stop)
+        execute(prepare(own), folder, writer, report=stop)
     writer, progress = LogWriter.resume(folder, randomness=randomness(own))
     with writer:
-        result = carry_out(taken_up(own, progress), folder, writer, progress=progress)
+        result = execute(prepare_resumption(own, progress), folder, writer, progress=progress)
     assert result.rounds == ROUNDS
     assert [one.round for one in of(folder, records.RoundIntent)] == [1, 2, 3]
     report = audit_budget(folder)
@@ -346,7 +346,7 @@ def test_a_changed_partial_sum_ends_in_an_abort_that_names_its_sender(
     meddled(prepared.system.network, change)
     folder.mkdir()
     with LogWriter.create(folder) as writer, pytest.raises(ProtocolFault, match="silo-2"):
-        carry_out(prepared, folder, writer)
+        execute(prepared, folder, writer)
     (abort,) = of(folder, records.RoundAbort)
     assert (abort.reason, abort.round) == ("error", 2)
     intents, releases = of(folder, records.RoundIntent), of(folder, records.RoundRelease)

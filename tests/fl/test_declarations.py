@@ -16,12 +16,8 @@ from privplan.fl.declarations.checking import require_sound
 from privplan.fl.declarations.declaration import Declaration, Table
 from privplan.fl.declarations.registry import declaration_of, keys_by_table
 from privplan.fl.declarations.toml_key import Key
-from privplan.fl.declarations.toml_keys import (
-    LATER_SYSTEMS,
-    LATER_TABLES,
-    OPTIONAL_KEYS,
-    SHARED_KEYS,
-)
+from privplan.fl.declarations.toml_keys import OPTIONAL_KEYS, SHARED_KEYS
+from privplan.fl.declarations.toml_words import PLANNED_SYSTEMS, PLANNED_TABLES
 from privplan.fl.frame.expected_log import NotStated, phase_of
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import tables_of
@@ -149,8 +145,8 @@ def test_rules_of_a_system_hold_for_it(name: str, tables: Any, what: str) -> Non
 
 
 def test_words_for_later_are_no_systems_of_ours() -> None:
-    assert not set(LATER_SYSTEMS) & set(SYSTEMS)
-    assert not set(LATER_TABLES) & set(keys_by_table())
+    assert not set(PLANNED_SYSTEMS) & set(SYSTEMS)
+    assert not set(PLANNED_TABLES) & set(keys_by_table())
 
 
 def test_lists_and_pages_load_nothing_heavy() -> None:

@@ -240,7 +240,7 @@ def test_an_interruption_before_the_run_was_begun(monkeypatch: pytest.MonkeyPatc
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(starting, "keep_configuration", interrupted)
+    monkeypatch.setattr(starting, "save_configuration", interrupted)
     with pytest.raises(RunInterrupted, match=r"No round was under way\. Begin it again"):
         pp.run(ward(), "out")
     assert not Path("out").exists()

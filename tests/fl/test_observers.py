@@ -28,7 +28,7 @@ from privplan.fl.observers.assumptions import (
 )
 from privplan.fl.observers.names import coalition_of
 from privplan.fl.observers.words import phrase, unit_before
-from privplan.fl.running.preparation import Prepared, prepare
+from privplan.fl.running.preparation import PreparedRun, prepare
 from privplan.fl.settings.circumstances import circumstances_of
 from privplan.fl.settings.file import parse
 from privplan.fl.settings.schema import Settings
@@ -50,7 +50,7 @@ def settings(
     return parse(text.encode(), "run.toml")
 
 
-def prepared(**given: Any) -> Prepared:
+def prepared(**given: Any) -> PreparedRun:
     return prepare(settings(**given))
 
 
@@ -60,7 +60,7 @@ def refused(**given: Any) -> str:
     return " ".join((caught.value.what, caught.value.why, caught.value.next_step))
 
 
-def epsilons(own: Prepared) -> dict[str, float]:
+def epsilons(own: PreparedRun) -> dict[str, float]:
     return {who: one.epsilon.upper for who, one in own.plan.guarantees.items()}
 
 

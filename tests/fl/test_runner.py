@@ -21,9 +21,9 @@ from privplan.audit.verify import verify
 from privplan.fl.files import atomic
 from privplan.fl.frame.system import digest
 from privplan.fl.log import LogWriter, Sealed, read
-from privplan.fl.running.checkpoint import CHECKPOINT, MODEL, Checkpoint
+from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from privplan.fl.running.preparation import prepare, randomness
-from privplan.fl.running.session import RunResult, carry_out
+from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import (
     DataSettings,
     PrivacySettings,
@@ -62,7 +62,7 @@ def started(settings: Settings, folder: Path, **more: Any) -> RunResult:
     """Make a whole run."""
     prepared = prepare(settings)
     with LogWriter.create(folder) as writer:
-        return carry_out(prepared, folder, writer, **more)
+        return execute(prepared, folder, writer, **more)
 
 
 def resumed(settings: Settings, folder: Path, **more: Any) -> RunResult:
@@ -70,7 +70,7 @@ def resumed(settings: Settings, folder: Path, **more: Any) -> RunResult:
     prepared = prepare(settings, segment=verify(folder).recoveries + 1)
     writer, progress = LogWriter.resume(folder, randomness=randomness(settings))
     with writer:
-        return carry_out(prepared, folder, writer, progress=progress, **more)
+        return execute(prepared, folder, writer, progress=progress, **more)
 
 
 def kinds(folder: Path) -> list[str]:
@@ -90,15 +90,15 @@ def require_whole(folder: Path, planned: int = 3) -> None:
     assert [one.round for one in intents] == list(range(1, planned + 1))
     assert close.rounds == len(releases) <= planned
     outs = {one.model_out for one in releases}
-    kept = Checkpoint.read(folder / MODEL)
+    kept = Checkpoint.read(folder / MODEL_FILE)
     first = intents[0].model_in
     assert digest(kept.parameters) == close.model
     assert close.model in outs | {first}
     for intent in intents:  # every round starts from the first model, or from a released one
         assert intent.model_in in outs | {first}
     names = {path.name for path in folder.iterdir()}
-    assert names >= {"log.jsonl", "sealed.jsonl", MODEL, "metrics.json"}
-    assert not [name for name in names if name.endswith(".part") or name == CHECKPOINT]
+    assert names >= {"log.jsonl", "sealed.jsonl", MODEL_FILE, "metrics.json"}
+    assert not [name for name in names if name.endswith(".part") or name == CHECKPOINT_FILE]
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["released"] == len(releases)
     assert metrics["rounds"][-1]["round"] == kept.round
@@ -317,7 +317,7 @@ def interrupted(
     with LogWriter.create(folder) as writer:
         failing = Failing(writer, after, written=written, error=stop)
         with pytest.raises(type(stop)):
-            carry_out(prepared, folder, failing)
+            execute(prepared, folder, failing)
 
 
 APPENDS = 11
@@ -331,7 +331,7 @@ def test_a_log_that_fails_stops_the_run_and_it_goes_on(
 ) -> None:
     interrupted(SMALL, tmp_path, after=at, written=written)
     told = {one.model_out for one in of(tmp_path, records.RoundRelease)}
-    for name in (CHECKPOINT, MODEL):
+    for name in (CHECKPOINT_FILE, MODEL_FILE):
         if (tmp_path / name).exists():
             kept = Checkpoint.read(tmp_path / name)
             assert digest(kept.parameters) in told
@@ -353,7 +353,7 @@ def test_a_run_goes_on_after_many_stops(tmp_path: Path) -> None:
         writer, progress = LogWriter.resume(tmp_path, randomness=randomness(own))
         failing = Failing(writer, at, written=at % 2 == 0, error=Stop())
         with writer, pytest.raises(Stop):
-            carry_out(prepared, tmp_path, failing, progress=progress)
+            execute(prepared, tmp_path, failing, progress=progress)
     resumed(own, tmp_path)
     require_whole(tmp_path, 8)
     assert len(of(tmp_path, records.RunRecover)) == 5
@@ -370,7 +370,7 @@ def test_an_interruption_is_an_abort_and_the_run_goes_on(
 
     monkeypatch.setattr(prepared.system, "updates", training)
     with LogWriter.create(tmp_path) as writer, pytest.raises(KeyboardInterrupt):
-        carry_out(prepared, tmp_path, writer)
+        execute(prepared, tmp_path, writer)
     assert kinds(tmp_path) == ["run.open", "round.intent", "round.abort"]
     assert of(tmp_path, records.RoundAbort)[0].reason == "interrupted"
     resumed(SMALL, tmp_path)
@@ -417,7 +417,7 @@ def test_a_full_disk_at_each_file_stops_the_run_and_it_goes_on(
         prepared = prepare(SMALL)
         monkeypatch.setattr(atomic, "write", full)
         with LogWriter.create(folder) as writer, pytest.raises(OSError, match="No space"):
-            carry_out(prepared, folder, writer)
+            execute(prepared, folder, writer)
         monkeypatch.undo()
         assert not (folder / "metrics.json").exists()
         resumed(SMALL, folder)
@@ -480,7 +480,7 @@ def test_another_plan_is_refused(tmp_path: Path) -> None:
     mixed = replace(other, settings=SMALL, segment=1)
     writer, progress = LogWriter.resume(tmp_path, randomness=randomness(SMALL))
     with writer, pytest.raises(InvalidInput, match="another promise and another plan"):
-        carry_out(mixed, tmp_path, writer, progress=progress)
+        execute(mixed, tmp_path, writer, progress=progress)
 
 
 @pytest.mark.parametrize("segment", [0, 2])
@@ -488,12 +488,12 @@ def test_the_segment_is_that_of_the_log(segment: int, tmp_path: Path) -> None:
     interrupted(SMALL, tmp_path, after=4)
     writer, progress = LogWriter.resume(tmp_path, randomness=randomness(SMALL))
     with writer, pytest.raises(InvalidInput, match="segment"):
-        carry_out(prepare(SMALL, segment=segment), tmp_path, writer, progress=progress)
+        execute(prepare(SMALL, segment=segment), tmp_path, writer, progress=progress)
 
 
 def test_another_model_is_refused(tmp_path: Path) -> None:
     interrupted(SMALL, tmp_path, after=7)
-    path = tmp_path / CHECKPOINT
+    path = tmp_path / CHECKPOINT_FILE
     kept = Checkpoint.read(path)
     for wrong in (
         replace(kept, parameters=kept.parameters + 1e-9),
@@ -516,6 +516,6 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
 def test_a_model_where_nothing_was_released_is_refused(tmp_path: Path) -> None:
     interrupted(SMALL, tmp_path, after=2)
     (opened,) = of(tmp_path, records.RunOpen)
-    Checkpoint(opened.run_id, 1, "logistic", np.zeros(31)).write(tmp_path / CHECKPOINT)
+    Checkpoint(opened.run_id, 1, "logistic", np.zeros(31)).write(tmp_path / CHECKPOINT_FILE)
     with pytest.raises(InvalidInput, match="the log has none"):
         resumed(SMALL, tmp_path)

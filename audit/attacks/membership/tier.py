@@ -43,7 +43,7 @@ from .trials import Trials, require_both
 
 if TYPE_CHECKING:
     from ....fl.models import Model
-    from ....fl.running.preparation import Prepared
+    from ....fl.running.preparation import PreparedRun
     from ....fl.settings.schema import Settings
 
 Level = Literal["user", "record"]
@@ -184,7 +184,7 @@ def trials_of(seen: Evidence, attack: str, level: str) -> Trials:
     return Trials(summed, seen.design.targets, np.arange(seen.design.units))
 
 
-def _about(own: Prepared, seen: Evidence, level: Level) -> About:
+def _about(own: PreparedRun, seen: Evidence, level: Level) -> About:
     sure = log_likelihood(seen.targets)
     sample: Sample = {
         "shadows": len(seen.shadows),
@@ -208,7 +208,7 @@ def _about(own: Prepared, seen: Evidence, level: Level) -> About:
     )
 
 
-def _promised(own: Prepared, level: Level) -> ev.Event | None:
+def _promised(own: PreparedRun, level: Level) -> ev.Event | None:
     """Return the event that bounds this attack; None where no claim does.
 
     A user's coin adds or removes all of a user's records: what is claimed for another unit, or for

@@ -11,13 +11,13 @@ from typing import Final
 from ...accountant.guarantee import Guarantee
 from ..files import atomic
 from ..settings.public_test_data import EvaluationData
-from .checkpoint import Measured
+from .checkpoint import RoundMeasurement
 
-FORMAT: Final = "privplan-metrics/1"
+METRICS_FORMAT: Final = "privplan-metrics/1"
 
-METRICS: Final = "metrics.json"
+METRICS_FILE: Final = "metrics.json"
 
-NOTE: Final = (
+READING_NOTE: Final = (
     "epsilon_so_far is a reading and no guarantee: it would hold had the run been planned to end "
     "there. What is guaranteed is `guarantees`, for the whole plan."
 )
@@ -27,15 +27,15 @@ def write_metrics(
     path: Path,
     about: Mapping[str, object],
     test: EvaluationData,
-    measured: Sequence[Measured],
+    measured: Sequence[RoundMeasurement],
     guarantees: Mapping[str, Guarantee],
 ) -> None:
     """Put the measurements in their place, whole or not at all; raises `OSError`."""
     content = {
-        "format": FORMAT,
+        "format": METRICS_FORMAT,
         **about,
         "test": {"public": test.public, "source": test.source, "why": test.why},
-        "note": f"{NOTE} {_of_metrics(test)}",
+        "note": f"{READING_NOTE} {_of_metrics(test)}",
         "guarantees": {who: _guarantee(one) for who, one in guarantees.items()},
         "rounds": [
             {
