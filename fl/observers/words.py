@@ -77,7 +77,7 @@ SENTENCES: Final[Mapping[str, Sentences]] = {
 def who_is(observer: str) -> str:
     """Return who an observer is; of a name that is not in the table, that it is somebody's.
 
-    >>> who("server"), who("auditor")
+    >>> who_is("server"), who_is("auditor")
     ('the server', 'the observer auditor')
     """
     row = SENTENCES.get(observer)

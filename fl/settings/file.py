@@ -20,7 +20,8 @@ from ..declarations.package_errors import blame_package
 from ..declarations.registry import declaration_of, declared, keys_by_table
 from ..declarations.toml_key import Key
 from ..observers.names import coalitions_in
-from .rules import first_complaint, observers_in
+from .rule_facts import observers_in
+from .rules import first_complaint
 from .schema import (
     NO_TRAINING,
     DataSettings,

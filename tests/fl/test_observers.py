@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 pytest.importorskip("sklearn")
 
 from privplan.accountant.errors import InvalidInput
-from privplan.fl.observers import names
+from privplan.fl.observers import assumptions, names, words
 from privplan.fl.observers.assumptions import (
     HONEST_SERVER,
     OTHER_SILOS_RECORDS,
@@ -78,9 +78,9 @@ def epsilon_of(mu: float, delta: float = 1e-5) -> float:
 
 
 def test_examples_run() -> None:
-    found = doctest.testmod(names)
-    assert found.attempted > 3
-    assert found.failed == 0
+    found = [doctest.testmod(module) for module in (names, assumptions, words)]
+    assert sum(module.attempted for module in found) > 3
+    assert not any(module.failed for module in found)
 
 
 @pytest.mark.parametrize(
