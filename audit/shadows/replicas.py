@@ -24,7 +24,7 @@ from ...accountant.records import Record
 from ...fl.data.federation import Federation
 from ...fl.data.moments import Moments
 from ...fl.frame.rounds import rehearsed_rounds
-from ...fl.running.preparation import PreparedRun
+from ...fl.running.prepared_run import PreparedRun
 from ...fl.settings.schema import Settings
 from .design import Inside
 from .executor import Executor, Serial

@@ -97,9 +97,9 @@ class Declaration:
     What it does, by references:
         `make`         the function that makes the system (`fl.frame.system.Maker`)
         `data`         what it makes of data: settings to a federation and digests of its records
-                       (`fl.running.preparation.Source`); None: a data set, dealt to users and silos
+                       (`fl.running.run_data.Source`); None: a data set, dealt to users and silos
         `measure`      how it is measured: a prepared run and what it released to numbers by name
-                       (`fl.running.preparation.Measure`); None: the metrics of the model
+                       (`fl.running.measuring.Measure`); None: the metrics of the model
         `determines`   what its configuration determines of its log
                        (`fl.frame.expected_log.Determines`);
                        None: nothing is compared but what is of every system

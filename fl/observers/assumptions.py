@@ -100,9 +100,9 @@ class Circumstances:
 def assumptions_of(observer: str, own: Circumstances) -> tuple[str, ...]:
     """Return what the number before an observer rests on, beyond clip, noise and sample.
 
-    >>> rests_on("model", Circumstances("masked", "uniform", 5))
+    >>> assumptions_of("model", Circumstances("masked", "uniform", 5))
     ()
-    >>> rests_on("model", Circumstances("private-weighting", "records", 5))
+    >>> assumptions_of("model", Circumstances("private-weighting", "records", 5))
     ('every silo and the server follow the protocol',)
     """
     return (*_of_weights(own), *_of_view(observer, own), *_of_search(own.trials))

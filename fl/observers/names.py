@@ -89,7 +89,7 @@ def holds_part(observer: str) -> bool:
 def observer_fields(observer: str, dropouts: int) -> dict[str, object]:
     """Return the fields that name an observer in a row of JSON.
 
-    >>> row_of("server+2", 1)
+    >>> observer_fields("server+2", 1)
     {'observer': 'server', 'colluders': 2, 'dropouts': 1, 'holds': False}
     """
     found = coalition_of(observer)

@@ -165,7 +165,7 @@ class Checkpoint:
 def round_model_name(number: int) -> str:
     """Return the name of the file of the model that a round released.
 
-    >>> name_of(7)
+    >>> round_model_name(7)
     'round-000007.npz'
     """
     return f"round-{number:06}.npz"

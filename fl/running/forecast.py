@@ -19,7 +19,8 @@ from ..observers.assumptions import assumptions_of
 from ..observers.stated_assumptions import reach_assumptions
 from ..settings.circumstances import circumstances_of
 from ..settings.schema import Settings
-from .preparation import PreparedRun, local_of, prepare, require_small_delta
+from .preparation import local_of, prepare, require_small_delta
+from .prepared_run import PreparedRun
 
 WITH_RECORDS_SUFFIX: Final = "-with-records"
 

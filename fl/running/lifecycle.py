@@ -18,7 +18,7 @@ from .folder import folder_at
 from .forecast import Forecast, forecast
 from .interrupted_run import RunInterrupted, between_rounds, stops_explained
 from .interruption import sigterm_as_interrupt
-from .preparation import PreparedRun
+from .prepared_run import PreparedRun
 from .session import Report, RunResult, execute
 from .starting import ReadyRun, ready_new_run, ready_to_resume
 from .warnings import warnings_of

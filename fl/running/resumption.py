@@ -17,7 +17,10 @@ from ..frame.system import digest
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
 from ..settings.schema import Settings, idle_tables
 from .checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
-from .preparation import PreparedRun, first_checkpoint, first_state, prepare, versions
+from .first_state import first_checkpoint, first_state
+from .preparation import prepare
+from .prepared_run import PreparedRun
+from .versions import versions
 
 _RESTORE_OR_RESTART: Final = "Restore what was changed, or start a new run in another folder."
 

@@ -52,19 +52,14 @@ from .checkpoint import (
     RoundMeasurement,
     round_model_name,
 )
+from .first_state import first_checkpoint
 from .interruption import UninterruptedRecorder, interruptions_delayed
+from .measuring import measure
 from .metrics_file import METRICS_FILE, write_metrics
-from .preparation import (
-    PreparedRun,
-    first_checkpoint,
-    measure,
-    one_thread,
-    prepare,
-    randomness,
-    require_small_delta,
-    versions,
-)
+from .preparation import one_thread, prepare, randomness, require_small_delta
+from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, released_models, require_resumable
+from .versions import versions
 
 Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""

@@ -30,7 +30,8 @@ from .folder import (
 )
 from .interrupted_run import audit_command, how_to_resume
 from .log_progress import LogProgress, read_log_progress, require_progress
-from .preparation import PreparedRun, randomness
+from .preparation import randomness
+from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, require_resumable, require_same_settings
 from .signing_key import signing_key
 

@@ -23,7 +23,7 @@ def toml_bytes(tables: Mapping[str, Mapping[str, object]]) -> bytes:
 
     Raises `InvalidInput`, which names table and key, for any other value.
 
-    >>> text_of({"run": {"rounds": 2}, "privacy": {"observers": ["model"]}}).decode()
+    >>> toml_bytes({"run": {"rounds": 2}, "privacy": {"observers": ["model"]}}).decode()
     '[run]\\nrounds = 2\\n\\n[privacy]\\nobservers = ["model"]\\n'
     """
     if not isinstance(tables, Mapping):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .preparation import PreparedRun
+from .prepared_run import PreparedRun
 
 _SEEDED: Final = (
     "The noise comes from a seed, so whoever knows it can take the noise off: this run protects "

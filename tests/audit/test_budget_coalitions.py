@@ -18,7 +18,8 @@ from privplan.accountant.records import Normaliser, Planned, Population, RunOpen
 from privplan.accountant.sensitivity.uldp import CLEAR_WEIGHTS, PRIVATE_COALITION
 from privplan.audit.budget.order import compared
 from privplan.fl.observers.assumptions import HONEST_SERVER, OTHER_SILOS_RECORDS
-from privplan.fl.running.preparation import PreparedRun, prepare
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.settings.file import parse
 
 from ..sweeps import sweep

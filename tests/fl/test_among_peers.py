@@ -24,7 +24,8 @@ from privplan.fl.log import LogWriter, read
 from privplan.fl.observers.names import PEER_OBSERVERS
 from privplan.fl.parties.network import Message, Network
 from privplan.fl.running.forecast import forecast
-from privplan.fl.running.preparation import PreparedRun, prepare, randomness
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.resumption import prepare_resumption
 from privplan.fl.running.session import execute
 from privplan.fl.secagg.decentralised import Partial

@@ -16,7 +16,7 @@ import pytest
 
 from privplan.accountant.errors import InvalidInput
 from privplan.fl.declarations.registry import declaration_of
-from privplan.fl.running import preparation
+from privplan.fl.running import measuring
 
 from .foreign import ROOT, as_pip, killed, privplan
 
@@ -155,7 +155,7 @@ def test_a_system_says_what_it_makes_of_data_and_how_it_is_measured(
     settings: Any = SimpleNamespace(system=system, run=SimpleNamespace(system="toy"), labels=[0, 1])
     for public, said in ((True, {"length": 2.0}), (False, {})):
         prepared: Any = SimpleNamespace(settings=settings, test=SimpleNamespace(public=public))
-        assert preparation.measure(prepared, np.zeros(2)) == said
+        assert measuring.measure(prepared, np.zeros(2)) == said
     federation, dataset = preparation._federation(settings)
     assert federation.labels.tolist() == [0, 1]
     assert list(dataset) == ["federation"]

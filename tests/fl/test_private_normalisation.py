@@ -36,7 +36,8 @@ from privplan.fl.frame.private_normalisation import NORMALISE, Normalising
 from privplan.fl.frame.system import digest
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
-from privplan.fl.running.preparation import PreparedRun, prepare, randomness
+from privplan.fl.running.preparation import prepare, randomness
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.resumption import require_resumable
 from privplan.fl.running.session import RunResult, execute
 from privplan.fl.settings.schema import (

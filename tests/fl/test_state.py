@@ -22,7 +22,9 @@ from privplan.fl.frame.phases import Once, Phase
 from privplan.fl.frame.state import MOST, State, state_digest, states
 from privplan.fl.log import LogWriter, read
 from privplan.fl.running.checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
-from privplan.fl.running.preparation import PreparedRun, first_state, prepare
+from privplan.fl.running.first_state import first_state
+from privplan.fl.running.preparation import prepare
+from privplan.fl.running.prepared_run import PreparedRun
 from privplan.fl.running.session import execute
 from privplan.fl.settings.file import parse
 

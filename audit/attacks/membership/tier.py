@@ -43,7 +43,7 @@ from .trials import Trials, require_both
 
 if TYPE_CHECKING:
     from ....fl.models import Model
-    from ....fl.running.preparation import PreparedRun
+    from ....fl.running.prepared_run import PreparedRun
     from ....fl.settings.schema import Settings
 
 Level = Literal["user", "record"]
