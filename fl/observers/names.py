@@ -70,14 +70,14 @@ class Coalition:
 
 def coalition_of(observer: str) -> Coalition | None:
     """Return the coalition that a name stands for; None for another observer."""
-    found = _COALITION.fullmatch(observer)
-    return None if found is None else Coalition(int(found[1]), found[2] is not None)
+    match = _COALITION.fullmatch(observer)
+    return None if match is None else Coalition(int(match[1]), match[2] is not None)
 
 
 def coalitions_in(observers: Iterable[str]) -> tuple[int, ...]:
     """Return how many colluders the coalitions among some observers have, each number once."""
-    found = {one.colluders for name in observers if (one := coalition_of(name)) is not None}
-    return tuple(sorted(found))
+    coalitions = map(coalition_of, observers)
+    return tuple(sorted({each.colluders for each in coalitions if each is not None}))
 
 
 def holds_part(observer: str) -> bool:
@@ -92,14 +92,14 @@ def observer_fields(observer: str, dropouts: int) -> dict[str, object]:
     >>> observer_fields("server+2", 1)
     {'observer': 'server', 'colluders': 2, 'dropouts': 1, 'holds': False}
     """
-    found = coalition_of(observer)
-    if found is None:
+    coalition = coalition_of(observer)
+    if coalition is None:
         return {"observer": observer}
     return {
         "observer": SERVER,
-        "colluders": found.colluders,
+        "colluders": coalition.colluders,
         "dropouts": dropouts,
-        "holds": found.holds,
+        "holds": coalition.holds,
     }
 
 
@@ -125,7 +125,7 @@ def observer_names(**field: object) -> tuple[str, ...]:
             "The verdict on a run names the worst of them.",
             f'Write {key} = ["model", "server", "silo"].',
         )
-    names = tuple(observer_name(**{key: one}) for one in value)
+    names = tuple(observer_name(**{key: name}) for name in value)
     if len(set(names)) < len(names):
         raise InvalidInput(
             f"`{key}` names an observer twice: {', '.join(names)[:60]}.",

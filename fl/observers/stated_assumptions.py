@@ -63,12 +63,14 @@ def reach_assumptions(
     """
     stated = reaches or {}
     names = (ANALYZER, MODEL) if observer == MODEL and aggregation == "shuffle" else (observer,)
-    name = next((one for one in names if one in stated), None)
+    name = next((each for each in names if each in stated), None)
     if name is None:
         return ()
     reach = stated[name]
-    one = unenforced_assumption(reach, observer, aggregation, security)
+    unenforced = unenforced_assumption(reach, observer, aggregation, security)
     beside: tuple[str, ...] = ()
     if reach.sees == "nothing" and observer != MODEL:
         beside = reach_assumptions(reaches, MODEL, aggregation, security)
-    return tuple(dict.fromkeys((*((one,) if one else ()), *stated_assumptions(reach), *beside)))
+    return tuple(
+        dict.fromkeys((*((unenforced,) if unenforced else ()), *stated_assumptions(reach), *beside))
+    )

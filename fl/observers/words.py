@@ -110,12 +110,12 @@ def phrase(observer: str, dropouts: int = 0, *, whatever: bool = False) -> str:
     >>> phrase("server+2", 1)
     'the server with 2 silos that hold nothing of the unit, and 1 of the others missing'
     """
-    found = coalition_of(observer)
-    if found is None:
+    coalition = coalition_of(observer)
+    if coalition is None:
         return who_is(observer)
-    plural = found.colluders > 1
-    silos = f"{found.colluders:,} silos that hold" if plural else "a silo that holds"
-    part = "some" if found.holds else "nothing"
+    plural = coalition.colluders > 1
+    silos = f"{coalition.colluders:,} silos that hold" if plural else "a silo that holds"
+    part = "some" if coalition.holds else "nothing"
     held = f"{silos} {part} of the unit"
     if whatever:
         held = f"{silos.rsplit(' that ', 1)[0]}, whatever {'they hold' if plural else 'it holds'}"

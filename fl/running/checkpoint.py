@@ -86,7 +86,7 @@ class Checkpoint:
         """Return what was released, part by part.
 
         >>> kept = Checkpoint("", 1, "", np.arange(3.0), parts=(("mean", (2,)), ("count", ())))
-        >>> {name: one.tolist() for name, one in kept.arrays().items()}
+        >>> {name: part.tolist() for name, part in kept.arrays().items()}
         {'mean': [0.0, 1.0], 'count': 2.0}
         """
         parts = self.parts or (("parameters", self.parameters.shape),)
@@ -104,7 +104,7 @@ class Checkpoint:
             "round": self.round,
             "model": self.model,
             "measured": [
-                [one.round, dict(one.metrics), dict(one.epsilon)] for one in self.measured
+                [past.round, dict(past.metrics), dict(past.epsilon)] for past in self.measured
             ],
         }
         if self.parts:
@@ -142,8 +142,8 @@ class Checkpoint:
         ):
             raise ValueError
         measured = tuple(
-            RoundMeasurement(int(number), _as_floats(found), _as_floats(epsilon))
-            for number, found, epsilon in about["measured"]
+            RoundMeasurement(int(number), _as_floats(metrics), _as_floats(epsilon))
+            for number, metrics, epsilon in about["measured"]
         )
         parts = tuple(
             (str(name), tuple(int(size) for size in shape))

@@ -201,4 +201,4 @@ def _epsilons(prepared: PreparedRun, settings: Settings) -> dict[str, float]:
     plan = system.plan()
     if last_round(system.phases) != settings.run.rounds:
         return {"model": math.inf}
-    return {who: one.epsilon.upper for who, one in plan.guarantees.items()}
+    return {who: proven.epsilon.upper for who, proven in plan.guarantees.items()}

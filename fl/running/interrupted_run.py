@@ -30,14 +30,14 @@ class RunInterrupted(KeyboardInterrupt):
         return f"{self.what} {self.why} {self.next_step}"
 
 
-def how_to_resume(folder: Path, head: str | None = None, place: Path | None = None) -> str:
+def how_to_resume(folder: Path, head: str | None = None, absolute: Path | None = None) -> str:
     """Return what to do about a run that stopped: resume it where that can help, or audit it.
 
-    `head` is that of its log: with it, a backup that was restored meanwhile is found.  `place` is
+    `head` is that of its log: with it, a backup that was restored since is found.  `absolute` is
     the folder wherever the program has gone since; `folder` is its name in what is said.
     """
     try:
-        seen = read_log_progress(folder if place is None else place)
+        seen = read_log_progress(folder if absolute is None else absolute)
         if seen.complete:
             return audit_command(folder)
         require_moments_released(require_progress(seen, folder))
@@ -64,10 +64,10 @@ def audit_command(folder: Path) -> str:
 
 
 @contextmanager
-def stops_explained(folder: Path, place: Path, writer: LogWriter) -> Iterator[None]:
+def stops_explained(folder: Path, absolute: Path, writer: LogWriter) -> Iterator[None]:
     """Say of whatever stops the rounds of a run what is spent by it, and how the run goes on.
 
-    `folder` and `place` are as for `how_to_resume`.
+    `folder` and `absolute` are as for `how_to_resume`.
     Raises `RunInterrupted`, `PrivplanError` for an `OSError`, and faults of a protocol with what
     its session cannot know; anything else as it is.
     """
@@ -77,19 +77,19 @@ def stops_explained(folder: Path, place: Path, writer: LogWriter) -> Iterator[No
         raise RunInterrupted(
             "The run was interrupted.",
             "What was begun is spent, and the log says so.",
-            how_to_resume(folder, writer.head, place),
+            how_to_resume(folder, writer.head, absolute),
         ) from None
     except OSError as error:
         raise PrivplanError(
             f"The run stopped: {error.strerror or error}.",
             "What was begun is spent; no file is left half-written.",
-            f"When that is mended: {how_to_resume(folder, writer.head, place)}",
+            f"When that is mended: {how_to_resume(folder, writer.head, absolute)}",
         ) from None
     except ProtocolFault as error:  # what a party says of its next step is for its session
         raise type(error)(
             error.what,
-            f"{error.why} {spent_by_fault(place)}",
-            f"Find out what it was; then: {how_to_resume(folder, writer.head, place)}",
+            f"{error.why} {spent_by_fault(absolute)}",
+            f"Find out what it was; then: {how_to_resume(folder, writer.head, absolute)}",
         ) from None
 
 

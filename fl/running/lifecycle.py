@@ -167,7 +167,7 @@ def plan_run(settings: RunDescription, *, accept_delta: bool = False) -> Forecas
     ...     "privacy": {"noise_multiplier": 5.0, "delta": 1e-3},
     ... }
     >>> expected = pp.plan_run(ward)
-    >>> expected.rounds, [one.observer for one in expected.observers][:2]
+    >>> expected.rounds, [row.observer for row in expected.observers][:2]
     (10, ['model', 'server'])
     """
     return forecast(_accepted(settings, accept_delta).settings)
@@ -178,9 +178,9 @@ def execute_ready(ready: ReadyRun, report: Report | None = None) -> RunResult:
 
     Raises what `execute` raises, and as `stops_explained` says.
     """
-    with stops_explained(ready.folder, ready.place, ready.writer), sigterm_as_interrupt():
+    with stops_explained(ready.folder, ready.absolute, ready.writer), sigterm_as_interrupt():
         return execute(
-            ready.prepared, ready.place, ready.writer, progress=ready.progress, report=report
+            ready.prepared, ready.absolute, ready.writer, progress=ready.progress, report=report
         )
 
 

@@ -36,14 +36,14 @@ def write_metrics(
         **about,
         "test": {"public": test.public, "source": test.source, "why": test.why},
         "note": f"{READING_NOTE} {_of_metrics(test)}",
-        "guarantees": {who: _guarantee(one) for who, one in guarantees.items()},
+        "guarantees": {who: _guarantee(proven) for who, proven in guarantees.items()},
         "rounds": [
             {
-                "round": one.round,
-                "metrics": _finite(one.metrics),
-                "epsilon_so_far": _finite(one.epsilon),
+                "round": row.round,
+                "metrics": _finite(row.metrics),
+                "epsilon_so_far": _finite(row.epsilon),
             }
-            for one in measured
+            for row in measured
         ],
     }
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
@@ -58,13 +58,13 @@ def _of_metrics(test: EvaluationData) -> str:
     return f"Metrics are of test data that were declared public: {test.source}."
 
 
-def _guarantee(one: Guarantee) -> dict[str, object]:
+def _guarantee(proven: Guarantee) -> dict[str, object]:
     return {
-        "epsilon": _number(one.epsilon.upper),
-        "delta": one.delta.upper,
-        "unit": one.unit,
-        "neighbours": one.neighbours,
-        "engine": one.engine,
+        "epsilon": _number(proven.epsilon.upper),
+        "delta": proven.delta.upper,
+        "unit": proven.unit,
+        "neighbours": proven.neighbours,
+        "engine": proven.engine,
     }
 
 

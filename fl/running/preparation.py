@@ -127,14 +127,14 @@ def require_small_delta(prepared: PreparedRun) -> None:
     The units are those of the claim, as far as their number is public.  A run that promises no
     number is free to have any delta, and one that was begun may go on: its audit says what it is.
     """
-    claim, own = prepared.opening.claim, prepared.settings
+    claim, settings = prepared.opening.claim, prepared.settings
     if claim.epsilon is None:
         return
     require_small(
         claim.delta,
-        prepared.opening.population.units(claim.unit, most_records=own.most_records),
+        prepared.opening.population.units(claim.unit, most_records=settings.most_records),
         claim.unit,
-        accepted=own.privacy.accept_delta,
+        accepted=settings.privacy.accept_delta,
         accept="accept_delta = true under [privacy]",
     )
 

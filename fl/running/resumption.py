@@ -45,11 +45,11 @@ def prepare_resumption(settings: Settings, progress: Progress) -> PreparedRun:
     if older and security is not None and settings.security.aggregation == "masked":
         bearing = replace(settings.security, colluders=security.colluders)
         settings = replace(settings, security=bearing)
-    made = prepare(settings, segment=progress.recoveries + 1)
-    if not older or made.opening.plan == opened.plan:
-        return made
-    made.system.restate(opened.plan)
-    return replace(made, opening=made.system.opening())
+    prepared = prepare(settings, segment=progress.recoveries + 1)
+    if not older or prepared.opening.plan == opened.plan:
+        return prepared
+    prepared.system.restate(opened.plan)
+    return replace(prepared, opening=prepared.system.opening())
 
 
 def require_resumable(prepared: PreparedRun, folder: Path, progress: Progress) -> Checkpoint:
@@ -120,15 +120,15 @@ def require_same_settings(opened: RunOpen, configuration: Mapping[str, object]) 
 
 def require_same_plan(prepared: PreparedRun, opened: RunOpen) -> None:
     """Raise `InvalidInput` where the log announces another plan, promise or system."""
-    own = prepared.opening
+    planned = prepared.opening
     same = {
         "system": prepared.system.name == opened.system,
-        "promise": own.claim == opened.claim,
-        "plan": own.plan == opened.plan,
-        "population": own.population == opened.population,
-        "aggregation": own.aggregation == opened.aggregation,
-        "protocol": own.security == opened.security,
-        "as_published": own.as_published == opened.as_published,
+        "promise": planned.claim == opened.claim,
+        "plan": planned.plan == opened.plan,
+        "population": planned.population == opened.population,
+        "aggregation": planned.aggregation == opened.aggregation,
+        "protocol": planned.security == opened.security,
+        "as_published": planned.as_published == opened.as_published,
     }
     other = [name for name, agrees in same.items() if not agrees]
     if other:
@@ -241,49 +241,49 @@ def released_models(progress: Progress) -> list[RoundRelease]:
     return [progress.releases[seq] for seq in order if progress.releases[seq].model_out is not None]
 
 
-def kept_model(prepared: PreparedRun, places: tuple[Path, ...], progress: Progress) -> Checkpoint:
+def kept_model(prepared: PreparedRun, paths: tuple[Path, ...], progress: Progress) -> Checkpoint:
     """Return the model from which the run goes on.
 
     It is the last released one; or, where the run was cut off between a release and its keeping,
     the one that this release started from.  Raises `InvalidInput` for any other.
     """
-    place = next((path for path in places if path.exists()), None)
-    if place is None:
+    path = next((path for path in paths if path.exists()), None)
+    if path is None:
         kept = first_checkpoint(prepared, progress.opened.run_id)
     else:
-        kept = Checkpoint.read(place)
-    own = digest(kept.parameters)
+        kept = Checkpoint.read(path)
+    model = digest(kept.parameters)
     last = next(reversed(released_models(progress)), None)
     if kept.run_id != progress.opened.run_id:
-        raise _foreign(place, "belongs to another run")
+        raise _foreign(path, "belongs to another run")
     if last is None:
         if kept.round == 0:
             return kept
-        raise _foreign(place, "stands for a release, and the log has none of a model")
-    if own == last.model_out or own == progress.intents[last.intent].model_in:
+        raise _foreign(path, "stands for a release, and the log has none of a model")
+    if model == last.model_out or model == progress.intents[last.intent].model_in:
         return kept
-    raise _foreign(place, "is not the one that the log released last")
+    raise _foreign(path, "is not the one that the log released last")
 
 
-def _foreign(place: Path | None, reason: str) -> InvalidInput:
-    if place is None:
+def _foreign(path: Path | None, reason: str) -> InvalidInput:
+    if path is None:
         return InvalidInput(
             "The last released model is missing.",
             "The log has releases, and the folder no model to go on from.",
             _RESTORE_OR_RESTART,
         )
     return InvalidInput(
-        f"The model in {place.name} {reason}.",
+        f"The model in {path.name} {reason}.",
         "A run goes on from its last release, and from nothing else.",
         _RESTORE_OR_RESTART,
     )
 
 
 def _values_by_key(configuration: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
     for table, content in configuration.items():
         if isinstance(content, Mapping):
-            found |= {f"[{table}] {key}": value for key, value in content.items()}
+            values |= {f"[{table}] {key}": value for key, value in content.items()}
         else:
-            found[table] = content
-    return found
+            values[table] = content
+    return values

@@ -26,23 +26,23 @@ def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
     if settings.system.data is not None:
         source = cast("Source", settings.system.load(settings.system.data))
         return checked_data(source(settings), name_in(settings.run.system, settings.system))
-    own = settings.data
-    private = own.normalisation == "private"  # the run does that, once the moments are released
+    data = settings.data
+    private = data.normalisation == "private"  # the run does that, once the moments are released
     records = load(
-        own.name,
-        own.path,
-        normalisation="none" if private else own.normalisation,
-        rng=np.random.default_rng([own.seed, _SPLIT]),
+        data.name,
+        data.path,
+        normalisation="none" if private else data.normalisation,
+        rng=np.random.default_rng([data.seed, _SPLIT]),
     )
-    made = federate(
+    federation = federate(
         records,
-        own.users,
-        own.silos,
-        own.allocation,
-        np.random.default_rng([own.seed, _DEALING]),
-        labels_per_user=own.labels_per_user,
+        data.users,
+        data.silos,
+        data.allocation,
+        np.random.default_rng([data.seed, _DEALING]),
+        labels_per_user=data.labels_per_user,
     )
     dealt = hashlib.sha256()
-    for index in (made.user, made.silo):
+    for index in (federation.user, federation.silo):
         dealt.update(np.ascontiguousarray(index, "<i8").tobytes())
-    return made, {"records": records.digest, "allocation": dealt.hexdigest()}
+    return federation, {"records": records.digest, "allocation": dealt.hexdigest()}

@@ -95,8 +95,8 @@ def run(
     report: Report | None = None,
 ) -> RunResult:
     """Carry out the run that `settings` describe: `execute` of what `prepare` returns."""
-    made = prepare(settings) if progress is None else prepare_resumption(settings, progress)
-    return execute(made, folder, recorder, progress=progress, report=report)
+    prepared = prepare(settings) if progress is None else prepare_resumption(settings, progress)
+    return execute(prepared, folder, recorder, progress=progress, report=report)
 
 
 def execute(
@@ -130,7 +130,7 @@ def execute(
 
 @dataclass
 class _Execution:
-    """A run under way: the model after `kept.round`, and what was spent.
+    """A run under way: the model after `checkpoint.round`, and what was spent.
 
     `spent` is the number of the last round that was begun, `released` how many rounds released a
     model; `earlier` counts the releases, of which a round may have several, from before this start.
@@ -143,55 +143,55 @@ class _Execution:
     spent: int = 0
     released: int = 0
     earlier: int = 0
-    kept: Checkpoint = field(init=False)
+    checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
-        own = self.prepared
-        self.odometer = Odometer.for_plan(own.plan) if own.promises else None
-        self.gate = Gate(self.odometer, self.recorder, own.streams)
+        prepared = self.prepared
+        self.odometer = Odometer.for_plan(prepared.plan) if prepared.promises else None
+        self.gate = Gate(self.odometer, self.recorder, prepared.streams)
 
     def open(self) -> None:
         """Write the first line."""
-        own = self.prepared
+        prepared = self.prepared
         run_id = secrets.token_hex(16)
         with interruptions_delayed():
-            sealed = self.recorder.seal({"dataset": own.dataset})
+            sealed = self.recorder.seal({"dataset": prepared.dataset})
             self.recorder.append(
                 RunOpen(
                     run_id=run_id,
-                    system=own.system.name,
-                    claim=own.opening.claim,
-                    plan=own.opening.plan,
-                    population=own.opening.population,
-                    randomness=randomness(own.settings),
-                    aggregation=own.opening.aggregation,
-                    security=own.opening.security,
-                    as_published=own.opening.as_published,
-                    tuning=_tuning(own.settings),
+                    system=prepared.system.name,
+                    claim=prepared.opening.claim,
+                    plan=prepared.opening.plan,
+                    population=prepared.opening.population,
+                    randomness=randomness(prepared.settings),
+                    aggregation=prepared.opening.aggregation,
+                    security=prepared.opening.security,
+                    as_published=prepared.opening.as_published,
+                    tuning=_tuning(prepared.settings),
                     dataset=sealed["dataset"],
-                    configuration=own.settings.to_json(),
-                    code=versions(own.settings.system.package),
+                    configuration=prepared.settings.to_json(),
+                    code=versions(prepared.settings.system.package),
                     opened=datetime.now(UTC).isoformat(timespec="seconds"),
-                    sealed=own.settings.sealed_items(),
+                    sealed=prepared.settings.sealed_items(),
                 )
             )
         self.gate.run_id = run_id
-        self.kept = first_checkpoint(own, run_id)
+        self.checkpoint = first_checkpoint(prepared, run_id)
 
     def resume(self, progress: Progress) -> None:
         """Go on where the log says that the run was cut off."""
-        own = self.prepared
-        if own.segment != progress.recoveries + 1:
+        prepared = self.prepared
+        if prepared.segment != progress.recoveries + 1:
             raise InvalidInput(
-                f"The streams are those of segment {own.segment}; this is the start after "
+                f"The streams are those of segment {prepared.segment}; this is the start after "
                 f"{progress.recoveries} others that were cut off.",
                 "Streams of another segment may have been used before.",
                 "Somebody else may have taken up the run meanwhile: resume it again.",
             )
-        self.kept = require_resumable(own, self.folder, progress)
+        self.checkpoint = require_resumable(prepared, self.folder, progress)
         self.gate.run_id = progress.opened.run_id
         if "evaluation" not in progress.opened.configuration:
-            self.prepared = replace(own, test=DECLARED_BY_EARLIER_VERSION)
+            self.prepared = replace(prepared, test=DECLARED_BY_EARLIER_VERSION)
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
@@ -213,84 +213,84 @@ class _Execution:
 
     def close(self) -> RunResult:
         """Leave the model and the measurements, and write the last line."""
-        own = self.prepared
+        prepared = self.prepared
         self._measure()
-        guarantees, model = own.plan.guarantees, digest(self.kept.parameters)
-        reason: Literal["finished", "budget"] = "budget" if own.cut else "finished"
+        guarantees, model = prepared.plan.guarantees, digest(self.checkpoint.parameters)
+        reason: Literal["finished", "budget"] = "budget" if prepared.cut else "finished"
         with interruptions_delayed():
             self.recorder.settle()  # before files show what the log says
-            self.kept.write(self.folder / MODEL_FILE)
+            self.checkpoint.write(self.folder / MODEL_FILE)
             write_metrics(
                 self.folder / METRICS_FILE,
                 {
-                    "run_id": self.kept.run_id,
-                    "system": own.system.name,
-                    "data": own.settings.data.name,
-                    "model": self.kept.model,
-                    "planned": own.rounds,
+                    "run_id": self.checkpoint.run_id,
+                    "system": prepared.system.name,
+                    "data": prepared.settings.data.name,
+                    "model": self.checkpoint.model,
+                    "planned": prepared.rounds,
                     "released": self.released,
-                    "normalisation_noise": own.settings.privacy.normalisation_noise,
+                    "normalisation_noise": prepared.settings.privacy.normalisation_noise,
                 },
-                own.test,
-                self.kept.measured,
+                prepared.test,
+                self.checkpoint.measured,
                 guarantees,
             )
             self.recorder.append(
                 RunClose(
                     rounds=self.earlier + self.gate.releases,
                     reason=reason,
-                    events=own.opening.plan.events,
-                    epsilon={who: one.epsilon.upper for who, one in guarantees.items()},
-                    delta=own.opening.claim.delta,
-                    engine=guarantees[own.opening.claim.observer].engine,
+                    events=prepared.opening.plan.events,
+                    epsilon={who: proven.epsilon.upper for who, proven in guarantees.items()},
+                    delta=prepared.opening.claim.delta,
+                    engine=guarantees[prepared.opening.claim.observer].engine,
                     model=model,
                 )
             )
-            atomic.remove(self._checkpoint)
+            atomic.remove(self._checkpoint_file)
         return RunResult(
-            self.kept.run_id,
+            self.checkpoint.run_id,
             self.released,
-            own.rounds,
+            prepared.rounds,
             reason,
             guarantees,
-            self.kept.measured,
-            self.kept.parameters,
+            self.checkpoint.measured,
+            self.checkpoint.parameters,
             model,
-            own.test,
+            prepared.test,
         )
 
     def _make_once(self, once: Once) -> None:
         """Release what a phase releases once, unless it was kept; and go on with what follows."""
         whose, names = self.prepared.whose, once.state.shapes
-        if not names.keys() <= self.kept.state.keys():
+        if not names.keys() <= self.checkpoint.state.keys():
             earlier = self.gate.releases
             try:
                 with interruptions_delayed():  # an interruption in the middle would lose it
                     once.release(self.gate, partial(self._keep_result, once, earlier))
             finally:
                 self._keep_transcripts()
-            require_one_release(once, self.kept.state, self.gate, earlier, whose)
-        follow = once.follow({name: self.kept.state[name] for name in names})
+            require_one_release(once, self.checkpoint.state, self.gate, earlier, whose)
+        follow = once.follow({name: self.checkpoint.state[name] for name in names})
         arrays = once.state.checked(follow.arrays, whose)
-        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
         if follow.federation is not None:
             self.prepared = replace(self.prepared, federation=follow.federation)
 
     def _keep_result(self, once: Once, earlier: int, result: Arrays) -> None:
         require_kept_first(once, self.gate, earlier, self.prepared.whose)
         arrays = once.state.checked(result, self.prepared.whose)
-        self.kept = replace(self.kept, state={**self.kept.state, **arrays})
+        self.checkpoint = replace(self.checkpoint, state={**self.checkpoint.state, **arrays})
         with interruptions_delayed():
-            self.kept.write(self._checkpoint)
+            self.checkpoint.write(self._checkpoint_file)
 
     def _make(self, phase: Phase, make: MakeRound) -> None:
         """Make the rounds of a phase that are left."""
-        if phase.first <= self.kept.round <= phase.last and self._due(self.kept.round):
+        if phase.first <= self.checkpoint.round <= phase.last and self._due(self.checkpoint.round):
             self._measure()  # a run that was cut off before it measured what it had kept
         for number in range(max(phase.first, self.spent + 1), phase.last + 1):
-            earlier, before = self.gate.releases, self.kept.parameters
+            earlier, before = self.gate.releases, self.checkpoint.parameters
             try:
-                moved = make(number, before.copy(), self.gate, self.kept.state)
+                moved = make(number, before.copy(), self.gate, self.checkpoint.state)
             finally:
                 self._keep_transcripts()
             moved = checked_round(
@@ -318,7 +318,7 @@ class _Execution:
         return declaration_of(self.prepared.system.name)
 
     @property
-    def _checkpoint(self) -> Path:
+    def _checkpoint_file(self) -> Path:
         return self.folder / CHECKPOINT_FILE
 
     def _due(self, number: int) -> bool:
@@ -326,43 +326,49 @@ class _Execution:
         return every > 0 and number % every == 0
 
     def _keep(self, number: int, moved: Round) -> None:
-        state = {**self.kept.state, **moved.state}
-        self.kept = replace(self.kept, round=number, parameters=moved.parameters, state=state)
+        state = {**self.checkpoint.state, **moved.state}
+        self.checkpoint = replace(
+            self.checkpoint, round=number, parameters=moved.parameters, state=state
+        )
         with interruptions_delayed():
             if self.prepared.settings.log.save_models:
                 # Before the checkpoint: what a run goes on from is saved, wherever it is cut off.
-                replace(self.kept, measured=()).write(
+                replace(self.checkpoint, measured=()).write(
                     self.folder / MODELS_FOLDER / round_model_name(number)
                 )
-            self.kept.write(self._checkpoint)
+            self.checkpoint.write(self._checkpoint_file)
 
     def _measure(self) -> None:
         """Measure the kept model on public test data, unless that was done; and what is spent."""
-        own, number = self.prepared, self.kept.round
-        if any(one.round == number for one in self.kept.measured):
+        prepared, number = self.prepared, self.checkpoint.round
+        if any(past.round == number for past in self.checkpoint.measured):
             return
-        found = RoundMeasurement(number, measure(own, self.kept.parameters), self._readings())
-        if own.test.public:
-            shown = {name: repr(float(value)) for name, value in found.metrics.items()}
+        measurement = RoundMeasurement(
+            number, measure(prepared, self.checkpoint.parameters), self._readings()
+        )
+        if prepared.test.public:
+            shown = {name: repr(float(value)) for name, value in measurement.metrics.items()}
             self.recorder.append(
-                Evaluation(number, "declared-public", shown, source=own.test.source)
+                Evaluation(number, "declared-public", shown, source=prepared.test.source)
             )
-        self.kept = replace(self.kept, measured=(*self.kept.measured, found))
+        self.checkpoint = replace(
+            self.checkpoint, measured=(*self.checkpoint.measured, measurement)
+        )
         if self.report is not None:
-            self.report(found, own.rounds)
+            self.report(measurement, prepared.rounds)
 
     def _readings(self) -> dict[str, float]:
         """Return the reading of every observer; those who see the same have the same."""
         if self.odometer is None or not self.spent:
             return {}
         known: dict[tuple[ev.Event | None, ...], float] = {}
-        found = {}
+        readings = {}
         for who in self.odometer.observers:
             seen = tuple(phase.views.get(who) for phase in self.prepared.plan.phases)
             if seen not in known:
                 known[seen] = self.odometer.reading(who).epsilon
-            found[who] = known[seen]
-        return found
+            readings[who] = known[seen]
+        return readings
 
 
 def _tuning(settings: Settings) -> Tuning:

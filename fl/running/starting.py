@@ -43,18 +43,18 @@ NEW_RUN_COMMAND: Final = "privplan run CONFIG.toml --out DIR"
 class ReadyRun:
     """A run that may go: everything that can be checked beforehand was checked.
 
-    `progress` is how far a run had come that was cut off; None for a new one.  `place` is the
-    folder wherever the program goes meanwhile: its name may be that of another run's elsewhere.
+    `progress` is how far a run had come that was cut off; None for a new one.  `absolute`
+    is the folder wherever the program changes its working directory to.
     """
 
     prepared: PreparedRun
     folder: Path
     writer: LogWriter
     progress: Progress | None = None
-    place: Path = field(init=False)
+    absolute: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "place", self.folder.absolute())
+        object.__setattr__(self, "absolute", self.folder.absolute())
 
 
 def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = False) -> ReadyRun:

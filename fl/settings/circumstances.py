@@ -8,14 +8,14 @@ from .schema import Settings
 
 def circumstances_of(settings: Settings, silos: int) -> Circumstances:
     """Return the circumstances of a run of so many silos under these settings."""
-    own = settings.security
-    masked = own.aggregation == "masked"
+    security = settings.security
+    masked = security.aggregation == "masked"
     return Circumstances(
-        own.aggregation,
+        security.aggregation,
         settings.training.weighting,
         silos,
-        own.dropouts,
-        honest_server=masked and silos <= 2 * own.dropouts + own.colluders,
+        security.dropouts,
+        honest_server=masked and silos <= 2 * security.dropouts + security.colluders,
         moments=settings.data.normalisation == "private",
         trials=settings.run.trials,
     )

@@ -54,14 +54,14 @@ def source_of(name: str, test: str | None, source: str | None, evaluate_every: i
 
 def evaluation_data(settings: Settings) -> EvaluationData:
     """Return what the settings say of the test data, or what follows where they say nothing."""
-    own, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
-    source = source_of(name, own.test, own.source, every)
+    evaluation, name, every = settings.evaluation, settings.data.name, settings.run.evaluate_every
+    source = source_of(name, evaluation.test, evaluation.source, every)
     if source is not None:
         said = 'test = "public" in [evaluation]'
         return EvaluationData(
-            True, source, said if own.test else f"{name} is published with scikit-learn"
+            True, source, said if evaluation.test else f"{name} is published with scikit-learn"
         )
-    if own.test == "none":
+    if evaluation.test == "none":
         return EvaluationData(False, None, 'test = "none" in [evaluation]')
     if every == 0:
         return EvaluationData(False, None, "evaluate_every = 0 in [run]")
