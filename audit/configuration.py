@@ -18,7 +18,7 @@ from ..accountant.records.shape import LATER
 from ..fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ..fl.frame import expected_log
 from ..fl.frame.expected_log import AtMost, NotStated
-from ..fl.settings.schema import idle_tables, tables_in
+from ..fl.settings.logged_tables import idle_tables, tables_in
 from .budget.ledger import Ledger, Spent
 from .configured import in_range, value_of
 from .first_line import ADDED, LONGEST, Comparison, Difference, is_current, lacking, said, shown

@@ -25,7 +25,8 @@ from ..fl.declarations.toml_keys import UNLOGGED_KEYS
 from ..fl.observers.names import SILO, SILO_WITH_RECORDS
 from ..fl.running.resumption import require_same_settings
 from ..fl.settings.file import content_of, parse
-from ..fl.settings.schema import NO_TRAINING, Settings, idle_tables, tables_in
+from ..fl.settings.logged_tables import idle_tables, tables_in
+from ..fl.settings.schema import NO_TRAINING, Settings
 from .first_line import CONFIG, beside, said
 
 _WHY: Final = "An attack repeats a run as it was configured, and judges what it promised."

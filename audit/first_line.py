@@ -16,7 +16,7 @@ from ..accountant.records import RunOpen
 from ..fl.declarations.registry import exactly_named
 from ..fl.declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ..fl.settings.file import content_of, parse
-from ..fl.settings.schema import tables_in
+from ..fl.settings.logged_tables import tables_in
 
 CONFIG: Final = "config.toml"
 

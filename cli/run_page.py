@@ -105,9 +105,9 @@ Source: Kato et al. 2024, arXiv 2308.12210.  See also: privplan explain uldp-fl.
 
 def run_page() -> str:
     """Return the page."""
-    from ..fl.declarations.registry import keys_by_table, system_tables
+    from ..fl.declarations.registry import family_tables, keys_by_table
 
-    families = system_tables()
+    families = family_tables()
     parts = [_HEAD, _systems()]
     for name, keys in keys_by_table(everywhere=True).items():
         about = families[name].about if name in families else _TABLES[name]

@@ -21,6 +21,10 @@ from ...accountant.records import (
     Weights,
 )
 from ...accountant.sensitivity.release import root_down
+from ...fl.observers.names import MODEL as MODEL
+from ...fl.observers.names import SERVER as SERVER
+from ...fl.observers.names import SILO as SILO
+from ...fl.observers.names import SILO_WITH_RECORDS as SILO_WITH_RECORDS
 from .ledger import Spent
 
 SUMS: Final = ("gaussian", "laplace", "discrete-gaussian", "discrete-laplace")
@@ -44,12 +48,6 @@ rounded continuous noise, a post-processing as it is.
 LARGEST: Final = 1e100
 LEAST: Final = 1e-100
 """Bounds and noise outside of this range are mistakes."""
-
-MODEL: Final = "model"
-SERVER: Final = "server"
-SILO: Final = "silo"
-SILO_WITH_RECORDS: Final = "silo-with-records"
-"""Observers.  `silo-with-records` holds a part of the unit; `silo` holds nothing of it."""
 
 Scope = Literal["same", "finer", "group"]
 """How the unit of a promise lies in what is clipped together: it is that, a part of it, or several

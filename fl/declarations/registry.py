@@ -95,7 +95,7 @@ def with_use_for(table: str, key: str) -> tuple[str, ...]:
     return tuple(name for name, system in declared().items() if system.has_use_for(table, key))
 
 
-def system_tables(among: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
+def family_tables(among: Mapping[str, Declaration] | None = None) -> dict[str, Table]:
     """Return the tables of a configuration that only some systems have, by name.
 
     `among` are the systems whose tables are meant; all that are installed, if None.
@@ -126,7 +126,7 @@ _SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
 
 def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
-    families = system_tables(None if everywhere else built_in())
+    families = family_tables(None if everywhere else built_in())
     return {**_SHARED_KEYS, **{name: table.keys for name, table in families.items()}}
 
 

@@ -15,7 +15,8 @@ from ..frame.private_normalisation import MOMENTS, NORMALISE
 from ..frame.state import Arrays, State, state_digest, states
 from ..frame.system import digest
 from ..observers.names import DEFAULT_OBSERVERS, MODEL
-from ..settings.schema import Settings, idle_tables
+from ..settings.logged_tables import idle_tables
+from ..settings.schema import Settings
 from .checkpoint import CHECKPOINT_FILE, MODEL_FILE, Checkpoint
 from .first_state import first_checkpoint, first_state
 from .preparation import prepare

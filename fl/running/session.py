@@ -21,7 +21,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -33,7 +32,7 @@ from ...accountant.errors import InvalidInput
 from ...accountant.guarantee import Guarantee
 from ...accountant.mechanisms import Gate
 from ...accountant.odometer import Odometer
-from ...accountant.records import Evaluation, Progress, Recorder, RunClose, RunOpen, Tuning
+from ...accountant.records import Evaluation, Progress, Recorder
 from ..declarations.declaration import Declaration
 from ..declarations.registry import declaration_of
 from ..files import atomic
@@ -56,10 +55,10 @@ from .first_state import first_checkpoint
 from .interruption import UninterruptedRecorder, interruptions_delayed
 from .measuring import measure
 from .metrics_file import METRICS_FILE, write_metrics
-from .preparation import one_thread, prepare, randomness, require_small_delta
+from .preparation import one_thread, prepare, require_small_delta
 from .prepared_run import PreparedRun
 from .resumption import prepare_resumption, released_models, require_resumable
-from .versions import versions
+from .run_records import close_record, metrics_header, open_record
 
 Report = Callable[[RoundMeasurement, int], None]
 """Called with what was measured after a round, and with the number of rounds planned."""
@@ -156,25 +155,7 @@ class _Execution:
         run_id = secrets.token_hex(16)
         with interruptions_delayed():
             sealed = self.recorder.seal({"dataset": prepared.dataset})
-            self.recorder.append(
-                RunOpen(
-                    run_id=run_id,
-                    system=prepared.system.name,
-                    claim=prepared.opening.claim,
-                    plan=prepared.opening.plan,
-                    population=prepared.opening.population,
-                    randomness=randomness(prepared.settings),
-                    aggregation=prepared.opening.aggregation,
-                    security=prepared.opening.security,
-                    as_published=prepared.opening.as_published,
-                    tuning=_tuning(prepared.settings),
-                    dataset=sealed["dataset"],
-                    configuration=prepared.settings.to_json(),
-                    code=versions(prepared.settings.system.package),
-                    opened=datetime.now(UTC).isoformat(timespec="seconds"),
-                    sealed=prepared.settings.sealed_items(),
-                )
-            )
+            self.recorder.append(open_record(prepared, run_id, sealed["dataset"]))
         self.gate.run_id = run_id
         self.checkpoint = first_checkpoint(prepared, run_id)
 
@@ -192,6 +173,7 @@ class _Execution:
         self.gate.run_id = progress.opened.run_id
         if "evaluation" not in progress.opened.configuration:
             self.prepared = replace(prepared, test=DECLARED_BY_EARLIER_VERSION)
+        # Every intent was spent, also one whose noise may never have been drawn.
         for _, intent in sorted(progress.intents.items()):
             if self.odometer is not None:
                 self.odometer.spend(intent.event)
@@ -222,30 +204,13 @@ class _Execution:
             self.checkpoint.write(self.folder / MODEL_FILE)
             write_metrics(
                 self.folder / METRICS_FILE,
-                {
-                    "run_id": self.checkpoint.run_id,
-                    "system": prepared.system.name,
-                    "data": prepared.settings.data.name,
-                    "model": self.checkpoint.model,
-                    "planned": prepared.rounds,
-                    "released": self.released,
-                    "normalisation_noise": prepared.settings.privacy.normalisation_noise,
-                },
+                metrics_header(prepared, self.checkpoint, self.released),
                 prepared.test,
                 self.checkpoint.measured,
                 guarantees,
             )
-            self.recorder.append(
-                RunClose(
-                    rounds=self.earlier + self.gate.releases,
-                    reason=reason,
-                    events=prepared.opening.plan.events,
-                    epsilon={who: proven.epsilon.upper for who, proven in guarantees.items()},
-                    delta=prepared.opening.claim.delta,
-                    engine=guarantees[prepared.opening.claim.observer].engine,
-                    model=model,
-                )
-            )
+            releases = self.earlier + self.gate.releases
+            self.recorder.append(close_record(prepared, releases, reason, model))
             atomic.remove(self._checkpoint_file)
         return RunResult(
             self.checkpoint.run_id,
@@ -361,6 +326,7 @@ class _Execution:
         """Return the reading of every observer; those who see the same have the same."""
         if self.odometer is None or not self.spent:
             return {}
+        # Observers with equal views have equal readings: each composition is evaluated once.
         known: dict[tuple[ev.Event | None, ...], float] = {}
         readings = {}
         for who in self.odometer.observers:
@@ -369,7 +335,3 @@ class _Execution:
                 known[seen] = self.odometer.reading(who).epsilon
             readings[who] = known[seen]
         return readings
-
-
-def _tuning(settings: Settings) -> Tuning:
-    return Tuning(settings.run.trials, public_only=settings.run.trials == 1)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
 from ...accountant.errors import InvalidInput, kind_of
 from ...accountant.records import Relation, Unit
-from ..declarations.built_in import built_in
 from ..declarations.declaration import AS_PUBLISHED, Declaration
-from ..declarations.registry import declaration_of, system_tables
+from ..declarations.registry import declaration_of
 from ..declarations.sealed_items import sealed_items
-from ..declarations.toml_keys import KEYS_LOGGED_IF_TRUE, UNLOGGED_KEYS
 from ..observers.names import DEFAULT_OBSERVERS, MODEL, PEER_OBSERVERS
+from .table_values import default_table, table_json
 
 TableType = TypeVar("TableType")
 
@@ -180,10 +179,10 @@ class Settings:
         kind = types.NoneType if declared is None else declared.settings
         if isinstance(self.table, kind):
             return
-        usual = _default_table(kind)
+        usual = default_table(kind)
         if isinstance(usual, kind) and (
             self.table is None
-            or (is_dataclass(self.table) and self.table == _default_table(type(self.table)))
+            or (is_dataclass(self.table) and self.table == default_table(type(self.table)))
         ):
             object.__setattr__(self, "table", usual)
         else:
@@ -255,70 +254,6 @@ def tables_of(system: Declaration | None) -> dict[str, type[Any]]:
     if system is not None and system.table is not None:
         tables[system.table.name] = system.table.settings
     return tables
-
-
-def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
-    """Return the type of each table of a log's configuration, as its system has them.
-
-    Of a system that is not known here, only those that all systems share; and [training] only where
-    the configuration has it, since nobody here knows whether the system trains.
-    """
-    run = configuration.get("run")
-    name = run.get("system") if isinstance(run, Mapping) else None
-    try:
-        return tables_of(declaration_of(name))
-    except InvalidInput:
-        shared = tables_of(None)
-        if "training" not in configuration:
-            del shared["training"]
-        return shared
-
-
-def idle_tables(configuration: Mapping[str, object]) -> tuple[str, ...]:
-    """Return the tables of other families in a log's configuration that say nothing.
-
-    Earlier versions wrote such tables for every system, with the defaults of all keys.
-    """
-    families = system_tables(built_in())
-    mine = tables_in(configuration)
-    return tuple(
-        name
-        for name, said in configuration.items()
-        if name in families and name not in mine and _says_nothing(said, families[name].settings)
-    )
-
-
-def _default_table(kind: type[Any]) -> object:
-    """Return a table whose keys have their defaults; None where some have none."""
-    try:
-        return kind()
-    except TypeError:
-        return None
-
-
-def _says_nothing(said: object, kind: type[Any]) -> bool:
-    usual = _default_table(kind)
-    defaults = {} if usual is None else table_json(usual)
-    return isinstance(said, Mapping) and all(
-        key in defaults and type(value) is type(defaults[key]) and value == defaults[key]
-        for key, value in said.items()
-    )
-
-
-def table_json(table: object) -> dict[str, object]:
-    """Return what a log may say of one table."""
-    pairs = {item.name: getattr(table, item.name) for item in fields(table)}  # type: ignore[arg-type]
-    return {
-        name: _json(value)
-        for name, value in pairs.items()
-        if name not in UNLOGGED_KEYS and (value or name not in KEYS_LOGGED_IF_TRUE)
-    }
-
-
-def _json(value: object) -> object:
-    if isinstance(value, tuple):
-        return list(value)
-    return repr(value) if isinstance(value, float) else value
 
 
 __all__ = [
