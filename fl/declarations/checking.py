@@ -137,6 +137,7 @@ def _require_key(system: Declaration, table: Table, key: Key, hint: Any, default
         raise _unsound(system, where, "must be a truth value, a number, a word, or texts", hint)
     if default is not None and default is not MISSING:
         value = _checked(system, f"{where}, default", key.check, default, name=key.name)
+        # A default is used unchecked, so it must already be what its range returns.
         if value != default:
             raise _unsound(system, where, "must have a range that returns what it checked", value)
 

@@ -124,6 +124,7 @@ def _without_clashes(listed: list[ForeignSystem]) -> tuple[ForeignSystem, ...]:
     for system in ours.values():
         if system.table is not None:
             tables.setdefault(system.table.name, system)
+    # Of two systems with one name neither is taken: which ran would depend on the order of files.
     kept = []
     for entry in listed:
         if entry.system is None:

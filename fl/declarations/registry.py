@@ -60,6 +60,7 @@ def declaration_of(system: object) -> Declaration:
     """
     if isinstance(system, str) and system in built_in():
         return built_in()[system]
+    # Ours come first: a log or configuration of ours imports no other package.
     asked = _NAMES_REQUESTED.get()
     if asked is not None and isinstance(system, str):
         asked.add(system)

@@ -97,7 +97,7 @@ class Circumstances:
         return self.rule == "records" and not self.private and self.silos > 1
 
 
-def assumptions_of(observer: str, own: Circumstances) -> tuple[str, ...]:
+def assumptions_of(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
     """Return what the number before an observer rests on, beyond clip, noise and sample.
 
     >>> assumptions_of("model", Circumstances("masked", "uniform", 5))
@@ -105,7 +105,11 @@ def assumptions_of(observer: str, own: Circumstances) -> tuple[str, ...]:
     >>> assumptions_of("model", Circumstances("private-weighting", "records", 5))
     ('every silo and the server follow the protocol',)
     """
-    return (*_of_weights(own), *_of_view(observer, own), *_of_search(own.trials))
+    return (
+        *_of_weights(circumstances),
+        *_of_view(observer, circumstances),
+        *_of_search(circumstances.trials),
+    )
 
 
 def _of_weights(circumstances: Circumstances) -> tuple[str, ...]:
@@ -124,6 +128,7 @@ def _of_view(observer: str, circumstances: Circumstances) -> tuple[str, ...]:
         return (_NO_COLLUSION[observer],)
     if circumstances.private or circumstances.silos < 2:
         return part
+    # From here on silos send updates that a server sums, in the clear or masked.
     honest = (HONEST_SERVER,) * circumstances.honest_server
     if coalition is not None:
         return (*part, _told_by(coalition.colluders), *_missing(circumstances.dropouts), *honest)
@@ -140,11 +145,11 @@ def _of_search(trials: int) -> tuple[str, ...]:
     return (f"the search for the settings, {trials:,} runs on these records, gave nothing away",)
 
 
-def remedies(own: Circumstances) -> tuple[str, ...]:
+def remedies(circumstances: Circumstances) -> tuple[str, ...]:
     """Return which settings make the numbers rest on less."""
-    if not own.clear:
+    if not circumstances.clear:
         return ()
-    return (MOMENTS_REMEDY if own.moments else COUNTS_REMEDY,)
+    return (MOMENTS_REMEDY if circumstances.moments else COUNTS_REMEDY,)
 
 
 def _told_by(colluders: int) -> str:

@@ -118,6 +118,7 @@ def _of_shuffler(route: Route) -> Reach:
 
 
 def _of_coalition(coalition: Coalition, route: Route) -> Reach:
+    # Masks made for fewer colluders leave the others' updates readable one by one.
     borne = route.aggregation == "masked" and coalition.colluders <= route.told
     return Reach("sum" if borne else "each", colluders=coalition.colluders)
 

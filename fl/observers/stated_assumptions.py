@@ -24,6 +24,7 @@ _MAX_ASSUMPTION_CHARACTERS: Final = 200
 
 def stated_assumptions(stated: Reach) -> tuple[str, ...]:
     """Return what a reach itself says that it rests on, as far as it can be shown."""
+    # A log is a stranger's: what it states is shown short, few, and without control characters.
     said = [
         "".join(char if char.isprintable() else " " for char in text) for text in stated.rests_on
     ]

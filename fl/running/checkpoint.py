@@ -90,6 +90,7 @@ class Checkpoint:
         {'mean': [0.0, 1.0], 'count': 2.0}
         """
         parts = self.parts or (("parameters", self.parameters.shape),)
+        # The vector is the parts one behind the other, each in row-major order.
         ends = np.cumsum([math.prod(shape) for _, shape in parts])
         pieces = np.split(self.parameters, ends[:-1])
         return {
@@ -123,6 +124,7 @@ class Checkpoint:
         except OSError as error:
             raise InvalidInput(f"{path.name} cannot be read: {error.strerror}.") from None
         try:
+            # Without pickle: a model file of a stranger must run no code.
             with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
                 parameters, text = arrays["parameters"], arrays["about"]
                 state = {name: arrays[name] for name in arrays.files if name not in _NOT_STATE}

@@ -140,6 +140,7 @@ def _best(
 def _changed(prepared: PreparedRun, noise: float) -> Iterator[tuple[str, Mapping[str, float]]]:
     """Yield every change that this system takes, with the epsilon of each observer under it."""
     privacy = replace(prepared.settings.privacy, epsilon=None, noise_multiplier=noise)
+    # The noise is fixed first: with epsilon, every change would only move the noise.
     fixed = replace(
         prepared.settings,
         privacy=privacy,
@@ -199,6 +200,7 @@ def _epsilons(prepared: PreparedRun, settings: Settings) -> dict[str, float]:
     local = local_of(settings, prepared.federation, prepared.trained)
     system = build(settings, prepared.federation, local, prepared.streams)
     plan = system.plan()
+    # A plan that pays for fewer rounds is another run: its smaller epsilon lowers nothing here.
     if last_round(system.phases) != settings.run.rounds:
         return {"model": math.inf}
     return {who: proven.epsilon.upper for who, proven in plan.guarantees.items()}

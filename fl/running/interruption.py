@@ -23,6 +23,7 @@ def interruptions_delayed() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    # Handlers only note the signal; the first one noted is delivered when the block is left.
     waiting: list[int] = []
     before: dict[int, Callable[[int, FrameType | None], Any]] = {}
     for each in _SIGNALS:
@@ -46,6 +47,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
     A program that handles it itself goes on doing so, and elsewhere than in the main thread
     nothing is changed.
     """
+    # Python lets only the main thread set handlers, and a handler of the program's stays.
     before = signal.getsignal(signal.SIGTERM)
     main = threading.current_thread() is threading.main_thread()
     if not main or before is None or callable(before):

@@ -46,6 +46,7 @@ def write_metrics(
             for row in measured
         ],
     }
+    # JSON has no infinity: `_number` writes it as a text, so that any reader takes the file.
     text = json.dumps(content, indent=1, allow_nan=False) + "\n"
     atomic.write(path, text.encode())
 

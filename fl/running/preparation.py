@@ -46,6 +46,7 @@ def prepare(settings: Settings, *, segment: int = 0) -> PreparedRun:
     declaration = declaration_of(settings.run.system)
     federation, dataset = federation_of(settings)
     model = model_of(settings, federation)
+    # A seeded run has other streams after every start: no byte of noise is used for two sums.
     seed = settings.run.seed
     streams = Streams.secure() if seed is None else Streams.seeded(seed, segment)
     streams.stream("before the run").bytes(1)  # what cannot be drawn later is better known now

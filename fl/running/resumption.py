@@ -42,6 +42,7 @@ def prepare_resumption(settings: Settings, progress: Progress) -> PreparedRun:
     plan, is what is known now.  Raises as `prepare` does.
     """
     opened, security = progress.opened, progress.opened.security
+    # Logs before observers could be named lack the key; their masks bore what they stated.
     older = "[privacy] observer" not in _values_by_key(opened.configuration)
     if older and security is not None and settings.security.aggregation == "masked":
         bearing = replace(settings.security, colluders=security.colluders)
@@ -206,6 +207,7 @@ def require_released_state(
         if phase.once is not None
         for name in phase.once.state.shapes
     }
+    # What phases released once lies in the same file and has digests of its own.
     beside = {name: array for name, array in kept.state.items() if name not in results}
     state = stated.checked(beside, prepared.whose)
     if state_digest(state) not in _states_beside(prepared, digest(kept.parameters), progress):

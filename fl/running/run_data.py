@@ -43,6 +43,7 @@ def federation_of(settings: Settings) -> tuple[Federation, dict[str, str]]:
         labels_per_user=data.labels_per_user,
     )
     dealt = hashlib.sha256()
+    # Little-endian 64-bit, so that the digest is the same on every machine.
     for index in (federation.user, federation.silo):
         dealt.update(np.ascontiguousarray(index, "<i8").tobytes())
     return federation, {"records": records.digest, "allocation": dealt.hexdigest()}

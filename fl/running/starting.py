@@ -68,6 +68,7 @@ def ready_new_run(configuration: Configuration, folder: Path, *, again: bool = F
     again = again or holds_unconfigured_start(folder)
     if not again:
         _require_empty(folder)
+    # All that can fail comes before the folder is touched: key, data, plan, delta.
     key = signing_key(configuration.settings)
     prepared = preparation.prepare(configuration.settings)
     preparation.require_small_delta(prepared)

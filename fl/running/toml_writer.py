@@ -41,6 +41,7 @@ def toml_bytes(tables: Mapping[str, Mapping[str, object]]) -> bytes:
                 'Give a mapping, as in {"run": {"rounds": 10}}.',
             )
         lines = [f"{_key(key)} = {_value(value, name, key)}\n" for key, value in table.items()]
+        # No blank line inside a table, one between tables.
         texts.append("".join([f"[{_key(name)}]\n", *lines]))
     try:
         return "\n".join(texts).encode()

@@ -50,6 +50,7 @@ def warnings_of(prepared: PreparedRun) -> tuple[str, ...]:
         said.append(_LARGE_DELTA.format(delta=settings.privacy.delta, users=settings.data.users))
     if settings.run.trials > 1:
         said.append(_TRIED.format(trials=settings.run.trials))
+    # Without a target the rounds are those asked for, and none can be cut.
     if prepared.cut and settings.privacy.epsilon is not None:
         said.append(
             _CUT.format(

@@ -113,6 +113,7 @@ class _Reader:
     def given(self, content: bytes) -> Given:
         """Return the tables of the file, every key known and every value in its range."""
         tables = self._toml(content)
+        # [run] first: a wrong system is told before keys that belong to another one.
         first = {name: tables[name] for name in ("run",) if name in tables}
         return {name: self._table(name, table) for name, table in {**first, **tables}.items()}
 
@@ -128,6 +129,7 @@ class _Reader:
 
     def _table(self, name: str, table: Any) -> dict[str, Any]:
         known_tables = keys_by_table()
+        # Other packages are imported only for a table that none of our systems has.
         if name not in known_tables:
             known_tables = keys_by_table(everywhere=True)
         if name not in known_tables and name in toml_words.PLANNED_TABLES:
@@ -204,6 +206,7 @@ def completed(given: Given) -> Settings:
     privacy = tables["privacy"]
     privacy.setdefault("unit", system.units[0] if system.promises else None)
     privacy.setdefault("observers", system.observers)
+    # Masks bear as many colluders as the largest coalition that is named.
     told = max(coalitions_in(observers_in(given)), default=0)
     tables["security"].setdefault("colluders", told)
     tables["security"].setdefault("aggregation", system.usual_aggregation)

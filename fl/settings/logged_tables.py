@@ -23,6 +23,7 @@ def tables_in(configuration: Mapping[str, object]) -> dict[str, type[Any]]:
     try:
         return tables_of(declaration_of(name))
     except InvalidInput:
+        # Nobody here knows the system: what all systems share is all that can be read.
         shared = tables_of(None)
         if "training" not in configuration:
             del shared["training"]

@@ -175,6 +175,7 @@ class Settings:
         if self.security.aggregation == "shares" and self.privacy.observers == DEFAULT_OBSERVERS:
             among = replace(self.privacy, observers=PEER_OBSERVERS)  # of the others there is none
             object.__setattr__(self, "privacy", among)
+        # The table of another family may stand here only where it says nothing: all defaults.
         declared = declaration_of(self.run.system).table
         kind = types.NoneType if declared is None else declared.settings
         if isinstance(self.table, kind):

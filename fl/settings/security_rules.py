@@ -140,6 +140,7 @@ def _slots(given: Given) -> Complaint | None:
     if slots is None:
         return None
     rate = given.get("privacy", {}).get("sampling_rate", 1.0)
+    # k of the slots are real; k / slots must be the rate exactly, as the plan counts on it.
     chosen = round(rate * slots)
     if 0 < chosen < slots and chosen / slots == rate:
         return None
