@@ -121,13 +121,13 @@ def run_page() -> str:
 
 def _systems() -> str:
     """Return the list of systems, and what is wrong with those of other packages."""
-    from ..fl.declarations.declaration import OWN_PACKAGE
+    from ..fl.declarations.declaration import PRIVPLAN_PACKAGE
     from ..fl.declarations.packages import foreign_systems
     from ..fl.declarations.registry import declared
 
     lines = ["Systems"]
     for name, system in declared().items():
-        whose = "" if system.package == OWN_PACKAGE else f" (package {system.package})"
+        whose = "" if system.package == PRIVPLAN_PACKAGE else f" (package {system.package})"
         lines += _entry(name, f"{system.summary}{whose}")
     for entry in foreign_systems():
         if entry.trouble is not None:

@@ -39,7 +39,7 @@ Adjust: TypeAlias = Callable[[str, Defaults], Defaults]
 """From a data set and how it is usually trained on to how a system trains on it."""
 
 
-OWN_PACKAGE: Final = "privplan"
+PRIVPLAN_PACKAGE: Final = "privplan"
 """The package that brings the systems of `fl`."""
 
 TRAIN: Final = "train"
@@ -117,7 +117,7 @@ class Declaration:
     name: str
     make: str
     summary: str
-    package: str = OWN_PACKAGE
+    package: str = PRIVPLAN_PACKAGE
     table: Table | None = None
     ignores: tuple[str, ...] = ()
     uses: tuple[str, ...] = ()
@@ -167,7 +167,7 @@ class Declaration:
         try:
             return getattr(importlib.import_module(module), attribute)
         except (Exception, SystemExit) as error:  # whatever another package does
-            if self.package == OWN_PACKAGE:
+            if self.package == PRIVPLAN_PACKAGE:
                 raise
             raise self.failed(reference, error) from error
 

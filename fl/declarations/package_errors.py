@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...accountant.errors import PrivplanError
-from .declaration import OWN_PACKAGE, Declaration
+from .declaration import PRIVPLAN_PACKAGE, Declaration
 
 
 @contextmanager
@@ -20,6 +20,6 @@ def blame_package(system: Declaration, what: str) -> Iterator[None]:
     except PrivplanError:
         raise
     except (Exception, SystemExit) as error:
-        if system.package == OWN_PACKAGE:
+        if system.package == PRIVPLAN_PACKAGE:
             raise
         raise system.failed(what, error) from error

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from ...accountant.errors import InvalidInput
 from .built_in import built_in
 from .checking import require_sound
-from .declaration import OWN_PACKAGE, Declaration, Table
+from .declaration import PRIVPLAN_PACKAGE, Declaration, Table
 
 if TYPE_CHECKING:
     from importlib import metadata
@@ -159,7 +159,9 @@ def _taken(
     others = sorted(
         {other.package for other in listed if other.name == entry.name} - {entry.package}
     )
-    whose = OWN_PACKAGE if entry.name in ours else " and ".join(others) or "the same package again"
+    whose = (
+        PRIVPLAN_PACKAGE if entry.name in ours else " and ".join(others) or "the same package again"
+    )
     return InvalidInput(
         f"Package {entry.package}: the `name` {entry.name} is also that of a system of {whose}.",
         "A name says which algorithm ran, in configurations and in logs.",

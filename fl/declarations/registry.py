@@ -115,7 +115,7 @@ def system_name(**field: object) -> str:
     return declaration_of(value).name
 
 
-_SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
+_KEYS_WITH_SYSTEM_NAMES: Final[Mapping[str, tuple[Key, ...]]] = {
     table: tuple(
         replace(key, check=system_name) if (table, key.name) == ("run", "system") else key
         for key in keys
@@ -128,7 +128,7 @@ _SHARED_KEYS: Final[Mapping[str, tuple[Key, ...]]] = {
 def keys_by_table(*, everywhere: bool = False) -> dict[str, tuple[Key, ...]]:
     """Return the keys of every table; with `everywhere`, those of other packages too."""
     families = family_tables(None if everywhere else built_in())
-    return {**_SHARED_KEYS, **{name: table.keys for name, table in families.items()}}
+    return {**_KEYS_WITH_SYSTEM_NAMES, **{name: table.keys for name, table in families.items()}}
 
 
 def defaults_for(dataset: str, system: str, users: int | None = None) -> Defaults:

@@ -15,7 +15,7 @@ from ...accountant.mechanisms.base import Mechanism
 from ...accountant.plan import Plan, PlannedPhase
 from ..aggregation.sums import Aggregator, Plain, aggregator
 from ..data.federation import Federation
-from ..declarations.declaration import OWN_PACKAGE, SERVER_AGGREGATIONS
+from ..declarations.declaration import PRIVPLAN_PACKAGE, SERVER_AGGREGATIONS
 from ..declarations.registry import declaration_or_none
 from ..observers.names import MODEL, SERVER, SILO_WITH_RECORDS, Coalition, coalitions_in
 from ..observers.reaches import reaches_of
@@ -137,7 +137,7 @@ class Promised:
         if stated is None:
             return None
         return checked_reaches(
-            stated, self.name, OWN_PACKAGE if declaration is None else declaration.package
+            stated, self.name, PRIVPLAN_PACKAGE if declaration is None else declaration.package
         )
 
     def mechanism(self, noise_multiplier: float) -> Mechanism:

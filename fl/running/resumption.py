@@ -9,7 +9,7 @@ from typing import Final
 
 from ...accountant.errors import InvalidInput
 from ...accountant.records import Progress, RoundRelease, RunOpen
-from ..declarations.declaration import OWN_PACKAGE
+from ..declarations.declaration import PRIVPLAN_PACKAGE
 from ..frame.phases import Once, Phase
 from ..frame.private_normalisation import MOMENTS, NORMALISE
 from ..frame.state import Arrays, State, state_digest, states
@@ -74,7 +74,7 @@ def require_same_package(opened: RunOpen, package: str) -> None:
 
     Systems of privplan itself are held against the plan, and against what was released.
     """
-    if package == OWN_PACKAGE:
+    if package == PRIVPLAN_PACKAGE:
         return
     unstated = "of no stated version"
     before, now = (code.get(package, unstated) for code in (opened.code, versions(package)))
