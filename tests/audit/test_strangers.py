@@ -137,12 +137,12 @@ def test_code_that_fails_when_it_is_asked_stops_no_audit(
 def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
     install(tmp_path, "other-toys", "others", "other")
     program = """
-        from privplan.fl.declarations.registry import declaration_of, exactly_named, known
+        from privplan.fl.declarations.registry import declaration_of, declaration_or_none, exactly_named
         with exactly_named():
-            print(known("other"))
+            print(declaration_or_none("other"))
         print(declaration_of("other").package)
         with exactly_named():
-            print(known("other"))
+            print(declaration_or_none("other"))
     """
     assert foreign.python(tmp_path, program).split() == ["None", "other-toys", "None"]
 
