@@ -137,7 +137,8 @@ def test_code_that_fails_when_it_is_asked_stops_no_audit(
 def test_who_runs_a_system_finds_it_by_whatever_entry(tmp_path: Path) -> None:
     install(tmp_path, "other-toys", "others", "other")
     program = """
-        from privplan.fl.declarations.registry import declaration_of, declaration_or_none, exactly_named
+        from privplan.fl.declarations.registry import declaration_of, declaration_or_none
+        from privplan.fl.declarations.registry import exactly_named
         with exactly_named():
             print(declaration_or_none("other"))
         print(declaration_of("other").package)
